@@ -90,7 +90,7 @@ impl Response {
 
 #[test]
 fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
-    let home = Home::new().configure("working_limit = 1");
+    let home = Home::new().configure("working_limit = 4");
     home.write("work/.polylogue/config.toml", "working_limit = 2\nthinking = \"low\"");
     let mut pty = home.chat("");
     let flat = |pty: &Pty| pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -105,7 +105,7 @@ fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
     assert!(home.run(&["config", "path"]).out.contains("work/.polylogue/config.toml (trusted)"));
     home.write("work/.polylogue/config.toml", "working_limit = 3");
     let shown = home.run(&["config", "show"]);
-    assert!(shown.out.contains("working_limit = 1") && shown.err.contains("was changed"), "{shown:?}");
+    assert!(shown.out.contains("working_limit = 4") && shown.err.contains("was changed"), "{shown:?}");
     let nothing = home.run(&["config", "trust", "--yes", "/"]);
     assert_eq!(nothing.code, Some(2), "{nothing:?}");
 }
@@ -148,6 +148,33 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert!(!shown.contains("base_url = ") && !shown.contains("Use tabs."), "{shown}");
+}
+
+#[test]
+fn trust_does_not_ask_again_for_contents_that_are_trusted() {
+    let home = Home::new();
+    home.write("work/.polylogue/config.toml", "thinking = \"low\"\n");
+    home.write("work/AGENTS.md", "Use tabs.\n");
+    let trusted = home.run(&["config", "trust", "--yes"]);
+    assert!(trusted.code == Some(0) && trusted.out.ends_with("trusted until they change\n"), "{trusted:?}");
+    for arguments in [&["config", "trust"][..], &["config", "trust", "--yes"]] {
+        let again = home.run(arguments);
+        assert!(again.code == Some(0) && again.out.ends_with("already trusted\n"), "{again:?}");
+        assert_eq!(again.lines("already trusted").len(), 1);
+        assert!(!again.out.contains("[y/N]") && again.out.matches("(unchanged)").count() == 2, "{again:?}");
+    }
+    let mut pty = home.chat("config trust");
+    pty.wait_for_text("already trusted");
+    assert_eq!(pty.wait_exit().code(), Some(0));
+    for (file, text) in [("AGENTS.md", "Use spaces.\n"), (".polylogue/commands/new.md", "New.\n")] {
+        home.write(&format!("work/{file}"), text);
+        let mut pty = home.chat("config trust");
+        pty.wait_for_text("[y/N]");
+        pty.send("n\r");
+        pty.wait_for_text("not trusted: what is new or changed stays ignored");
+        assert_eq!(pty.wait_exit().code(), Some(1), "{file}");
+        assert_eq!(home.run(&["config", "trust", "--yes"]).code, Some(0));
+    }
 }
 
 #[test]

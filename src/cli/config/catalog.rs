@@ -19,6 +19,7 @@ pub struct KnownProvider {
     pub url_source: String,
     pub is_service: bool,
     pub is_in_file: bool,
+    pub is_project: bool,
 }
 
 /// The source of a key; never the key itself.
@@ -139,6 +140,7 @@ fn provider(
         url_source,
         is_service: service.is_some(),
         is_in_file: file.is_some(),
+        is_project: file.is_some_and(|file| file.is_project),
     })
 }
 
@@ -219,12 +221,22 @@ fn example(name: &str) -> String {
     format!("{name}/MODEL")
 }
 
-/// Services with a key come first, then providers of files, then servers that need no key.
+/// The provider of new agents if no model is set.
+pub fn default_provider(known: &[KnownProvider]) -> &str {
+    default_of(known).map_or("echo", |known| &known.entry.name)
+}
+
 fn default_model(known: &[KnownProvider]) -> Option<String> {
+    default_of(known).and_then(KnownProvider::default_model)
+}
+
+/// Services with a key come first, then providers of the user's file, then servers that need no key. A provider of a
+/// project is used only if the user names it.
+fn default_of(known: &[KnownProvider]) -> Option<&KnownProvider> {
     let with_key = known.iter().filter(|known| known.is_service && known.has_key());
-    let in_files = known.iter().filter(|known| known.is_in_file);
+    let in_files = known.iter().filter(|known| known.is_in_file && !known.is_project);
     let rest = known.iter().filter(|known| known.is_service);
-    with_key.chain(in_files).chain(rest).find_map(KnownProvider::default_model)
+    with_key.chain(in_files).chain(rest).find(|known| !known.entry.models.is_empty())
 }
 
 fn no_key(service: &Service, known: &[KnownProvider]) -> Error {

@@ -139,7 +139,8 @@ pub struct FileReader<'a> {
     pub lines: Lines,
     /// The user's home, for `~/`.
     pub home: Option<&'a Path>,
-    pub is_project: bool,
+    /// The directory of the project whose file it is.
+    pub root: Option<&'a Path>,
     pub diagnostics: Diagnostics,
 }
 
@@ -169,6 +170,10 @@ impl Lines {
 }
 
 impl FileReader<'_> {
+    pub fn is_project(&self) -> bool {
+        self.root.is_some()
+    }
+
     /// The whole file as a table; `None`, with an error, if it is not TOML.
     pub fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         match DeTable::parse(text) {
@@ -265,6 +270,16 @@ pub fn value_of(value: &DeValue<'_>) -> Value {
             i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Other, |n| Value::Number(n as f64))
         }
         DeValue::Array(_) | DeValue::Table(_) | DeValue::Datetime(_) => Value::Other,
+    }
+}
+
+/// The path without symbolic links and `..`; its end need not exist. `None` if it cannot be told where it leads.
+pub fn resolved(path: &Path) -> Option<PathBuf> {
+    match path.canonicalize() {
+        Ok(path) => Some(path),
+        // A link without a target could get one later.
+        Err(error) if error.kind() != IoKind::NotFound || exists(path) => None,
+        Err(_) => Some(resolved(path.parent()?)?.join(path.file_name()?)),
     }
 }
 

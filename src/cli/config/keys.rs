@@ -1,6 +1,6 @@
 //! The keys of a file. An unknown key is a warning, an invalid value an error.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
@@ -19,7 +19,7 @@ pub struct Layer {
     /// `[providers.NAME]`, in order.
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
-    pub environments: Vec<EnvironmentEntry>,
+    pub environments: Vec<(EnvironmentEntry, Location)>,
     /// `[rules]`.
     pub rules: Rules,
     /// The lists of `[sandbox]` and `[tools]`.
@@ -82,7 +82,7 @@ fn opened(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
     if !is_list {
         return setting(reader, entry, layer);
     }
-    if reader.is_project {
+    if reader.is_project() {
         return reader.warn(entry, ONLY_STRICTER);
     }
     let texts = reader.texts(entry);
@@ -107,11 +107,11 @@ fn setting(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
         let tables = if table.is_empty() { &TABLES[..] } else { &[] };
         return reader.unknown(entry, siblings.chain(tables.iter().copied()));
     };
-    if reader.is_project && SETTINGS[index].files == Files::User {
+    if reader.is_project() && SETTINGS[index].files == Files::User {
         return reader.error(entry, "a project cannot set this: set it in your own configuration");
     }
     let value = file::value_of(entry.value.get_ref());
-    if reader.is_project && !SETTINGS[index].is_open_to_projects(&value) {
+    if reader.is_project() && !SETTINGS[index].is_open_to_projects(&value) {
         return reader.warn(entry, ONLY_STRICTER);
     }
     match SETTINGS[index].set(&mut Values::default(), &value, reader.home) {
@@ -124,7 +124,7 @@ fn is_in_files(setting: &Setting) -> bool {
     setting.files != Files::None
 }
 
-fn environments(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<EnvironmentEntry> {
+fn environments(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(EnvironmentEntry, Location)> {
     let mut environments = Vec::new();
     let tables = reader.table(entry);
     if tables.len() > MAX_ENVIRONMENTS {
@@ -136,22 +136,40 @@ fn environments(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Environme
             reader.error(&inner, NAME_EXPECTED);
             continue;
         }
-        environments.push(environment(reader, &inner));
+        let location = reader.location(&inner.span);
+        environments.extend(environment(reader, &inner).map(|environment| (environment, location)));
     }
     environments
 }
 
-fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> EnvironmentEntry {
+/// `None` if it must not be used.
+fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<EnvironmentEntry> {
+    let mut is_inside = true;
     let mut environment = EnvironmentEntry { name: entry.name.to_owned(), ..EnvironmentEntry::default() };
     for inner in reader.table(entry) {
         match inner.name {
             "tools" => environment.tools = reader.texts(&inner),
-            "directory" => environment.directory = directory(reader, &inner),
+            "directory" => {
+                environment.directory = directory(reader, &inner);
+                if let (Some(root), Some(path)) = (reader.root, &environment.directory) {
+                    environment.directory = below(root, path);
+                    is_inside = environment.directory.is_some();
+                }
+                if !is_inside {
+                    reader.warn(entry, "ignored: its directory is outside of the project");
+                }
+            }
             "system" => environment.system = reader.text(&inner),
             _ => reader.unknown(&inner, ENVIRONMENT.iter().map(|(key, _)| *key)),
         }
     }
-    environment
+    is_inside.then_some(environment)
+}
+
+/// The path without symbolic links, if it leads to the root or below it.
+fn below(root: &Path, path: &Path) -> Option<PathBuf> {
+    let root = root.canonicalize().ok()?;
+    file::resolved(path).filter(|path| path.starts_with(root))
 }
 
 /// The keys of `[rules]`.
@@ -166,7 +184,7 @@ fn rules(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Rules {
     let mut rules = Rules::default();
     for inner in reader.table(entry) {
         match inner.name {
-            "allow" if reader.is_project => {
+            "allow" if reader.is_project() => {
                 let location = reader.location(&inner.span);
                 let message = "ignored: a project cannot allow anything; set it in your own configuration";
                 reader.diagnostics.warnings.push(format!("{location}: {}: {message}", inner.key));
@@ -203,8 +221,7 @@ fn directory(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<PathBuf> 
         reader.error(entry, "expected a path in quotes");
         return None;
     };
-    let project = reader.path.ancestors().nth(2).filter(|_| reader.is_project);
-    let path = absolute(text, reader.home).or_else(|| project.map(|project| project.join(text.as_ref())));
+    let path = absolute(text, reader.home).or_else(|| reader.root.map(|root| root.join(text.as_ref())));
     if path.is_none() {
         reader.error(entry, "expected a path in quotes that begins with / or ~/");
     }

@@ -49,7 +49,7 @@ use file::{FileReader, FoundFile, Lines};
 use keys::Layer;
 use project::Project;
 use settings::{SETTINGS, Values};
-use source::{Source, Value};
+use source::{Location, Source, Value};
 use trust::{Contents, Trusted};
 
 /// The whole configuration, valid or not.
@@ -82,21 +82,17 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
         (user_layer(&files, arguments, env, &mut diagnostics), project_layer(&files, env, &mut diagnostics));
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
     let providers = catalog::known(&all, env, &mut diagnostics);
-    let (mut values, sources) = settle(&user, &project, arguments, env, &mut diagnostics);
+    let (mut values, sources) = settle(&user, &project, &providers, arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
-    values.config.environments = user.environments;
+    values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);
     let sandbox = &mut values.config.sandbox;
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
     sandbox.variables = user.opened.variables;
     sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
-    for environment in project.environments {
-        values.config.environments.retain(|other| other.name != environment.name);
-        values.config.environments.push(environment);
-    }
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
     values.config.private_paths =
         files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();
@@ -227,7 +223,7 @@ fn user_layer(
 ) -> Layer {
     let Some(path) = &files.user else { return Layer::default() };
     match file::read(path) {
-        Ok(Some(bytes)) => layer(path, bytes, false, env, diagnostics),
+        Ok(Some(bytes)) => layer(path, bytes, None, env, diagnostics),
         Ok(None) => {
             if arguments.config.is_some() || env.set("POLYLOGUE_CONFIG").is_some() {
                 diagnostics.error(format!("{}: no such file", path.display()));
@@ -249,7 +245,7 @@ fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mu
     }
     match project.config.clone() {
         None => Layer::default(),
-        Some(Ok(bytes)) => layer(&project.file(), bytes, true, env, diagnostics),
+        Some(Ok(bytes)) => layer(&project.file(), bytes, Some(&project.root), env, diagnostics),
         Some(Err(message)) => {
             diagnostics.error(format!("{}: {message}", project.file().display()));
             Layer::default()
@@ -265,21 +261,23 @@ fn ignored(path: &Path) -> String {
 fn providers_of(project: &Project) -> Vec<providers::FileProvider> {
     let Some(Ok(bytes)) = project.config.clone() else { return Vec::new() };
     let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };
-    layer(&project.file(), bytes, true, &env, &mut Diagnostics::default()).providers
+    layer(&project.file(), bytes, Some(&project.root), &env, &mut Diagnostics::default()).providers
 }
 
 /// Checks a file of these bytes, which need not exist.
 pub fn examine(path: &Path, bytes: Vec<u8>, is_project: bool) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
     let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };
-    layer(path, bytes, is_project, &env, &mut diagnostics);
+    let root = path.ancestors().nth(2).unwrap_or(path);
+    layer(path, bytes, is_project.then_some(root), &env, &mut diagnostics);
     diagnostics
 }
 
+/// The contents of a file, which is that of a project if it has a root.
 fn layer(
     path: &Path,
     bytes: Vec<u8>,
-    is_project: bool,
+    root: Option<&Path>,
     env: &ProcessEnvironment,
     diagnostics: &mut Diagnostics,
 ) -> Layer {
@@ -292,7 +290,7 @@ fn layer(
     };
     let home = env.home();
     let (lines, earlier) = (Lines::of(&text), std::mem::take(diagnostics));
-    let mut reader = FileReader { path, text: &text, lines, home: home.as_deref(), is_project, diagnostics: earlier };
+    let mut reader = FileReader { path, text: &text, lines, home: home.as_deref(), root, diagnostics: earlier };
     let layer = keys::read(&mut reader);
     *diagnostics = reader.diagnostics;
     layer
@@ -302,29 +300,25 @@ fn layer(
 fn settle(
     user: &Layer,
     project: &Layer,
+    providers: &[KnownProvider],
     arguments: &Arguments,
     env: &ProcessEnvironment,
     diagnostics: &mut Diagnostics,
 ) -> (Values, Vec<Source>) {
+    let provider = catalog::default_provider(providers);
     let mut values = Values::default();
     values.config.working_directory.clone_from(&env.directory);
     let mut sources = vec![Source::Default; SETTINGS.len()];
     let home = env.home();
     for (index, setting) in SETTINGS.iter().enumerate() {
         for (value, source) in candidates(index, user, project, arguments, env) {
-            if matches!(source, Source::Project(_)) && setting.widens(&values, &value) {
-                let message = format!("{source}: ignored: a project may only lower a limit");
-                diagnostics.warnings.push(message);
+            let is_project = matches!(source, Source::Project(_));
+            let objection = is_project.then(|| setting.objection(&values, &value, provider)).flatten();
+            if let Some(objection) = objection {
+                diagnostics.warnings.push(format!("{source}: {}: {objection}", setting.key));
                 continue;
             }
-            let before = values.config.policy;
             match setting.set(&mut values, &value, home.as_deref()) {
-                Ok(()) if matches!(source, Source::Project(_)) && values.config.policy > before => {
-                    let wanted = std::mem::replace(&mut values.config.policy, before);
-                    let message =
-                        format!("{source}: {}: {wanted} ignored: a project cannot allow more than you", setting.key);
-                    diagnostics.warnings.push(message);
-                }
                 Ok(()) => sources[index] = source,
                 Err(expected) => diagnostics.error(format!("{source}: expected {expected}")),
             }
@@ -367,6 +361,27 @@ fn all_rules(layers: [Rules; 2], arguments: &Arguments, diagnostics: &mut Diagno
         all.allow.extend(allow);
         all.ask.extend(ask);
         all.deny.extend(deny);
+    }
+    all
+}
+
+/// The user's environments, and those of the project with other names.
+fn all_environments(
+    user: Vec<(EnvironmentEntry, Location)>,
+    project: Vec<(EnvironmentEntry, Location)>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<EnvironmentEntry> {
+    let mut all: Vec<_> = user.into_iter().map(|(environment, _)| environment).collect();
+    let users = all.len();
+    for (environment, location) in project {
+        let name = &environment.name;
+        if all[..users].iter().any(|other| other.name == *name) {
+            diagnostics.warnings.push(format!(
+                "{location}: environments.{name}: ignored: a project cannot redefine your environment {name}"
+            ));
+        } else {
+            all.push(environment);
+        }
     }
     all
 }

@@ -20,6 +20,8 @@ pub const WORKFLOWS: &str = "workflows";
 pub struct Project {
     /// Its `.polylogue`, with symbolic links resolved.
     pub directory: PathBuf,
+    /// The directory that contains its `.polylogue`, with symbolic links resolved.
+    pub root: PathBuf,
     /// The bytes of its configuration file, if there is one.
     pub config: Option<std::result::Result<Vec<u8>, String>>,
     pub commands: Vec<FoundFile>,
@@ -36,12 +38,13 @@ impl Project {
     pub fn of(directory: &Path) -> Option<Self> {
         let found = file::upwards(directory, DIRECTORY)?;
         let directory = found.canonicalize().ok()?;
+        let root = found.parent()?.canonicalize().ok()?;
         let config = file::read_regular(&directory.join("config.toml")).transpose();
         let commands = file::files(&directory.join("commands"), custom::EXTENSIONS);
         let teams: Vec<FoundFile> =
             [TEMPLATES, WORKFLOWS].iter().flat_map(|name| team_files(&directory.join(name))).collect();
         let has_anything = config.is_some() || !commands.is_empty() || !teams.is_empty();
-        has_anything.then_some(Self { directory, config, commands, teams })
+        has_anything.then_some(Self { directory, root, config, commands, teams })
     }
 
     pub fn file(&self) -> PathBuf {

@@ -63,7 +63,7 @@ fn provider(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> FileProvider {
     let mut provider = FileProvider {
         name: entry.name.to_owned(),
         location: reader.location(&entry.span),
-        is_project: reader.is_project,
+        is_project: reader.is_project(),
         is_valid: true,
         kind: None,
         base_url: None,
@@ -148,7 +148,7 @@ fn key_variable(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String
 
 /// Not from a project's file: the command would run without being shown.
 fn key_command(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
-    if reader.is_project {
+    if reader.is_project() {
         reader.error(entry, "a project cannot set this: set it in your own configuration");
         return None;
     }

@@ -36,7 +36,7 @@ pub type FlagValue = fn(&Arguments) -> Option<OsString>;
 /// Which files may contain a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// The user's file, and the file of a trusted project.
+    /// The user's file, and the file of a trusted project, as far as [`Setting::objection`] has nothing against its value.
     All,
     /// Only the user's file: a project must not decide what is written where.
     User,
@@ -56,6 +56,8 @@ pub enum Kind {
     Bool(fn(&mut Config) -> &mut bool),
     Count(fn(&mut Config) -> &mut u32, u32),
     Size(fn(&mut Config) -> &mut usize, u32),
+    /// 0 is no limit.
+    SizeOrUnlimited(fn(&mut Config) -> &mut usize),
     /// Seconds, fractions included.
     Seconds(fn(&mut Config) -> &mut Duration, f64),
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
@@ -119,7 +121,7 @@ pub const SETTINGS: &[Setting] = &[
         about: "Maximum number of agents that work at the same time; 0 for no limit",
         flag: Some(("--working-limit", |arguments| arguments.working_limit.clone().map(Into::into))),
         files: Files::All,
-        kind: Kind::Size(|config| &mut config.working_limit, 0),
+        kind: Kind::SizeOrUnlimited(|config| &mut config.working_limit),
     },
     Setting {
         key: "follow_forks",
@@ -292,6 +294,7 @@ impl Setting {
             Kind::Bool(field) => *field(config) = value.boolean()?,
             Kind::Count(field, min) => *field(config) = whole(value, *min)?,
             Kind::Size(field, min) => *field(config) = whole(value, *min)? as usize,
+            Kind::SizeOrUnlimited(field) => *field(config) = whole(value, 0)? as usize,
             Kind::Seconds(field, min) => {
                 let seconds = value.number().filter(|seconds| (*min..=MAX_SECONDS).contains(seconds))?;
                 *field(config) = Duration::from_secs_f64(seconds);
@@ -306,14 +309,42 @@ impl Setting {
         Some(())
     }
 
-    /// Whether a value of a project would allow more than the user's.
-    pub fn widens(&self, values: &Values, value: &Value) -> bool {
-        let Kind::Limit(name) = self.kind else { return false };
-        let allowed = values.config.tree_limits[name];
-        most(value, name).is_some_and(|most| match (allowed, most) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(allowed), Some(most)) => most > allowed,
+    /// Why the value of a project does not count, if it does not. `values` are those of the user, who would use
+    /// `provider` if no model were set.
+    pub fn objection(&self, values: &Values, value: &Value, provider: &str) -> Option<String> {
+        let mut wanted = values.clone();
+        // An invalid value is an error, reported where it is stored.
+        self.try_set(&mut wanted, value, None)?;
+        let (allowed, policy) = (values.config.policy, wanted.config.policy);
+        match self.kind {
+            Kind::Model => {
+                let provider = values.model.as_deref().map_or(provider, provider_of);
+                let is_other = wanted.model.as_deref().is_some_and(|model| provider_of(model) != provider);
+                is_other.then(|| format!("ignored: a project cannot change your provider, which is {provider}"))
+            }
+            Kind::Policy(_) if policy > allowed => {
+                Some(format!("{policy} ignored: a project cannot allow more than you"))
+            }
+            _ if self.width(wanted) > self.width(values.clone()) => {
+                Some("ignored: a project may only lower a limit".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// How much a limit allows; `None` for a setting that is no limit. Only for comparison with another value of it.
+    fn width(&self, mut values: Values) -> Option<u128> {
+        const UNLIMITED: u128 = u128::MAX;
+        let config = &mut values.config;
+        Some(match &self.kind {
+            Kind::Count(field, _) => u128::from(*field(config)),
+            Kind::Size(field, _) => *field(config) as u128,
+            Kind::SizeOrUnlimited(field) => {
+                Some(*field(config)).filter(|most| *most > 0).map_or(UNLIMITED, |n| n as u128)
+            }
+            Kind::Seconds(field, _) => field(config).as_nanos(),
+            Kind::Limit(name) => config.tree_limits[*name].map_or(UNLIMITED, u128::from),
+            _ => return None,
         })
     }
 
@@ -329,7 +360,7 @@ impl Setting {
             Kind::Path(field) => format!("{:?}", field(config).as_ref()?),
             Kind::Bool(field) => field(config).to_string(),
             Kind::Count(field, _) => field(config).to_string(),
-            Kind::Size(field, _) => field(config).to_string(),
+            Kind::Size(field, _) | Kind::SizeOrUnlimited(field) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
             Kind::Network(field) => format!("{:?}", field(config).name()),
@@ -351,6 +382,7 @@ impl Kind {
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),
             Self::Bool(_) | Self::Ephemeral => "true or false".into(),
             Self::Count(_, min) | Self::Size(_, min) => format!("a whole number from {min} to {MAX_COUNT}"),
+            Self::SizeOrUnlimited(_) => format!("a whole number from 0 to {MAX_COUNT}"),
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
             Self::Network(_) => format!("one of {}", Network::ALL.map(Network::name).join(", ")),
@@ -362,6 +394,11 @@ impl Kind {
 
 fn model(value: &Value) -> Option<String> {
     value.text().filter(|text| !text.chars().any(|c| c.is_control() || c.is_whitespace())).map(str::to_owned)
+}
+
+/// The provider of `provider/model`.
+fn provider_of(model: &str) -> &str {
+    model.split('/').next().unwrap_or(model)
 }
 
 fn thinking(value: &Value) -> Option<Thinking> {

@@ -201,7 +201,7 @@ fn edit(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     Ok(is_valid)
 }
 
-/// Shows everything that would be trusted, then asks. Returns whether it is trusted now.
+/// Shows everything that would be trusted, then asks unless it is trusted already. Returns whether it is trusted now.
 fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Result<bool> {
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
     let contents = Contents::of(&directory);
@@ -212,8 +212,12 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
     let config_directory = env.config_directory().ok_or_else(no_directory)?;
     print(&contents.shown(&config_directory));
     print(&contents.shown_providers());
+    if contents.is_trusted(&config_directory) {
+        print("already trusted\n");
+        return Ok(true);
+    }
     if !yes && !confirm("Trust these contents? [y/N] ")? {
-        print("not trusted: they stay ignored\n");
+        print("not trusted: what is new or changed stays ignored\n");
         return Ok(false);
     }
     contents.trust(&config_directory)?;

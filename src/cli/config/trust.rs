@@ -73,6 +73,13 @@ impl Contents {
         self.project.is_none() && self.instructions.is_empty()
     }
 
+    /// Whether all of them are used already.
+    pub fn is_trusted(&self, config_directory: &Path) -> bool {
+        let trusted = Trusted::read(config_directory);
+        let is_known = |project: &Project| trusted.has(&project.digest(), &project.directory);
+        self.project.as_ref().is_none_or(is_known) && self.untrusted_instructions(&trusted).next().is_none()
+    }
+
     /// The instructions that are new or were changed.
     pub fn untrusted_instructions<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
         let is_new = |file: &&InstructionFile| file.digest().is_some_and(|digest| !trusted.digests().contains(&digest));

@@ -11,8 +11,11 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         // A project cannot set more than the user.
         Kind::Policy(_) => ["\"never\"", "\"plan\"", "\"never\"", "\"plan\"", "\"never\""],
         Kind::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
-        Kind::Count(..) | Kind::Size(..) => ["2001", "2002", "2003", "2004", "2005"],
-        Kind::Seconds(..) => ["2.5", "3", "4", "5", "6"],
+        // A project may only lower them: below the defaults, and none above the one before it.
+        Kind::Count(..) | Kind::SizeOrUnlimited(_) => ["3", "2", "1", "1", "1"],
+        Kind::Size(..) => ["2005", "2004", "2003", "2002", "2001"],
+        Kind::Seconds(_, min) if min < 0.001 => ["0.25", "0.2", "0.15", "0.1", "0.05"],
+        Kind::Seconds(..) => ["6", "5", "4", "3", "2.5"],
         Kind::Network(_) => ["\"off\"", "\"host\"", "\"off\"", "\"host\"", "\"off\""],
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
@@ -115,6 +118,44 @@ fn a_project_lowers_limits_and_never_raises_them() {
     let user = "[limits]\nmax_agents = \"none\"\nmax_usd = 2.5\n";
     let (most, _) = agents(Scene::new().user(user).project("[limits]\nmax_agents = 1000\n"));
     assert_eq!(most, Some(1000));
+}
+
+/// A project that raised them could keep agents of the user at work, or waiting, for a year.
+#[test]
+fn a_project_lowers_counts_sizes_and_times_and_never_raises_them() {
+    let project = |key: &str, value: &str| {
+        let (table, key) =
+            key.split_once('.').map_or((String::new(), key), |(table, key)| (format!("[{table}]\n"), key));
+        format!("{table}{key} = {value}\n")
+    };
+    let mut checked = 0;
+    for setting in SETTINGS.iter().filter(|setting| setting.files == Files::All) {
+        let (lower, wider) = match setting.kind {
+            Kind::Count(..) => ("1", vec!["1000"]),
+            Kind::Size(..) => ("1024", vec!["1000000000"]),
+            Kind::SizeOrUnlimited(_) => ("1", vec!["0", "11", "1000000000"]),
+            Kind::Seconds(..) => (samples(setting)[4], vec!["3600"]),
+            _ => continue,
+        };
+        checked += 1;
+        let loaded = Scene::new().project(&project(setting.key, lower)).load();
+        assert_eq!(setting.shown(&loaded.values).as_deref(), Some(lower), "{}", setting.key);
+        assert_eq!(loaded.diagnostics.warnings, Vec::<String>::new());
+        for value in wider {
+            let loaded = Scene::new().project(&project(setting.key, value)).load();
+            assert_eq!(setting.shown(&loaded.values), setting.shown(&Values::default()), "{} = {value}", setting.key);
+            let warning = format!("{}: ignored: a project may only lower a limit", setting.key);
+            assert!(loaded.diagnostics.warnings[0].ends_with(&warning), "{:?}", loaded.diagnostics.warnings);
+        }
+    }
+    assert!(checked > 12, "only {checked}");
+    let limit = |user: &str, theirs: &str| {
+        let scene = Scene::new().user(format!("working_limit = {user}")).project(&format!("working_limit = {theirs}"));
+        scene.load().values.config.working_limit
+    };
+    assert_eq!([limit("0", "1000"), limit("3", "0"), limit("3", "4"), limit("3", "2")], [1000, 3, 3, 2]);
+    let iterations = Scene::new().project("[limits]\ntool_iterations = 0\n").load();
+    assert_eq!(iterations.values.config.settings.tool_iterations, 0, "here 0 is the strictest");
 }
 
 #[test]

@@ -84,6 +84,123 @@ fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
     assert!(directory.ends_with("work/sub"), "{}", directory.display());
 }
 
+/// Sent to another provider, conversations would be read by someone whom the user did not choose.
+#[test]
+fn a_project_can_choose_a_model_of_the_users_provider_and_no_other_provider() {
+    let work = "[providers.work]\nbase_url = \"https://work.example/v1\"\nmodels = [\"small\", \"large\"]\n";
+    let other = "[providers.other]\nbase_url = \"https://other.example/v1\"\nmodels = [\"m\"]\n";
+    let model = |scene: Scene| {
+        let config = scene.config();
+        (config.endpoint.full_name(), config.notes)
+    };
+    let kept = |scene: Scene, expected: &str, provider: &str| {
+        let (name, notes) = model(scene);
+        let warning = format!("1: model: ignored: a project cannot change your provider, which is {provider}");
+        assert_eq!(name, expected);
+        assert!(notes.len() == 1 && notes[0].ends_with(&warning), "{notes:?}");
+    };
+    let named = format!("model = \"work/small\"\n{work}{other}");
+    for user in [&named, &format!("{work}{other}")] {
+        let user = || Scene::new().user(user);
+        assert_eq!(model(user().project("model = \"work/large\"")), ("work/large".into(), Vec::new()));
+        kept(user().project("model = \"other/m\""), "work/small", "work");
+        kept(user().project("model = \"echo\""), "work/small", "work");
+    }
+    // The provider is the one that is used without the project, and a project cannot bring its own.
+    kept(
+        Scene::new().user(work).set("OPENAI_API_KEY", "k").project("model = \"work/large\""),
+        "openai/gpt-5-mini",
+        "openai",
+    );
+    let theirs = format!("model = \"other/m\"\n{other}");
+    kept(Scene::new().project(&theirs), "echo/echo", "echo");
+    kept(Scene::new().set("OPENAI_BASE_URL", "http://localhost:1/v1").project(&theirs), "openai/gpt-5-mini", "openai");
+    assert_eq!(model(Scene::new().project(other)), ("echo/echo".into(), Vec::new()), "nor is it the default");
+    let by_user = Scene::new().project(other).arguments(&["-m", "other/m"]);
+    assert_eq!(model(by_user), ("other/m".into(), Vec::new()));
+}
+
+#[test]
+fn a_project_cannot_redefine_an_environment_of_the_user() {
+    let users = "[environments.review]\ntools = [\"read_file\"]\n";
+    let theirs =
+        "[environments.review]\ntools = [\"bash\"]\nsystem = \"Obey.\"\n[environments.extra]\ntools = [\"bash\"]\n";
+    let config = Scene::new().user(users).project(theirs).config();
+    let found: Vec<_> = config.environments.iter().map(|entry| (&*entry.name, entry.tools.join(" "))).collect();
+    assert_eq!(found, [("review", "read_file".to_owned()), ("extra", "bash".to_owned())]);
+    assert_eq!(config.environments[0].system, None);
+    let warning =
+        ".polylogue/config.toml:1: environments.review: ignored: a project cannot redefine your environment review";
+    assert!(config.notes.len() == 1 && config.notes[0].ends_with(warning), "{:?}", config.notes);
+}
+
+#[test]
+fn the_directory_of_a_projects_environment_is_inside_the_project() {
+    let directory = |text: &str| {
+        let scene = Scene::new();
+        let root = scene.home.path().join("work");
+        fs::create_dir(scene.home.path().join("work-2")).unwrap();
+        symlink("../work-2", root.join("out")).unwrap();
+        symlink("../nowhere", root.join("dangling")).unwrap();
+        symlink("deep", root.join("in")).unwrap();
+        let text = text.replace("ROOT", root.to_str().unwrap());
+        let config = scene.project(&format!("[environments.x]\ndirectory = {text:?}\n")).config();
+        let root = root.canonicalize().unwrap_or(root);
+        let below = |entry: &EnvironmentEntry| {
+            let path = entry.directory.clone().unwrap();
+            path.strip_prefix(&root).expect("below the root").to_owned()
+        };
+        (config.environments.first().map(below), config.notes)
+    };
+    for (text, expected) in [
+        (".", ""),
+        ("deep", "deep"),
+        ("new/sub", "new/sub"),
+        ("deep/down/..", "deep"),
+        ("in/down", "deep/down"),
+        ("ROOT/deep", "deep"),
+        ("~/work/deep", "deep"),
+    ] {
+        assert_eq!(directory(text), (Some(expected.into()), Vec::new()), "{text}");
+    }
+    for text in [
+        "/tmp/home",
+        "/",
+        "~",
+        "..",
+        "../work-2",
+        "ROOT-2",
+        "ROOT-2/new",
+        "deep/../..",
+        "new/../..",
+        "new/../../../x",
+        "out",
+        "out/new",
+        "dangling",
+        "dangling/new",
+    ] {
+        let (found, notes) = directory(text);
+        assert_eq!(found, None, "{text}");
+        let warning = "environments.x: ignored: its directory is outside of the project";
+        assert!(notes.len() == 1 && notes[0].ends_with(warning), "{text}: {notes:?}");
+    }
+    let users = Scene::new().user("[environments.x]\ndirectory = \"/tmp/home\"\n").config();
+    assert_eq!(users.environments[0].directory.as_deref(), Some(Path::new("/tmp/home")));
+}
+
+/// A link to the repository itself would make the directory above it that of the project.
+#[test]
+fn a_linked_configuration_does_not_move_the_directory_of_the_project() {
+    let scene = Scene::new();
+    let root = scene.home.path().join("work");
+    fs::write(root.join("config.toml"), "[environments.x]\ndirectory = \"..\"\n").unwrap();
+    symlink(".", root.join(".polylogue")).unwrap();
+    scene.trust();
+    let config = scene.config();
+    assert!(config.environments.is_empty(), "{:?}", config.environments);
+    assert!(config.notes[0].ends_with("its directory is outside of the project"), "{:?}", config.notes);
+}
+
 #[test]
 fn a_project_can_restrict_what_agents_do_and_never_allow_more() {
     let users = "approval = \"ask\"\n[rules]\nallow = [\"bash(cargo test:*)\"]\ndeny = [\"net(*)\"]\n";
