@@ -10,6 +10,11 @@ use unicode_width::UnicodeWidthStr as _;
 /// A tab moves to the next multiple of this many columns.
 pub const TAB_COLUMNS: usize = 4;
 
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Makes text safe for a terminal: every control character except tab and newline, and every character that reorders or
 /// hides text, is replaced by a visible one. Works character by character, so text may be sanitised in parts.
 pub fn sanitise(text: &str) -> Cow<'_, str> {

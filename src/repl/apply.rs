@@ -65,9 +65,8 @@ impl Repl {
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
             Change::ShowLimits(limited) => {
-                let text = core.describe_limits(limited)?;
-                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &text);
-                Ok(())
+                let text = core.describe_limits(limited);
+                self.show(origin, agent_id, text)
             }
             Change::Limit { agent_id: limited, name, value } => core.set_typed_limit(limited, name, value),
             Change::Name(name) => core.set_name(agent_id, name),
@@ -79,9 +78,8 @@ impl Repl {
             Change::Team(line) => self.coordinator.begin_from_chat(core, origin, agent_id, &line),
             #[cfg(feature = "coordinator")]
             Change::ShowTeam => {
-                let summary = self.coordinator.summary(core)?;
-                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &summary);
-                Ok(())
+                let summary = self.coordinator.summary(core);
+                self.show(origin, agent_id, summary)
             }
             #[cfg(not(feature = "coordinator"))]
             Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
@@ -110,6 +108,11 @@ impl Repl {
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
+    }
+
+    fn show(&mut self, origin: Origin, agent_id: AgentId, text: Result<String>) -> Result<()> {
+        self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &text?);
+        Ok(())
     }
 
     fn check_permission(&self, origin: Origin, change: &Change) -> Result<()> {

@@ -1,5 +1,5 @@
-//! Questions that the loop itself has about a call of a model: a limit that was reached, an agent that is not below the
-//! caller, another provider. The agent shows the question as it shows those of tools; here stands what it is about.
+//! Questions that the loop itself has about a call of a model: a limit that was reached, or an agent that is not
+//! below the caller. The agent shows the question as it shows those of tools; this component knows what it is about.
 
 use std::collections::BTreeMap;
 

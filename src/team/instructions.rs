@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use crate::base::file::{ancestors_in_repository, open_regular};
+use crate::base::text::hex;
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -30,7 +31,7 @@ impl InstructionFile {
     /// SHA-256 of the content, in hexadecimal.
     pub fn digest(&self) -> Option<String> {
         let content = self.content.as_ref().ok()?;
-        Some(Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(hex(Sha256::digest(content)))
     }
 }
 

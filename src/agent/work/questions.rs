@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Permission, Progress, called, failed, outside};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
+use crate::base::text::hex;
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::Decision;
 use crate::domain::tool::Reach;
@@ -31,7 +32,7 @@ impl PendingQuestion {
             hash.update(line.len().to_le_bytes());
             hash.update(line);
         }
-        hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize()[..8])
     }
 }
 

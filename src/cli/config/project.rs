@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::custom;
 use super::file::{self, FoundFile};
 use crate::base::error::{Error, Result};
+use crate::base::text::hex;
 
 pub const DIRECTORY: &str = ".polylogue";
 /// Directories beside a configuration file, with the files of `team_files`.
@@ -65,7 +66,7 @@ impl Project {
             all.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
             all.update(Sha256::digest(bytes.as_deref().unwrap_or_default()));
         }
-        all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(all.finalize())
     }
 }
 

@@ -82,7 +82,8 @@ impl Contents {
 
     /// The instructions that are new or were changed.
     pub fn untrusted_instructions<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
-        let is_new = |file: &&InstructionFile| file.digest().is_some_and(|digest| !trusted.digests().contains(&digest));
+        let is_known = |digest: String| trusted.lines.iter().any(|(known, _)| *known == digest);
+        let is_new = move |file: &&InstructionFile| file.digest().is_some_and(|digest| !is_known(digest));
         self.instructions.iter().filter(is_new).map(|file| &*file.path)
     }
 

@@ -107,7 +107,7 @@ impl Core {
         self.trees.check_request(&self.roster, agent, self.clock.unix_ms())
     }
 
-    /// Holds an agent back, out of the send queue, so that nobody waits behind it. The person is told once.
+    /// Holds an agent back, out of the send queue, so that no other agent waits for it. The person is told once.
     pub(in crate::repl) fn hold(&mut self, agent: AgentId, reached: Reached) {
         self.roster.leave_send_queue(agent);
         self.trees.hold(agent, reached);
