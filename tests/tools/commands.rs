@@ -48,14 +48,28 @@ fn there_is_no_terminal() {
 
 #[test]
 fn a_command_has_its_own_process_group_in_another_session() {
-    let result = Workspace::new()
-        .bash("ps -o pid=,pgid= -p $$ | { read pid group; [ $pid = $group ] && echo own; }; ps -o sess= -p $$");
-    let (own, session) = result.content.split_once('\n').unwrap();
-    // From /proc and not from getsid, which is 0 if the session leader is outside of our PID namespace.
-    let stat = fs::read_to_string("/proc/self/stat").unwrap();
-    let ours = stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap();
-    assert_eq!(own, "own");
-    assert_ne!(session.trim(), ours);
+    let workspace = Workspace::new();
+    workspace.make_fifo("ready");
+    let group = "ps -o pid=,pgid= -p $$ | { read pid group; [ $pid = $group ] && echo own; }";
+    let call = workspace.start_bash(&format!("{group}; echo > ready; while :; do sleep 1000; done"));
+    workspace.wait_for_fifo("ready");
+    // Compared as this process sees both: inside the sandbox every session that began outside of it is 0,
+    // and so is our own here if it began outside of our PID namespace.
+    let ours = session_of("self");
+    let processes = workspace.live_processes();
+    assert!(!processes.is_empty());
+    for process in processes {
+        let (id, _) = process.split_once(' ').unwrap();
+        assert_ne!(session_of(id), ours, "{process}");
+    }
+    call.running.cancel();
+    assert_eq!(call.finish().content, "own\n[interrupted]");
+}
+
+/// The session of a process as `/proc` tells it.
+fn session_of(process: &str) -> String {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap().to_owned()
 }
 
 #[test]
