@@ -74,6 +74,7 @@ mod domain;
 mod net;
 mod policy;
 mod provider;
+mod proxy;
 mod reactor;
 mod repl;
 #[allow(missing_docs)]

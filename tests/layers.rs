@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["base"],
     &["domain"],
-    &["reactor", "net", "provider", "policy", "sandbox", "mcp", "store", "terminal", "socket"],
+    &["reactor", "net", "provider", "policy", "sandbox", "proxy", "mcp", "store", "terminal", "socket"],
     &["tools"],
     &["agent"],
     &["team"],

@@ -87,6 +87,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Question => "question",
         WakeReason::Client => "client",
         WakeReason::Team => "team",
+        WakeReason::Proxy => "proxy",
     }
 }
 

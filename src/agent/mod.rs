@@ -24,6 +24,7 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
+use crate::domain::host::HostPattern;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::readiness::SocketRequest;
@@ -141,6 +142,8 @@ pub struct Agent {
     pub policy: Policy,
     /// The directories outside of its workspace that a person allowed it to read.
     allowed_directories: AllowedDirectories,
+    /// The hosts that a person allowed this agent to reach.
+    allowed_hosts: Vec<HostPattern>,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
     /// Unread mail.
@@ -180,6 +183,7 @@ impl Agent {
             known_files: Arc::default(),
             policy: Policy::default(),
             allowed_directories: AllowedDirectories::default(),
+            allowed_hosts: Vec::new(),
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,

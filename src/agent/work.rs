@@ -49,7 +49,7 @@ struct Call {
 }
 
 enum Progress {
-    Waiting(&'static ToolSpec, Prepared, Permission),
+    Waiting(&'static ToolSpec, Box<Prepared>, Permission),
     Running(Running),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
@@ -150,13 +150,16 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
     };
     let in_loop = matches!(spec.run, Run::InEventLoop(_));
     match spec.prepare(&call.arguments, judge.environment) {
-        Ok(mut prepared) => match judge.verdict(spec, &prepared) {
-            Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded),
+        Ok(prepared) => match judge.verdict(spec, &prepared) {
+            Verdict::Free => Progress::Waiting(spec, Box::new(prepared), Permission::NotNeeded),
             // The loop asks itself where another agent is concerned.
             Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
-                Progress::Waiting(spec, prepared, Permission::NotNeeded)
+                Progress::Waiting(spec, Box::new(prepared), Permission::NotNeeded)
             }
             Verdict::Ask(reason) => {
+                let mut prepared = Box::new(prepared);
+                let is_asked = judge.asks_for_network(&prepared);
+                prepared.question.network.iter_mut().for_each(|network| network.is_asked = is_asked);
                 prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
                 Progress::Waiting(spec, prepared, Permission::Wanted)
             }
@@ -218,6 +221,7 @@ impl Agent {
             environment: &self.tool_environment(),
             policy: self.policy,
             allowed: &self.allowed_directories,
+            hosts: &self.allowed_hosts,
             endpoint: &self.talk.endpoint,
         };
         plan(call, &judge)
@@ -300,7 +304,7 @@ impl Agent {
             return;
         }
         let wake = context.wake.clone();
-        let started = Running::start(spec, call.call.clone(), prepared.clone(), environment, wake);
+        let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
         call.progress = match started {
             Ok(running) => Progress::Running(running),
             Err(error) => {

@@ -1,6 +1,7 @@
 //! Basics that are independent of a chat: ids, time, errors, rings, text on a screen.
 
 pub mod clock;
+pub mod descriptors;
 pub mod error;
 pub mod file;
 pub mod id;

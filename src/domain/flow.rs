@@ -164,8 +164,19 @@ pub enum Change {
 pub enum Decision {
     /// The tool call runs.
     Allow,
+    /// The tool call runs, and the agent may reach hosts without a question until the program ends.
+    AllowNetwork(NetworkGrant),
     /// It does not; the model is told why, if a reason is given.
     Deny(Option<String>),
+}
+
+/// What an answer about the network allows to an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NetworkGrant {
+    /// The hosts of the question.
+    Hosts,
+    /// All hosts, with the ports of HTTP and HTTPS.
+    Everything,
 }
 
 /// A change of an agent's queue. Entries are counted from 0, the next one first.

@@ -14,6 +14,7 @@ pub mod flow;
 pub mod frame;
 #[allow(missing_docs)]
 pub mod history;
+pub mod host;
 #[allow(missing_docs)]
 pub mod http;
 #[allow(missing_docs)]

@@ -4,7 +4,7 @@
 //!   bash(git status*)     commands; * stands for any text, at the end after a space or colon for any arguments
 //!   edit(src/**)          files that are written; relative to the workspace, or with ~/ or / in front
 //!   read(~/docs/**)       files that are read
-//!   net(example.org)      hosts; *.example.org for all hosts below
+//!   net(example.org)      hosts; *.example.org for all hosts below, example.org:8080 for another port than 80 and 443
 //!   mcp(server.tool)      tools of MCP servers
 //!   fork(provider/*)      models of new agents
 //! ```
@@ -17,6 +17,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
+use crate::domain::host::HostPattern;
 
 /// A longer rule is a mistake, in bytes.
 const MAX_LENGTH: usize = 4096;
@@ -94,6 +95,11 @@ impl Rule {
         &self.pattern
     }
 
+    /// The hosts of a rule about hosts.
+    pub fn hosts(&self) -> Option<HostPattern> {
+        (self.subject == Subject::Net).then(|| self.pattern.parse().ok())?
+    }
+
     /// What a person should know before the rule allows anything.
     pub fn caution(&self) -> Option<&'static str> {
         let inner = self.pattern.trim_end_matches('*').contains('*');
@@ -129,7 +135,7 @@ fn fault(subject: Subject, pattern: &str) -> Option<String> {
     match subject {
         Subject::Bash => None,
         Subject::Edit | Subject::Read => path_fault(pattern),
-        Subject::Net => host_fault(pattern),
+        Subject::Net => pattern.parse::<HostPattern>().err().map(|error| error.message),
         Subject::Mcp if pattern.contains(char::is_whitespace) => Some("expected SERVER.TOOL".into()),
         Subject::Fork if pattern.contains(char::is_whitespace) => Some("expected PROVIDER/MODEL".into()),
         Subject::Mcp | Subject::Fork => None,
@@ -141,13 +147,6 @@ fn path_fault(pattern: &str) -> Option<String> {
         return Some("a path pattern must not contain . or ..".into());
     }
     path_glob(pattern).err()
-}
-
-fn host_fault(pattern: &str) -> Option<String> {
-    let name = pattern.strip_prefix("*.").unwrap_or(pattern);
-    let is_host = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    let is_valid = pattern == "*" || (!name.is_empty() && name.chars().all(is_host));
-    (!is_valid).then(|| "expected a host such as example.org or *.example.org, without scheme and path".into())
 }
 
 fn invalid(rule: &str, fault: &str) -> Error {

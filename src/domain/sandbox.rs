@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::domain::host::HostPattern;
+
 /// The settings of `[sandbox]` and `[tools]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxSettings {
@@ -24,30 +26,55 @@ pub struct SandboxSettings {
 }
 
 /// What a command reaches of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Network {
     /// Only a loopback interface of its own.
     #[default]
     Off,
+    /// The same, and these hosts by HTTP and HTTPS through a proxy.
+    Hosts(Vec<HostPattern>),
     /// Everything that the machine reaches.
     Host,
 }
 
-impl Network {
-    /// All values.
-    pub const ALL: [Self; 2] = [Self::Off, Self::Host];
+const OFF: &str = "off";
+const HOST: &str = "host";
 
-    /// The name in a configuration file.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Host => "host",
+impl Network {
+    /// The value that a text stands for: `off`, `host`, or hosts with commas between them.
+    pub fn named(text: &str) -> Option<Self> {
+        match text {
+            OFF => Some(Self::Off),
+            HOST => Some(Self::Host),
+            hosts => Self::of_hosts(hosts.split(',').map(str::trim)),
         }
     }
 
-    /// The value of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|network| network.name() == name)
+    /// These hosts; `None` if one of them is none.
+    pub fn of_hosts<'a>(hosts: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let hosts: Vec<HostPattern> = hosts.map(|host| host.parse().ok()).collect::<Option<_>>()?;
+        Some(if hosts.is_empty() { Self::Off } else { Self::Hosts(hosts) })
+    }
+
+    /// What it means for a command, for the person who is asked.
+    pub fn about(&self) -> String {
+        match self {
+            Self::Off => "no network".into(),
+            Self::Host => "network".into(),
+            Self::Hosts(hosts) => {
+                let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+                format!("network: only {}, by HTTP and HTTPS", hosts.join(", "))
+            }
+        }
+    }
+
+    /// The value as a configuration file contains it.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Off => format!("{OFF:?}"),
+            Self::Host => format!("{HOST:?}"),
+            Self::Hosts(hosts) => format!("{:?}", hosts.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        }
     }
 }
 

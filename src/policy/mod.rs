@@ -12,6 +12,7 @@
 
 mod commands;
 mod matching;
+mod network;
 pub mod paths;
 mod protected;
 pub mod readonly;
@@ -56,9 +57,11 @@ pub enum Request<'a> {
         place: &'a Place,
     },
     Command(CommandRequest<'a>),
-    /// Connects to a host.
+    /// Connects to these hosts.
     Network {
         host: &'a str,
+        /// A person has allowed them to this agent.
+        is_granted: bool,
     },
     /// Calls a tool of an MCP server.
     Mcp {
@@ -102,8 +105,8 @@ pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
         Request::Read { path, place } => permissions.read(path, place),
         Request::Write { path, place } => permissions.write(path, place),
         Request::Command(command) => permissions.command(command),
-        Request::Network { host } => permissions.named(Subject::Net, &host.trim_end_matches('.').to_ascii_lowercase()),
-        Request::Mcp { server, tool } => permissions.named(Subject::Mcp, &format!("{server}.{tool}")),
+        Request::Network { host, is_granted } => permissions.network(host, *is_granted),
+        Request::Mcp { server, tool } => permissions.mcp(&format!("{server}.{tool}")),
         Request::Fork { model, is_other_provider } => permissions.fork(model, *is_other_provider),
         Request::Change => permissions.change("it changes something".into()),
     }
@@ -152,21 +155,20 @@ impl Permissions<'_> {
         }
     }
 
-    /// Hosts and tools of MCP servers.
-    fn named(&self, subject: Subject, name: &str) -> Verdict {
-        let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
+    /// A tool of an MCP server.
+    fn mcp(&self, name: &str) -> Verdict {
+        let matches = |rule: &&Rule| rule.subject() == Subject::Mcp && matches_name(rule, name);
         if let Some(rule) = self.rules.deny.iter().find(matches) {
             return denied(rule);
         }
-        let is_change = subject == Subject::Mcp;
-        if is_change && self.policy == Policy::Plan {
+        if self.policy == Policy::Plan {
             return self.change(String::new());
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return self.ask(format!("the rule ask {rule}"));
         }
         let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
-        if is_free { Verdict::Free } else { self.ask(format!("no rule allows {}({name})", subject.name())) }
+        if is_free { Verdict::Free } else { self.ask(format!("no rule allows mcp({name})")) }
     }
 
     fn fork(&self, model: &str, is_other_provider: bool) -> Verdict {
@@ -217,11 +219,10 @@ fn denied(rule: &Rule) -> Verdict {
     Verdict::Refuse(format!("refused by the rule deny {rule}"))
 }
 
-/// Names of hosts, tools and models; a server stands for all its tools.
+/// Names of tools and models; a server stands for all its tools.
 fn matches_name(rule: &Rule, name: &str) -> bool {
     let pattern = rule.pattern();
     match rule.subject() {
-        Subject::Net => matching::is_wildcard(&pattern.to_ascii_lowercase(), name),
         Subject::Mcp if !pattern.contains('.') => {
             name.split_once('.').is_some_and(|(server, _)| matching::is_wildcard(pattern, server))
         }

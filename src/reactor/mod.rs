@@ -37,6 +37,8 @@ pub enum Source {
     Listener,
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
+    /// A socket of the proxy, by its number; numbers are never reused.
+    Proxy(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

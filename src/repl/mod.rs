@@ -20,6 +20,7 @@ mod json;
 mod mail_waits;
 mod objections;
 mod probe;
+mod proxy;
 mod queue;
 mod requests;
 mod server;
@@ -52,6 +53,7 @@ use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
 use objections::Objections;
+use proxy::Proxy;
 use server::Server;
 use terminals::Terminals;
 use trace::Trace;
@@ -64,6 +66,7 @@ pub struct Repl {
     jobs: Jobs,
     mail_waits: MailWaits,
     objections: Objections,
+    proxy: Proxy,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     terminals: Terminals,
@@ -76,7 +79,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 7 } else { 6 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 8 } else { 7 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -87,6 +90,7 @@ impl Repl {
             jobs,
             mail_waits,
             objections,
+            proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,
@@ -98,6 +102,7 @@ impl Repl {
             jobs,
             mail_waits,
             objections,
+            proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
             terminals,

@@ -24,6 +24,8 @@ pub trait Probe: Sized {
     fn viewers(&self) -> usize;
     /// How many clients are connected.
     fn clients(&self) -> usize;
+    /// How many connections of commands the proxy serves.
+    fn proxied(&self) -> usize;
     /// Attaches a terminal that shows this agent. It is drawn in the next turn.
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
     /// Detaches a terminal. Its draft stays with the agent that it showed.
@@ -62,6 +64,10 @@ impl Probe for Repl {
 
     fn clients(&self) -> usize {
         self.server.client_count()
+    }
+
+    fn proxied(&self) -> usize {
+        self.proxy.connection_count()
     }
 
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {

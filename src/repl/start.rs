@@ -8,6 +8,7 @@ use crate::base::text;
 use crate::domain::config::Config;
 use crate::domain::environment::DEFAULT_ENVIRONMENT;
 use crate::domain::scrollback::LineKind;
+use crate::proxy::{Calls, Incoming};
 use crate::reactor::{Reactor, Signals};
 use crate::repl::core::Core;
 use crate::repl::dispatcher::Dispatcher;
@@ -15,6 +16,7 @@ use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
+use crate::repl::proxy::Proxy;
 use crate::repl::server::Server;
 use crate::repl::terminals::Terminals;
 use crate::repl::trace::Trace;
@@ -37,12 +39,13 @@ impl Repl {
         let reactor = Reactor::new()?;
         // With a read-only store, another process may be in the middle of these turns.
         let interrupted = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
-        let mut factory = AgentFactory::new(&config);
+        let (calls, incoming) = Calls::new(reactor.waker());
+        let mut factory = AgentFactory::new(&config, calls);
         let LoadedAgents { roster, damaged, is_fresh } =
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock)?;
-        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace);
+        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
         repl.core.restore_limits()?;
         repl.core.restore_queues()?;
         repl.core.restore_unread()?;
@@ -63,12 +66,13 @@ impl Repl {
         self.signals = Some(signals);
     }
 
-    fn new(core: Core, trace: Trace) -> Self {
+    fn new(core: Core, trace: Trace, calls: Incoming) -> Self {
         Self {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             objections: Objections::default(),
+            proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             terminals: Terminals::default(),

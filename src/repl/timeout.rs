@@ -42,6 +42,8 @@ pub enum WakeReason {
     Client,
     /// The time limit or the retry of a member of a run.
     Team,
+    /// A connection of the proxy has waited long enough, or a look-up is under way for one.
+    Proxy,
 }
 
 /// How often the spinner moves.

@@ -193,6 +193,7 @@ fn source_name(source: Source) -> String {
         Source::Socket(id, fd) => format!("socket {id} {fd}"),
         Source::Listener => "listener".into(),
         Source::Client(number) => format!("client {number}"),
+        Source::Proxy(number) => format!("proxy {number}"),
     }
 }
 
@@ -209,5 +210,6 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Keys => "keys".into(),
         WakeReason::Question => "question".into(),
         WakeReason::Client => "client".into(),
+        WakeReason::Proxy => "proxy".into(),
     }
 }

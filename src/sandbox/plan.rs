@@ -102,7 +102,7 @@ impl Plan {
         }
         let mut plan = Self {
             level,
-            network: settings.network,
+            network: settings.network.clone(),
             directory: real(places.directory),
             writable: vec![workspace.clone()],
             readable: Vec::new(),

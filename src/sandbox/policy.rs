@@ -63,10 +63,15 @@ impl Policy {
 
     /// What the sandbox allows, in one line for the person who is asked.
     pub fn summary(&self) -> String {
-        let network = match self.settings.network {
-            Network::Off => "no network",
-            Network::Host => "network",
-        };
+        match &self.settings.network {
+            // It cannot be restricted to them.
+            Network::Hosts(_) if !self.level().has_namespaces() => self.summary_with(&Network::Off.about()),
+            network => self.summary_with(&network.about()),
+        }
+    }
+
+    /// The same with this about the network.
+    pub fn summary_with(&self, network: &str) -> String {
         match self.level() {
             _ if !self.settings.is_enabled => "sandbox: off; the command can do whatever you can".into(),
             Level::None => "sandbox: not available here; the command can do whatever you can".into(),

@@ -1,6 +1,7 @@
 //! What the helpers answer: one line of JSON for each report, on the socket on which the plan came.
 
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::io::fcntl_dupfd_cloexec;
@@ -8,6 +9,7 @@ use rustix::stdio::stdin;
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
+use crate::base::descriptors::{receive_with, send_with};
 
 /// In bytes; a longer plan is refused.
 const MAX_PLAN: u64 = 4 << 20;
@@ -58,20 +60,22 @@ impl Report {
 }
 
 impl Plan {
-    /// Writes it to the supervisor.
+    /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy.
     ///
     /// # Errors
     /// The supervisor has ended.
-    pub fn send(&self, to: &UnixStream) -> io::Result<()> {
-        send_text(to, &serde_json::to_string(self).map_err(io::Error::other)?)
+    pub fn send(&self, to: &UnixStream, proxy: Option<&UnixStream>) -> io::Result<()> {
+        let text = serde_json::to_string(self).map_err(io::Error::other)?;
+        send_text(to, &text, proxy.map(UnixStream::as_fd))
     }
 
-    /// Reads it from the socket that is standard input.
+    /// Reads them from the socket that is standard input.
     ///
     /// # Errors
     /// Standard input is no socket, or what comes is not a plan.
-    pub fn receive() -> io::Result<Self> {
-        serde_json::from_str(&receive_text(&standard_input()?)?).map_err(io::Error::other)
+    pub fn receive() -> io::Result<(Self, Option<OwnedFd>)> {
+        let (text, proxy) = receive_text(&standard_input()?)?;
+        Ok((serde_json::from_str(&text).map_err(io::Error::other)?, proxy))
     }
 }
 
@@ -80,27 +84,30 @@ pub fn standard_input() -> io::Result<UnixStream> {
     Ok(UnixStream::from(fcntl_dupfd_cloexec(stdin(), 3)?))
 }
 
-/// Writes a text with its length before it.
+/// Writes a text with its length before it, and with that a descriptor.
 ///
 /// # Errors
 /// The other side has closed the socket.
-pub fn send_text(mut to: &UnixStream, text: &str) -> io::Result<()> {
-    to.write_all(&(text.len() as u64).to_le_bytes())?;
+pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let length = (text.len() as u64).to_le_bytes();
+    let sent = send_with(to, &length, descriptor)?;
+    to.write_all(&length[sent..])?;
     to.write_all(text.as_bytes())
 }
 
-/// Reads such a text, and nothing behind it.
+/// Reads such a text with its descriptor, and nothing behind it.
 ///
 /// # Errors
 /// The other side has closed the socket, or the text is too long or not UTF-8.
-pub fn receive_text(mut from: &UnixStream) -> io::Result<String> {
+pub fn receive_text(mut from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
     let mut length = [0; 8];
-    from.read_exact(&mut length)?;
+    let (count, descriptor) = receive_with(from, &mut length)?;
+    from.read_exact(&mut length[count..])?;
     let length = u64::from_le_bytes(length);
     if length > MAX_PLAN {
         return Err(io::Error::other("the plan is too long"));
     }
     let mut text = vec![0; length as usize];
     from.read_exact(&mut text)?;
-    String::from_utf8(text).map_err(io::Error::other)
+    Ok((String::from_utf8(text).map_err(io::Error::other)?, descriptor))
 }

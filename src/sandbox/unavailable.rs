@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitCode, Stdio};
 
@@ -19,7 +20,7 @@ pub struct Started {
 ///
 /// # Errors
 /// The report that the caller should send.
-pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+pub fn start(plan: Plan, _: Option<OwnedFd>, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
     if plan.level != Level::None {
         return Err(Report::Unavailable("there is no sandbox on this system".into()));
     }

@@ -16,6 +16,7 @@ use crate::domain::config::Config;
 use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
+use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions;
 use crate::tools::{self, Environment};
@@ -46,7 +47,7 @@ pub enum Resolution {
 }
 
 impl Environments {
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, proxy: Option<Calls>) -> Self {
         let data = config.data_directory.as_ref();
         let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
         let denied =
@@ -63,6 +64,7 @@ impl Environments {
             bash_timeout: config.settings.bash_timeout,
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
+            proxy,
             ..Environment::at(real(&config.working_directory))
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));
@@ -207,7 +209,7 @@ mod tests {
             environments: vec![review],
             ..Config::default()
         };
-        Environments::new(&config)
+        Environments::new(&config, None)
     }
 
     fn found(environments: &Environments, text: &str, here: &ResolvedEnvironment) -> ResolvedEnvironment {

@@ -13,6 +13,7 @@ use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
+use crate::proxy::Calls;
 use crate::store::AgentRow;
 use crate::team::Environments;
 
@@ -31,13 +32,14 @@ pub struct AgentFactory {
 }
 
 impl AgentFactory {
-    pub fn new(config: &Config) -> Self {
+    /// `calls` reaches the proxy of the loop.
+    pub fn new(config: &Config, calls: Calls) -> Self {
         Self {
             catalog: config.catalog.clone(),
             endpoints: vec![Rc::new(config.endpoint.clone())],
             thinking: config.thinking,
             policy: config.policy,
-            environments: Environments::new(config),
+            environments: Environments::new(config, Some(calls)),
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::capture::Capture;
 use super::command::{self, Ending, Program};
 use super::file_access::{not_readable, reason};
-use super::{Environment, Job, Judged, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const SPEC: ToolSpec = ToolSpec {
@@ -19,9 +19,9 @@ pub const SPEC: ToolSpec = ToolSpec {
         description: "Runs a bash command and returns its output. stdout and stderr are combined; a non-zero exit code \
             is reported on the last line. Each call starts a new shell, without a terminal and without standard input. \
             When the command returns, all processes that it started are killed, including background ones. Commands run \
-            in a sandbox: no network, writes only in the working directory; files in /tmp and in caches are discarded \
-            after the call. The user can change that in the configuration. Long output is truncated in the middle; the \
-            result names a file with the full output.",
+            in a sandbox: no network but the hosts in `network`, writes only in the working directory; files in /tmp and in \
+            caches are discarded after the call. The user can change that in the configuration. Long output is truncated \
+            in the middle; the result names a file with the full output.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -30,7 +30,9 @@ pub const SPEC: ToolSpec = ToolSpec {
                     "description": "Time limit in milliseconds. Default: 120000 (2 minutes)."},
                 "description": {"type": "string",
                     "description": "What the command does, in 5 to 10 words, for the user."},
-                "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."}
+                "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."},
+                "network": {"type": "array", "items": {"type": "string"},
+                    "description": "Hosts to reach by HTTP or HTTPS: example.org, *.example.org, example.org:8080."}
             },
             "required": ["command"],
             "additionalProperties": false
@@ -72,8 +74,9 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     }
     detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
     detail.push(format!("time limit: {:?}", timeout(arguments, env)));
-    detail.push(env.sandbox.summary());
-    Ok(Question::new(format!("bash: {}", one_line(command, 100)), detail))
+    let network = NetworkRequest::of(arguments, &env.sandbox)?;
+    detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
+    Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
 }
 
 fn directory(arguments: &Value, env: &Environment) -> PathBuf {
@@ -105,8 +108,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         return Output::failure(message);
     }
     let arguments = ["bash", "--norc", "--noprofile", "-c", command];
-    let program =
-        Program { arguments: &arguments, directory: &directory, workspace: None, writable: &[], is_git: false };
+    let program = Program { network: call.question.network.as_ref(), ..Program::new(&arguments, &directory) };
     match command::run(&program, env, &mut capture, limit, job) {
         Ok((ending, changed)) => output(capture.finish(), &ending, &changed, limit),
         Err(error) => {

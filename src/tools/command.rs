@@ -20,8 +20,10 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::capture::Capture;
 use super::linux::child_exit::ChildExit;
 use super::linux::strays;
+use super::network::{self, NetworkRequest};
 use super::{Environment, Job, supervisor};
 use crate::base::id::AgentId;
+use crate::domain::sandbox::Network;
 use crate::sandbox::{Level, Places, Plan, Refusal, Report};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
@@ -67,6 +69,15 @@ pub struct Program<'a> {
     pub writable: &'a [PathBuf],
     /// Whether it is git itself, which changes the protected files of a repository.
     pub is_git: bool,
+    /// What it may reach of the network, besides what the settings allow.
+    pub network: Option<&'a NetworkRequest>,
+}
+
+impl<'a> Program<'a> {
+    /// Without any powers of its own.
+    pub fn new(arguments: &'a [&'a str], directory: &'a Path) -> Self {
+        Self { arguments, directory, workspace: None, writable: &[], is_git: false, network: None }
+    }
 }
 
 /// Runs a program in the sandbox and captures stdout and stderr together. The second value tells what it did to
@@ -140,16 +151,15 @@ pub fn find_level(env: &Environment) -> (Level, Vec<(Level, String)>) {
 }
 
 fn try_level(env: &Environment) -> Result<(), String> {
-    let program = Program {
-        arguments: &["true"],
-        directory: &env.working_directory,
-        workspace: None,
-        writable: &[],
-        is_git: false,
-    };
+    let program = Program::new(&["true"], &env.working_directory);
     let job = Job::new().map_err(|error| error.to_string())?;
     let mut capture = Capture::new(env.output_cap, &env.output_directory);
+    let without_proxy = |plan: Plan| match plan.network {
+        Network::Hosts(_) => Plan { network: Network::Off, ..plan },
+        _ => plan,
+    };
     let tried = plan(&program, env)
+        .map(without_proxy)
         .and_then(|plan| attempt(&program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
     let (ending, reports) = tried?;
     let failure = reports.into_iter().find_map(|report| match report {
@@ -174,6 +184,7 @@ fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
     if program.is_git {
         plan.protected.clear();
     }
+    plan.network = network::allowed(&env.sandbox, plan.level, program.network)?;
     Ok(plan)
 }
 
@@ -185,6 +196,11 @@ fn attempt(
     limit: Duration,
     job: &Job,
 ) -> io::Result<(Ending, Vec<Report>)> {
+    // The proxy serves the command until this is closed.
+    let proxy = match (&plan.network, &env.proxy) {
+        (Network::Hosts(hosts), Some(calls)) => Some(calls.announce(network::hosts(hosts, &env.rules))?),
+        _ => None,
+    };
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
     command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(program.arguments);
@@ -193,7 +209,7 @@ fn attempt(
     let mut output = Captured { output: Pipe::new(output)?, capture };
     let mut supervised = Supervised::start(command)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
-    let _ = plan.send(&supervised.control);
+    let _ = plan.send(&supervised.control, proxy.as_ref());
     let ending = supervised.watch(&mut output, limit, job);
     Ok((ending, Report::receive(&supervised.control)))
 }

@@ -8,6 +8,7 @@ use super::locate::{MAX_LINKS, Opener, canonical};
 use super::{Environment, PathVerdict, Prepared, ToolSpec};
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
+use crate::domain::host::HostPattern;
 use crate::domain::tool::Reach;
 use crate::policy::paths::{Access, AllowedDirectories};
 use crate::policy::readonly::{Extent, Read};
@@ -41,6 +42,8 @@ pub struct Judge<'a> {
     pub policy: Policy,
     /// The directories that a person allowed this agent to read.
     pub allowed: &'a AllowedDirectories,
+    /// The hosts that a person allowed this agent to reach.
+    pub hosts: &'a [HostPattern],
     /// Where the agent's conversation is sent.
     pub endpoint: &'a Endpoint,
 }
@@ -53,12 +56,32 @@ impl Judge<'_> {
             Judged::Nothing => Verdict::Free,
             Judged::Change => self.decide(&Request::Change),
             Judged::Read | Judged::Write => self.file(spec.reach, prepared),
-            Judged::Command => self.command(text("command").unwrap_or_default(), text("workdir")),
+            Judged::Command => {
+                let command = self.command(text("command").unwrap_or_default(), text("workdir"));
+                stricter(self.network(prepared), command)
+            }
             Judged::Fork => text("model").map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
                 self.decide(&Request::Fork { model, is_other_provider })
             }),
         }
+    }
+
+    /// Whether a person has to be asked about the hosts that a call names.
+    pub fn asks_for_network(&self, prepared: &Prepared) -> bool {
+        matches!(self.network(prepared), Verdict::Ask(_))
+    }
+
+    fn network(&self, prepared: &Prepared) -> Verdict {
+        let Some(request) = &prepared.question.network else { return Verdict::Free };
+        let verdict = |wanted: &HostPattern, is_granted: bool| {
+            self.decide(&Request::Network { host: &wanted.to_string(), is_granted })
+        };
+        let is_granted = |wanted: &HostPattern| self.hosts.iter().any(|granted| granted.allows_all_of(wanted));
+        let wanted = request.wanted().iter().map(|wanted| verdict(wanted, is_granted(wanted)));
+        // A rule against a host that is named holds also where the network cannot be restricted.
+        let named = request.hosts.iter().map(|named| verdict(named, true));
+        named.filter(|verdict| matches!(verdict, Verdict::Refuse(_))).chain(wanted).fold(Verdict::Free, stricter)
     }
 
     fn decide(&self, request: &Request<'_>) -> Verdict {
@@ -177,6 +200,14 @@ impl Environment {
             !directory.is_absolute() || real.starts_with(workspace)
         };
         env::var_os("PATH").is_none_or(|path| env::split_paths(&path).any(is_unsafe))
+    }
+}
+
+/// The first one, unless the second one is stricter.
+fn stricter(one: Verdict, other: Verdict) -> Verdict {
+    match (&one, &other) {
+        (Verdict::Refuse(_), _) | (Verdict::Ask(_), Verdict::Free | Verdict::Ask(_)) | (_, Verdict::Free) => one,
+        _ => other,
     }
 }
 

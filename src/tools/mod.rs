@@ -22,6 +22,7 @@ pub mod key_command;
 mod linux;
 mod list_dir;
 pub mod locate;
+mod network;
 mod read_file;
 pub mod supervisor;
 pub mod tool_thread;
@@ -42,6 +43,7 @@ use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::DenyList;
+use crate::proxy::Calls;
 use crate::sandbox::Policy;
 
 pub use crate::policy::paths::Verdict as PathVerdict;
@@ -50,6 +52,7 @@ pub use command::find_level;
 use file_versions::KnownFiles;
 pub use judge::{Judge, Judged};
 use locate::Located;
+pub use network::{NetworkAccess, NetworkRequest};
 pub use tool_thread::{Job, Running};
 
 /// Every built-in tool, in the order in which they are declared to models.
@@ -121,6 +124,8 @@ pub struct Question {
     pub snapshot: Option<Snapshot>,
     /// What stands around it.
     pub answers: Answers,
+    /// The hosts that the call names.
+    pub network: Option<NetworkRequest>,
 }
 
 /// What stands around a question.
@@ -142,7 +147,7 @@ impl Answers {
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN }
+        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN, network: None }
     }
 
     /// A question about reading. Only a path outside of the workspace is shown in full.
@@ -157,7 +162,12 @@ impl Question {
             }
             _ => Vec::new(),
         };
-        Self { title, detail, file: Some(file), snapshot: None, answers: Answers::RUN }
+        Self { file: Some(file), ..Self::new(title, detail) }
+    }
+
+    /// How the hosts are reached that a person is asked about.
+    pub fn asked_network(&self) -> Option<NetworkAccess> {
+        self.network.as_ref().filter(|network| network.is_asked).map(|network| network.access)
     }
 
     /// The canonical path that the call is about.
@@ -198,6 +208,8 @@ pub struct Environment {
     pub output_cap: usize,
     /// What commands may do.
     pub sandbox: Policy,
+    /// Serves commands that may reach single hosts, where there is an event loop.
+    pub proxy: Option<Calls>,
 }
 
 impl Environment {
@@ -218,6 +230,7 @@ impl Environment {
             bash_timeout: Duration::from_secs(120),
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
+            proxy: None,
         }
     }
 

@@ -243,7 +243,7 @@ impl<'a> Git<'a> {
         let arguments = [&GIT[..], &filters, arguments].concat();
         let mut capture = Capture::new(MAX_OUTPUT, &self.env.output_directory);
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
-        let program = Program { arguments: &arguments, directory, workspace, writable, is_git: true };
+        let program = Program { workspace, writable, is_git: true, ..Program::new(&arguments, directory) };
         let mut run = || {
             let (ending, _) = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
                 .map_err(|error| format!("cannot start git: {}", reason(&error)))?;

@@ -9,6 +9,7 @@ mod bombs;
 mod escapes;
 mod fallback;
 mod network;
+mod proxy;
 mod syscalls;
 mod work;
 
@@ -128,7 +129,7 @@ impl Place {
         let child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the supervisor starts");
         drop(command);
-        plan.send(&control).expect("the supervisor reads");
+        plan.send(&control, None).expect("the supervisor reads");
         let output = child.wait_with_output().expect("an end");
         let out = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         Response { out, code: output.status.code(), reports: Report::receive(&control) }

@@ -57,7 +57,7 @@ fn sockets_of_other_programs_are_out_of_reach_whether_the_network_is_on_or_off()
     everywhere(|place, level| {
         for network in [Network::Off, Network::Host] {
             let mut place = Place::new(place.user);
-            place.settings.network = network;
+            place.settings.network = network.clone();
             let names = ["outside/socket", "home/work/socket", "home/.local/share/polylogue/socket"];
             let listeners: Vec<_> =
                 names.iter().map(|name| UnixListener::bind(place.path(name)).expect("a socket")).collect();

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Policy, ProviderEntry, Rules, SandboxSettings, Settings,
-    Thinking, TreeLimits,
+    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Network, Policy, ProviderEntry, Rules, SandboxSettings,
+    Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -56,6 +56,8 @@ pub struct Plan {
     pub trusted_instructions: BTreeSet<String>,
     /// Whether commands run in a sandbox.
     pub has_sandbox: bool,
+    /// What commands in the sandbox always reach.
+    pub network: Network,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
     /// The limits of each tree of agents.
@@ -79,6 +81,7 @@ impl Default for Plan {
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
             trusted_instructions: BTreeSet::new(),
             has_sandbox: true,
+            network: Network::Off,
             trace: None,
             tree_limits: TreeLimits::default(),
         }
@@ -110,7 +113,11 @@ impl Plan {
             policy: self.policy,
             rules: self.rules.clone(),
             trusted_instructions: self.trusted_instructions.clone(),
-            sandbox: SandboxSettings { is_enabled: self.has_sandbox, ..SandboxSettings::default() },
+            sandbox: SandboxSettings {
+                is_enabled: self.has_sandbox,
+                network: self.network.clone(),
+                ..SandboxSettings::default()
+            },
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             tree_limits: self.tree_limits,

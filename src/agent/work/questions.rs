@@ -9,7 +9,8 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::hex;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::Decision;
+use crate::domain::flow::{Decision, NetworkGrant};
+use crate::domain::host::HostPattern;
 use crate::domain::tool::Reach;
 use crate::tools::{Question, Run};
 
@@ -22,6 +23,8 @@ pub struct PendingQuestion {
     pub tool: String,
     pub since: Moment,
     call: usize,
+    /// What the answer allows besides this call.
+    grant: Option<NetworkGrant>,
 }
 
 impl PendingQuestion {
@@ -58,7 +61,8 @@ impl Agent {
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
+        self.work.question =
+            Some(PendingQuestion { number, question, tool, since: context.now, call: at, grant: None });
         self.enter(State::AwaitingApproval, context);
         context.outbox.push(self.id(), Effect::Question);
     }
@@ -67,6 +71,13 @@ impl Agent {
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {
             Decision::Allow => self.decide(number, Ok(()), context),
+            Decision::AllowNetwork(grant) => {
+                let asked = self.work.question.as_mut().filter(|question| question.number == number);
+                if let Some(question) = asked {
+                    question.grant = Some(*grant);
+                }
+                self.decide(number, Ok(()), context)
+            }
             Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
             Decision::Deny(Some(reason)) => {
                 self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
@@ -136,6 +147,10 @@ impl Agent {
             return self.emit(&Chunk::Note(note.into()));
         }
         *permission = Permission::Given;
+        if let (Some(grant), Some(network)) = (pending.grant, &prepared.question.network) {
+            self.allowed_hosts.extend(network.wanted().iter().cloned());
+            self.allowed_hosts.extend((grant == NetworkGrant::Everything).then_some(HostPattern::ANY));
+        }
         if spec.reach == Reach::Reads
             && let Some(directory) = outside(prepared).map(Path::to_path_buf)
         {
@@ -148,7 +163,7 @@ impl Agent {
         let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return false };
         self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
-            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((prepared, objection))),
+            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((*prepared, objection))),
             answered => answered,
         };
         self.advance_tools(context);

@@ -269,7 +269,11 @@ pub fn value_of(value: &DeValue<'_>) -> Value {
         DeValue::Integer(integer) => {
             i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Other, |n| Value::Number(n as f64))
         }
-        DeValue::Array(_) | DeValue::Table(_) | DeValue::Datetime(_) => Value::Other,
+        DeValue::Array(list) => {
+            let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect();
+            Option::map_or(texts, Value::Other, Value::Texts)
+        }
+        DeValue::Table(_) | DeValue::Datetime(_) => Value::Other,
     }
 }
 

@@ -146,7 +146,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "sandbox.network",
-        about: "Network that commands in the sandbox reach: off or host",
+        about: "Network that commands in the sandbox reach: nothing, these hosts by HTTP and HTTPS, or everything",
         flag: None,
         files: Files::Stricter("off"),
         kind: Kind::Network(|config| &mut config.sandbox.network),
@@ -300,7 +300,7 @@ impl Setting {
                 *field(config) = Duration::from_secs_f64(seconds);
             }
             Kind::Name(field, names) => *field(config) = name(value, &names())?,
-            Kind::Network(field) => *field(config) = Network::named(value.text()?)?,
+            Kind::Network(field) => *field(config) = network(value)?,
             Kind::Limit(name) => config.tree_limits[*name] = most(value, *name)?,
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
@@ -363,7 +363,7 @@ impl Setting {
             Kind::Size(field, _) | Kind::SizeOrUnlimited(field) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
-            Kind::Network(field) => format!("{:?}", field(config).name()),
+            Kind::Network(field) => field(config).shown(),
             Kind::Fraction(field) => field(config).to_string(),
             Kind::Limit(name) => {
                 config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.shown(most))
@@ -385,7 +385,7 @@ impl Kind {
             Self::SizeOrUnlimited(_) => format!("a whole number from 0 to {MAX_COUNT}"),
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
-            Self::Network(_) => format!("one of {}", Network::ALL.map(Network::name).join(", ")),
+            Self::Network(_) => "off, host or a list of hosts".into(),
             Self::Fraction(_) => "a number from 0 to 1".into(),
             Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
         }
@@ -405,6 +405,13 @@ fn thinking(value: &Value) -> Option<Thinking> {
     match value {
         Value::Number(_) => whole(value, 0).and_then(|tokens| tokens.to_string().parse().ok()),
         other => other.text()?.parse().ok(),
+    }
+}
+
+fn network(value: &Value) -> Option<Network> {
+    match value {
+        Value::Texts(hosts) => Network::of_hosts(hosts.iter().map(String::as_str)),
+        other => Network::named(other.text()?),
     }
 }
 

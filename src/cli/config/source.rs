@@ -48,7 +48,9 @@ pub enum Value {
     Text(String),
     Number(f64),
     Bool(bool),
-    /// A type that no setting has: a list, a table, a date.
+    /// A list of texts.
+    Texts(Vec<String>),
+    /// A type that no setting has: another list, a table, a date.
     Other,
 }
 

@@ -91,7 +91,8 @@ fn every_policy_has_its_verdict_on_every_request() {
     assert_eq!(verdicts(&|case| case.write("/home/me/.ssh/id")), "rrrrrr");
     assert_eq!(verdicts(&|case| case.command("make; rm x")), "rraaff");
     assert_eq!(verdicts(&|case| case.command("echo x > .git/config")), "rraaaa");
-    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org" })), "araaaf");
+    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org", is_granted: false })), "araaaf");
+    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org", is_granted: true })), "ffffff");
     assert_eq!(verdicts(&|case| case.of(&Request::Mcp { server: "s", tool: "t" })), "rraaaf");
     let fork = |is_other_provider| Request::Fork { model: "p/m", is_other_provider };
     assert_eq!(verdicts(&|case| case.of(&fork(false))), "ffffff");
@@ -151,7 +152,7 @@ fn a_command_that_changes_the_shell_leaves_nothing_free_behind_it() {
 fn deny_wins_over_ask_and_ask_over_allow() {
     let all = ["bash(*)", "edit(**)", "read(**)", "net(*)", "mcp(*)", "fork(*)"];
     let requests = |case: &Case| {
-        let network = case.of(&Request::Network { host: "Example.ORG." });
+        let network = case.of(&Request::Network { host: "Example.ORG.", is_granted: true });
         let tool = case.of(&Request::Mcp { server: "s", tool: "t" });
         let fork = case.of(&Request::Fork { model: "p/m", is_other_provider: false });
         [case.command("ls"), case.write("/w/a"), case.read("/w/a"), network, tool, fork].iter().collect::<String>()

@@ -2,9 +2,10 @@
 
 use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, NetworkGrant};
 use crate::domain::key::{Key, KeyCode, Modifiers};
 use crate::repl::terminals::question::QuestionKeys;
+use crate::tools::NetworkAccess;
 
 /// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +14,8 @@ pub struct Situation {
     pub policy: Policy,
     /// What keys mean for the question that is shown.
     pub question: QuestionKeys,
+    /// What an answer to the question can allow besides.
+    pub network: Option<NetworkAccess>,
     /// The question has several pages.
     pub is_question_paged: bool,
     /// The key is followed by text that was typed or pasted with it.
@@ -37,6 +40,8 @@ pub enum Action {
     Paste(String),
     Send,
     Answer(bool),
+    /// Allows the call, and hosts to the agent.
+    AnswerNetwork(NetworkGrant),
     /// Shows the next page of the question, or the one before.
     TurnPage(bool),
     Change(Change),
@@ -102,6 +107,7 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
 fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
     match code {
         KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if may_answer(situation) => answer(c, situation),
+        KeyCode::Char(c) if may_answer(situation) && network_grant(c, situation).is_some() => grant(c, situation),
         KeyCode::Char(c) => Action::Type(c.to_string()),
         KeyCode::Enter if modifiers.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
@@ -171,6 +177,7 @@ fn with_alt(code: KeyCode, situation: &Situation) -> Action {
     match code {
         KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
         KeyCode::Char(c @ ('y' | 'n')) => answer(c, situation),
+        KeyCode::Char(c) if network_grant(c, situation).is_some() => grant(c, situation),
         KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
         KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
         KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
@@ -192,6 +199,22 @@ fn answer(letter: char, situation: &Situation) -> Action {
         (QuestionKeys::Text, _) | (QuestionKeys::Settling, true) => Action::Nothing,
         (QuestionKeys::ReadOn, true) => Action::TurnPage(true),
         (_, is_allowed) => Action::Answer(is_allowed),
+    }
+}
+
+/// What the letter allows of the network that the question is about.
+fn network_grant(letter: char, situation: &Situation) -> Option<NetworkGrant> {
+    match (letter.to_ascii_lowercase(), situation.network?) {
+        ('h', NetworkAccess::Hosts) => Some(NetworkGrant::Hosts),
+        ('a', _) => Some(NetworkGrant::Everything),
+        _ => None,
+    }
+}
+
+fn grant(letter: char, situation: &Situation) -> Action {
+    match (situation.question, network_grant(letter, situation)) {
+        (QuestionKeys::Answer, Some(grant)) => Action::AnswerNetwork(grant),
+        _ => Action::Nothing,
     }
 }
 
@@ -236,6 +259,23 @@ mod tests {
         ));
         let n = press(KeyCode::Char('n'));
         assert!(matches!(action_of(&n, &Situation { question: QuestionKeys::ReadOn, ..asked }), Action::Answer(false)));
+    }
+
+    #[test]
+    fn hosts_are_allowed_to_the_agent_only_by_a_question_about_them() {
+        let of = |letter: char, situation: Situation| action_of(&press(KeyCode::Char(letter)), &situation);
+        let hosts = Situation { network: Some(NetworkAccess::Hosts), ..asked() };
+        let everything = Situation { network: Some(NetworkAccess::Everything), ..asked() };
+        assert!(matches!(of('h', hosts), Action::AnswerNetwork(NetworkGrant::Hosts)));
+        assert!(matches!(of('a', hosts), Action::AnswerNetwork(NetworkGrant::Everything)));
+        assert!(matches!(of('a', everything), Action::AnswerNetwork(NetworkGrant::Everything)));
+        assert!(matches!(of('h', everything), Action::Type(_)));
+        assert!(matches!(of('h', asked()), Action::Type(_)));
+        for question in [QuestionKeys::Settling, QuestionKeys::ReadOn] {
+            assert!(matches!(of('h', Situation { question, ..hosts }), Action::Nothing));
+        }
+        assert!(matches!(of('a', Situation { question: QuestionKeys::Text, ..hosts }), Action::Type(_)));
+        assert!(matches!(of('a', Situation { is_draft_empty: false, ..hosts }), Action::Type(_)));
     }
 
     #[test]

@@ -72,6 +72,11 @@ impl Terminals {
                 let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
                 return Some(Act::Change(Change::Answer { question, decision }));
             }
+            Action::AnswerNetwork(grant) => {
+                let question = core.roster.get(agent)?.question()?.number;
+                let decision = Decision::AllowNetwork(grant);
+                return Some(Act::Change(Change::Answer { question, decision }));
+            }
             Action::Change(change) => return Some(Act::Change(change)),
             Action::Go(direction) => {
                 return self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to)));
@@ -92,6 +97,7 @@ impl Terminals {
         Some(Situation {
             policy: agent.policy,
             question,
+            network: agent.question().and_then(|pending| pending.question.asked_network()),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),

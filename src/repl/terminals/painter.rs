@@ -9,7 +9,7 @@ use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
-use crate::tools::Answers;
+use crate::tools::{Answers, NetworkAccess, Question};
 
 /// Rows that the text keeps while a question does not fit.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
@@ -164,7 +164,7 @@ impl Painter<'_> {
         if !page.is_whole() {
             rows.push(Row::of(place_of(&page), Style::color(Color::Red)));
         }
-        rows.push(Row::of(self.question_hint(answers, &page, is_typing), yellow));
+        rows.push(Row::of(self.question_hint(&pending.question, &page, is_typing), yellow));
         (rows, Some(page))
     }
 
@@ -180,8 +180,13 @@ impl Painter<'_> {
     }
 
     /// What the keys do.
-    fn question_hint(&self, answers: Answers, page: &Page, is_typing: bool) -> String {
-        let Answers { yes, no, .. } = answers;
+    fn question_hint(&self, question: &Question, page: &Page, is_typing: bool) -> String {
+        let Answers { yes, no, .. } = question.answers;
+        let more = match question.asked_network() {
+            Some(NetworkAccess::Hosts) => ", h: these hosts always, a: all hosts always",
+            Some(NetworkAccess::Everything) => ", a: the network always",
+            Some(NetworkAccess::Open) | None => "",
+        };
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
@@ -191,7 +196,7 @@ impl Painter<'_> {
             (_, true) if !is_seen => format!("  Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
             // It ends with this frame.
             (QuestionKeys::ReadOn, _) => "  …".into(),
-            (QuestionKeys::Answer, false) => format!("  y to {yes}, n to {no}"),
+            (QuestionKeys::Answer, false) => format!("  y to {yes}, n to {no}{more}"),
             (QuestionKeys::Answer, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
         }
     }

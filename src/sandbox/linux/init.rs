@@ -34,13 +34,17 @@ fn run(mut command: Command) -> Result<u8, Report> {
     let unavailable = |step: &str, error: &dyn std::fmt::Display| Report::Unavailable(format!("{step}: {error}"));
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| unavailable("death signal", &error))?;
     // The supervisor may have ended before that: then nothing can be read.
-    let text = standard_input().and_then(|socket| receive_text(&socket));
-    let text = text.map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
+    let received = standard_input().and_then(|socket| receive_text(&socket));
+    let (text, proxy) = received.map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
     let init: InitPlan = serde_json::from_str(&text).map_err(|error| Report::NotStarted(format!("plan: {error}")))?;
     if init.plan.level.has_namespaces() {
         mounts::build(&init)?;
-        if init.plan.network == Network::Off {
+        if init.plan.network != Network::Host {
             network::start_loopback().map_err(|error| unavailable("loopback interface", &error))?;
+        }
+        if let Network::Hosts(hosts) = &init.plan.network {
+            let variables = network::start_proxy(hosts, proxy);
+            command.envs(variables.map_err(|error| Report::NotStarted(format!("proxy: {error}")))?);
         }
     }
     powers::give_up().map_err(|error| unavailable("capabilities", &error))?;

@@ -13,7 +13,7 @@ mod syscalls;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -50,11 +50,11 @@ pub struct Started {
     temporary: Option<PathBuf>,
 }
 
-/// Starts a program behind the walls of its plan.
+/// Starts a program behind the walls of its plan. On `proxy` the init process sends the listener of its proxy.
 ///
 /// # Errors
 /// The report that the caller should send.
-pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+pub fn start(plan: Plan, proxy: Option<OwnedFd>, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
     if plan.level == Level::None {
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
         let mut command = Command::new(program);
@@ -69,12 +69,12 @@ pub fn start(plan: Plan, program: &OsStr, arguments: &[OsString]) -> Result<Star
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
     let sockets = listening_sockets();
     if plan.level.has_namespaces() {
-        enter_namespaces(plan.network).map_err(Report::Unavailable)?;
+        enter_namespaces(&plan.network).map_err(Report::Unavailable)?;
     }
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
     let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
-    let (reports, child) = start_init(&plan, program, arguments)
+    let (reports, child) = start_init(&plan, proxy.as_ref(), program, arguments)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
     Ok(Started { child, reports: Some(reports), protected, temporary })
 }
@@ -83,7 +83,12 @@ fn not_started(program: &OsStr, error: &io::Error) -> Report {
     Report::NotStarted(format!("cannot run {}: {error}", program.display()))
 }
 
-fn start_init(plan: &InitPlan, program: &OsStr, arguments: &[OsString]) -> io::Result<(UnixStream, Child)> {
+fn start_init(
+    plan: &InitPlan,
+    proxy: Option<&OwnedFd>,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> io::Result<(UnixStream, Child)> {
     let (reports, theirs) = UnixStream::pair()?;
     let mut command = Command::new("/proc/self/exe");
     command.args([OsStr::new(INIT_FLAG), OsStr::new("--"), program]).args(arguments);
@@ -92,16 +97,16 @@ fn start_init(plan: &InitPlan, program: &OsStr, arguments: &[OsString]) -> io::R
     command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
     let child = command.spawn()?;
     // The init process reads it at once, so that this cannot block for long.
-    send_text(&reports, &serde_json::to_string(plan).map_err(io::Error::other)?)?;
+    send_text(&reports, &serde_json::to_string(plan).map_err(io::Error::other)?, proxy.map(OwnedFd::as_fd))?;
     Ok((reports, child))
 }
 
 /// Moves this process into new namespaces, and its children into a new PID namespace.
-fn enter_namespaces(network: Network) -> Result<(), String> {
+fn enter_namespaces(network: &Network) -> Result<(), String> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     flags |= CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWCGROUP;
-    if network == Network::Off {
+    if *network != Network::Host {
         flags |= CloneFlags::CLONE_NEWNET;
     }
     nix::sched::unshare(flags).map_err(|error| format!("new namespaces: {error}"))?;

@@ -1,7 +1,15 @@
-//! The loopback interface of a new network namespace: it has to be switched on (rtnetlink(7)).
+//! A new network namespace: its loopback interface has to be switched on (rtnetlink(7)), and on it a proxy listens that the
+//! main process serves. A socket stays in the namespace in which it was made, whoever has it.
 
-use rustix::io;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
+
+use crate::base::descriptors::send_with;
+use crate::domain::host::{Host, HostPattern};
 
 const RTM_NEWLINK: u16 = 16;
 const NLM_F_REQUEST: u16 = 1;
@@ -9,13 +17,41 @@ const IFF_UP: u32 = 1;
 /// The loopback interface is the first one of every namespace.
 const LOOPBACK: u32 = 1;
 
+/// The names by which programs know a proxy; some take only one spelling.
+const PROXY: [&str; 6] = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
+/// The command's own servers, which are reached directly.
+const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
 /// # Errors
 /// The kernel refuses.
-pub fn start_loopback() -> io::Result<()> {
+pub fn start_loopback() -> rustix::io::Result<()> {
     // Without a protocol it is NETLINK_ROUTE, whose number is 0.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     send(&socket, &message(), SendFlags::empty())?;
     Ok(())
+}
+
+/// Sends a listener to the main process. Returns the variables that lead the command to it.
+///
+/// # Errors
+/// No socket for the listener came with the plan, or the kernel refuses.
+pub fn start_proxy(hosts: &[HostPattern], socket: Option<OwnedFd>) -> io::Result<Vec<(&'static str, String)>> {
+    let socket = socket.ok_or_else(|| io::Error::other("there is no event loop to serve it"))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let url = format!("http://{}", listener.local_addr()?);
+    send_with(&UnixStream::from(socket), b"l", Some(listener.as_fd()))?;
+    let is_named = |own: &&str| hosts.iter().any(|pattern| pattern.host().is_some_and(|host| is_host(host, own)));
+    let direct: Vec<&str> = OWN.into_iter().filter(|own| !is_named(own)).collect();
+    let mut variables: Vec<(&str, String)> = PROXY.iter().map(|name| (*name, url.clone())).collect();
+    variables.extend(NO_PROXY.iter().map(|name| (*name, direct.join(","))));
+    // Without it, node's own `fetch` does not use a proxy.
+    variables.push(("NODE_USE_ENV_PROXY", "1".into()));
+    Ok(variables)
+}
+
+fn is_host(host: &Host, text: &str) -> bool {
+    Host::parse(text).as_ref() == Some(host)
 }
 
 /// A `nlmsghdr` and an `ifinfomsg`.

@@ -162,10 +162,10 @@ fn namespace_flags() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
 /// socket, and does not know all protocols of the network.
 fn sockets(init: &InitPlan) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let network = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
-    let allowed: &[i32] = match (init.plan.level.has_namespaces(), init.plan.network) {
+    let allowed: &[i32] = match (init.plan.level.has_namespaces(), &init.plan.network) {
         (true, _) => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         (false, Network::Host) => &network,
-        (false, Network::Off) => return Ok(Vec::new()),
+        (false, Network::Off | Network::Hosts(_)) => return Ok(Vec::new()),
     };
     let differs = |family: &i32| condition(0, SeccompCmpOp::Ne, u64::from(*family as u32));
     Ok(vec![SeccompRule::new(allowed.iter().map(differs).collect::<Result<_, _>>()?)?])

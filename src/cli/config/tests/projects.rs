@@ -280,12 +280,12 @@ fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
 fn a_project_can_only_make_the_sandbox_stricter() {
     let strict = Scene::new().user("[sandbox]\nenabled = false\nnetwork = \"host\"");
     let strict = strict.project("[sandbox]\nenabled = true\nnetwork = \"off\"").load();
-    assert_eq!((strict.config().sandbox.is_enabled, strict.config().sandbox.network), (true, Network::Off));
+    assert_eq!((strict.config().sandbox.is_enabled, &strict.config().sandbox.network), (true, &Network::Off));
     let loose = "[sandbox]\nenabled = false\nnetwork = \"host\"\nread = [\"/\"]\nwrite = [\"/\"]\n\
                  [tools]\nenvironment = [\"OPENAI_API_KEY\"]";
     let loaded = Scene::new().project(loose).load();
     let sandbox = &loaded.config().sandbox;
-    assert_eq!((sandbox.is_enabled, sandbox.network), (true, Network::Off));
+    assert_eq!((sandbox.is_enabled, &sandbox.network), (true, &Network::Off));
     assert!(sandbox.read.is_empty() && sandbox.write.is_empty() && sandbox.variables.is_empty());
     let ignored =
         loaded.diagnostics.warnings.iter().filter(|text| text.contains("a project can only make the sandbox"));

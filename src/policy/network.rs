@@ -1,0 +1,29 @@
+//! The verdict on a host that a command is to reach.
+
+use super::{Permissions, Verdict, denied};
+use crate::domain::approval::Policy;
+use crate::domain::host::HostPattern;
+use crate::domain::rule::Rule;
+
+impl Permissions<'_> {
+    /// `is_granted`: a person has allowed it to this agent. A deny rule about a part of the hosts is left to the proxy.
+    pub(super) fn network(&self, wanted: &str, is_granted: bool) -> Verdict {
+        let Ok(wanted) = wanted.parse::<HostPattern>() else {
+            return Verdict::Refuse(format!("{wanted} is no host"));
+        };
+        let find = |rules: &[Rule], fits: &dyn Fn(&HostPattern) -> bool| {
+            rules.iter().find(|rule| rule.hosts().as_ref().is_some_and(fits)).cloned()
+        };
+        if let Some(rule) = find(&self.rules.deny, &|pattern| pattern.forbids_all_of(&wanted)) {
+            return denied(&rule);
+        }
+        if let Some(rule) = find(&self.rules.ask, &|pattern| pattern.forbids_some_of(&wanted)) {
+            return self.ask(format!("the rule ask {rule}"));
+        }
+        let is_allowed = find(&self.rules.allow, &|pattern| pattern.allows_all_of(&wanted)).is_some();
+        if is_allowed || is_granted || self.policy == Policy::Yolo {
+            return Verdict::Free;
+        }
+        self.ask(format!("no rule allows net({wanted})"))
+    }
+}

@@ -1,0 +1,77 @@
+//! How a tool asks the loop to serve a call, and how the listener of its command arrives.
+
+use std::fmt;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rustix::net::sockopt::socket_acceptconn;
+
+use super::hosts::AllowedHosts;
+use crate::base::descriptors::receive_with;
+
+/// A call that is to be served until the other end of `control` is closed.
+#[derive(Debug)]
+pub struct NewCall {
+    /// The listener of the command comes from here.
+    pub control: UnixStream,
+    pub hosts: AllowedHosts,
+}
+
+/// The calls that tools have announced.
+pub type Incoming = Receiver<NewCall>;
+
+/// Announces calls to the loop, from any thread.
+#[derive(Clone)]
+pub struct Calls {
+    sender: Sender<NewCall>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Calls {
+    /// `wake` ends a wait of the loop.
+    pub fn new(wake: Arc<dyn Fn() + Send + Sync>) -> (Self, Incoming) {
+        let (sender, incoming) = channel();
+        (Self { sender, wake }, incoming)
+    }
+
+    /// Announces a call. Its command gets the returned socket and sends a listener on it; the call is served until every
+    /// copy of the socket is closed.
+    ///
+    /// # Errors
+    /// No descriptor is left, or the loop has ended.
+    pub fn announce(&self, hosts: AllowedHosts) -> io::Result<UnixStream> {
+        let (control, theirs) = UnixStream::pair()?;
+        control.set_nonblocking(true)?;
+        let sent = self.sender.send(NewCall { control, hosts });
+        sent.map_err(|_| io::Error::other("the event loop has ended"))?;
+        (self.wake)();
+        Ok(theirs)
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Calls")
+    }
+}
+
+/// The listener that a command has sent; `None` if there is none yet.
+///
+/// # Errors
+/// The call is over.
+pub fn receive_listener(control: &UnixStream) -> io::Result<Option<TcpListener>> {
+    match receive_with(control, &mut [0; 16]) {
+        Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok((_, Some(descriptor))) if socket_acceptconn(&descriptor).unwrap_or(false) => {
+            let listener = TcpListener::from(descriptor);
+            listener.set_nonblocking(true)?;
+            Ok(Some(listener))
+        }
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
