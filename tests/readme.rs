@@ -11,6 +11,7 @@ const TOPICS: &[&str] = &[
     "tools",
     "approval",
     "files",
+    "network",
     "settings",
     "environments",
     "variables",

@@ -26,6 +26,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Tab", "complete a command or a name"),
     ("Esc", "stop this agent, else clear the draft"),
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
+    ("h, a at a question", "the same as y, and always its hosts, all hosts"),
     ("Alt+Y, Alt+N", "the same while the draft is not empty"),
     ("Shift+Tab", "next policy of this agent: plan, ask, auto"),
     ("Ctrl+Up", "go to the parent"),

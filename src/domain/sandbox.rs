@@ -46,6 +46,8 @@ impl Network {
         match text {
             OFF => Some(Self::Off),
             HOST => Some(Self::Host),
+            // A single word is rather a mistake than a host.
+            hosts if !hosts.contains(['.', ':', '*']) => None,
             hosts => Self::of_hosts(hosts.split(',').map(str::trim)),
         }
     }

@@ -1,7 +1,7 @@
 //! How a tool asks the loop to serve a call, and how the listener of its command arrives.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ pub struct NewCall {
     pub hosts: AllowedHosts,
 }
 
+/// In bytes.
+const MOST_TOLD: u64 = 16 << 10;
+
 /// The calls that tools have announced.
 pub type Incoming = Receiver<NewCall>;
 
@@ -37,18 +40,17 @@ impl Calls {
         (Self { sender, wake }, incoming)
     }
 
-    /// Announces a call. Its command gets the returned socket and sends a listener on it; the call is served until every
-    /// copy of the socket is closed.
+    /// Announces a call.
     ///
     /// # Errors
     /// No descriptor is left, or the loop has ended.
-    pub fn announce(&self, hosts: AllowedHosts) -> io::Result<UnixStream> {
+    pub fn announce(&self, hosts: AllowedHosts) -> io::Result<Announced> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_nonblocking(true)?;
         let sent = self.sender.send(NewCall { control, hosts });
         sent.map_err(|_| io::Error::other("the event loop has ended"))?;
         (self.wake)();
-        Ok(theirs)
+        Ok(Announced(theirs))
     }
 }
 
@@ -56,6 +58,32 @@ impl fmt::Debug for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Calls")
     }
+}
+
+/// A call that is served. The helper that starts its command gets the socket and sends a listener on it; the call is over
+/// when every copy of the socket is closed.
+#[derive(Debug)]
+pub struct Announced(UnixStream);
+
+impl Announced {
+    pub fn socket(&self) -> &UnixStream {
+        &self.0
+    }
+
+    /// What the loop has told about the call so far: why clients were refused, one line each. Does not wait.
+    pub fn told(&self) -> Vec<String> {
+        let (mut text, stream) = (Vec::new(), &self.0);
+        if stream.set_nonblocking(true).is_ok() {
+            // Ends with an error where nothing more is there.
+            let _ = stream.take(MOST_TOLD).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Tells the tool of a call a line. Fails silently: who does not read any more does not want it.
+pub fn tell(mut control: &UnixStream, line: &str) {
+    let _ = control.write_all(format!("{line}\n").as_bytes());
 }
 
 /// The listener that a command has sent; `None` if there is none yet.

@@ -34,6 +34,8 @@ pub struct Connection {
     stage: Stage,
     hosts: Rc<AllowedHosts>,
     wants_lookup: bool,
+    /// Why the client was refused, until it is taken.
+    refusal: Option<String>,
     /// Servers that were tried.
     servers: u64,
     deadline: Option<Moment>,
@@ -75,7 +77,7 @@ impl Connection {
     /// The kernel refuses to make the socket non-blocking.
     pub fn new(stream: TcpStream, hosts: Rc<AllowedHosts>) -> io::Result<Self> {
         let (client, stage) = (Socket::new(stream)?, Stage::Head(Vec::new()));
-        Ok(Self { client, stage, hosts, wants_lookup: false, servers: 0, deadline: None })
+        Ok(Self { client, stage, hosts, wants_lookup: false, refusal: None, servers: 0, deadline: None })
     }
 
     pub fn client_fd(&self) -> RawFd {
@@ -109,6 +111,11 @@ impl Connection {
     pub fn take_lookup(&mut self) -> Option<String> {
         let is_wanted = std::mem::take(&mut self.wants_lookup);
         if let Stage::LookUp(request) = &self.stage { is_wanted.then(|| request.target.to_string()) } else { None }
+    }
+
+    /// Why the client was refused. Returned once.
+    pub fn take_refusal(&mut self) -> Option<String> {
+        self.refusal.take()
     }
 
     /// The addresses of that name. Only those that may be reached are tried.
@@ -264,9 +271,144 @@ impl Connection {
     fn refuse(&mut self, refusal: &Refusal, now: Moment) {
         self.deadline = Some(now + FAREWELL);
         self.stage = Stage::Refused(Farewell::new(refusal.response()));
+        self.refusal = Some(refusal.message.clone());
     }
 }
 
 fn not_connected(target: &Target, why: &str) -> String {
     format!("cannot connect to {target}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Shutdown, TcpListener};
+
+    use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+
+    use super::*;
+
+    const READY: Readiness = Readiness { readable: true, writable: true, error: false };
+
+    /// A client with its connection, which may reach `server.test` and 127.0.0.0/29 at this port.
+    fn client(port: u16) -> (TcpStream, Connection) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        let names = (1..8).map(|n| format!("127.0.0.{n}:{port}")).chain([format!("server.test:{port}")]);
+        let allowed = names.map(|name| name.parse().unwrap()).collect();
+        let hosts = Rc::new(AllowedHosts { allowed, denied: Vec::new() });
+        (near, Connection::new(far, hosts).unwrap())
+    }
+
+    fn addresses(last: &[u8]) -> Vec<IpAddr> {
+        last.iter().map(|last| IpAddr::from([127, 0, 0, *last])).collect()
+    }
+
+    /// Serves it until it is done or a condition holds.
+    fn serve_until(connection: &mut Connection, mut holds: impl FnMut(&mut Connection) -> bool) {
+        while !holds(connection) {
+            connection.on_client_ready(READY);
+            connection.on_server_ready(READY);
+            if connection.step(1 << 16, Moment::default()) == Progress::Done {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Sends the request, and serves it up to the look-up of its name.
+    fn ask(port: u16) -> (TcpStream, Connection) {
+        let (mut near, mut connection) = client(port);
+        write!(near, "CONNECT server.test:{port} HTTP/1.1\r\n\r\n").unwrap();
+        let mut wanted = None;
+        serve_until(&mut connection, |connection| {
+            wanted = wanted.take().or_else(|| connection.take_lookup());
+            wanted.is_some()
+        });
+        assert_eq!((wanted.as_deref(), connection.take_lookup()), (Some(&*format!("server.test:{port}")), None));
+        (near, connection)
+    }
+
+    fn read_all(mut near: TcpStream) -> String {
+        let mut text = String::new();
+        near.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn a_tunnel_ends_when_both_sides_have_ended_and_passes_each_end_on() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut near, mut connection) = ask(server.local_addr().unwrap().port());
+        // Nobody listens at the first address.
+        connection.on_addresses(&addresses(&[3, 1]), Moment::default());
+        let far = std::thread::spawn(move || {
+            let (mut far, _) = server.accept().unwrap();
+            let mut got = String::new();
+            far.read_to_string(&mut got).unwrap();
+            far.write_all(format!("{got} back").as_bytes()).unwrap();
+        });
+        near.write_all(b"there").unwrap();
+        near.shutdown(Shutdown::Write).unwrap();
+        serve_until(&mut connection, |_| false);
+        drop(connection);
+        far.join().unwrap();
+        assert_eq!(read_all(near), "HTTP/1.1 200 Connection established\r\n\r\nthere back");
+    }
+
+    #[test]
+    fn a_server_that_breaks_off_is_not_an_ordinary_end() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (mut near, mut connection) = ask(server.local_addr().unwrap().port());
+        connection.on_addresses(&addresses(&[1]), Moment::default());
+        near.write_all(b"unread").unwrap();
+        let far = std::thread::spawn(move || {
+            let (far, _) = server.accept().unwrap();
+            // What is not read makes the close a reset.
+            far.peek(&mut [0; 8]).unwrap();
+        });
+        serve_until(&mut connection, |_| false);
+        far.join().unwrap();
+        drop(connection);
+        assert!(near.read_to_end(&mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn who_cannot_be_reached_is_told_why() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        for (found, expected) in [
+            (addresses(&[1, 2]), format!("cannot connect to server.test:{free}: Connection refused")),
+            (addresses(&[]), "server.test has no address".into()),
+            (addresses(&[9]), "has the address 127.0.0.9, which is not public".into()),
+        ] {
+            let (near, mut connection) = ask(free);
+            near.shutdown(Shutdown::Write).unwrap();
+            connection.on_addresses(&found, Moment::default());
+            serve_until(&mut connection, |_| false);
+            assert!(connection.take_refusal().is_some_and(|refusal| refusal.contains(&expected)));
+            drop(connection);
+            let text = read_all(near);
+            assert!(text.starts_with("HTTP/1.1 50") || text.starts_with("HTTP/1.1 403"), "{text}");
+            assert!(text.contains(&expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_given_up() {
+        let server = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&server, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        listen(&server, 0).unwrap();
+        let address = TcpListener::from(server.try_clone().unwrap()).local_addr().unwrap();
+        // Full: the kernel ignores further connections.
+        let waiting: Vec<Socket> = (0..4).map(|_| Socket::connecting(address).unwrap()).collect();
+        let (near, mut connection) = ask(address.port());
+        near.shutdown(Shutdown::Write).unwrap();
+        connection.on_addresses(&addresses(&[1]), Moment::default());
+        assert_eq!(connection.step(1 << 16, Moment::default()), Progress::Waiting);
+        let late = connection.deadline().expect("a deadline");
+        assert_eq!(connection.step(1 << 16, late), Progress::More);
+        serve_until(&mut connection, |_| false);
+        drop((connection, waiting));
+        assert!(read_all(near).contains("no answer in time"));
+    }
 }

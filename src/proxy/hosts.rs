@@ -24,9 +24,9 @@ impl AllowedHosts {
         }
         let listed: Vec<String> = self.allowed.iter().map(ToString::to_string).collect();
         Err(format!(
-            "this command may not connect to {target}, only to {}: add the host to `network` of the bash call (a port \
-             other than 80 and 443 is added as HOST:PORT)",
-            listed.join(", ")
+            "the command may not connect to {target}, only to {}: if it is meant, add {} to `network` of the bash call",
+            listed.join(", "),
+            named(target)
         ))
     }
 
@@ -45,13 +45,18 @@ impl AllowedHosts {
         if is_public(address) || self.allowed.iter().any(|pattern| pattern.names_address(address, target.port)) {
             return Ok(());
         }
-        let named = match target.port {
-            80 | 443 => reached.host.to_string(),
-            _ => reached.to_string(),
-        };
+        let named = named(&reached);
         Err(format!(
-            "{target} has the private address {address}: if that is meant, add {named} to `network` of the bash call too"
+            "{target} has the address {address}, which is not public: if it is meant, add {named} to `network` of the bash call"
         ))
+    }
+}
+
+/// As a pattern would name it.
+fn named(target: &Target) -> String {
+    match target.port {
+        80 | 443 => target.host.to_string(),
+        _ => target.to_string(),
     }
 }
 
@@ -177,7 +182,10 @@ mod tests {
             assert_eq!(hosts.check(&target(text)), Ok(()), "{text}");
         }
         let refused = hosts.check(&target("example.org:443")).unwrap_err();
-        assert!(refused.contains("only to *.example.org, example.org:8080: add the host"), "{refused}");
+        assert!(
+            refused.contains("only to *.example.org, example.org:8080: if it is meant, add example.org to"),
+            "{refused}"
+        );
         assert!(hosts.check(&target("bad.example.org:443")).unwrap_err().contains("deny net(bad.example.org)"));
     }
 
@@ -188,7 +196,10 @@ mod tests {
         assert!(hosts(&["*"], &[]).check_address(&some, address("8.8.8.8")).is_ok());
         let refused =
             hosts(&["*", "db.example.org"], &[]).check_address(&some, address("::ffff:10.0.0.7")).unwrap_err();
-        assert!(refused.contains("private address 10.0.0.7: if that is meant, add 10.0.0.7 to"), "{refused}");
+        assert!(
+            refused.contains("address 10.0.0.7, which is not public: if it is meant, add 10.0.0.7 to"),
+            "{refused}"
+        );
         assert!(hosts(&["*", "10.0.0.7"], &[]).check_address(&some, address("10.0.0.7")).is_ok());
         assert!(hosts(&["*", "10.0.0.7:81"], &[]).check_address(&some, address("10.0.0.7")).is_err());
         assert!(hosts(&["localhost"], &[]).check_address(&target("localhost:80"), address("::1")).is_ok());

@@ -27,7 +27,7 @@ mod hosts;
 mod request;
 mod stream;
 
-pub use calls::{Calls, Incoming, NewCall, receive_listener};
+pub use calls::{Announced, Calls, Incoming, NewCall, receive_listener, tell};
 pub use connection::{Connection, Progress};
 pub use hosts::AllowedHosts;
 pub use stream::is_out_of_descriptors;

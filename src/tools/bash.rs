@@ -110,7 +110,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let arguments = ["bash", "--norc", "--noprofile", "-c", command];
     let program = Program { network: call.question.network.as_ref(), ..Program::new(&arguments, &directory) };
     match command::run(&program, env, &mut capture, limit, job) {
-        Ok((ending, changed)) => output(capture.finish(), &ending, &changed, limit),
+        Ok((ending, notes)) => output(capture.finish(), &ending, &notes, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), directory.display());
             Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
@@ -118,12 +118,12 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
 }
 
-fn output(mut content: String, ending: &Ending, changed: &[String], limit: Duration) -> Output {
-    for what in changed {
+fn output(mut content: String, ending: &Ending, notes: &[String], limit: Duration) -> Output {
+    for note in notes {
         if !content.is_empty() && !content.ends_with('\n') {
             content.push('\n');
         }
-        let _ = writeln!(content, "[protected: {}]", visible(what));
+        let _ = writeln!(content, "[{}]", visible(note));
     }
     let note = match ending {
         Ending::Exited(Some(0)) if content.is_empty() => "[no output]".into(),

@@ -12,6 +12,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,7 +24,9 @@ use super::linux::strays;
 use super::network::{self, NetworkRequest};
 use super::{Environment, Job, supervisor};
 use crate::base::id::AgentId;
+use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
+use crate::proxy::{Announced, Calls, receive_listener};
 use crate::sandbox::{Level, Places, Plan, Refusal, Report};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
@@ -81,7 +84,7 @@ impl<'a> Program<'a> {
 }
 
 /// Runs a program in the sandbox and captures stdout and stderr together. The second value tells what it did to
-/// protected files. If the level of the sandbox that was tried cannot be built, a weaker one is tried at once, but not
+/// protected files, and what the network refused. If the level of the sandbox that was tried cannot be built, a weaker one is tried at once, but not
 /// none at all.
 ///
 /// # Errors
@@ -98,25 +101,25 @@ pub fn run(
             Ok(plan) => plan,
             Err(refusal) => return Ok((Ending::NotStarted(refusal), Vec::new())),
         };
-        let (ending, reports) = attempt(program, &plan, env, capture, limit, job)?;
-        let mut changed = Vec::new();
+        let Attempt { ending, reports, refused } = attempt(program, &plan, env, capture, limit, job)?;
+        let mut notes: Vec<String> = refused.into_iter().map(|why| format!("network: {why}")).collect();
         let mut unavailable = None;
         for report in reports {
             match report {
                 Report::Unavailable(why) => unavailable = Some(why),
                 Report::NotStarted(why) => return Ok((Ending::NotStarted(why), Vec::new())),
-                Report::Changed(what) => changed.push(what),
+                Report::Changed(what) => notes.push(format!("protected: {what}")),
             }
         }
         match (unavailable, ending) {
-            (None, ending) => return Ok((ending, changed)),
-            (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok((ending, changed)),
+            (None, ending) => return Ok((ending, notes)),
+            (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok((ending, notes)),
             // What a command can change in the workspace must not take walls away from the next one.
             (Some(why), _) if works_elsewhere(env, plan.level) => {
-                return Ok((Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")), changed));
+                return Ok((Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")), notes));
             }
             (Some(why), _) if env.sandbox.falls_from(plan.level) == Level::None => {
-                return Ok((Ending::NoSandbox(why), changed));
+                return Ok((Ending::NoSandbox(why), notes));
             }
             (Some(_), _) => {}
         }
@@ -151,17 +154,34 @@ pub fn find_level(env: &Environment) -> (Level, Vec<(Level, String)>) {
 }
 
 fn try_level(env: &Environment) -> Result<(), String> {
-    let program = Program::new(&["true"], &env.working_directory);
-    let job = Job::new().map_err(|error| error.to_string())?;
-    let mut capture = Capture::new(env.output_cap, &env.output_directory);
     let without_proxy = |plan: Plan| match plan.network {
         Network::Hosts(_) => Plan { network: Network::Off, ..plan },
         _ => plan,
     };
-    let tried = plan(&program, env)
-        .map(without_proxy)
-        .and_then(|plan| attempt(&program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
-    let (ending, reports) = tried?;
+    let program = Program::new(&["true"], &env.working_directory);
+    try_plan(env, &program, plan(&program, env).map(without_proxy))
+}
+
+/// Whether a command can be given a proxy at this level, which restricts it to hosts. Tries it with a real command.
+///
+/// # Errors
+/// Why not.
+pub fn try_proxy(env: &Environment, level: Level) -> Result<(), String> {
+    let (calls, incoming) = Calls::new(Arc::new(|| {}));
+    let env = Environment { sandbox: env.sandbox.clone().at_level(level), proxy: Some(calls), ..env.clone() };
+    let program = Program::new(&["true"], &env.working_directory);
+    let proxied = |plan: Plan| Plan { network: Network::Hosts(vec![HostPattern::ANY]), ..plan };
+    try_plan(&env, &program, plan(&program, &env).map(proxied))?;
+    let listener = incoming.try_recv().ok().and_then(|call| receive_listener(&call.control).ok().flatten());
+    listener.map(drop).ok_or_else(|| "its listener did not arrive".into())
+}
+
+fn try_plan(env: &Environment, program: &Program<'_>, plan: Result<Plan, Refusal>) -> Result<(), String> {
+    let job = Job::new().map_err(|error| error.to_string())?;
+    let mut capture = Capture::new(env.output_cap, &env.output_directory);
+    let tried = plan
+        .and_then(|plan| attempt(program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
+    let Attempt { ending, reports, .. } = tried?;
     let failure = reports.into_iter().find_map(|report| match report {
         Report::Unavailable(why) | Report::NotStarted(why) => Some(why),
         Report::Changed(_) => None,
@@ -188,6 +208,14 @@ fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
+/// One way through the sandbox with a command.
+struct Attempt {
+    ending: Ending,
+    reports: Vec<Report>,
+    /// What the proxy refused.
+    refused: Vec<String>,
+}
+
 fn attempt(
     program: &Program<'_>,
     plan: &Plan,
@@ -195,7 +223,7 @@ fn attempt(
     capture: &mut Capture,
     limit: Duration,
     job: &Job,
-) -> io::Result<(Ending, Vec<Report>)> {
+) -> io::Result<Attempt> {
     // The proxy serves the command until this is closed.
     let proxy = match (&plan.network, &env.proxy) {
         (Network::Hosts(hosts), Some(calls)) => Some(calls.announce(network::hosts(hosts, &env.rules))?),
@@ -209,9 +237,10 @@ fn attempt(
     let mut output = Captured { output: Pipe::new(output)?, capture };
     let mut supervised = Supervised::start(command)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
-    let _ = plan.send(&supervised.control, proxy.as_ref());
+    let _ = plan.send(&supervised.control, proxy.as_ref().map(Announced::socket));
     let ending = supervised.watch(&mut output, limit, job);
-    Ok((ending, Report::receive(&supervised.control)))
+    let refused = proxy.iter().flat_map(Announced::told).collect();
+    Ok(Attempt { ending, reports: Report::receive(&supervised.control), refused })
 }
 
 pub trait OutputReader {

@@ -48,7 +48,7 @@ use crate::sandbox::Policy;
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
-pub use command::find_level;
+pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
 pub use judge::{Judge, Judged};
 use locate::Located;

@@ -41,6 +41,7 @@ fn without_user_namespaces_landlock_is_used_and_doctor_says_what_is_missing() {
     let Some(said) = doctor_after("echo 0 > /proc/sys/user/max_user_namespaces") else { return };
     assert!(said.contains("not available: namespaces, Landlock and seccomp: new namespaces: ENOSPC"), "{said}");
     assert!(said.contains("commands run with Landlock and seccomp without namespaces"), "{said}");
+    assert!(said.contains("commands cannot be restricted to hosts: a call asks for the whole network"), "{said}");
 }
 
 #[test]
@@ -51,6 +52,7 @@ fn where_proc_is_covered_the_systems_one_is_used() {
     let Some(said) = doctor_after("mount -t tmpfs none /proc/sys/fs") else { return };
     assert!(said.contains("not available: namespaces, Landlock and seccomp: /proc: "), "{said}");
     assert!(said.contains("commands run with namespaces with the system's /proc"), "{said}");
+    assert!(said.contains("ok    network        no network; a call can ask for hosts"), "{said}");
 }
 
 /// A supervisor that can build nothing.
@@ -116,4 +118,55 @@ fn the_switch_that_turns_the_sandbox_off_is_the_persons_alone() {
     };
     assert!(doctor(&["--dangerously-no-sandbox"]).contains("off: commands can do whatever you can"));
     assert!(!doctor(&[]).contains("off: commands can do whatever you can"));
+}
+
+/// A call of `bash` that names a host, in an environment of this level without a loop.
+fn call_with_host(level: Level, directory: &Path, host: &str) -> (Environment, tools::Prepared) {
+    let env = Environment {
+        supervisor: PROGRAM.into(),
+        sandbox: Policy::new(SandboxSettings::default()).at_level(level),
+        ..Environment::at(directory.to_owned())
+    };
+    let script = format!("exec 3<>/dev/tcp/{} && echo reached", host.replace(':', "/"));
+    let arguments = json!({"command": script, "network": [host]}).to_string();
+    let prepared = tools::find("bash").expect("a tool").prepare(&arguments, &env).expect("arguments");
+    (env, prepared)
+}
+
+fn run(env: &Environment, prepared: tools::Prepared) -> String {
+    let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments: String::new() };
+    let (sender, wakes) = std::sync::mpsc::sync_channel(1);
+    let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
+    let shared = std::sync::Arc::new(env.clone());
+    let bash = tools::find("bash").expect("a tool");
+    let running = tools::Running::start(bash, call, prepared, shared, wake).expect("a thread");
+    wakes.recv().expect("an end");
+    running.collect().content
+}
+
+#[test]
+fn where_the_network_cannot_be_restricted_the_question_says_so_and_nothing_less_is_promised() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let host = server.local_addr().expect("an address").to_string();
+    let place = Place::new(None);
+    let directory = place.path("home/work");
+    let (env, prepared) = call_with_host(Level::Landlock, &directory, &host);
+    let detail = prepared.question.detail.join("\n");
+    assert!(detail.contains("the whole network, because this system cannot restrict it to hosts"), "{detail}");
+    if has(Level::Landlock) {
+        assert_eq!(run(&env, prepared), "reached\n");
+    }
+    // The system turns out to be weaker after the question.
+    let (env, prepared) = call_with_host(Level::Namespaces, &directory, &host);
+    assert!(prepared.question.detail.join("\n").contains(&format!("network: only {host}, by HTTP and HTTPS")));
+    env.sandbox.falls_from(Level::SharedProc);
+    let refused = run(&env, prepared);
+    assert!(refused.contains("cannot be restricted to hosts on this system; call again"), "{refused}");
+    // Without a sandbox there is nothing to restrict and nothing to promise.
+    let (_, prepared) = call_with_host(Level::None, &directory, &host);
+    assert!(prepared.question.detail.join("\n").contains("sandbox: not available here"));
+    let (env, prepared) = call_with_host(Level::Namespaces, &directory, &host);
+    if has(Level::Namespaces) {
+        assert!(run(&env, prepared).contains("there is no event loop to serve it"));
+    }
 }

@@ -10,6 +10,7 @@ mod escapes;
 mod fallback;
 mod network;
 mod proxy;
+mod registries;
 mod syscalls;
 mod work;
 

@@ -24,6 +24,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "tools", about: "Tools that models can call", text: tables::tools },
     Topic { name: "approval", about: "What agents may do without a question", text: tables::approval },
     Topic { name: "files", about: "Which files the tools may open", text: tables::files },
+    Topic { name: "network", about: "What commands reach of the network", text: || include_str!("network.txt").into() },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
     Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },
     Topic { name: "variables", about: "Environment variables", text: tables::variables },

@@ -33,6 +33,8 @@ use lookups::Lookups;
 const MOST_OF_A_CALL: usize = 128;
 /// Connections of all calls at once.
 const MOST: usize = 512;
+/// Different refusals of a call that its tool is told.
+const MOST_TOLD: usize = 8;
 /// Descriptors of a connection.
 const DESCRIPTORS: usize = 2;
 const ACCEPTED_PER_TURN: usize = 32;
@@ -67,6 +69,8 @@ struct Call {
     has_news: bool,
     connections: usize,
     hosts: Rc<AllowedHosts>,
+    /// What the tool was told.
+    told: BTreeSet<String>,
 }
 
 struct Client {
@@ -75,6 +79,15 @@ struct Client {
     socket: u64,
     /// The number that the connection gave its server, and the socket.
     server: Option<(u64, u64)>,
+}
+
+impl Call {
+    fn tell(&mut self, line: String) {
+        if self.told.len() < MOST_TOLD && !self.told.contains(&line) {
+            proxy::tell(&self.control, &line);
+            self.told.insert(line);
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -133,8 +146,16 @@ impl Proxy {
         // Without it the command finds nobody at its proxy, and says so.
         let Some(control_socket) = self.watch(reactor, Socket::Control(id), control.as_raw_fd()) else { return };
         let hosts = Rc::new(hosts);
-        let call =
-            Call { control, control_socket, listener: None, may_accept: false, has_news: true, connections: 0, hosts };
+        let call = Call {
+            control,
+            control_socket,
+            listener: None,
+            may_accept: false,
+            has_news: true,
+            connections: 0,
+            hosts,
+            told: BTreeSet::new(),
+        };
         self.calls.insert(id, call);
     }
 
@@ -216,6 +237,11 @@ impl Proxy {
     fn serve(&mut self, core: &mut Core, id: u64) {
         let Some(client) = self.connections.get_mut(&id) else { return };
         let progress = client.connection.step(BYTES_PER_TURN, core.clock.now());
+        // Before the client reads it: then it may end, and the call with it.
+        let refusal = client.connection.take_refusal();
+        if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
+            call.tell(refusal);
+        }
         if progress == Progress::Done {
             return self.close(core, id);
         }

@@ -294,6 +294,26 @@ fn a_project_can_only_make_the_sandbox_stricter() {
 }
 
 #[test]
+fn the_network_is_off_a_list_of_hosts_or_everything_and_a_project_opens_none_of_it() {
+    let hosts = |texts: &[&str]| Network::of_hosts(texts.iter().copied()).unwrap();
+    let list = "[sandbox]\nnetwork = [\"example.org\", \"*.example.com:8080\"]";
+    let loaded = Scene::new().user(list).load();
+    assert_eq!(loaded.config().sandbox.network, hosts(&["example.org", "*.example.com:8080"]));
+    let loaded = Scene::new().set("POLYLOGUE_SANDBOX_NETWORK", "example.org, 127.0.0.1:8080").load();
+    assert_eq!(loaded.config().sandbox.network, hosts(&["example.org", "127.0.0.1:8080"]));
+    let loaded = Scene::new().project(list).load();
+    assert_eq!(loaded.config().sandbox.network, Network::Off);
+    assert!(
+        loaded.diagnostics.warnings.iter().any(|text| text.contains("a project can only make the sandbox stricter"))
+    );
+    for invalid in ["\"on\"", "[\"http://example.org\"]", "[1]", "true", "\"\""] {
+        let loaded = Scene::new().user(format!("[sandbox]\nnetwork = {invalid}")).load();
+        let errors = &loaded.diagnostics.errors;
+        assert!(errors.iter().any(|error| error.message.contains("off, host or a list of hosts")), "{invalid}");
+    }
+}
+
+#[test]
 fn the_user_opens_paths_and_variables_but_no_key() {
     let text = "[sandbox]\nread = [\"~/docs\"]\nwrite = [\"/srv\"]\n[tools]\nenvironment = [\"WORK_KEY\"]\n\
                 [providers.work]\nkind = \"openai\"\nbase_url = \"https://h/v1\"\napi_key_env = \"WORK_KEY\"";
