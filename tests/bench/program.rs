@@ -87,7 +87,7 @@ pub fn binary(table: &mut Table) {
         own.push(wall(PROGRAM, &["--version"]));
         bare.push(wall("true", &[]));
     }
-        table.tell("--version, wall", median(&own).as_secs_f64() * 1e3, "ms");
+    table.tell("--version, wall", median(&own).as_secs_f64() * 1e3, "ms");
     table.at_most("  beside `true`", median(&own).as_secs_f64() / median(&bare).as_secs_f64(), 3.0, "x");
 }
 
