@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::body::Body;
 use super::hosts::AllowedHosts;
 use super::request::{Refusal, Request};
-use super::stream::{Farewell, Moved, Pipe, Socket, is_out_of_descriptors};
+use super::stream::{Farewell, Moved, Pipe, Progress, Socket, is_out_of_descriptors};
 use crate::base::clock::Moment;
 use crate::base::error::system_message;
 use crate::domain::host::{Host, Target};
@@ -58,17 +58,6 @@ enum Stage {
         is_tunnel: bool,
     },
     Refused(Farewell),
-    Done,
-}
-
-/// What a connection waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// Its sockets, a look-up or its deadline.
-    Waiting,
-    /// Nothing: there may be more to do.
-    More,
-    /// It can be dropped.
     Done,
 }
 
@@ -152,9 +141,11 @@ impl Connection {
             Stage::Connecting { .. } => self.finish_connecting(is_late, now),
             Stage::Relay { .. } => return self.relay(budget, is_late, now),
             Stage::Refused(farewell) => {
-                if farewell.run(&mut self.client, budget) || is_late {
-                    self.stage = Stage::Done;
+                let progress = farewell.run(&mut self.client, budget);
+                if progress != Progress::Done && !is_late {
+                    return progress;
                 }
+                self.stage = Stage::Done;
             }
             Stage::Done => {}
         }

@@ -28,6 +28,6 @@ mod request;
 mod stream;
 
 pub use calls::{Announced, Calls, Incoming, NewCall, receive_listener, tell};
-pub use connection::{Connection, Progress};
+pub use connection::Connection;
 pub use hosts::AllowedHosts;
-pub use stream::is_out_of_descriptors;
+pub use stream::{Progress, is_out_of_descriptors};

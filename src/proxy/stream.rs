@@ -19,13 +19,24 @@ use rustix::net::{
 use super::body::Body;
 use crate::domain::readiness::Readiness;
 
-/// How many bytes wait in one direction at most.
-const BUFFER: usize = 64 << 10;
+/// How many bytes wait in one direction at most, and how many are read at once.
+const BUFFER: usize = 16 << 10;
 
 pub struct Socket {
     stream: TcpStream,
     may_read: bool,
     may_write: bool,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Its sockets, a look-up or its deadline.
+    Waiting,
+    /// Nothing: there may be more to do.
+    More,
+    /// It can be dropped.
+    Done,
 }
 
 /// What a read or write found.
@@ -241,14 +252,14 @@ impl Farewell {
         Self { message: message.into(), is_sent: false }
     }
 
-    /// Whether the connection can be closed. Reads at most about `budget` bytes.
-    pub fn run(&mut self, socket: &mut Socket, budget: usize) -> bool {
+    /// Done when the connection can be closed. Reads at most about `budget` bytes.
+    pub fn run(&mut self, socket: &mut Socket, budget: usize) -> Progress {
         while !self.message.is_empty() {
             let (first, _) = self.message.as_slices();
             match socket.write(first) {
                 Outcome::Bytes(count) => drop(self.message.drain(..count)),
-                Outcome::Blocked => return false,
-                Outcome::Ended | Outcome::Broken => return true,
+                Outcome::Blocked => return Progress::Waiting,
+                Outcome::Ended | Outcome::Broken => return Progress::Done,
             }
         }
         if !self.is_sent {
@@ -260,11 +271,10 @@ impl Farewell {
             dropped.clear();
             match socket.read(&mut dropped) {
                 Outcome::Bytes(count) => left = left.saturating_sub(count),
-                Outcome::Blocked => return false,
-                Outcome::Ended | Outcome::Broken => return true,
+                Outcome::Blocked => return Progress::Waiting,
+                Outcome::Ended | Outcome::Broken => return Progress::Done,
             }
         }
-        // Who still sends that much does not read.
-        true
+        Progress::More
     }
 }

@@ -228,6 +228,9 @@ fn large_bodies_arrive_whole_in_both_directions() {
         );
         assert_eq!(run(&mut app, &script, &[&url]), "same\n");
     }
+    // Who is refused in the middle of a large request can read why.
+    let refused = run(&mut app, "curl -sS -H Expect: --data-binary @sent http://127.0.0.1:1/", &[&url]);
+    assert!(refused.starts_with("polylogue: the command may not connect to 127.0.0.1:1,"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::{App, eventually};
@@ -93,7 +93,7 @@ fn without_descriptors_the_loop_waits_and_goes_on_when_there_are_some() {
         return;
     }
     // The command needs some of them before it begins.
-    let most = Rlimit { current: Some(descriptors(&app) + 20), maximum: Some(4096) };
+    let most = Rlimit { current: Some(descriptors(&app) + 20), ..getrlimit(Resource::Nofile) };
     let script = format!(
         "port=${{http_proxy##*:}}; held=(); mkfifo never
          for n in $(seq 60); do exec {{fd}}<>/dev/tcp/127.0.0.1/$port; held+=($fd); done

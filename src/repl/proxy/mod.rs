@@ -38,8 +38,10 @@ const MOST_TOLD: usize = 8;
 /// Descriptors of a connection.
 const DESCRIPTORS: usize = 2;
 const ACCEPTED_PER_TURN: usize = 32;
-/// Bytes that a connection may move in each direction in one turn.
-const BYTES_PER_TURN: usize = 256 << 10;
+/// Bytes that all connections together may move in each direction in one turn, and the least and most of one.
+const BYTES_PER_TURN: usize = 4 << 20;
+const LEAST_BYTES: usize = 16 << 10;
+const MOST_BYTES: usize = 256 << 10;
 /// When there are no descriptors, this long none is asked for.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -234,9 +236,9 @@ impl Proxy {
     }
 
     /// Lets a connection do what it can.
-    fn serve(&mut self, core: &mut Core, id: u64) {
+    fn serve(&mut self, core: &mut Core, id: u64, budget: usize) {
         let Some(client) = self.connections.get_mut(&id) else { return };
-        let progress = client.connection.step(BYTES_PER_TURN, core.clock.now());
+        let progress = client.connection.step(budget, core.clock.now());
         // Before the client reads it: then it may end, and the call with it.
         let refusal = client.connection.take_refusal();
         if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
@@ -352,9 +354,9 @@ impl Component for Proxy {
         if self.pause.is_none() {
             calls.iter().for_each(|id| self.accept(core, *id));
         }
-        for id in std::mem::take(&mut self.awake) {
-            self.serve(core, id);
-        }
+        let awake = std::mem::take(&mut self.awake);
+        let budget = (BYTES_PER_TURN / awake.len().max(1)).clamp(LEAST_BYTES, MOST_BYTES);
+        awake.into_iter().for_each(|id| self.serve(core, id, budget));
     }
 
     fn has_work(&self, _: &Core) -> bool {
