@@ -70,7 +70,7 @@ fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once(
     drop(exchange);
 
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(1).talk.endpoint.full_name(), "openai/other/one");
+    assert_eq!(app.agent(1).inputs.endpoint.full_name(), "openai/other/one");
     let of_parent = converse(&mut app, &peer, 0, "and you?", "as ever");
     assert_eq!(texts_in(&of_parent), ["an old question", "an old reply", "and you?"]);
 }

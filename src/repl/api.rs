@@ -50,7 +50,7 @@ impl Repl {
             id: agent.id(),
             label: agent.identity.label(),
             parent: self.core.roster.parent(agent.id()),
-            model: agent.talk.endpoint.full_name(),
+            model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
             place: self.core.roster.send_queue_position(agent.id()),
             queued: agent.queue.len(),

@@ -129,7 +129,7 @@ impl Repl {
 /// Writes a new file that only the user can read.
 fn export(core: &Core, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
-    let path = agent.talk.environment.working_directory.join(path);
+    let path = agent.inputs.environment.working_directory.join(path);
     file::create_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} exists: choose another file", path.display())),
         _ => Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))),

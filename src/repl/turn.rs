@@ -236,7 +236,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         let root = repl.core.roster.nth(0).unwrap();
         let unknown_provider = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
-        repl.core.roster.with(root, |agent| agent.talk.endpoint = unknown_provider);
+        repl.core.roster.with(root, |agent| agent.inputs.endpoint = unknown_provider);
         for _ in 0..70 {
             repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }

@@ -241,7 +241,7 @@ impl Roster {
     /// Adds an agent to the send queue, ordered by how long it has waited.
     pub fn queue_for_slot(&mut self, id: AgentId) {
         if let Some(agent) = self.agents.get(&id) {
-            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
+            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.wants_reply_since());
         }
     }
 
@@ -299,8 +299,8 @@ impl Roster {
         }
         let tool_wait = agent.wants_tool_slot_since();
         // The agent may have changed its provider while it waits.
-        if self.send_queue.provider_of(id).is_some_and(|provider| provider != agent.talk.endpoint.provider) {
-            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
+        if self.send_queue.provider_of(id).is_some_and(|provider| provider != agent.inputs.endpoint.provider) {
+            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.wants_reply_since());
         }
         set_member(&mut self.live_tools, id, agent.has_live_tool());
         set_member(&mut self.leftover, id, agent.has_leftover());

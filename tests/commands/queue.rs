@@ -59,7 +59,7 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
 /// What would be sent to the model of agent 0 now, and what after a restart: messages with their ids.
 fn histories(app: &Harness) -> (String, String) {
     let stored = History::from_messages(app.repl.store().replay(app.id(0)).expect("a history").0);
-    let known = app.agent(0).talk.history.as_ref().expect("it has spoken");
+    let known = app.agent(0).inputs.history.as_ref().expect("it has spoken");
     (format!("{:?}", known.conversation()), format!("{:?}", stored.conversation()))
 }
 

@@ -406,7 +406,7 @@ impl Harness {
         format!(
             "{:?}",
             (
-                (self.log(n), &agent.talk.history, agent.state(), agent.partial_text(), agent.deadline()),
+                (self.log(n), &agent.inputs.history, agent.state(), agent.partial_text(), agent.deadline()),
                 (&agent.view.scrollback, agent.view.revision(), agent.view.context_tokens, agent.output.next()),
                 (agent.view.draft.text(), agent.view.draft.cursor(), &agent.queue, agent.used, agent.question()),
             )

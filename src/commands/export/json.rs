@@ -13,7 +13,7 @@ pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[Stri
             "ordinal": identity.ordinal,
             "name": identity.name,
             "parent": identity.parent.map(|parent| parent.to_string()),
-            "model": agent.talk.endpoint.full_name(),
+            "model": agent.inputs.endpoint.full_name(),
             "created_at": identity.created_at,
         })
     });

@@ -7,7 +7,7 @@ use crate::domain::message::{Body, Message, Reply};
 
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
     let (label, model) = match context.agent() {
-        Ok(agent) => (agent.identity.label(), agent.talk.endpoint.full_name()),
+        Ok(agent) => (agent.identity.label(), agent.inputs.endpoint.full_name()),
         Err(_) => (context.current.to_string(), String::new()),
     };
     let mut text = format!("# {label}\n\n{model}, {}\n", date(context.unix_ms));

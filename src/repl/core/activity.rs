@@ -99,7 +99,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     if agent.is_stopping() {
         return "stopping …".into();
     }
-    let provider = &agent.talk.endpoint.provider;
+    let provider = &agent.inputs.endpoint.provider;
     match (agent.state(), agent.wait()) {
         (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => {
             format!("waiting for a slot to run a tool, {} may work at once", context.limit)
@@ -130,7 +130,7 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     if let Some(held) = &context.held {
         return format!("{held}{}", context.keys("Esc cancels"));
     }
-    let (provider, before) = (&agent.talk.endpoint.provider, context.position.unwrap_or(0));
+    let (provider, before) = (&agent.inputs.endpoint.provider, context.position.unwrap_or(0));
     match context.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, context.now));

@@ -146,7 +146,7 @@ impl Core {
         name: LimitName,
         value: LimitValue,
     ) -> Result<()> {
-        let endpoint = self.roster.get(agent).ok_or_else(agent_gone)?.talk.endpoint.clone();
+        let endpoint = self.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
         let most = match value {
             LimitValue::Most(most) => Some(most),
             LimitValue::None => None,

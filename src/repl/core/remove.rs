@@ -88,7 +88,7 @@ impl Core {
             (!agent.queue.is_empty(), "it has queued messages"),
             (agent.role == Role::Member || agent.has_background_work(), "a command is waiting for it"),
             (self.roster.children(id).next().is_some(), "it has children"),
-            (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
+            (agent.inputs.environment.worktree.is_some(), "it works in a worktree"),
         ];
         if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
             return Err(Error::usage(format!("cannot close {}: {why}", agent.identity.label())));
@@ -112,7 +112,7 @@ impl Core {
         self.draining.extend(running);
         self.outbox.forget(id);
         let removed = self.roster.remove(id)?;
-        let worktree = removed.talk.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
+        let worktree = removed.inputs.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
         self.emit(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }

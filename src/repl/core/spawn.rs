@@ -111,12 +111,13 @@ impl Core {
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
             Some(model) => self.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
+            None => parent.inputs.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
         let made_by = Self::made_by(spec.origin, spec.run.is_some());
         self.require_creation(spec.parent, made_by, &endpoint)?;
-        let environment = spec.environment.as_ref().map_or(&parent.talk.environment, |resolved| &resolved.environment);
+        let environment =
+            spec.environment.as_ref().map_or(&parent.inputs.environment, |resolved| &resolved.environment);
         let new = NewAgent {
             id: spec.id.unwrap_or_else(AgentId::random),
             name: spec.name.clone(),
@@ -126,7 +127,7 @@ impl Core {
             environment: Some(environment.spec.clone()),
         };
         // A child with another model keeps the parent's thinking only if that model takes it.
-        let before = parent.talk.thinking;
+        let before = parent.inputs.thinking;
         let thinking = thinking_for(&endpoint, before);
         let now = self.clock.unix_ms();
         let (rows, prompt) = (std::mem::take(&mut spec.rows), spec.prompt.take());
@@ -163,7 +164,7 @@ impl Core {
         let has_own_instructions = forked.row.system.is_some();
         let child = self.roster.with(spec.parent, |parent| {
             let history = match spec.inherit {
-                Inherit::All => parent.talk.history.as_mut().map(History::fork),
+                Inherit::All => parent.inputs.history.as_mut().map(History::fork),
                 Inherit::BeforeTurn => parent.fork_history_before_turn(),
                 // Read from the store when it is first needed, as after a restart.
                 Inherit::UpTo(_) | Inherit::Nothing => None,
@@ -179,14 +180,14 @@ impl Core {
         });
         let mut child = child.ok_or_else(agent_gone)?;
         child.identity.made_by = made_by;
-        child.talk.thinking = thinking;
-        child.talk.has_tools = spec.has_tools;
+        child.inputs.thinking = thinking;
+        child.inputs.has_tools = spec.has_tools;
         (child.role, child.retry) = (spec.role, spec.retry);
         if let Some(system) = spec.system {
-            child.talk.system = system.into();
+            child.inputs.system = system.into();
         }
         if let Some(resolved) = spec.environment {
-            child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
+            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
         }
         self.roster.add(child, Some(spec.parent));
         if made_by == MadeBy::Model {

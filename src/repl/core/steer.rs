@@ -18,7 +18,7 @@ impl Core {
     /// Sets the model. Thinking that the new model does not support is reset to default.
     pub(in crate::repl) fn set_model(&mut self, agent_id: AgentId, full_name: &str) -> Result<()> {
         let endpoint = self.factory.endpoint(full_name)?;
-        let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.thinking;
+        let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.thinking;
         let is_kept = check_thinking(&endpoint, before).is_ok();
         let thinking = if is_kept { before } else { Thinking::default() };
         let mut line = format!("/model {}", endpoint.full_name());
@@ -35,7 +35,7 @@ impl Core {
         })?;
         self.with_agent(agent_id, |agent, context| {
             agent.set_endpoint(endpoint, context);
-            agent.talk.thinking = thinking;
+            agent.inputs.thinking = thinking;
         });
         self.remember(agent_id, messages);
         Ok(())
@@ -46,14 +46,14 @@ impl Core {
     /// # Errors
     /// The model does not support it, or the store refuses.
     pub(in crate::repl) fn set_thinking(&mut self, agent_id: AgentId, thinking: Thinking) -> Result<()> {
-        check_thinking(&self.roster.get(agent_id).ok_or_else(agent_gone)?.talk.endpoint, thinking)?;
+        check_thinking(&self.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
         let now = self.clock.unix_ms();
         let messages = self.store.transaction(|store| {
             // `default` too: where nothing is stored, the configuration decides.
             store.set_thinking(agent_id, Some(&thinking.to_string()))?;
             store.append(agent_id, vec![Body::Command(format!("/thinking {thinking}"))], now)
         })?;
-        self.roster.with(agent_id, |agent| agent.talk.thinking = thinking);
+        self.roster.with(agent_id, |agent| agent.inputs.thinking = thinking);
         self.remember(agent_id, messages);
         Ok(())
     }
@@ -84,8 +84,8 @@ impl Core {
         }
         self.store.set_system(agent_id, system.as_deref())?;
         self.roster.with(agent_id, |agent| {
-            let usual = || Rc::from(&*agent.talk.environment.instructions);
-            agent.talk.system = system.map_or_else(usual, Rc::from);
+            let usual = || Rc::from(&*agent.inputs.environment.instructions);
+            agent.inputs.system = system.map_or_else(usual, Rc::from);
         });
         Ok(())
     }

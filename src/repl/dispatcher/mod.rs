@@ -85,7 +85,7 @@ impl Dispatcher {
     /// Starts a look-up of the host of this agent's provider if its addresses are unknown: until then nothing is sent
     /// there.
     fn start_lookup(&mut self, core: &Core, agent: AgentId) -> bool {
-        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.talk.endpoint) else { return false };
+        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.inputs.endpoint) else { return false };
         let Some(host) = core.network.wants_lookup(&endpoint.base_url, core.clock.now()) else { return false };
         // Without a thread libcurl looks the host up itself and reports the error.
         let Ok(lookup) = Lookup::start(host, core.waker.clone()) else { return false };
@@ -95,7 +95,7 @@ impl Dispatcher {
 
     fn send_request(&mut self, core: &mut Core, agent: AgentId) {
         let Some(sender) = core.roster.get(agent).filter(|agent| matches!(agent.wait(), Wait::Slot)) else { return };
-        let endpoint = sender.talk.endpoint.clone();
+        let endpoint = sender.inputs.endpoint.clone();
         let key = match &endpoint.key_command {
             None => endpoint.key.clone().map(|secret| Credential { secret, run: 0 }),
             Some(_) => match self.credentials.key(&endpoint.provider) {
@@ -112,7 +112,7 @@ impl Dispatcher {
     /// Ends the wait of an agent for its retry or for its provider's pause: its request is tried at once.
     pub(super) fn retry_now(core: &mut Core, agent: AgentId) -> Option<()> {
         if core.is_held_up(agent) {
-            let provider = &core.roster.get(agent)?.talk.endpoint.provider;
+            let provider = &core.roster.get(agent)?.inputs.endpoint.provider;
             core.limiter.end_pause(provider, core.clock.now());
             core.with_agent(agent, Agent::retry_now)?;
         }

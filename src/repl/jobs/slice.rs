@@ -49,7 +49,7 @@ impl StagedSlice {
         core.require_idle(agent)?;
         core.load(agent)?;
         let agent_ref = core.roster.get(agent).ok_or_else(agent_gone)?;
-        let history = agent_ref.talk.history.as_ref().ok_or_else(agent_gone)?;
+        let history = agent_ref.inputs.history.as_ref().ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
