@@ -252,6 +252,11 @@ impl Agent {
         &self.exchange.wait
     }
 
+    /// Whether its next request is not a retry.
+    pub fn is_first_try(&self) -> bool {
+        matches!(self.exchange.wait, Wait::Slot) && !self.is_repeating()
+    }
+
     /// When it began to wait for the current request.
     pub fn wants_reply_since(&self) -> Moment {
         self.exchange.wanted_at

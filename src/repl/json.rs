@@ -44,7 +44,7 @@ pub(super) fn terminal_as_json(core: &Core, id: TerminalId, terminal: &Terminal)
     json!({
         "number": id.0,
         "agent": terminal.focus.to_string(),
-        "label": core.label_of(terminal.focus),
+        "label": core.roster.label_of(terminal.focus),
         "columns": terminal.size.0,
         "rows": terminal.size.1,
         "read_only": terminal.mode.is_read_only,

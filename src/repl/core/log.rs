@@ -89,7 +89,7 @@ impl Core {
     }
 
     /// Like [`Core::load`], without this message and later ones: they are about to be added.
-    pub(in crate::repl) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
+    pub(super) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
         if self.roster.get(agent_id).is_none_or(|agent| agent.inputs.history.is_some()) {
             return Ok(());
         }
@@ -121,12 +121,6 @@ impl Core {
         {
             // The same error is reported when a message is sent; the draft stays in memory.
             drop(self.store.set_draft(id, &agent.view.draft.expanded()));
-        }
-    }
-
-    pub(in crate::repl) fn save_drafts(&self) {
-        for id in self.roster.ids() {
-            self.save_draft(id);
         }
     }
 

@@ -15,12 +15,12 @@ use crate::domain::flow::Origin;
 use crate::domain::history::History;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
-use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
+use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
-use crate::store::{Forked, NewAgent};
+use crate::store::{Forked, NewAgent, Store};
 use crate::team::{AgentFactory, ResolvedEnvironment};
 
 /// What a child inherits of its parent's own messages.
@@ -114,15 +114,15 @@ impl Core {
             None => parent.inputs.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
-        let made_by = Self::made_by(spec.origin, spec.run.is_some());
-        self.require_creation(spec.parent, made_by, &endpoint)?;
+        let made_by = made_by(spec.origin, spec.run.is_some());
+        require_creation(self, spec.parent, made_by, &endpoint)?;
         let environment =
             spec.environment.as_ref().map_or(&parent.inputs.environment, |resolved| &resolved.environment);
         let new = NewAgent {
             id: spec.id.unwrap_or_else(AgentId::random),
             name: spec.name.clone(),
             parent: spec.parent,
-            fork_point: self.fork_point(parent, spec.inherit)?,
+            fork_point: fork_point(&self.store, parent, spec.inherit)?,
             endpoint: Some(endpoint.full_name()),
             environment: Some(environment.spec.clone()),
         };
@@ -132,14 +132,7 @@ impl Core {
         let now = self.clock.unix_ms();
         let (rows, prompt) = (std::mem::take(&mut spec.rows), spec.prompt.take());
         let (forked, first) = self.store.transaction(|store| {
-            let staged = match (spec.inherit, prompt) {
-                (Inherit::Nothing, _) => (store.slice(&new, rows, now)?, None),
-                (_, None) => (store.fork(&new, now)?, None),
-                (_, Some(prompt)) => {
-                    let (forked, first) = store.fork_and_begin(&new, prompt, now)?;
-                    (forked, Some(first))
-                }
-            };
+            let staged = store_child(store, &new, spec.inherit, rows, prompt, now)?;
             if thinking != before {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
@@ -206,28 +199,29 @@ impl Core {
         }
         Ok(id)
     }
+}
 
-    /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
-    pub(in crate::repl) fn spawn_summary(&mut self, agent: AgentId, system: &str, request: String) -> Option<AgentId> {
-        let summary = AgentFactory::summary_agent(self.roster.get(agent)?, "summary", system);
-        let (id, created_at) = (summary.id(), self.clock.unix_ms());
-        self.roster.add_unlisted(summary);
-        let message = Message { id: MessageId(1), body: Body::User(request), created_at };
-        self.with_agent(id, |summary, context| summary.begin(message, context));
-        Some(id)
+/// Stores a child with what it inherits, and with its first message if there is a prompt.
+fn store_child(
+    store: &Store,
+    new: &NewAgent,
+    inherit: Inherit,
+    rows: Vec<Body>,
+    prompt: Option<String>,
+    now: i64,
+) -> Result<(Forked, Option<Message>)> {
+    match (inherit, prompt) {
+        (Inherit::Nothing, _) => Ok((store.slice(new, rows, now)?, None)),
+        (_, None) => Ok((store.fork(new, now)?, None)),
+        (_, Some(prompt)) => store.fork_and_begin(new, prompt, now).map(|(forked, first)| (forked, Some(first))),
     }
+}
 
-    fn fork_point(&self, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
-        Ok(match (inherit, parent.turn_message()) {
-            (Inherit::Nothing, _) => MessageId(0),
-            (Inherit::UpTo(message), _) => message,
-            (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
-            _ => self.store.last_own_message(parent.id())?,
-        })
-    }
-
-    /// Adds tokens to an agent's usage that summary agents used for it.
-    pub(in crate::repl) fn count_usage(&mut self, agent: AgentId, costs: &[Usage]) {
-        self.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
-    }
+fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
+    Ok(match (inherit, parent.turn_message()) {
+        (Inherit::Nothing, _) => MessageId(0),
+        (Inherit::UpTo(message), _) => message,
+        (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
+        _ => store.last_own_message(parent.id())?,
+    })
 }
