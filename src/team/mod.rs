@@ -14,7 +14,7 @@ mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::AgentFactory;
-pub use instructions::{InstructionFile, instruction_files};
+pub use instructions::instruction_files;
 pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::{NoSuchAgent, Roster};
