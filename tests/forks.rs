@@ -165,7 +165,7 @@ fn root_and_parent(peer: &Peer) -> Harness {
     let parent = app.fork_named(0, "parent");
     converse(&mut app, peer, parent, "to the parent", "from the parent");
     app.ask(parent, Change::Mark(String::new()));
-    converse(&mut app, peer, parent, "after the mark", "from behind it");
+    converse(&mut app, peer, parent, "after the mark", "from after it");
     app
 }
 

@@ -1,4 +1,4 @@
-//! The layers of the program: imports go down only. The table of layers stands only here.
+//! The layers of the program: imports go down only. The table of layers is only here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
 /// A module and its source without comments.
 struct Source {
     file: String,
-    /// Where it stands in the tree of modules, for example `["repl", "core", "mail"]`.
+    /// Its place in the tree of modules, for example `["repl", "core", "mail"]`.
     module: Vec<String>,
     text: String,
 }
@@ -91,7 +91,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// All paths that begin with `prefix`, which stands for the module `base`; groups in braces are taken apart.
+/// All paths that begin with `prefix`, which means the module `base`; groups in braces are taken apart.
 fn paths_behind(prefix: &str, text: &str, base: &[&str]) -> Vec<Vec<String>> {
     let mut paths = Vec::new();
     for (at, _) in text.match_indices(prefix) {
@@ -105,7 +105,7 @@ fn paths_behind(prefix: &str, text: &str, base: &[&str]) -> Vec<Vec<String>> {
     paths.into_iter().map(|path| path.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Reads `a::b::{c, d::e as f}` and returns what stands behind it.
+/// Reads `a::b::{c, d::e as f}` and returns what follows it.
 fn read_tree<'a>(text: &'a str, base: &[&'a str], paths: &mut Vec<Vec<&'a str>>) -> &'a str {
     let mut path = base.to_vec();
     let mut rest = text.trim_start();

@@ -15,7 +15,7 @@ use crate::support::scene::{
     texts_in,
 };
 
-/// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock stands still.
+/// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock does not move.
 fn family() -> Harness {
     let mut app = Harness::new(Plan::default());
     app.fork_named(0, "ann");

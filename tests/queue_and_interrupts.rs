@@ -195,14 +195,14 @@ fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
     app.say(1, "!hang");
     app.enter("waits");
-    app.say(2, "waits behind it");
+    app.say(2, "waits after it");
     app.escape();
     is_really_idle(&mut app, 0);
     app.enter("waits again");
     assert_eq!(app.place(2), Some(0), "an agent that left the queue returns to its end");
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
-    assert_eq!((app.replies(2), app.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
+    assert_eq!((app.replies(2), app.replies(0)), (vec!["waits after it".into()], vec!["waits again".into()]));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! How long one wait lasts: every deadline alone and in pairs, for the agent on the screen and for others.
-//! The clock stands still unless a test moves it, so that every expectation is exact.
+//! The clock moves only when a test moves it, so that every expectation is exact.
 
 use std::time::Duration;
 

@@ -145,7 +145,7 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     calls(&mut app, &peer, &[("bash", &first), ("bash", &second), ("write_file", &third)]);
     for number in 1..=3 {
         assert_eq!(app.turn_until_asked(0), number);
-        assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
+        assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} is open");
         assert_eq!(app.directory().join("order").exists(), number > 1);
         app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
     }

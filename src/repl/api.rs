@@ -143,8 +143,8 @@ impl Repl {
         &self.core.roster
     }
 
-    /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
-    /// what, in one line.
+    /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
+    /// wanted to run, in one line.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
         let mut refused = Vec::new();

@@ -80,7 +80,7 @@ pub struct Trees {
     asked: BTreeMap<(AgentId, LimitName), bool>,
     /// Agents whose next request a limit holds back.
     held: BTreeMap<AgentId, Reached>,
-    /// Agents whose question was refused because nobody is there to answer.
+    /// Agents whose question was refused because no person can answer.
     unattended: BTreeSet<AgentId>,
     /// A limit that ended an unattended turn.
     refused: Option<(AgentId, Reached)>,
@@ -415,7 +415,7 @@ impl Trees {
         free
     }
 
-    /// The question of this agent is refused because nobody is there to answer.
+    /// The question of this agent is refused because no person can answer.
     pub fn note_unattended(&mut self, agent: AgentId) {
         self.unattended.insert(agent);
     }

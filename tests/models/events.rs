@@ -56,7 +56,7 @@ impl Kind {
         format!("my-{}/{}", self.name(), self.model())
     }
 
-    /// A word that stands in everything that is its provider's alone.
+    /// A word in everything that is its provider's alone.
     fn mark(self) -> &'static str {
         match self {
             Self::OpenAi => "quartz",
