@@ -215,6 +215,20 @@ fn core_and_the_components_of_the_loop_import_neither_the_loop_nor_each_other() 
     assert_only_exceptions(&imports_of_the_loop(&sources()));
 }
 
+/// What one component alone calls belongs to that component, and what only the loop calls is a function over Core.
+#[test]
+fn core_has_at_most_60_methods() {
+    let is_method = |line: &&str| line.starts_with("    fn ") || line.starts_with("    pub") && line.contains(" fn ");
+    let methods_in = |text: &str| -> usize {
+        let blocks = text.split("\nimpl Core {\n").skip(1);
+        blocks.map(|block| block.lines().take_while(|line| *line != "}").filter(is_method).count()).sum()
+    };
+    let sources = sources();
+    let core = sources.iter().filter(|source| source.part_of_repl() == Some("core"));
+    let methods: usize = core.map(|source| methods_in(&source.text)).sum();
+    assert!((40..=60).contains(&methods), "{methods} methods");
+}
+
 #[test]
 fn every_exception_is_needed() {
     let sources = sources();
