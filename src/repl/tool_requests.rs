@@ -25,7 +25,7 @@ impl Repl {
                 self.core.with_agent(agent_id, |agent, context| agent.object_to_call(&call, objection, context));
                 return;
             }
-            Err(error) => return self.answer_call(agent_id, &call, Err(error)),
+            Err(error) => return answer_call(&mut self.core, agent_id, &call, Err(error)),
         }
         let answer = match request {
             ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
@@ -34,12 +34,7 @@ impl Repl {
             },
             other => execute(&mut self.core, agent_id, other),
         };
-        self.answer_call(agent_id, &call, answer);
-    }
-
-    fn answer_call(&mut self, agent_id: AgentId, call: &str, answer: Result<String>) {
-        let answer = answer.map_err(|error| error.message);
-        self.core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
+        answer_call(&mut self.core, agent_id, &call, answer);
     }
 
     /// What the person has to be asked before a call is carried out.
@@ -96,6 +91,11 @@ impl Repl {
             self.core.note(agent_id, LineKind::Error, &error.message);
         }
     }
+}
+
+fn answer_call(core: &mut Core, agent_id: AgentId, call: &str, answer: Result<String>) {
+    let answer = answer.map_err(|error| error.message);
+    core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
 }
 
 /// Finds an agent for a model, by name, id, number or `parent`.
