@@ -17,6 +17,7 @@ pub mod history;
 pub mod host;
 #[allow(missing_docs)]
 pub mod http;
+pub mod instructions;
 #[allow(missing_docs)]
 pub mod key;
 #[allow(missing_docs)]

@@ -122,13 +122,13 @@ pub struct Question {
     pub file: Option<Located>,
     /// The state of the file that the shown change applies to; in another state it is not changed.
     pub snapshot: Option<Snapshot>,
-    /// What stands around it.
+    /// The texts around it.
     pub answers: Answers,
     /// The hosts that the call names.
     pub network: Option<NetworkRequest>,
 }
 
-/// What stands around a question.
+/// The texts around a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answers {
     /// Before the title.
