@@ -1,5 +1,7 @@
 //! Checks which level of the sandbox can be built here, by running a command in it.
 
+use std::fs;
+
 use super::Report;
 use crate::domain::config::Config;
 use crate::sandbox::{Level, Policy};
@@ -18,6 +20,11 @@ pub fn check(report: &mut Report, config: &Config) {
     for (stronger, why) in failed.iter().filter(|(stronger, _)| *stronger != Level::None) {
         report.warn("sandbox", format!("not available: {}: {why}", stronger.name()));
     }
+    if !level.has_namespaces()
+        && let Some(setting) = forbids_namespaces()
+    {
+        report.warn("sandbox", format!("this setting of the system forbids namespaces: {setting}"));
+    }
     match level {
         Level::Namespaces => report.ok("sandbox", format!("commands run in it: {}", level.name())),
         Level::SharedProc => {
@@ -27,10 +34,31 @@ pub fn check(report: &mut Report, config: &Config) {
             "sandbox",
             format!(
                 "commands run with {}: they can change .git, AGENTS.md and other protected files of the workspace, and \
-                 permissions of any file of yours",
+                 permissions of any file of yours; the policy auto asks for each command",
                 level.name()
             ),
         ),
-        Level::None => report.warn("sandbox", "none can be built: commands can do whatever you can"),
+        Level::None => {
+            report.warn("sandbox", "none can be built: commands can do whatever you can; the policy auto asks for each")
+        }
     }
+}
+
+/// What keeps ordinary users from making namespaces, if a setting does. The last two are of Debian and of AppArmor.
+fn forbids_namespaces() -> Option<&'static str> {
+    let is = |name: &str, value: &str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        fs::read_to_string(path).is_ok_and(|text| text.trim() == value)
+    };
+    [
+        ("user.max_user_namespaces", "0", "user.max_user_namespaces = 0"),
+        ("kernel.unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone = 0"),
+        (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns = 1 (an AppArmor profile with \"userns,\" for polylogue allows them)",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(name, value, setting)| is(name, value).then_some(setting))
 }
