@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Level;
-use crate::domain::places::{DENIED, OWN, PROTECTED, PROTECTED_IN_GIT, TOOL_CHAINS, Use, matches};
+use crate::domain::places::{DENIED, MOVED, OWN, PROTECTED, PROTECTED_IN_GIT, TOOL_CHAINS, Use, matches};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,9 +289,17 @@ fn real(path: &Path) -> PathBuf {
 /// Everything on the deny list that exists.
 fn denied(home: Option<&Path>, settings: &SandboxSettings) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> = settings.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let rows = DENIED.iter().map(|(below, _)| below).chain(OWN);
-    for below in rows.flat_map(|below| home.map(|home| home.join(below))) {
-        denied.extend(matching(&below).iter().filter_map(|path| path.canonicalize().ok()));
+    let rows = || DENIED.iter().map(|(below, _)| below).chain(OWN);
+    let mut below: Vec<PathBuf> = rows().filter_map(|row| Some(home?.join(row))).collect();
+    for (variable, part) in MOVED {
+        let moved = std::env::var_os(variable).map(PathBuf::from).filter(|moved| moved.is_absolute());
+        let Some(moved) = moved else { continue };
+        let rest = rows().filter_map(|row| Path::new(row).strip_prefix(part).ok());
+        // A whole directory that is denied has no rest.
+        below.extend(rest.map(|rest| if rest.as_os_str().is_empty() { moved.clone() } else { moved.join(rest) }));
+    }
+    for row in below {
+        denied.extend(matching(&row).iter().filter_map(|path| path.canonicalize().ok()));
     }
     denied.sort();
     denied.dedup();
