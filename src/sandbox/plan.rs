@@ -42,14 +42,16 @@ pub struct Limits {
     pub file: u64,
     /// Private memory of a process.
     pub memory: u64,
-    /// All files in `/tmp` and in the overlays.
+    /// All files together that the call writes outside of the workspace: in `/tmp`, in shared memory and in caches. They are
+    /// kept in memory.
     pub scratch: u64,
 }
 
 impl Default for Limits {
     /// Generous: they stop what runs away, not what is large.
     fn default() -> Self {
-        Self { processes: 8192, open_files: 65_536, file: 16 << 30, memory: memory(), scratch: 4 << 30 }
+        let memory = memory();
+        Self { processes: 8192, open_files: 65_536, file: 16 << 30, memory, scratch: (memory / 2).min(4 << 30) }
     }
 }
 
