@@ -49,7 +49,7 @@ struct Call {
 }
 
 enum Progress {
-    Waiting(&'static ToolSpec, Prepared, Permission),
+    Waiting(&'static ToolSpec, Box<Prepared>, Permission),
     Running(Running),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
@@ -151,14 +151,14 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
     let in_loop = matches!(spec.run, Run::InEventLoop(_));
     match spec.prepare(&call.arguments, judge.environment) {
         Ok(mut prepared) => match judge.verdict(spec, &prepared) {
-            Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded),
+            Verdict::Free => Progress::Waiting(spec, prepared.into(), Permission::NotNeeded),
             // The loop asks itself where another agent is concerned.
             Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
-                Progress::Waiting(spec, prepared, Permission::NotNeeded)
+                Progress::Waiting(spec, prepared.into(), Permission::NotNeeded)
             }
             Verdict::Ask(reason) => {
                 prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
-                Progress::Waiting(spec, prepared, Permission::Wanted)
+                Progress::Waiting(spec, prepared.into(), Permission::Wanted)
             }
             Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
         },
@@ -300,7 +300,7 @@ impl Agent {
             return;
         }
         let wake = context.wake.clone();
-        let started = Running::start(spec, call.call.clone(), prepared.clone(), environment, wake);
+        let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
         call.progress = match started {
             Ok(running) => Progress::Running(running),
             Err(error) => {
@@ -369,13 +369,14 @@ impl Agent {
         if self.state != State::ExecutingTool {
             return;
         }
-        let mut results = Vec::new();
+        let (mut results, mut warnings) = (Vec::new(), Vec::new());
         for call in &mut self.work.calls {
             if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
                 continue;
             }
             let empty = Progress::Answered(failed(&call.call, "the result is being collected"));
             let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
+            warnings.extend(running.warnings());
             let result = running.collect();
             call.progress = Progress::Answered(result.clone());
             results.push(result);
@@ -386,6 +387,7 @@ impl Agent {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
         }
+        warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));
         if is_any {
             self.advance_tools(context);
         }

@@ -36,7 +36,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let note = match policy {
         Policy::Auto if !agent.talk.environment.is_sandboxed() => {
-            "; without a sandbox, auto asks for every command and change"
+            "; without a whole sandbox, auto asks for every command and change"
         }
         _ => "",
     };

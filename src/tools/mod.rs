@@ -42,7 +42,7 @@ use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::DenyList;
-use crate::sandbox::Policy;
+use crate::sandbox::{Level, Policy};
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
@@ -221,12 +221,12 @@ impl Environment {
         }
     }
 
-    /// Whether what commands do stays in the workspace, and that is not where the person's programs start from: a home
-    /// directory has files that shells and git obey.
+    /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
+    /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
         let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
         let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
-        self.sandbox.is_active() && !has_home
+        self.sandbox.is_whole() && !has_home
     }
 
     /// The tool of this name.
@@ -259,17 +259,19 @@ pub struct Output {
     pub content: String,
     /// The call has failed.
     pub is_error: bool,
+    /// What the person has to be told besides.
+    pub warnings: Vec<String>,
 }
 
 impl Output {
     /// The result of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: false }
+        Self { content: content.into(), is_error: false, warnings: Vec::new() }
     }
 
     /// The message should let the model correct the call.
     pub fn failure(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: true }
+        Self { content: content.into(), is_error: true, warnings: Vec::new() }
     }
 }
 
@@ -280,6 +282,8 @@ pub struct Prepared {
     pub arguments: Value,
     /// What a person is asked.
     pub question: Question,
+    /// The walls that were promised to the person, or that the policy counted on.
+    pub level: Level,
 }
 
 impl ToolSpec {
@@ -290,7 +294,7 @@ impl ToolSpec {
     pub fn prepare(&self, arguments: &str, env: &Environment) -> Result<Prepared, String> {
         let arguments = arguments::parse(arguments, &self.declaration, self.aliases)?;
         let question = (self.check)(&arguments, env)?;
-        Ok(Prepared { arguments, question })
+        Ok(Prepared { arguments, question, level: env.sandbox.level() })
     }
 }
 
@@ -341,6 +345,15 @@ mod tests {
             let env = Environment { denied: denied.clone(), ..Environment::at(directory.into()) };
             assert_eq!(env.is_sandboxed(), expected, "{directory}");
         }
+    }
+
+    #[test]
+    fn walls_that_leave_protected_files_open_count_as_no_sandbox() {
+        let at = |level| {
+            let env = Environment::at("/srv".into());
+            Environment { sandbox: env.sandbox.clone().at_level(level), ..env }.is_sandboxed()
+        };
+        assert!(at(Level::Namespaces) && at(Level::SharedProc) && !at(Level::Landlock) && !at(Level::None));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use super::{Level, Place, SECRETS, everywhere};
-use crate::support::internals::sandbox::Report;
 
 /// At which levels an attempt succeeds although it should not: the gaps that `doctor` tells.
 #[derive(PartialEq, Eq)]
@@ -132,12 +131,11 @@ fn protected_files_are_not_written_or_the_user_is_told() {
         let attempts: Vec<_> = PROTECTED.iter().map(|(name, line, _)| (*name, *line)).collect();
         let allowed = place.allowed(&place.path("home/work"), level, &attempts);
         assert_eq!(allowed, expected(PROTECTED, level), "{level:?}");
-        let told = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md");
-        let names = |name: &str| {
-            told.reports.iter().any(|report| matches!(report, Report::Changed(what) if what.contains(name)))
-        };
-        assert!(names("commondir was created, and is removed") && names("CLAUDE.md was created"), "{:?}", told.reports);
-        assert_eq!(names("AGENTS.md was changed"), level == Level::Landlock, "{:?}", told.reports);
+        let told = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md").changes;
+        let tells = |text: &str| told.iter().any(|line| line.contains(text));
+        assert!(tells(".git/commondir was created during this command, and is removed"), "{told:?}");
+        assert!(tells("CLAUDE.md was created during this command: instructions of agents"), "{told:?}");
+        assert_eq!(tells("AGENTS.md was changed"), level == Level::Landlock, "{told:?}");
         assert!(!place.path("home/work/.git/commondir").exists());
     });
 }

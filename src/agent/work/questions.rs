@@ -148,7 +148,7 @@ impl Agent {
         let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return false };
         self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
-            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((prepared, objection))),
+            Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((*prepared, objection))),
             answered => answered,
         };
         self.advance_tools(context);
