@@ -34,6 +34,7 @@ pub const FILES: &[(&str, &str, Gap)] = &[
     ("read through /proc", "cat /proc/self/root$HOME/.ssh/id", Gap::None),
     ("read our store", "cat ~/.local/share/polylogue/polylogue.db", Gap::None),
     ("write our store", "echo x >> ~/.local/share/polylogue/polylogue.db", Gap::None),
+    ("open our lock", "exec 3>> ~/.local/share/polylogue/lock", Gap::None),
     ("read our configuration", "cat ~/.config/polylogue/config.toml", Gap::None),
     (
         "move our data away",
@@ -168,6 +169,8 @@ fn other_processes_are_out_of_reach() {
             ("descriptors of another", format!("head -c 0 /proc/{pid}/fd/0")),
             ("environ of the parent", "grep -q . /proc/$PPID/environ".into()),
             ("memory of the parent", "head -c 1 /proc/$PPID/mem".into()),
+            ("descriptors of the parent", "ls -l /proc/$PPID/fd/ | grep -q -- '->'".into()),
+            ("root of the parent", "ls /proc/$PPID/root/".into()),
             ("own memory", "exec 3> /proc/self/mem".into()),
             ("sysrq", "echo h > /proc/sysrq-trigger".into()),
             ("system settings", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness".into()),
@@ -194,7 +197,8 @@ fn the_supervisor_and_the_init_process_survive_every_signal() {
 #[test]
 fn neither_keys_nor_the_agent_nor_descriptors_are_inherited() {
     everywhere(|place, level| {
-        let response = place.run(level, "env; ls /proc/self/fd | tr '\\n' ' '");
+        let response =
+            place.run(level, "env; cat /proc/self/cmdline /proc/$PPID/cmdline; echo; ls /proc/self/fd | tr '\\n' ' '");
         assert!(!response.out.contains("SECRET") && !response.out.contains("SSH_AUTH_SOCK"), "{}", response.out);
         // The last one is the directory that ls reads.
         assert!(response.out.ends_with("\n0 1 2 3 "), "{level:?}: {}", response.out);

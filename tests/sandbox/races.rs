@@ -22,7 +22,7 @@ fn a_mount_that_is_moved_meanwhile_does_not_stay_writable() {
             return eprintln!("there are no namespaces here: no mount is moved");
         }
         for level in levels(&Place::new(user)).into_iter().filter(|level| level.has_namespaces()) {
-            for _ in 0..25 {
+            for _ in 0..10 {
                 let place = Place { before: Some(MOVES.into()), ..Place::new(user) };
                 // Behind the mounts, Landlock would deny it as well.
                 let out = place.run(level, "grep -E '/outside/[ab]/m [^ ]*' -o /proc/self/mountinfo; echo done").out;

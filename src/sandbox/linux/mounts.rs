@@ -340,15 +340,19 @@ impl Builder<'_> {
     /// Takes the power to write from every mount that a command can get to, but for the open ones. Other processes may move
     /// a directory meanwhile, with what is mounted in it: it is done again until nothing is left to do.
     fn make_read_only(&self) -> Result<(), String> {
+        let mut closed = BTreeSet::new();
         for _ in 0..ATTEMPTS {
-            let lacking = self.lacking()?;
+            let mut lacking = self.lacking()?;
+            lacking.retain(|entry| !closed.contains(&entry.id));
             if lacking.is_empty() {
                 return Ok(());
             }
             for entry in lacking {
                 match mount_remount(&entry.path, entry.flags | MountFlags::BIND | self.needed(&entry.path), c"") {
                     // Whether it is still there is seen next time.
-                    Ok(()) | Err(Errno::ACCESS | Errno::NOENT | Errno::NOTDIR | Errno::INVAL) => {}
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::INVAL) => {}
+                    // In a directory of another user, which a command cannot enter either.
+                    Err(Errno::ACCESS) => drop(closed.insert(entry.id)),
                     Err(error) => return Err(format!("{} read-only: {error}", entry.path.display())),
                 }
             }
@@ -417,17 +421,24 @@ impl Mounted {
     /// Whether a command can get to it: no other mount lies on it or on a directory above it. The path alone does not tell,
     /// since it may change at any time.
     fn is_reachable(&self, all: &BTreeMap<u64, Self>) -> bool {
-        let is_on = |other: &Self| other.parent == self.id && other.path == self.path;
-        let Some(parent) = all.get(&self.parent).filter(|parent| parent.id != self.id) else {
-            return !all.values().any(is_on);
-        };
+        !self.is_covered(all) && self.has_place(all)
+    }
+
+    fn is_covered(&self, all: &BTreeMap<u64, Self>) -> bool {
+        all.values().any(|other| other.parent == self.id && other.path == self.path && other.id != self.id)
+    }
+
+    /// Whether the directory that it is mounted on can be got to.
+    fn has_place(&self, all: &BTreeMap<u64, Self>) -> bool {
+        let Some(parent) = all.get(&self.parent).filter(|parent| parent.id != self.id) else { return true };
+        if self.path == parent.path {
+            return parent.has_place(all);
+        }
         let is_above = |other: &Self| {
-            other.parent == parent.id
-                && other.id != self.id
-                && self.path.starts_with(&other.path)
-                && other.path != parent.path
+            let is_sibling = other.parent == parent.id && other.id != self.id && other.path != parent.path;
+            is_sibling && self.path != other.path && self.path.starts_with(&other.path)
         };
-        !all.values().any(|other| is_on(other) || is_above(other)) && parent.is_reachable(all)
+        parent.is_reachable(all) && !all.values().any(is_above)
     }
 }
 
@@ -490,10 +501,11 @@ mod tests {
             "6 1 0:6 / /home/me rw - tmpfs x rw",
             "7 6 0:7 / /home/me/disk rw - ext4 x rw",
             "8 1 0:8 / /home/melanie rw - ext4 x rw",
+            "9 4 0:9 / /run/user rw - tmpfs x rw",
         ];
         let entries = table.iter().map(|line| Mounted::of(line.as_bytes()).unwrap());
         let all: BTreeMap<u64, Mounted> = entries.map(|entry| (entry.id, entry)).collect();
         let reachable: Vec<u64> = all.values().filter(|entry| entry.is_reachable(&all)).map(|entry| entry.id).collect();
-        assert_eq!(reachable, [1, 4, 6, 7, 8]);
+        assert_eq!(reachable, [1, 4, 6, 7, 8, 9]);
     }
 }
