@@ -6,7 +6,7 @@ use super::{Level, Plan};
 use crate::domain::sandbox::Network;
 
 /// Lower case, as all signs.
-const NO_NETWORK: [&str; 14] = [
+const NO_NETWORK: [&str; 17] = [
     "could not resolve host",
     "couldn't resolve host",
     "failed to resolve",
@@ -21,6 +21,9 @@ const NO_NETWORK: [&str; 14] = [
     "enetunreach",
     "unable to resolve host",
     "dns error",
+    "no such host",
+    "unknownhostexception",
+    "no matching distribution found",
 ];
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 const BUSY: [&str; 2] = ["device or resource busy", "ebusy"];
