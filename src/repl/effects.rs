@@ -60,8 +60,8 @@ impl Repl {
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
-            // The question is part of the agent's state, which the terminals show.
-            Effect::Question => {}
+            // The question itself is part of the agent's state, which the terminals show.
+            Effect::Question(results) => self.core.record(agent_id, results, Store::begin_question),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
@@ -73,6 +73,9 @@ impl Repl {
 
     fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
         self.core.count_work(agent_id, from, to);
+        if from == State::AwaitingApproval && to == State::ExecutingTool {
+            self.core.end_question(agent_id);
+        }
         if to == State::Idle {
             self.core.roster.leave_send_queue(agent_id);
         }

@@ -22,6 +22,7 @@ mod objections;
 mod probe;
 mod queue;
 mod requests;
+mod restored;
 mod server;
 mod shutdown;
 mod staged;

@@ -21,6 +21,8 @@ pub struct PendingQuestion {
     pub question: Question,
     pub tool: String,
     pub since: Moment,
+    /// An earlier process asked it before.
+    pub is_restored: bool,
     call: usize,
 }
 
@@ -49,6 +51,10 @@ impl Agent {
         if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
             return self.start_calls(context);
         }
+        self.put_question(at, false, context);
+    }
+
+    pub(super) fn put_question(&mut self, at: usize, is_restored: bool, context: &mut Context) {
         let question = match &self.work.calls[at].progress {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
             Progress::Objected(_, objected) => objected.1.question.clone(),
@@ -58,9 +64,11 @@ impl Agent {
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
+        let since = context.now;
+        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, call: at });
         self.enter(State::AwaitingApproval, context);
-        context.outbox.push(self.id(), Effect::Question);
+        let results = self.work.take_unstored();
+        context.outbox.push(self.id(), Effect::Question(results));
     }
 
     /// The user's answer. False if the question is no longer open.
@@ -82,6 +90,8 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
+        // Before all that follows: an answer that is stored is never asked for again.
+        self.enter(State::ExecutingTool, context);
         match decision {
             decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
                 self.decide_objection(pending.call, decision, context);
@@ -95,7 +105,6 @@ impl Agent {
             }
             Ok(()) => self.allow(&pending),
         }
-        self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
     }

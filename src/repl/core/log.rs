@@ -28,6 +28,14 @@ impl Core {
         self.roster.with(agent_id, |agent| agent.remember(messages));
     }
 
+    /// Stores that an agent's question was answered.
+    pub(in crate::repl) fn end_question(&mut self, agent_id: AgentId) {
+        let is_stored = self.roster.get(agent_id).is_some_and(|agent| agent.role != Role::Summary);
+        if is_stored && let Err(error) = self.store.end_question(agent_id) {
+            self.note(agent_id, LineKind::Error, &format!("the answer was not saved: {error}"));
+        }
+    }
+
     /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
     pub(in crate::repl) fn record_checkpoints(
         &mut self,
