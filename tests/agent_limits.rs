@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polylogue::config::{LimitName, Settings, TreeLimits};
-use polylogue::{AgentId, Change};
+use polylogue::{AgentId, Change, Decision};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -181,6 +181,54 @@ fn a_killed_agent_makes_room_and_a_person_can_set_the_limit() {
     app.enter("/limit agents default");
     call(&mut app, 0, &forks(1));
     app.turn_until_asked(0);
+}
+
+/// Agent 0 has reached its limit of 2 agents, and the person is asked.
+fn app_asked_about_two() -> Harness {
+    let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
+    app.fork_named(0, "other");
+    call(&mut app, 0, &forks(4));
+    app.turn_until_asked(0);
+    assert_shows(&mut app, "Raise this limit? raise the limit from 2 to 4");
+    app
+}
+
+#[test]
+fn a_limit_that_is_set_while_its_question_is_open_is_never_doubled() {
+    // It leaves room: the question closes, and the calls go on.
+    let mut app = app_asked_about_two();
+    let old = app.agent(0).question().expect("a question").number;
+    app.enter("/limit agents 10");
+    app.ask(0, Change::Answer { question: old, decision: Decision::Allow });
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 5);
+    app.enter("/limit");
+    assert_shows(&mut app, "agents            3 of 10");
+
+    // It leaves none: the question is a new one.
+    let mut app = app_asked_about_two();
+    let old = app.agent(0).question().expect("a question").number;
+    app.enter("/limit agents 1");
+    app.ask(0, Change::Answer { question: old, decision: Decision::Allow });
+    assert_eq!(app.repl.roster().len(), 4);
+    assert_shows(&mut app, "Raise this limit? raise the limit from 1 to 2");
+    app.enter("/limit agents 2");
+    assert_shows(&mut app, "Raise this limit? raise the limit from 2 to 4");
+    app.press_at_question(b"y");
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 5);
+    app.enter("/limit");
+    assert_shows(&mut app, "agents            3 of 4");
+}
+
+#[test]
+fn another_limit_leaves_a_question_and_its_number_as_they_are() {
+    let mut app = app_asked_about_two();
+    let asked = app.agent(0).question().cloned();
+    app.enter("/limit requests 50");
+    app.enter("/limit other agents 1");
+    assert_eq!(app.agent(0).question().cloned(), asked);
+    assert!(app.repl.roster().asking().len() == 1);
 }
 
 #[test]

@@ -134,6 +134,23 @@ impl Agent {
         }
     }
 
+    /// Closes the loop's question about this call without an answer: the loop takes the call up again.
+    pub fn withdraw_question(&mut self, id: &str, context: &mut Context) {
+        let is_asked = |at: usize| self.work.calls[at].call.id == id;
+        if !self.work.question.as_ref().is_some_and(|question| is_asked(question.call)) {
+            return;
+        }
+        let Some(pending) = self.work.question.take() else { return };
+        let call = &mut self.work.calls[pending.call];
+        let Progress::Objected(spec, objected) = &call.progress else { return };
+        let Run::InEventLoop(request) = spec.run else { return };
+        let request = Effect::ToolRequest(id.to_owned(), request(&objected.0.arguments));
+        call.progress = Progress::ByLoop(None);
+        self.enter(State::ExecutingTool, context);
+        context.outbox.push(self.id(), request);
+        self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));
+    }
+
     /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
     fn allow(&mut self, pending: &PendingQuestion) {
         if !self.plan_again(pending.call, Permission::Wanted) {

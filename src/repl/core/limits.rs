@@ -10,6 +10,7 @@ use crate::domain::limits::{LimitName, LimitValue, MadeBy, SetLimit};
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
 use crate::team::{MINUTE, Reached, Trees, tree_path};
 use crate::tools::{Answers, Question};
 
@@ -132,6 +133,7 @@ impl Core {
     ) -> Result<()> {
         self.store.set_limit(agent, name, limit)?;
         self.trees.set(agent, name, limit);
+        self.emit(Event::LimitChanged);
         self.release_held();
         Ok(())
     }
