@@ -337,6 +337,31 @@ fn a_fork_to_another_provider_asks_and_one_to_another_model_does_not() {
 }
 
 #[test]
+fn forks_with_models_count_as_all_others_do() {
+    for model in ["openai/other", "echo/echo"] {
+        let peer = Peer::start();
+        let mut app = app_with(&peer, limits(2, 8, 100));
+        app.say(0, "fork");
+        let fork = json!({"prompt": "hello", "model": model}).to_string();
+        reply_with_calls(&app.accept(&peer), &vec![("fork", fork.as_str()); 3]);
+        // Another provider is asked about call by call, until the question is about the limit.
+        loop {
+            app.turn_until_asked(0);
+            let title = app.agent(0).question().expect("a question").question.title.clone();
+            if title.contains("raise the limit") {
+                break;
+            }
+            assert_eq!(model, "echo/echo", "{title}");
+            app.answer(0, true);
+        }
+        assert_eq!(app.repl.roster().len(), 3, "{model}");
+        app.answer(0, false);
+        turn_a_while(&mut app);
+        assert_eq!((app.repl.roster().len(), app.repl.roster().busy().len()), (3, 0), "{model}");
+    }
+}
+
+#[test]
 fn a_limit_reached_among_parallel_calls_leaves_every_call_a_result() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan {
