@@ -65,7 +65,8 @@ impl Repl {
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
             Change::ShowLimits(limited) => {
-                let text = core.describe_limits(limited);
+                let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
+                let text = core.describe_limits(limited, columns);
                 self.show(origin, agent_id, text)
             }
             Change::Limit { agent_id: limited, name, value } => core.set_typed_limit(limited, name, value),

@@ -3,6 +3,7 @@
 use crate::agent::{Agent, Objection, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::commands::TwoColumns;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::Origin;
@@ -166,21 +167,21 @@ impl Core {
         self.set_limit(agent, name, Some(limit))
     }
 
-    /// The limits of an agent, one per line, with what counts against them.
+    /// The limits of an agent, with what counts against them, for a screen of so many columns.
     ///
     /// # Errors
     /// The agent is gone.
-    pub(in crate::repl) fn describe_limits(&self, agent: AgentId) -> Result<String> {
+    pub(in crate::repl) fn describe_limits(&self, agent: AgentId, columns: Option<usize>) -> Result<String> {
         let label = self.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
         let now = self.clock.unix_ms();
-        let mut lines = vec![format!("limits of {label} and of what models make below it:")];
+        let mut list = TwoColumns::new(31);
         for name in LimitName::ALL {
             let used = name.shown_used(self.trees.used(&self.roster, agent, name, now));
             let most = self.trees.limit(&self.roster, agent, name).most;
             let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.shown(most)));
-            lines.push(format!("  {:<10} {used:>8} {most:<9} {}", name.name(), name.about()));
+            list.row(format!("  {:<10} {used:>8} {most}", name.name()), name.about());
         }
-        Ok(lines.join("\n"))
+        Ok(format!("limits of {label} and of what models make below it:\n{}", list.to_text(columns)))
     }
 
     /// Doubles a limit that was reached.
