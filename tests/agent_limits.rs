@@ -343,7 +343,7 @@ fn forks_with_models_count_as_all_others_do() {
         let mut app = app_with(&peer, limits(2, 8, 100));
         app.say(0, "fork");
         let fork = json!({"prompt": "hello", "model": model}).to_string();
-        reply_with_calls(&app.accept(&peer), &vec![("fork", fork.as_str()); 3]);
+        reply_with_calls(&app.accept(&peer), &[("fork", fork.as_str()); 3]);
         // Another provider is asked about call by call, until the question is about the limit.
         loop {
             app.turn_until_asked(0);
