@@ -39,6 +39,7 @@ fn a_question_of_a_server_survives_every_end_of_it() {
     }
     app.get(&["stop"]);
     app.server_ends();
+    assert!(app.get(&["ps"]).contains("awaiting_approval"), "also without a server");
     app.serve();
     assert!(app.get(&["ps"]).contains("asks"), "{}", app.get(&["ps"]));
     assert!(!made(&app));
