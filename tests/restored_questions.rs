@@ -147,6 +147,7 @@ fn a_call_that_can_no_longer_be_made_ends_its_turn_as_an_interrupted_one() {
     assert_shows(&mut app, "1 turn was interrupted");
     let results = app.tool_results(0);
     assert_eq!(results.iter().map(|result| result.is_error).collect::<Vec<_>>(), [false, true, true]);
+    assert!(results[1].content.contains("not run"), "{results:?}");
     app.say(0, "go on");
     let exchange = app.accept(&peer);
     assert_valid(&exchange.request().json());

@@ -17,6 +17,9 @@ const INTERRUPTED: &str = "the process ended during this turn";
 pub const NO_RESULT: &str =
     "the process ended before this call returned: it may have run completely, in part, or not at all";
 
+const NOT_RUN: &str =
+    "not run: polylogue ended before the user had answered, and a call can no longer be made as it was";
+
 /// A turn that waits for the answer to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskingTurn {
@@ -41,7 +44,7 @@ impl Store {
     pub fn recover(&self, now_ms: i64) -> Result<Vec<AgentId>> {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
-            interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, now_ms))?;
+            interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, NO_RESULT, now_ms))?;
             end_interrupted_runs(conn, now_ms)?;
             Ok(interrupted.into_iter().filter_map(|(_, agent)| agent).collect())
         })
@@ -65,7 +68,7 @@ impl Store {
     /// # Errors
     /// The agent is not running, or the database cannot be written.
     pub(crate) fn close_asking_turn(&self, agent: AgentId, now_ms: i64) -> Result<()> {
-        self.write(|conn| close_turn(conn, ids::running(conn, agent)?, now_ms))
+        self.write(|conn| close_turn(conn, ids::running(conn, agent)?, NOT_RUN, now_ms))
     }
 }
 
@@ -84,10 +87,11 @@ fn interrupted_agents(conn: &Connection) -> Result<Vec<(i64, Option<AgentId>)>> 
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn close_turn(conn: &Connection, agent: i64, now_ms: i64) -> Result<()> {
+/// `content` is the result of calls that have none.
+fn close_turn(conn: &Connection, agent: i64, content: &str, now_ms: i64) -> Result<()> {
     // Results come first: the next reply begins only after all calls of the earlier one have a result.
     for call in open_calls(conn, agent)? {
-        log::insert(conn, agent, Body::ToolResult(no_result(call)), now_ms)?;
+        log::insert(conn, agent, Body::ToolResult(no_result(call, content)), now_ms)?;
     }
     if let Some(reply) = log::take_partial(conn, agent)? {
         log::insert(conn, agent, Body::Assistant(reply), now_ms)?;
@@ -167,14 +171,8 @@ fn asking_turn(conn: &Connection, ordinal: i64, agent: AgentId) -> Result<Option
     Ok(message.filter(|_| is_open).map(|message| AskingTurn { agent, message, calls, rounds }))
 }
 
-fn no_result(call: ToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id,
-        name: call.name,
-        content: NO_RESULT.into(),
-        is_error: true,
-        duration: Duration::ZERO,
-    }
+fn no_result(call: ToolCall, content: &str) -> ToolResult {
+    ToolResult { call_id: call.id, name: call.name, content: content.into(), is_error: true, duration: Duration::ZERO }
 }
 
 #[cfg(test)]
