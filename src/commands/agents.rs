@@ -65,7 +65,7 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         "{}  {state}{queued}{mail}  {}  {tokens} tokens  {}",
         agent.id().short(),
         age(context.unix_ms - agent.identity.created_at),
-        agent.talk.endpoint.full_name(),
+        agent.inputs.endpoint.full_name(),
     );
     (left, right)
 }

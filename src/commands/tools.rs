@@ -18,7 +18,7 @@ pub const TOOLS: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
-    let environment = context.roster.get(context.current).map(|agent| &agent.talk.environment);
+    let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
     let mut list = TwoColumns::new(25);
     environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));
     let text = if environment.is_none_or(|here| here.tools.is_empty()) {

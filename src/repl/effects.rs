@@ -3,7 +3,7 @@
 use crate::agent::{Effect, Role, State};
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
-use crate::repl::Repl;
+use crate::repl::{Repl, limits, restored};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -29,7 +29,7 @@ impl Repl {
             self.core.end_turn(agent_id);
         }
         if let Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) = &effect {
-            self.core.count_spent(agent_id, bodies);
+            limits::count_spent(&mut self.core, agent_id, bodies);
         }
         let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
         let effect = match role {
@@ -54,9 +54,9 @@ impl Repl {
                 let trace = &mut self.trace;
                 self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
             }
-            Effect::Request => self.core.roster.queue_for_slot(agent_id),
-            Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
+            Effect::Request => self.core.join_send_queue(agent_id),
+            Effect::Limited { provider, until, reason } => self.core.send_queue.pause(&provider, until, &reason),
+            Effect::Accepted(provider) => self.core.send_queue.on_answered(&provider, agent_id),
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
@@ -72,12 +72,12 @@ impl Repl {
     }
 
     fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
-        self.core.count_work(agent_id, from, to);
+        limits::count_work(&mut self.core, agent_id, from, to);
         if from == State::AwaitingApproval && to == State::ExecutingTool {
-            self.core.end_question(agent_id);
+            restored::end_question(&mut self.core, agent_id);
         }
         if to == State::Idle {
-            self.core.roster.leave_send_queue(agent_id);
+            self.core.send_queue.leave(agent_id);
         }
         // A change that was parked until the tools are done comes before the next queued text.
         if matches!(to, State::Idle | State::WaitingForLlm)

@@ -1,7 +1,9 @@
 //! Asks the questions again that were open when an earlier process ended.
 
+use crate::agent::Role;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
 use crate::repl::core::Core;
 use crate::store::AskingTurn;
@@ -53,11 +55,19 @@ impl Repl {
     }
 }
 
+/// Stores that an agent's question was answered.
+pub(super) fn end_question(core: &mut Core, agent_id: AgentId) {
+    let is_stored = core.roster.get(agent_id).is_some_and(|agent| agent.role != Role::Summary);
+    if is_stored && let Err(error) = core.store.end_question(agent_id) {
+        core.note(agent_id, LineKind::Error, &format!("the answer was not saved: {error}"));
+    }
+}
+
 fn close_turn(core: &mut Core, agent: AgentId) -> Result<()> {
     core.store.close_asking_turn(agent, core.clock.unix_ms())?;
     core.roster.with(agent, |agent| {
         // What was closed is read from the store when it is needed.
-        agent.talk.history = None;
+        agent.inputs.history = None;
         agent.note_interrupted();
     });
     Ok(())

@@ -6,9 +6,9 @@ use crate::agent::{Agent, Role, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::repl::Repl;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
+use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
 const TOOL_WAIT: Duration = Duration::from_millis(20);
@@ -31,9 +31,11 @@ impl Repl {
         }
         self.apply_effects();
         self.step_components();
-        self.core.save_drafts();
+        for id in self.core.roster.ids() {
+            self.core.save_draft(id);
+        }
         self.wait_for_tools(start)?;
-        self.core.save_spent();
+        limits::save_spent(&mut self.core);
         self.terminals.suspend_all();
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;
@@ -45,7 +47,7 @@ impl Repl {
     fn end_turn_of(&mut self, id: AgentId) {
         let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
         if self.core.roster.get(id).is_some_and(is_asked_again) {
-            self.core.count_work(id, State::AwaitingApproval, State::Idle);
+            limits::count_work(&mut self.core, id, State::AwaitingApproval, State::Idle);
             let running = self.core.with_agent(id, |agent, _| agent.exit_asking());
             self.core.draining.extend(running.unwrap_or_default());
         } else {

@@ -140,7 +140,7 @@ impl Terminals {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
         let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
-        let gate = core.gate_of(worker);
+        let gate = core.send_queue.gate_of(worker, now);
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
@@ -164,7 +164,7 @@ impl Terminals {
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
-            position: core.roster.send_queue_position(worker),
+            position: core.send_queue.position_of(worker),
             gate: gate.cloned(),
             question,
             question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),

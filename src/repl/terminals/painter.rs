@@ -212,7 +212,7 @@ impl Painter<'_> {
 
     fn status(&self, agent: &Agent) -> Row {
         let used = agent.used.input + agent.used.output;
-        let mut left = format!("  {}", agent.talk.endpoint.full_name());
+        let mut left = format!("  {}", agent.inputs.endpoint.full_name());
         if used > 0 {
             left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
         }

@@ -6,7 +6,7 @@
 //!   └─────────────────┴────────────────────────┴────────────────┴──────────▶
 //! ```
 //!
-//! Who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
+//! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
 
 use std::time::Duration;
 
