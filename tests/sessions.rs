@@ -8,6 +8,7 @@ mod attached;
 mod completions;
 mod crashes;
 mod lifecycle;
+mod restarts;
 mod scripts;
 
 use std::path::Path;

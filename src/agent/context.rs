@@ -53,7 +53,8 @@ pub enum Effect {
         provider: String,
         run: u64,
     },
-    Question,
+    /// A call waits for a person. Append the results of the calls before it.
+    Question(Vec<Body>),
     /// The person has answered the question that the loop asked about this call.
     Decided {
         call: String,
@@ -83,7 +84,7 @@ impl Effect {
             Self::Limited { .. } => "limited",
             Self::Accepted(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
-            Self::Question => "question",
+            Self::Question(_) => "question",
             Self::Decided { .. } => "decided",
             Self::ToolRequest(..) => "tool_request",
             Self::WaitOver(_) => "wait_over",

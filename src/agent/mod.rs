@@ -396,6 +396,12 @@ impl Agent {
         self.interrupt(context);
     }
 
+    /// The program exits, and the next one asks the question again. Returns the tool threads, which were cancelled and have
+    /// to be joined.
+    pub fn exit_asking(&mut self) -> Vec<Running> {
+        self.work.drain()
+    }
+
     /// Ends a turn that was stopped, with the part of the reply that is stored.
     fn settle_stopped(&mut self, mut bodies: Vec<Body>, partial: bool, context: &mut Context) {
         let (reason, outcome) = if std::mem::take(&mut self.is_exiting) {

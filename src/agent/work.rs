@@ -1,4 +1,5 @@
-//! The tool calls of one reply, until all have a result.
+//! The tool calls of one reply, until all have a result. `questions` asks about calls, `restored` asks again after a
+//! restart.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
 //! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
@@ -11,6 +12,7 @@
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 mod questions;
+mod restored;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +48,8 @@ pub struct Work {
 struct Call {
     call: ToolCall,
     progress: Progress,
+    /// Its result is in the log.
+    is_stored: bool,
 }
 
 enum Progress {
@@ -94,6 +98,22 @@ impl Work {
         self.slot_wanted_since
     }
 
+    /// Takes the running tools, cancelled. Their calls have no result.
+    pub fn drain(&mut self) -> Vec<Running> {
+        self.cancel();
+        let ended = |call: &mut Call| {
+            let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
+            match std::mem::replace(&mut call.progress, ended) {
+                Progress::Running(running) => Some(running),
+                other => {
+                    call.progress = other;
+                    None
+                }
+            }
+        };
+        self.calls.iter_mut().filter_map(ended).collect()
+    }
+
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -129,6 +149,17 @@ impl Work {
     pub fn deadline(&self) -> Option<Moment> {
         let until = |call: &Call| if let Progress::ByLoop(until) = call.progress { until } else { None };
         self.calls.iter().filter_map(until).chain(self.stopping).min()
+    }
+
+    /// The results that are not in the log yet.
+    fn take_unstored(&mut self) -> Vec<Body> {
+        let unstored = self.calls.iter_mut().filter(|call| !call.is_stored);
+        let result = |call: &mut Call| {
+            let Progress::Answered(result) = &call.progress else { return None };
+            call.is_stored = true;
+            Some(Body::ToolResult(result.clone()))
+        };
+        unstored.filter_map(result).collect()
     }
 
     /// Answers every call that no thread runs with this error.
@@ -207,7 +238,8 @@ impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
         (self.work.stopping, self.work.has_slot) = (None, true);
-        let planned = calls.into_iter().map(|call| Call { progress: self.plan(&call), call }).collect();
+        let planned =
+            calls.into_iter().map(|call| Call { progress: self.plan(&call), call, is_stored: false }).collect();
         self.work.calls = planned;
         let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
         unrunnable.iter().for_each(|chunk| self.emit(chunk));
@@ -321,6 +353,10 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
+        if self.work.question.is_some() {
+            // What was done beside a question that is asked again after a restart is not done again.
+            context.outbox.push(self.identity.id, Effect::Persist(self.work.take_unstored()));
+        }
         self.advance_tools(context);
         true
     }
@@ -415,21 +451,12 @@ impl Agent {
     }
 
     fn finish_tools(&mut self, context: &mut Context) {
-        let calls = std::mem::take(&mut self.work.calls);
-        let results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
+        let results = self.work.take_unstored();
+        self.work.calls.clear();
         if self.work.stopping.take().is_some() {
             return self.settle_stopped(results, true, context);
         }
         context.outbox.push(self.id(), Effect::Persist(results));
         self.request_again(context);
-    }
-}
-
-impl Call {
-    fn into_result(self) -> Option<ToolResult> {
-        match self.progress {
-            Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) | Progress::Objected(..) => None,
-        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod agents;
 mod approval;
+mod columns;
 mod complete;
 mod copy;
 mod custom;
@@ -40,6 +41,7 @@ use crate::domain::history::History;
 use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
+pub use columns::TwoColumns;
 pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
@@ -76,6 +78,8 @@ pub struct TerminalInfo {
     pub is_read_only: bool,
     /// The command was typed at this terminal.
     pub is_origin: bool,
+    /// The columns for text of the conversation.
+    pub text_columns: usize,
 }
 
 impl CommandContext<'_> {

@@ -144,9 +144,10 @@ impl Repl {
     }
 
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
-    /// wanted to run, in one line.
+    /// wanted to run, in one line. Questions of an earlier process wait for the person who uses a chat.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
-        let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
+        let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
+        let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
         let mut refused = Vec::new();
         for agent_id in asking {
             refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
@@ -155,6 +156,15 @@ impl Repl {
             self.apply_effects();
         }
         refused
+    }
+
+    /// Ends the turn of an agent if it waits for the answer to a question of an earlier process.
+    ///
+    /// # Errors
+    /// The agent does not exist.
+    pub(crate) fn withdraw_restored_question(&mut self, agent_id: AgentId) -> Result<()> {
+        let question = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.question();
+        if question.is_some_and(|question| question.is_restored) { self.interrupt(agent_id) } else { Ok(()) }
     }
 
     /// Allows all agents together at most so many requests from now on; retries do not count.

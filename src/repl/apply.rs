@@ -64,7 +64,10 @@ impl Repl {
             Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::ShowLimits(limited) => self.show(origin, agent_id, |core| limits::describe(core, limited)),
+            Change::ShowLimits(limited) => {
+                let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
+                self.show(origin, agent_id, |core| limits::describe(core, limited, columns))
+            }
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
             change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
                 let staged = stage(core, origin, agent_id, &change)?;

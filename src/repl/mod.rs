@@ -24,6 +24,7 @@ mod probe;
 mod queue;
 mod queue_edits;
 mod requests;
+mod restored;
 mod server;
 mod shutdown;
 mod staged;

@@ -41,7 +41,7 @@ impl Repl {
     ///
     /// # Errors
     /// The call would be refused anyway, or the person was asked about this limit already.
-    fn objection_to(
+    pub(super) fn objection_to(
         &mut self,
         agent_id: AgentId,
         call: &str,

@@ -34,6 +34,8 @@ pub struct AgentRow {
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
     pub made_by: MadeBy,
+    /// Whether its turn waits for the answer to a question.
+    pub is_asking: bool,
 }
 
 /// The running agents, and the rows that could not be read.
@@ -57,7 +59,7 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, system, made_by FROM agents";
+    endpoint, thinking, environment, system, made_by, asking FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -181,5 +183,6 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         environment: row.get(11)?,
         system: row.get(12)?,
         made_by: MadeBy::of_code(row.get(13)?),
+        is_asking: row.get(14)?,
     })
 }

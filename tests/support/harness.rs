@@ -195,6 +195,11 @@ impl Harness {
         Self::open_in(plan, directory, workspace)
     }
 
+    /// Changes what the program is configured with at its next start.
+    pub fn reconfigure(&mut self, change: impl FnOnce(Plan) -> Plan) {
+        self.plan = change(std::mem::take(&mut self.plan));
+    }
+
     /// Crashes the program and keeps its files.
     pub fn close(self) -> TempDir {
         let Self { repl, directory, .. } = self;

@@ -21,6 +21,8 @@ pub struct PendingQuestion {
     pub question: Question,
     pub tool: String,
     pub since: Moment,
+    /// An earlier process asked it before.
+    pub is_restored: bool,
     call: usize,
 }
 
@@ -49,6 +51,10 @@ impl Agent {
         if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
             return self.start_calls(context);
         }
+        self.put_question(at, false, context);
+    }
+
+    pub(super) fn put_question(&mut self, at: usize, is_restored: bool, context: &mut Context) {
         let question = match &self.work.calls[at].progress {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
             Progress::Objected(_, objected) => objected.1.question.clone(),
@@ -58,9 +64,11 @@ impl Agent {
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.question = Some(PendingQuestion { number, question, tool, since: context.now, call: at });
+        let since = context.now;
+        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, call: at });
         self.enter(State::AwaitingApproval, context);
-        context.outbox.push(self.id(), Effect::Question);
+        let results = self.work.take_unstored();
+        context.outbox.push(self.id(), Effect::Question(results));
     }
 
     /// The user's answer. False if the question is no longer open.
@@ -82,6 +90,8 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
+        // Before all that follows: an answer that is stored is never asked for again.
+        self.enter(State::ExecutingTool, context);
         match decision {
             decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
                 self.decide_objection(pending.call, decision, context);
@@ -95,7 +105,6 @@ impl Agent {
             }
             Ok(()) => self.allow(&pending),
         }
-        self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
     }
@@ -123,6 +132,23 @@ impl Agent {
                 context.outbox.push(self.identity.id, effect);
             }
         }
+    }
+
+    /// Closes the loop's question about this call without an answer: the loop takes the call up again.
+    pub fn withdraw_question(&mut self, id: &str, context: &mut Context) {
+        let is_asked = |at: usize| self.work.calls[at].call.id == id;
+        if !self.work.question.as_ref().is_some_and(|question| is_asked(question.call)) {
+            return;
+        }
+        let Some(pending) = self.work.question.take() else { return };
+        let call = &mut self.work.calls[pending.call];
+        let Progress::Objected(spec, objected) = &call.progress else { return };
+        let Run::InEventLoop(request) = spec.run else { return };
+        let request = Effect::ToolRequest(id.to_owned(), request(&objected.0.arguments));
+        call.progress = Progress::ByLoop(None);
+        self.enter(State::ExecutingTool, context);
+        context.outbox.push(self.id(), request);
+        self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));
     }
 
     /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
