@@ -56,7 +56,7 @@ impl Agent {
     pub fn ask_again(&mut self, objection: Option<Objection>, context: &mut Context) {
         let Some(at) = self.work.calls.iter().position(|call| !call.is_stored) else { return };
         if let (Some(objection), Progress::Waiting(spec, prepared, _)) = (objection, &self.work.calls[at].progress) {
-            self.work.calls[at].progress = Progress::Objected(spec, Box::new((prepared.clone(), objection)));
+            self.work.calls[at].progress = Progress::Objected(spec, Box::new((Prepared::clone(prepared), objection)));
         }
         self.put_question(at, true, context);
     }
