@@ -33,6 +33,7 @@ mod provider;
 mod queue_and_interrupts;
 mod readme;
 mod restart;
+mod rules;
 mod sandbox;
 mod scale;
 mod server;

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, InputResult, Origin};
+use crate::domain::flow::{Change, Decision, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::dispatcher::Dispatcher;
@@ -90,6 +90,9 @@ impl Repl {
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => self.jobs.interrupt(core, agent_id),
             Change::Answer { question, decision } => {
+                if let Decision::Always(scope) = decision {
+                    core.grant(agent_id, question, scope)?;
+                }
                 let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, &decision, context));
                 answered.map(drop).ok_or_else(agent_gone)
             }
@@ -103,6 +106,11 @@ impl Repl {
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
             Change::Model(full_name) => core.set_model(agent_id, &full_name),
             Change::Thinking(thinking) => core.set_thinking(agent_id, thinking),
+            Change::ShowRules => {
+                let text = core.describe_rules(agent_id);
+                self.show(origin, agent_id, text)
+            }
+            Change::Revoke(rule) => core.revoke(agent_id, &rule),
             Change::Approval(policy) => core.set_policy(origin, agent_id, policy),
             Change::System(system) => core.set_system(agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),

@@ -61,7 +61,8 @@ impl Repl {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
             // The question is part of the agent's state, which the terminals show.
-            Effect::Question => {}
+            Effect::Question => self.offer_auto(agent_id),
+            Effect::Refused(message) => self.core.note_refused(agent_id, message),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),

@@ -19,6 +19,7 @@ mod jobs;
 mod json;
 mod mail_waits;
 mod objections;
+mod offers;
 mod probe;
 mod queue;
 mod requests;

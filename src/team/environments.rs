@@ -16,6 +16,7 @@ use crate::domain::config::Config;
 use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
+use crate::domain::rule::Rules;
 use crate::sandbox::Policy;
 use crate::team::instructions;
 use crate::tools::{self, Environment};
@@ -24,6 +25,8 @@ pub struct Environments {
     entries: Vec<EnvironmentEntry>,
     /// The limits and everything else that all environments share.
     template: Environment,
+    /// The rules of single directories.
+    project_rules: Vec<(PathBuf, Rules)>,
     /// The digests of the instructions that the user trusts.
     trusted: BTreeSet<String>,
     /// The directory of our worktrees; `None` without a data directory.
@@ -67,7 +70,9 @@ impl Environments {
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();
-        Self { entries: config.environments.clone(), template, trusted, worktrees, resolved: HashMap::new() }
+        let project_rules = config.project_rules.clone();
+        let entries = config.environments.clone();
+        Self { entries, template, project_rules, trusted, worktrees, resolved: HashMap::new() }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -110,11 +115,27 @@ impl Environments {
             tools,
             instructions: instructions.into(),
             sources,
+            rules: self.rules_at(&directory),
             worktree: self.worktree_around(&directory),
             working_directory: directory,
             ..self.template.clone()
         };
         ResolvedEnvironment { environment: Arc::new(environment), system }
+    }
+
+    /// The rules for agents that work in this directory.
+    fn rules_at(&self, directory: &Path) -> Arc<Rules> {
+        let mut of_project = self.project_rules.iter().filter(|(project, _)| project == directory).peekable();
+        if of_project.peek().is_none() {
+            return self.template.rules.clone();
+        }
+        let mut all = (*self.template.rules).clone();
+        for (_, Rules { allow, ask, deny }) in of_project {
+            all.allow.extend(allow.iter().cloned());
+            all.ask.extend(ask.iter().cloned());
+            all.deny.extend(deny.iter().cloned());
+        }
+        Arc::new(all)
     }
 
     /// The environment of a stored agent. If it is no longer available: the closest one, and a warning for the user.

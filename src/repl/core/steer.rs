@@ -58,11 +58,11 @@ impl Core {
         Ok(())
     }
 
-    /// Sets what the agent may do without a question, which forks inherit. Not stored: the next start begins with the
-    /// configured policy.
+    /// Sets what the agent may do without a question, which forks inherit.
     ///
     /// # Errors
-    /// Only a person at a terminal or the program that hosts the loop may allow more than before.
+    /// Only a person at a terminal or the program that hosts the loop may allow more than before. If the store cannot be
+    /// written, nothing more is allowed than before; less holds until the program exits.
     pub(in crate::repl) fn set_policy(&mut self, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
         let before = self.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
         let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
@@ -70,11 +70,16 @@ impl Core {
             let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
             return Err(Error::usage(message));
         }
+        let is_stored = !self.store.is_read_only();
+        let stored = if is_stored { self.store.set_policy(agent_id, Some(policy.name())) } else { Ok(()) };
+        if policy > before && stored.is_err() {
+            return stored;
+        }
         self.roster.with(agent_id, |agent| {
             agent.policy = policy;
             agent.view.touch();
         });
-        Ok(())
+        stored
     }
 
     /// Sets the instructions, which forks inherit; `None`: those of the environment.

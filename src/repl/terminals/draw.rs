@@ -216,6 +216,7 @@ impl Terminals {
                 .map(|agent| agent.identity.label())
                 .collect(),
             is_read_only: is_read_only || core.store.is_read_only(),
+            rule_file: core.rule_file(id).ok().map(|(file, _)| file.display().to_string()),
         }
     }
 }
