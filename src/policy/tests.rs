@@ -3,6 +3,8 @@
 #[cfg(feature = "shell-grammar")]
 mod oracle;
 
+#[cfg(feature = "shell-grammar")]
+mod day;
 mod verdicts;
 
 use super::*;
