@@ -6,6 +6,7 @@
 //!             first                              a full page is never changed
 //! ```
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 use super::{LineKind, Start};
@@ -43,6 +44,8 @@ pub struct Lines {
     pages: VecDeque<Page>,
     /// The number of the first line. Negative once lines were prepended.
     first: i64,
+    /// The page that was read last: a frame reads the same few many times.
+    recent: Cell<usize>,
 }
 
 impl Page {
@@ -115,8 +118,11 @@ impl Lines {
     }
 
     fn page_of(&self, number: i64) -> Option<usize> {
-        let at = self.pages.partition_point(|page| page.first <= number).checked_sub(1)?;
-        (number < self.pages[at].end()).then_some(at)
+        let has_it = |at: &usize| self.pages.get(*at).is_some_and(|page| (page.first..page.end()).contains(&number));
+        let find = || self.pages.partition_point(|page| page.first <= number).checked_sub(1).filter(has_it);
+        let at = Some(self.recent.get()).filter(has_it).or_else(find)?;
+        self.recent.set(at);
+        Some(at)
     }
 
     /// Adds an empty line.
@@ -177,7 +183,7 @@ impl Lines {
             let rest = page.split_off(index);
             self.pages.push_back(std::mem::replace(page, rest));
         }
-        Self { pages, first: number }
+        Self { pages, first: number, ..Self::default() }
     }
 
     /// Adds these lines at the end, where they get new numbers.
