@@ -164,6 +164,8 @@ fn a_rule_of_a_project_is_saved_in_the_configuration_of_the_person_and_nothing_i
     let names = std::fs::read_dir(app.directory()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["src"], "nothing is written into the project");
     assert_runs(&mut app, &peer, 0, "src/b");
+    app.enter("/rules remove edit(src/**)");
+    assert!(app.screen_text().contains("remove it there (polylogue config edit)"), "{}", app.screen_text());
 }
 
 #[test]

@@ -37,12 +37,13 @@ pub fn suggest_rules(command: &str, sandboxed: bool) -> Vec<Rule> {
     if rules.len() > MAX_RULES { Vec::new() } else { rules }
 }
 
-/// The rule for all files of a directory: relative to the workspace, if it is there.
+/// The rule for all files of a directory and below, relative to the workspace, if it is there. Of the workspace itself only
+/// for the files that are directly in it.
 pub fn suggest_directory(subject: Subject, directory: &Path, workspace: &Path) -> Option<Rule> {
     let relative = directory.strip_prefix(workspace).unwrap_or(directory);
     let escaped = globset::escape(relative.to_str()?);
     let pattern = match relative.as_os_str().is_empty() {
-        true => "**".to_owned(),
+        true => "*".to_owned(),
         false => format!("{}/**", escaped.trim_end_matches('/')),
     };
     Rule::new(subject, &pattern).ok()

@@ -123,12 +123,12 @@ impl Judge<'_> {
         let workspace = self.environment.path_policy().workspace;
         let in_directory = |subject| {
             let file = prepared.question.file.as_ref()?;
-            // Of a home, or of what contains it, each file asks by itself.
-            let directory = match &file.verdict {
-                PathVerdict::AskOutside(asked) if *asked == file.path && !file.path.is_dir() => return None,
-                _ if file.path.is_dir() => &file.path,
-                _ => file.path.parent()?,
-            };
+            let directory = if file.path.is_dir() { &file.path } else { file.path.parent()? };
+            // A home directory has files of all kinds: there each asks by itself.
+            let is_own = directory.starts_with(workspace);
+            if !is_own && self.environment.denied.is_broad(directory) {
+                return None;
+            }
             suggest_directory(subject, directory, workspace)
         };
         match spec.judged {
@@ -268,6 +268,7 @@ fn ask(path: PathBuf) -> (PathBuf, PathVerdict) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -318,6 +319,36 @@ mod tests {
         symlink(real(&secret), real(&outside).join("link")).unwrap();
         assert!(!is_free(real(&outside), Extent::Entries) && !is_free(real(&outside).join("*"), Extent::Pattern));
         assert!(is_free(real(&outside).join("plain"), Extent::One));
+    }
+
+    #[test]
+    fn rules_are_offered_for_a_directory_but_not_for_a_home_or_for_protected_files() {
+        let workspace = tempfile::tempdir().unwrap();
+        let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
+        let mut environment = Environment::at(real(&workspace));
+        Arc::make_mut(&mut environment.denied).home = Some(real(&home));
+        let (rules, allowed, endpoint) = (AgentRules::default(), AllowedDirectories::default(), Endpoint::echo());
+        let judge = Judge {
+            environment: &environment,
+            policy: Policy::Ask,
+            rules: &rules,
+            session_rules: &[],
+            allowed: &allowed,
+            endpoint: &endpoint,
+        };
+        let offered = |path: &Path| {
+            let spec = environment.tool("write_file").unwrap();
+            let arguments = serde_json::json!({"file_path": path, "content": "text"}).to_string();
+            let prepared = spec.prepare(&arguments, &environment).unwrap();
+            let rules = judge.judge(spec, &prepared).ways.rules;
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(offered(Path::new("a")), ["edit(*)"]);
+        assert_eq!(offered(Path::new("src/[x]/a")), ["edit(src/[[]x[]]/**)"]);
+        assert_eq!(offered(Path::new("AGENTS.md")), [""; 0]);
+        assert_eq!(offered(&real(&outside).join("a")), [format!("edit({}/**)", real(&outside).display())]);
+        assert_eq!(offered(&real(&home).join(".bashrc")), [""; 0]);
     }
 
     #[cfg(feature = "shell-grammar")]

@@ -171,7 +171,7 @@ fn without_a_terminal_nothing_is_asked_unless_the_command_line_names_a_policy() 
         peer.accept().stream().tool_call(0, "c", "write_file", arguments).finish("tool_calls").done();
         let exchange = peer.accept();
         let told = exchange.request().json()["messages"].to_string();
-        assert_eq!(told.contains("the user can allow it with --allow 'edit(**)'"), !runs, "{options:?} {told}");
+        assert_eq!(told.contains("the user can allow it with --allow 'edit(*)'"), !runs, "{options:?} {told}");
         exchange.stream().text("done").finish("stop").done();
         assert_eq!(program.ends().code, 0);
         assert_eq!(home.directory.path().join("made").exists(), runs, "{options:?}");

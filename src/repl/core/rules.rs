@@ -39,8 +39,10 @@ impl Core {
                 self.roster.with(agent_id, |agent| agent.rules = all);
             }
             Scope::Project => {
-                save(self.rule_file(agent_id)?.0, &workspace, &rules)?;
-                add(&mut self.session_rules, grants);
+                let file = self.rule_file(agent_id)?.0.to_path_buf();
+                save(&file, &workspace, &rules)?;
+                let saved = |grant: Grant| Grant { rule: grant.rule.from_source(&file.display()), ..grant };
+                add(&mut self.session_rules, grants.map(saved));
             }
             Scope::Session => add(&mut self.session_rules, grants),
         }
@@ -77,6 +79,10 @@ impl Core {
     pub(in crate::repl) fn revoke(&mut self, agent_id: AgentId, rule: &Rule) -> Result<()> {
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
         let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
+        let saved = self.session_rules.iter().find(|grant| grant.rule == *rule && grant.workspace == workspace);
+        if let Some(file) = saved.and_then(|grant| grant.rule.source()) {
+            return Err(Error::usage(format!("{rule} is saved in {file}: remove it there (polylogue config edit)")));
+        }
         let is_kept = |grant: &Grant| grant.rule != *rule || grant.workspace != workspace;
         let before = all.own.len() + self.session_rules.len();
         all.own.retain(is_kept);
@@ -114,7 +120,7 @@ impl Core {
         for rule in given(&agent.rules.own) {
             list("allow", &rule, rule.source().unwrap_or("this agent"));
         }
-        given(&self.session_rules).iter().for_each(|rule| list("allow", rule, "this session"));
+        given(&self.session_rules).iter().for_each(|rule| list("allow", rule, rule.source().unwrap_or("this session")));
         agent.rules.deny.iter().for_each(|rule| list("deny", rule, rule.source().unwrap_or("this agent")));
         let configured = &agent.talk.environment.rules;
         for (name, rules) in [("allow", &configured.allow), ("ask", &configured.ask), ("deny", &configured.deny)] {
