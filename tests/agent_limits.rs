@@ -1,5 +1,5 @@
 //! Limits of trees of agents: a model that makes agents without end is stopped at the limit, the person is asked once, and
-//! nobody else is held up.
+//! no other agent is held up.
 
 use std::time::Duration;
 

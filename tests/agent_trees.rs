@@ -41,7 +41,7 @@ fn user_texts(app: &Harness, n: usize) -> Vec<String> {
         history.conversation().into_iter().filter_map(|message| text(&message.body)).collect::<Vec<_>>()
     };
     let stored = texts_in(&History::from_messages(app.log(n)));
-    if let Some(history) = &app.agent(n).talk.history {
+    if let Some(history) = &app.agent(n).inputs.history {
         assert_eq!(texts_in(history), stored);
     }
     stored
@@ -62,7 +62,7 @@ fn a_chain_of_a_thousand_forks_has_all_ancestors_is_listed_and_killed_as_a_whole
         let app = family(|n| n - 1);
         assert_eq!(user_texts(&app, MANY), numbered(0..=MANY));
         let mut app = app.crash_and_restart();
-        assert!(app.agent(MANY).talk.history.is_none(), "it was not loaded");
+        assert!(app.agent(MANY).inputs.history.is_none(), "it was not loaded");
         app.say(MANY, "again");
         app.turn_until_idle();
         assert_eq!(user_texts(&app, MANY).len(), MANY + 2);
@@ -141,6 +141,6 @@ fn a_start_with_a_hundred_thousand_messages_reads_a_screenful() {
     fill(directory.path(), 100_000);
     let mut app = Harness::open(Plan::default(), directory);
     assert!(app.screen_text().contains("line 99999"), "{}", app.screen_text());
-    assert!(app.agent(0).talk.history.is_none(), "a history that was not sent yet is not read");
+    assert!(app.agent(0).inputs.history.is_none(), "a history that was not sent yet is not read");
     assert!(app.agent(0).view.wants_older_than().is_some_and(|oldest| oldest.is_some_and(|id| id.0 > 99_000)));
 }

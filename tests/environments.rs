@@ -33,7 +33,7 @@ fn instructions_in(body: &[u8]) -> String {
 }
 
 fn spec(app: &Harness, n: usize) -> String {
-    app.agent(n).talk.environment.spec.clone()
+    app.agent(n).inputs.environment.spec.clone()
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn an_environment_missing_after_a_restart_is_reported() {
     let mut app = Harness::new(Plan { environments: vec![mine(&["readonly", "bash"])], ..Plan::default() });
     fs::create_dir(app.directory().join("other")).expect("a directory");
     app.enter("/env mine");
-    assert_eq!(app.agent(1).talk.environment.tools.len(), 12);
+    assert_eq!(app.agent(1).inputs.environment.tools.len(), 12);
     app.enter("/env readonly@other");
     fs::remove_dir(app.directory().join("other")).expect("an empty directory");
     let directory = app.close();

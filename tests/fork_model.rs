@@ -244,7 +244,7 @@ impl World {
             let (stored, damaged) = repl.store().replay(twin.id).expect("a history");
             assert!(damaged.is_empty(), "{damaged:?}");
             assert_eq!(conversation(&History::from_messages(stored)), twin.conversation_so_far, "in the store");
-            if let Some(history) = &agent.talk.history {
+            if let Some(history) = &agent.inputs.history {
                 assert_eq!(conversation(history), twin.conversation_so_far, "in memory");
             }
             let queued: Vec<&str> = agent.queue.iter().map(|queued| queued.text.as_str()).collect();
@@ -300,6 +300,6 @@ fn a_fork_by_a_tool_after_a_fork_by_a_person_in_the_same_turn_inherits_what_came
         app.repl.roster().busy().is_empty()
     });
     let expected = ["user before", "reply before", "user go", "reply go"];
-    assert_eq!(conversation(app.agent(2).talk.history.as_ref().expect("it has spoken")), expected);
+    assert_eq!(conversation(app.agent(2).inputs.history.as_ref().expect("it has spoken")), expected);
     assert_eq!(conversation(&History::from_messages(app.log(2))), expected);
 }

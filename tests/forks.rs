@@ -10,8 +10,8 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::Peer;
 use crate::support::scene::{
-    accept_by_text, answer_next, app, assert_valid, bash, converse, is_running, reply_with_calls, results_in,
-    results_then, texts_in, turn_a_while,
+    accept_by_text, answer_next, app, assert_shows, assert_valid, bash, converse, is_running, reply_with_calls,
+    results_in, results_then, texts_in, turn_a_while,
 };
 
 /// The length of the common prefix.
@@ -38,6 +38,22 @@ fn a_plain_fork_goes_to_the_screen_knows_what_the_parent_knows_and_waits() {
     assert!(app.screen_text().contains("an old reply"), "{}", app.screen_text());
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
+}
+
+#[test]
+fn the_marks_of_a_fork_name_the_other_agent() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    for (line, mark, other) in [
+        ("/fork --name build", "forked from agent 0", 0),
+        ("/fork", "forked from build", 1),
+        ("/switch build", "forked agent 2", 2),
+        ("/switch 0", "forked build", 1),
+    ] {
+        app.enter(line);
+        let id = app.id(other).short();
+        assert_shows(&mut app, &format!("{mark} ({id})"));
+    }
 }
 
 #[test]
@@ -70,7 +86,7 @@ fn a_fork_with_prompt_name_and_model_is_called_so_runs_on_it_and_starts_at_once(
     drop(exchange);
 
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(1).talk.endpoint.full_name(), "openai/other/one");
+    assert_eq!(app.agent(1).inputs.endpoint.full_name(), "openai/other/one");
     let of_parent = converse(&mut app, &peer, 0, "and you?", "as ever");
     assert_eq!(texts_in(&of_parent), ["an old question", "an old reply", "and you?"]);
 }
@@ -149,7 +165,7 @@ fn root_and_parent(peer: &Peer) -> Harness {
     let parent = app.fork_named(0, "parent");
     converse(&mut app, peer, parent, "to the parent", "from the parent");
     app.ask(parent, Change::Mark(String::new()));
-    converse(&mut app, peer, parent, "after the mark", "from behind it");
+    converse(&mut app, peer, parent, "after the mark", "from after it");
     app
 }
 

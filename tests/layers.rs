@@ -1,4 +1,4 @@
-//! The layers of the program: imports go down only. The table of layers stands only here.
+//! The layers of the program: imports go down only. The table of layers is only here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] =
 /// A module and its source without comments.
 struct Source {
     file: String,
-    /// Where it stands in the tree of modules, for example `["repl", "core", "mail"]`.
+    /// Its place in the tree of modules, for example `["repl", "core", "mail"]`.
     module: Vec<String>,
     text: String,
 }
@@ -91,7 +91,7 @@ fn sources() -> Vec<Source> {
     found
 }
 
-/// All paths that begin with `prefix`, which stands for the module `base`; groups in braces are taken apart.
+/// All paths that begin with `prefix`, which means the module `base`; groups in braces are taken apart.
 fn paths_behind(prefix: &str, text: &str, base: &[&str]) -> Vec<Vec<String>> {
     let mut paths = Vec::new();
     for (at, _) in text.match_indices(prefix) {
@@ -105,7 +105,7 @@ fn paths_behind(prefix: &str, text: &str, base: &[&str]) -> Vec<Vec<String>> {
     paths.into_iter().map(|path| path.into_iter().map(str::to_owned).collect()).collect()
 }
 
-/// Reads `a::b::{c, d::e as f}` and returns what stands behind it.
+/// Reads `a::b::{c, d::e as f}` and returns what follows it.
 fn read_tree<'a>(text: &'a str, base: &[&'a str], paths: &mut Vec<Vec<&'a str>>) -> &'a str {
     let mut path = base.to_vec();
     let mut rest = text.trim_start();
@@ -213,6 +213,20 @@ fn a_heavy_crate_is_used_by_one_module() {
 #[test]
 fn core_and_the_components_of_the_loop_import_neither_the_loop_nor_each_other() {
     assert_only_exceptions(&imports_of_the_loop(&sources()));
+}
+
+/// What one component alone calls belongs to that component, and what only the loop calls is a function over Core.
+#[test]
+fn core_has_at_most_60_methods() {
+    let is_method = |line: &&str| line.starts_with("    fn ") || line.starts_with("    pub") && line.contains(" fn ");
+    let methods_in = |text: &str| -> usize {
+        let blocks = text.split("\nimpl Core {\n").skip(1);
+        blocks.map(|block| block.lines().take_while(|line| *line != "}").filter(is_method).count()).sum()
+    };
+    let sources = sources();
+    let core = sources.iter().filter(|source| source.part_of_repl() == Some("core"));
+    let methods: usize = core.map(|source| methods_in(&source.text)).sum();
+    assert!((40..=60).contains(&methods), "{methods} methods");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One limiter a provider: when it asks one agent to slow down, all agents that talk to it wait, and no others. At the
+//! Pauses of a provider: when it asks one agent to slow down, all agents that talk to it wait, and no others. At the
 //! end of the wait one request goes alone, that of the agent on the screen first.
 
 use std::time::Duration;
@@ -120,7 +120,7 @@ fn a_pause_off_the_screen_wakes_the_loop_once_at_its_end() {
     app.ask(3, Change::Interrupt);
     turn_a_while(&mut app);
     let timeout = app.timeout();
-    assert_eq!((timeout.after, timeout.why), (Some(s(30)), WakeReason::Limiter));
+    assert_eq!((timeout.after, timeout.why), (Some(s(30)), WakeReason::Pause));
     app.switch(1);
     assert_eq!((app.timeout().after, app.timeout().why), (Some(s(1)), WakeReason::Countdown));
 }

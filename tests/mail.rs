@@ -15,7 +15,7 @@ use crate::support::scene::{
     texts_in,
 };
 
-/// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock stands still.
+/// The root, on the screen, and the children `ann` and `bob`; all talk to echo, and the clock does not move.
 fn family() -> Harness {
     let mut app = Harness::new(Plan::default());
     app.fork_named(0, "ann");
@@ -129,7 +129,8 @@ fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
     assert_shows(&mut app, "2 unread messages");
     let mut app = app.crash_and_restart();
     app.enter("/agents");
-    let line = app.screen_text().lines().find(|line| line.contains("ann")).map(str::to_owned).expect("ann is listed");
+    let is_row = |line: &&str| line.contains("   ann");
+    let line = app.screen_text().lines().find(is_row).map(str::to_owned).expect("ann is listed");
     assert!(line.contains("2 unread messages"), "{line}");
     app.switch(1);
     assert_shows(&mut app, "2 unread messages");

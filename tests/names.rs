@@ -85,7 +85,7 @@ fn numbers_of_living_agents_do_not_change_when_others_are_killed() {
     }
     app.enter("/kill b");
     assert_eq!(switched(&mut app, "3"), app.n("c"));
-    assert_eq!(switched(&mut app, "2"), 0, "nobody has the number of the dead");
+    assert_eq!(switched(&mut app, "2"), 0, "no agent has the number of a dead one");
     let mut app = app.crash_and_restart();
     assert_eq!(app.agent(0).view.draft.text(), "/switch 2", "what could not be carried out is kept");
     app.type_bytes(b"\x15");
@@ -137,7 +137,7 @@ fn names_that_look_like_numbers_options_or_two_words_are_refused() {
     assert!(app.agent(0).identity.name.is_some());
 }
 
-/// What stands in the draft after this and Tab were typed.
+/// The draft after this and Tab were typed.
 fn completed(app: &mut Harness, typed: &str) -> String {
     app.type_bytes(b"\x15");
     app.type_bytes(format!("{typed}\t").as_bytes());

@@ -6,4 +6,15 @@ mod formats;
 mod pipes;
 mod served;
 
+use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM, Program, texts};
+
+/// The first turn is interrupted by a line of input, and the next one is answered with "2".
+fn interrupt_first_turn(program: &mut Program, peer: &Peer) {
+    let first = peer.accept();
+    first.stream().text("never ends");
+    program.next("text");
+    program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
+    first.wait_for_close();
+    peer.accept().stream().text("2").finish("stop").done();
+}

@@ -129,7 +129,7 @@ fn is_really_idle(app: &mut Harness, n: usize) {
     assert_eq!((app.state(n), app.agent(n).question()), (State::Idle, None));
     assert!(matches!(app.agent(n).wait(), Wait::Nothing) && !app.agent(n).has_live_tool());
     assert!(!app.agent(n).holds_slot() && !app.agent(n).view.is_spinning());
-    assert!(app.repl.roster().send_queue_position(app.id(n)).is_none(), "it does not stand in the line any more");
+    assert_eq!(app.place(n), None, "it has left the send queue");
 }
 
 #[test]
@@ -195,18 +195,14 @@ fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
     app.say(1, "!hang");
     app.enter("waits");
-    app.say(2, "waits behind it");
+    app.say(2, "waits after it");
     app.escape();
     is_really_idle(&mut app, 0);
     app.enter("waits again");
-    assert_eq!(
-        app.repl.roster().send_queue_position(app.id(2)),
-        Some(0),
-        "an agent that left the queue returns to its end"
-    );
+    assert_eq!(app.place(2), Some(0), "an agent that left the queue returns to its end");
     app.ask(1, Change::Interrupt);
     app.turn_until_idle();
-    assert_eq!((app.replies(2), app.replies(0)), (vec!["waits behind it".into()], vec!["waits again".into()]));
+    assert_eq!((app.replies(2), app.replies(0)), (vec!["waits after it".into()], vec!["waits again".into()]));
 }
 
 #[test]

@@ -232,7 +232,7 @@ fn the_first_question_in_a_project_offers_auto_once_and_only_where_there_is_a_sa
         let peer = Peer::start();
         let plan = Plan { rules: Rules::default(), size: Some((100, 30)), has_sandbox, ..Plan::peer(&peer.url()) };
         let mut app = Harness::new(plan);
-        let works = app.agent(0).talk.environment.is_sandboxed();
+        let works = app.agent(0).inputs.environment.is_sandboxed();
         assert!(has_sandbox || !works);
         calls(&mut app, &peer, 0, &[write("a")]);
         app.turn_until_asked(0);

@@ -1,7 +1,7 @@
 //! A server that outlives terminals, the terminals that come and go, and what scripts ask of it: the real program in all
 //! its parts.
 //!
-//! Here stands what all of it starts from. A file per subject:
+//! This file has what all of it starts from. A file per subject:
 
 mod alone;
 mod attached;

@@ -1,7 +1,7 @@
 //! The real program in a real terminal, as a person meets it: what is on the screen, what keys do, and how the terminal
 //! is left.
 //!
-//! Here stands what all of it starts from. A file per subject:
+//! This file has what all of it starts from. A file per subject:
 
 mod attacks;
 mod background;

@@ -1,5 +1,5 @@
 //! How long one wait lasts: every deadline alone and in pairs, for the agent on the screen and for others.
-//! The clock stands still unless a test moves it, so that every expectation is exact.
+//! The clock moves only when a test moves it, so that every expectation is exact.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const NEEDS: [Need; 6] = [
     Need { why: "retry", after: ms(7_000), set_up: |app, n| say(app, n, "!fail network") },
     Need { why: "stall", after: ms(120_000), set_up: |app, n| say(app, n, "!hang") },
     Need { why: "script step", after: ms(60), set_up: |app, n| say(app, n, "!slow 60\nlater") },
-    Need { why: "limiter", after: ms(5_000), set_up: paused_provider },
+    Need { why: "pause", after: ms(5_000), set_up: paused_provider },
 ];
 
 /// The spinner moves this often; it counts for the agent on the screen only.
@@ -36,7 +36,7 @@ const SPINNER: (Duration, &str) = (ms(80), "spinner");
 
 /// What moves on the screen while an agent there has this deadline: seconds are counted down once a second.
 fn sign_of(need: &Need) -> (Duration, &'static str) {
-    if matches!(need.why, "retry" | "limiter") { (ms(1_000), "countdown") } else { SPINNER }
+    if matches!(need.why, "retry" | "pause") { (ms(1_000), "countdown") } else { SPINNER }
 }
 
 /// The agent waits for a provider that has asked for a pause; its own interrupted request has no retry.
@@ -79,7 +79,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Nothing => "nothing",
         WakeReason::Leftover => "leftover",
         WakeReason::Agent(_, why) => why,
-        WakeReason::Limiter => "limiter",
+        WakeReason::Pause => "pause",
         WakeReason::Countdown => "countdown",
         WakeReason::Tools => "tools",
         WakeReason::Spinner => "spinner",

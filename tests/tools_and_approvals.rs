@@ -101,14 +101,20 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
     assert_eq!(app.timeout().after, None, "no tool thread lives");
 }
 
-#[test]
-fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
+/// Agent 0 has a call that was allowed; agent 1 has the only slot.
+fn allowed_call_without_slot() -> Harness {
     let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
     app.enter("!tool bash {\"command\":\"touch it-ran\"}");
     app.turn_until_asked(0);
     app.say(1, "!hang");
     app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
     app.answer(0, true);
+    app
+}
+
+#[test]
+fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
+    let mut app = allowed_call_without_slot();
     turn_a_while(&mut app);
     assert_eq!((app.state(0), app.agent(0).holds_slot()), (State::ExecutingTool, false));
     assert_shows(&mut app, "waiting for a slot to run a tool, 1 may work at once");
@@ -119,12 +125,7 @@ fn a_call_that_was_allowed_waits_for_a_slot_and_starts_when_one_is_free() {
 
 #[test]
 fn esc_stops_the_wait_of_an_allowed_call_for_a_slot() {
-    let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
-    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
-    app.turn_until_asked(0);
-    app.say(1, "!hang");
-    app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
-    app.answer(0, true);
+    let mut app = allowed_call_without_slot();
     app.escape();
     assert_eq!(app.state(0), State::Idle);
     app.ask(1, Change::Interrupt);
@@ -145,7 +146,7 @@ fn calls_that_write_run_one_by_one_in_order_and_each_is_approved() {
     calls(&mut app, &peer, &[("bash", &first), ("bash", &second), ("write_file", &third)]);
     for number in 1..=3 {
         assert_eq!(app.turn_until_asked(0), number);
-        assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} stands");
+        assert!(!app.agent(0).has_live_tool(), "nothing runs while question {number} is open");
         assert_eq!(app.directory().join("order").exists(), number > 1);
         app.ask(0, Change::Answer { question: number, decision: Decision::Allow });
     }

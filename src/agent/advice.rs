@@ -30,9 +30,9 @@ impl Agent {
 
     /// Used before the provider has counted a request.
     fn estimated_tokens(&self) -> u64 {
-        let Some(history) = &self.talk.history else { return 0 };
+        let Some(history) = &self.inputs.history else { return 0 };
         let bytes: usize = history.conversation().iter().map(|message| length(&message.body)).sum();
-        ((bytes + self.talk.system.len()) / BYTES_PER_TOKEN) as u64
+        ((bytes + self.inputs.system.len()) / BYTES_PER_TOKEN) as u64
     }
 }
 

@@ -144,7 +144,7 @@ impl Agent {
     /// Sends the request. The loop has to apply the socket interests next.
     pub fn send_request(&mut self, key: Option<Credential>, context: &mut Context) {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent only in this state");
-        self.exchange.endpoint = Some(self.talk.endpoint.clone());
+        self.exchange.endpoint = Some(self.inputs.endpoint.clone());
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
         match self.open(context) {
@@ -164,25 +164,25 @@ impl Agent {
 
     /// Where the current request was sent, or else where the next one will be.
     pub fn request_endpoint(&self) -> &Endpoint {
-        self.exchange.endpoint.as_ref().unwrap_or(&self.talk.endpoint)
+        self.exchange.endpoint.as_ref().unwrap_or(&self.inputs.endpoint)
     }
 
     fn open(&mut self, context: &Context) -> Result<ProviderRequest, Error> {
-        let endpoint = &self.talk.endpoint;
+        let endpoint = &self.inputs.endpoint;
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         credentials::require(endpoint, key)?;
         let spec = provider::find(&endpoint.kind).ok_or_else(|| {
             Error::new(ErrorKind::Usage, format!("unknown provider kind {:?}: check the configuration", endpoint.kind))
         })?;
-        let history = self.talk.history.as_ref().expect("the conversation is loaded before a turn begins");
+        let history = self.inputs.history.as_ref().expect("the conversation is loaded before a turn begins");
         let messages = history.conversation();
-        let tools = if self.may_call(context) { self.talk.environment.declarations() } else { Vec::new() };
+        let tools = if self.may_call(context) { self.inputs.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
         (spec.build_request)(&Conversation {
             endpoint,
             key,
-            thinking: self.talk.thinking,
-            system: &self.talk.system,
+            thinking: self.inputs.thinking,
+            system: &self.inputs.system,
             messages: &messages,
             tools: &tools,
         })
@@ -190,7 +190,7 @@ impl Agent {
 
     /// Whether the model is offered tools in this request.
     fn may_call(&self, context: &Context) -> bool {
-        self.talk.has_tools && self.exchange.iterations < context.settings.tool_iterations
+        self.inputs.has_tools && self.exchange.iterations < context.settings.tool_iterations
     }
 
     /// Handles received bytes, up to the limit for one turn of the loop.
@@ -329,7 +329,7 @@ impl Agent {
     /// frozen the beginning of the turn, so that it has to be read from the store.
     pub fn fork_history_before_turn(&mut self) -> Option<History> {
         let turn = self.turn_message()?;
-        let history = self.talk.history.as_mut()?;
+        let history = self.inputs.history.as_mut()?;
         let at = history.delta().iter().position(|message| message.id == turn)?;
         Some(history.fork_at(at))
     }

@@ -70,7 +70,7 @@ impl Identity {
 }
 
 /// What a request to the model is made from.
-pub struct Talk {
+pub struct RequestInputs {
     pub endpoint: Rc<Endpoint>,
     pub thinking: Thinking,
     pub system: Rc<str>,
@@ -81,7 +81,7 @@ pub struct Talk {
     pub history: Option<History>,
 }
 
-impl Talk {
+impl RequestInputs {
     /// Changes the environment. A system prompt that was set for this agent is unchanged.
     pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
@@ -131,7 +131,7 @@ pub struct Agent {
     /// Id, name and descent.
     pub identity: Identity,
     /// What the next request is made from.
-    pub talk: Talk,
+    pub inputs: RequestInputs,
     /// What terminals show of it.
     pub view: View,
     /// The newest chunks, for viewers.
@@ -176,10 +176,10 @@ pub struct Agent {
 
 impl Agent {
     /// An idle agent.
-    pub fn new(identity: Identity, talk: Talk) -> Self {
+    pub fn new(identity: Identity, inputs: RequestInputs) -> Self {
         Self {
             identity,
-            talk,
+            inputs,
             view: View::default(),
             output: Output::default(),
             known_files: Arc::default(),
@@ -267,6 +267,11 @@ impl Agent {
     /// What it waits for in [`State::WaitingForLlm`].
     pub fn wait(&self) -> &Wait {
         &self.exchange.wait
+    }
+
+    /// Whether its next request is not a retry.
+    pub fn is_first_try(&self) -> bool {
+        matches!(self.exchange.wait, Wait::Slot) && !self.is_repeating()
     }
 
     /// When it began to wait for the current request.
@@ -376,7 +381,7 @@ impl Agent {
             self.view.note_oldest(first.id);
             self.output.note_oldest(first.id);
         }
-        let Some(history) = &mut self.talk.history else { return };
+        let Some(history) = &mut self.inputs.history else { return };
         for message in messages {
             history.push(message);
         }

@@ -93,8 +93,8 @@ impl Agent {
 
     /// Changes the model. A running request is not affected.
     pub fn set_endpoint(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
-        let is_elsewhere = endpoint.provider != self.talk.endpoint.provider;
-        self.talk.endpoint = endpoint;
+        let is_elsewhere = endpoint.provider != self.inputs.endpoint.provider;
+        self.inputs.endpoint = endpoint;
         if is_elsewhere && matches!(self.exchange.wait, Wait::Retry { .. } | Wait::Key) {
             self.request_from_other_provider(context);
         }
@@ -102,7 +102,7 @@ impl Agent {
 
     /// Whether the next request goes to another provider than the last one.
     fn is_other_provider_next(&self) -> bool {
-        self.request_endpoint().provider != self.talk.endpoint.provider
+        self.request_endpoint().provider != self.inputs.endpoint.provider
     }
 
     /// Requests from the new provider; attempts at the previous one do not count.

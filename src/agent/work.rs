@@ -259,14 +259,14 @@ impl Agent {
             rules: &self.rules,
             session_rules: context.session_rules,
             allowed: &self.allowed_directories,
-            endpoint: &self.talk.endpoint,
+            endpoint: &self.inputs.endpoint,
         };
         plan(call, &judge)
     }
 
     /// The environment with what this agent knows of files.
     fn tool_environment(&self) -> Arc<Environment> {
-        let (known_files, shared) = (Arc::clone(&self.known_files), (*self.talk.environment).clone());
+        let (known_files, shared) = (Arc::clone(&self.known_files), (*self.inputs.environment).clone());
         Arc::new(Environment { known_files, ..shared })
     }
 

@@ -42,7 +42,7 @@ impl AgentChoice {
                 return Err(Error::usage(format!("--resume needs the name, number or id of an agent:\n{agents}")));
             }
         };
-        let current = repl.roster().get(agent_id).map(|agent| agent.talk.endpoint.full_name());
+        let current = repl.roster().get(agent_id).map(|agent| agent.inputs.endpoint.full_name());
         if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
             repl.apply(agent_id, Change::Model(model.to_owned()))?;
         }

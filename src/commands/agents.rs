@@ -65,7 +65,7 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
         agent.identity.label(),
         agent.id().short(),
         age(context.unix_ms - agent.identity.created_at),
-        agent.talk.endpoint.full_name(),
+        agent.inputs.endpoint.full_name(),
     )
 }
 

@@ -35,7 +35,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         return Ok(InputResult::Continue(Some(format!("{danger}; to set it, type /approval yolo {CONFIRM}"))));
     }
     let note = match policy {
-        Policy::Auto if !agent.talk.environment.is_sandboxed() => {
+        Policy::Auto if !agent.inputs.environment.is_sandboxed() => {
             "; without a sandbox, auto asks for every command and change"
         }
         _ => "",

@@ -35,7 +35,7 @@ fn with_names<T>(context: &CommandContext, f: impl FnOnce(EnvironmentNames) -> T
 
 fn description(context: &CommandContext) -> String {
     let Some(agent) = context.roster.get(context.current) else { return String::new() };
-    let here = &agent.talk.environment;
+    let here = &agent.inputs.environment;
     let tools: Vec<&str> = here.tools.iter().map(|tool| tool.declaration.name).collect();
     let tools = if tools.is_empty() { "none".into() } else { tools.join(", ") };
     let mut lines = vec![

@@ -93,7 +93,7 @@ impl CommandContext<'_> {
     /// # Errors
     /// The agent was killed, or the store cannot be read.
     pub fn with_history<T>(&self, f: impl FnOnce(&History) -> T) -> Result<T> {
-        match &self.agent()?.talk.history {
+        match &self.agent()?.inputs.history {
             Some(history) => Ok(f(history)),
             None => Ok(f(&History::from_messages(self.store.replay(self.current)?.0))),
         }

@@ -33,7 +33,7 @@ fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         return Ok(InputResult::Continue(Some(list(context))));
     }
     let endpoint = context.config.catalog.find(arguments)?;
-    if context.agent()?.talk.endpoint.full_name() == endpoint.full_name() {
+    if context.agent()?.inputs.endpoint.full_name() == endpoint.full_name() {
         return Ok(InputResult::Continue(Some(format!("this agent already uses {}", endpoint.full_name()))));
     }
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
@@ -41,7 +41,7 @@ fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 
 /// Every configured model; the agent's own is marked.
 fn list(context: &CommandContext) -> String {
-    let current = context.agent().map(|agent| agent.talk.endpoint.full_name()).unwrap_or_default();
+    let current = context.agent().map(|agent| agent.inputs.endpoint.full_name()).unwrap_or_default();
     let mut names = models(context);
     if !names.contains(&current) {
         names.insert(0, current.clone());
@@ -55,9 +55,9 @@ fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if !arguments.is_empty() {
         return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
     }
-    let talk = &context.agent()?.talk;
-    let accepts = |level: &&str| level.parse().is_ok_and(|level| check_thinking(&talk.endpoint, level).is_ok());
+    let inputs = &context.agent()?.inputs;
+    let accepts = |level: &&str| level.parse().is_ok_and(|level| check_thinking(&inputs.endpoint, level).is_ok());
     let levels: Vec<&str> = Thinking::NAMES.into_iter().filter(accepts).collect();
-    let model = talk.endpoint.full_name();
-    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {}", talk.thinking, levels.join(", ")))))
+    let model = inputs.endpoint.full_name();
+    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {}", inputs.thinking, levels.join(", ")))))
 }

@@ -18,7 +18,7 @@ pub const TOOLS: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
-    let environment = context.roster.get(context.current).map(|agent| &agent.talk.environment);
+    let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
     let lines: Vec<String> = environment.into_iter().flat_map(|here| &here.tools).map(|tool| line(tool)).collect();
     let text = if lines.is_empty() {
         "this agent has no tools: /env creates a child that has".into()

@@ -44,7 +44,7 @@ fn dollars(billionths: u64) -> String {
 }
 
 fn context_line(context: &CommandContext) -> Result<String> {
-    let size = context.agent()?.talk.endpoint.facts.context;
+    let size = context.agent()?.inputs.endpoint.facts.context;
     Ok(match (context.store.last_context(context.current)?, size) {
         (None, _) => "context     no requests counted yet".into(),
         (Some(tokens), Some(size)) if size > 0 => {

@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::mail::MailId;
-use crate::domain::message::Body;
+use crate::domain::message::{Body, fork_mark};
 use crate::domain::stream::Usage;
 use crate::domain::tool::ToolResult;
 
@@ -186,8 +186,7 @@ impl Chunk {
             Body::Clear => vec![Self::Mark("cleared: the model no longer sees the messages above".into())],
             Body::Mark(label) => vec![Self::Mark(format!("mark {label}"))],
             Body::Rewind(_) => vec![Self::Mark("rewound".into())],
-            // In a parent's log the id is the child's, in a child's log the parent's.
-            Body::Fork(other) => vec![Self::Mark(format!("fork: {}", other.get(..6).unwrap_or(other)))],
+            Body::Fork(other) => vec![Self::Mark(fork_mark(other))],
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
             Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],

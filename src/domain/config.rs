@@ -8,6 +8,7 @@ use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::TreeLimits;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -50,6 +51,8 @@ pub struct Config {
     pub team: TeamSettings,
     /// Environments beside the built-in ones.
     pub environments: Vec<EnvironmentEntry>,
+    /// The `AGENTS.md` files for the working directory, if they were read with the configuration.
+    pub instructions: Option<Vec<InstructionFile>>,
     /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
     pub trusted_instructions: BTreeSet<String>,
     /// Custom slash commands.
@@ -156,6 +159,7 @@ impl Default for Config {
             counts_usd_from_start: false,
             team: TeamSettings::default(),
             environments: Vec::new(),
+            instructions: None,
             trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
             policy: Policy::Never,

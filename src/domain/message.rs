@@ -33,7 +33,8 @@ pub enum Body {
     Mark(String),
     /// The conversation continues after the message with this id; those in between are removed.
     Rewind(MessageId),
-    /// A fork: the child's id in the parent's log, the parent's id in the child's log.
+    /// A fork: in the parent's log the child's id and name, in the child's log the parent's id and `from` its name. Earlier
+    /// versions stored the id alone. See [`fork_mark`].
     Fork(String),
     /// The turn ended early; the text says why.
     Interrupted(String),
@@ -70,6 +71,13 @@ pub struct Signature {
     pub calls: usize,
     /// JSON in the provider's format.
     pub json: String,
+}
+
+/// What a reader is shown of a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`.
+pub fn fork_mark(stored: &str) -> String {
+    let (id, name) = stored.split_once(' ').unwrap_or((stored, ""));
+    let id = id.get(..6).unwrap_or(id);
+    if name.is_empty() { format!("forked {id}") } else { format!("forked {name} ({id})") }
 }
 
 impl Body {

@@ -16,6 +16,7 @@ pub mod frame;
 pub mod history;
 #[allow(missing_docs)]
 pub mod http;
+pub mod instructions;
 #[allow(missing_docs)]
 pub mod key;
 #[allow(missing_docs)]

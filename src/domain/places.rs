@@ -1,5 +1,5 @@
-//! Places of the file system that have a meaning for approvals, file tools and the sandbox alike. These tables stand only
-//! here.
+//! Places of the file system that have a meaning for approvals, file tools and the sandbox alike. These tables exist
+//! only here.
 
 /// What a command may do with a place below the home directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Rules that allow, ask for or deny what agents do. `policy` decides what they match.
 //!
 //! ```text
-//!   bash(git status*)     commands; * stands for any text, at the end after a space or colon for any arguments
+//!   bash(git status*)     commands; * matches any text, at the end after a space or colon any arguments
 //!   edit(src/**)          files that are written; relative to the workspace, or with ~/ or / in front
 //!   read(~/docs/**)       files that are read
 //!   net(example.org)      hosts; *.example.org for all hosts below
@@ -179,7 +179,7 @@ impl Rule {
     pub fn caution(&self) -> Option<&'static str> {
         let inner = self.pattern.trim_end_matches('*').contains('*');
         (self.subject == Subject::Bash && inner)
-            .then_some("a * that is not at the end also stands for options that run other programs")
+            .then_some("a * that is not at the end also matches options that run other programs")
     }
 
     /// The pattern of a path rule as a matcher of absolute paths; `None` if it begins with `~/` and there is no home.
@@ -194,7 +194,7 @@ impl Rule {
     }
 }
 
-/// `*` stands within one name, `**` for any directories.
+/// `*` matches within one name, `**` any directories.
 fn path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.kind().to_string())

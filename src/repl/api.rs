@@ -50,9 +50,9 @@ impl Repl {
             id: agent.id(),
             label: agent.identity.label(),
             parent: self.core.roster.parent(agent.id()),
-            model: agent.talk.endpoint.full_name(),
+            model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
-            place: self.core.roster.send_queue_position(agent.id()),
+            place: self.core.send_queue.position_of(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,
         };
@@ -149,8 +149,8 @@ impl Repl {
         &self.core.roster
     }
 
-    /// Refuses every call about which a person would have to decide, and tells the models why. Returns who wanted to run
-    /// what, in one line.
+    /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
+    /// wanted to run, in one line.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
         let is_any_open = !asking.is_empty();
@@ -166,22 +166,22 @@ impl Repl {
 
     /// Allows all agents together at most so many requests from now on; retries do not count.
     pub(crate) fn limit_requests(&mut self, most: u32) {
-        self.core.limits.limit_requests(most);
+        self.core.request_limits.limit_requests(most);
     }
 
     /// How many requests were made, without retries.
     pub(crate) fn requests(&self) -> u32 {
-        self.core.limits.requests()
+        self.core.request_limits.requests()
     }
 
     /// Whether the next request in the send queue is over the limit: it will never be made.
     pub(crate) fn is_out_of_requests(&self) -> bool {
-        self.dispatcher.first_in_queue(&self.core).is_some_and(|agent_id| !self.core.may_request(agent_id))
+        self.dispatcher.is_out_of_requests(&self.core)
     }
 
-    /// The limit of a tree of agents that was reached and about which nobody could be asked, in words.
+    /// The limit of a tree of agents that was reached and about which no person could be asked, in words.
     pub fn limit_reached(&self) -> Option<String> {
-        self.core.trees.reached(|_| true).map(|reached| self.core.limit_message(&reached))
+        self.core.trees.reached(|_| true).map(|reached| reached.message(&self.core.roster))
     }
 
     /// What commands may read at this agent.

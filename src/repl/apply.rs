@@ -10,7 +10,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::staged::stage;
-use crate::repl::{Repl, Turn};
+use crate::repl::{Repl, Turn, limits, queue_edits, rules, steer};
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -64,12 +64,8 @@ impl Repl {
             Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::ShowLimits(limited) => {
-                let text = core.describe_limits(limited);
-                self.show(origin, agent_id, text)
-            }
-            Change::Limit { agent_id: limited, name, value } => core.set_typed_limit(limited, name, value),
-            Change::Name(name) => core.set_name(agent_id, name),
+            Change::ShowLimits(limited) => self.show(origin, agent_id, |core| limits::describe(core, limited)),
+            Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
             change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
                 let staged = stage(core, origin, agent_id, &change)?;
                 self.install(agent_id, staged)
@@ -79,47 +75,45 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             Change::ShowTeam => {
                 let summary = self.coordinator.summary(core);
-                self.show(origin, agent_id, summary)
+                self.show(origin, agent_id, |_| summary)
             }
             #[cfg(not(feature = "coordinator"))]
             Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
             Change::Send { to, body } => core.send_mail(agent_id, to, &body).map(drop),
-            Change::ReadMail(id) => core.show_mail(agent_id, id),
+            Change::ReadMail(id) => self.show(origin, agent_id, |core| core.read_mail(agent_id, id)),
             Change::DeleteMail(id) => core.delete_mail(agent_id, id),
             Change::Switch(to) => self.terminals.switch(core, origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Interrupt => self.jobs.interrupt(core, agent_id),
-            Change::Answer { question, decision } => {
-                if let Decision::Always(scope) = decision {
-                    core.grant(agent_id, question, scope)?;
-                }
-                let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, &decision, context));
-                answered.map(drop).ok_or_else(agent_gone)
-            }
+            Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
-            Change::Unqueue => core.take_back_newest(agent_id),
-            Change::EditQueue(edit) => core.edit_queue(agent_id, edit),
+            Change::Unqueue => queue_edits::take_back_newest(core, agent_id),
+            Change::EditQueue(edit) => queue_edits::apply(core, agent_id, edit),
             Change::Resume => {
                 self.resume_queue(agent_id);
                 Ok(())
             }
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
-            Change::Model(full_name) => core.set_model(agent_id, &full_name),
-            Change::Thinking(thinking) => core.set_thinking(agent_id, thinking),
-            Change::ShowRules => {
-                let text = core.describe_rules(agent_id);
-                self.show(origin, agent_id, text)
-            }
-            Change::Revoke(rule) => core.revoke(agent_id, &rule),
-            Change::Approval(policy) => core.set_policy(origin, agent_id, policy),
-            Change::System(system) => core.set_system(agent_id, system),
+            Change::Name(name) => steer::set_name(core, agent_id, name),
+            Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),
+            Change::Thinking(thinking) => steer::set_thinking(core, agent_id, thinking),
+            Change::ShowRules => self.show(origin, agent_id, |core| rules::describe(core, agent_id)),
+            Change::Revoke(rule) => rules::revoke(core, agent_id, &rule),
+            Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
+            Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
     }
 
-    fn show(&mut self, origin: Origin, agent_id: AgentId, text: Result<String>) -> Result<()> {
-        self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &text?);
+    fn show(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        text: impl FnOnce(&mut Core) -> Result<String>,
+    ) -> Result<()> {
+        let text = text(&mut self.core)?;
+        self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &text);
         Ok(())
     }
 
@@ -134,10 +128,18 @@ impl Repl {
     }
 }
 
+fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {
+    if let Decision::Always(scope) = decision {
+        rules::grant(core, agent_id, question, *scope)?;
+    }
+    let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, decision, context));
+    answered.map(drop).ok_or_else(agent_gone)
+}
+
 /// Writes a new file that only the user can read.
 fn export(core: &Core, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
-    let path = agent.talk.environment.working_directory.join(path);
+    let path = agent.inputs.environment.working_directory.join(path);
     file::create_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} exists: choose another file", path.display())),
         _ => Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))),

@@ -3,7 +3,7 @@
 use crate::agent::{Effect, Role, State};
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
-use crate::repl::Repl;
+use crate::repl::{Repl, limits, rules};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -29,7 +29,7 @@ impl Repl {
             self.core.end_turn(agent_id);
         }
         if let Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) = &effect {
-            self.core.count_spent(agent_id, bodies);
+            limits::count_spent(&mut self.core, agent_id, bodies);
         }
         let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
         let effect = match role {
@@ -54,15 +54,15 @@ impl Repl {
                 let trace = &mut self.trace;
                 self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
             }
-            Effect::Request => self.core.roster.queue_for_slot(agent_id),
-            Effect::Limited { provider, until, reason } => self.core.limiter.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.core.limiter.on_answered(&provider, agent_id),
+            Effect::Request => self.core.join_send_queue(agent_id),
+            Effect::Limited { provider, until, reason } => self.core.send_queue.pause(&provider, until, &reason),
+            Effect::Accepted(provider) => self.core.send_queue.on_answered(&provider, agent_id),
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
             // The question is part of the agent's state, which the terminals show.
             Effect::Question => self.offer_auto(agent_id),
-            Effect::Refused(message) => self.core.note_refused(agent_id, message),
+            Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
@@ -73,9 +73,9 @@ impl Repl {
     }
 
     fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
-        self.core.count_work(agent_id, from, to);
+        limits::count_work(&mut self.core, agent_id, from, to);
         if to == State::Idle {
-            self.core.roster.leave_send_queue(agent_id);
+            self.core.send_queue.leave(agent_id);
         }
         // A change that was parked until the tools are done comes before the next queued text.
         if matches!(to, State::Idle | State::WaitingForLlm)

@@ -4,6 +4,8 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::Config;
+#[cfg(feature = "coordinator")]
+use crate::repl::RunId;
 use crate::repl::{Device, Repl, Terminal, TerminalMode, Timeout};
 use crate::store::Store;
 use crate::team::Roster;
@@ -37,6 +39,9 @@ pub trait Probe: Sized {
     /// The health of all members of runs in this process, by name.
     #[cfg(feature = "coordinator")]
     fn health(&self) -> &Health;
+    /// The agents that work on a run now, with the names of their members; the judge comes last.
+    #[cfg(feature = "coordinator")]
+    fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)>;
 }
 
 impl Probe for Repl {
@@ -87,5 +92,10 @@ impl Probe for Repl {
     #[cfg(feature = "coordinator")]
     fn health(&self) -> &Health {
         self.coordinator.health()
+    }
+
+    #[cfg(feature = "coordinator")]
+    fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
+        self.coordinator.active_members(run)
     }
 }

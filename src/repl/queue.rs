@@ -8,14 +8,14 @@
 //! After an interrupt or an error the queue is paused until the user resumes it. A command that fails stays in the queue,
 //! which is paused there: later entries may depend on it.
 
-use crate::agent::Queued;
+use crate::agent::{Queued, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::core::agent_gone;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
@@ -47,7 +47,7 @@ impl Repl {
 
     /// Runs the queued commands of an idle agent up to the first message, whose turn begins.
     pub(super) fn resume_queue(&mut self, agent_id: AgentId) {
-        while let Some(next) = self.core.next_queued(agent_id) {
+        while let Some(next) = next_queued(&self.core, agent_id) {
             let outcome = if next.is_command {
                 self.run_queued_command(agent_id, &next)
             } else {
@@ -91,6 +91,11 @@ impl Repl {
         });
         Ok(())
     }
+}
+
+/// The first entry in the queue of an idle agent.
+fn next_queued(core: &Core, agent_id: AgentId) -> Option<Queued> {
+    core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
 }
 
 fn first_line(entry: &Queued) -> &str {

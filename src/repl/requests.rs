@@ -14,7 +14,7 @@ use crate::domain::rule::{Rule, Rules, Scope};
 use crate::domain::wire::{Permissions, Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, terminal_as_json};
-use crate::repl::{Repl, Turn};
+use crate::repl::{Repl, Turn, rules};
 
 enum Answer {
     Now(Value),
@@ -84,7 +84,7 @@ impl Repl {
             Request::New { name, model, permissions } => {
                 let permissions = permissions_of(permissions)?;
                 let id = self.create(name.as_deref(), model.as_deref())?;
-                self.core.set_permissions(id, permissions);
+                rules::set_permissions(&mut self.core, id, permissions);
                 describe(&self.core, id)?
             }
             Request::Show { agent: Some(agent) } => {

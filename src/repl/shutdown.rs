@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
-use crate::repl::Repl;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
+use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
 const TOOL_WAIT: Duration = Duration::from_millis(20);
@@ -29,9 +29,11 @@ impl Repl {
         }
         self.apply_effects();
         self.step_components();
-        self.core.save_drafts();
+        for id in self.core.roster.ids() {
+            self.core.save_draft(id);
+        }
         self.wait_for_tools(start)?;
-        self.core.save_spent();
+        limits::save_spent(&mut self.core);
         self.terminals.suspend_all();
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;

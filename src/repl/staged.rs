@@ -33,7 +33,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, change: &Ch
 fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result<crate::base::id::MessageId> {
     core.load(agent)?;
     let agent = core.roster.get(agent).ok_or_else(agent_gone)?;
-    let history = agent.talk.history.as_ref().ok_or_else(agent_gone)?;
+    let history = agent.inputs.history.as_ref().ok_or_else(agent_gone)?;
     history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {
         let message = match label {
             Some(label) => format!("no mark {label:?} to rewind to"),

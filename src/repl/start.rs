@@ -1,6 +1,6 @@
 //! Opens the loop: loads the stored agents, computes how many of them may work at once, and shows the first notes.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Queued};
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -21,7 +21,7 @@ use crate::repl::trace::Trace;
 use crate::repl::viewers::Callbacks;
 use crate::repl::{Device, Repl, TerminalMode};
 use crate::store::Store;
-use crate::team::{AgentFactory, Roster};
+use crate::team::{AgentFactory, MINUTE, Roster, Trees};
 
 impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
@@ -43,9 +43,9 @@ impl Repl {
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock)?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace);
-        repl.core.restore_limits()?;
-        repl.core.restore_queues()?;
-        repl.core.restore_unread()?;
+        restore_limits(&mut repl.core)?;
+        restore_queues(&mut repl.core)?;
+        restore_unread(&mut repl.core)?;
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }
@@ -81,6 +81,36 @@ impl Repl {
             core,
         }
     }
+}
+
+/// Reads the stored limits and what counts against them.
+fn restore_limits(core: &mut Core) -> Result<()> {
+    let now = core.clock.unix_ms();
+    let stored = core.store.load_limits(now - MINUTE)?;
+    let Config { tree_limits, counts_usd_from_start, .. } = core.config;
+    core.trees = Trees::new(tree_limits, counts_usd_from_start, stored, &core.roster, now);
+    Ok(())
+}
+
+fn restore_queues(core: &mut Core) -> Result<()> {
+    for id in core.store.agents_with_queue()? {
+        match core.store.queued(id) {
+            Ok(queued) => core.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from))),
+            Err(error) => {
+                core.note(id, LineKind::Error, &format!("cannot read the queue: {error}"));
+                None
+            }
+        };
+    }
+    Ok(())
+}
+
+/// Counts the unread messages of all agents.
+fn restore_unread(core: &mut Core) -> Result<()> {
+    for (agent_id, unread) in core.store.unread_mail()? {
+        core.roster.with(agent_id, |agent| agent.unread = unread);
+    }
+    Ok(())
 }
 
 fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[String], interrupted: usize) {

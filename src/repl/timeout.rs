@@ -27,7 +27,7 @@ pub enum WakeReason {
     /// The deadline of an agent: `curl timer`, `retry`, `stall`, `checkpoint`, `script step`, `wait`.
     Agent(AgentId, &'static str),
     /// The pause of a provider ends.
-    Limiter,
+    Pause,
     /// A thread is running (a tool, a key command, a look-up) whose wake could be lost.
     Tools,
     /// The spinner moves.

@@ -7,10 +7,10 @@ use crate::commands;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
-use crate::repl::core::Core;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::core::{Core, or_ended};
 use crate::repl::objections::Subject;
+use crate::repl::{Repl, limits};
 use crate::tools::Question;
 
 impl Repl {
@@ -26,7 +26,7 @@ impl Repl {
                 self.core.with_agent(agent_id, |agent, context| agent.object_to_call(&call, objection, context));
                 return;
             }
-            Err(error) => return self.answer_call(agent_id, &call, Err(error)),
+            Err(error) => return answer_call(&mut self.core, agent_id, &call, Err(error)),
         }
         let answer = match request {
             ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
@@ -35,12 +35,7 @@ impl Repl {
             },
             other => execute(&mut self.core, agent_id, other),
         };
-        self.answer_call(agent_id, &call, answer);
-    }
-
-    fn answer_call(&mut self, agent_id: AgentId, call: &str, answer: Result<String>) {
-        let answer = answer.map_err(|error| error.message);
-        self.core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
+        answer_call(&mut self.core, agent_id, &call, answer);
     }
 
     /// What the person has to be asked before a call is carried out.
@@ -57,14 +52,19 @@ impl Repl {
         match request {
             ToolRequest::Fork { name, .. } => {
                 name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
-                let Some(reached) = self.core.creation_limit(agent_id) else { return Ok(None) };
+                let Some(reached) =
+                    self.core.trees.check_creation(&self.core.roster, agent_id, self.core.clock.unix_ms())
+                else {
+                    return Ok(None);
+                };
                 if !self.core.trees.begin_to_ask(&reached) {
-                    return Err(Error::new(ErrorKind::Limit, self.core.limit_message_for_model(&reached)));
+                    return Err(Error::new(ErrorKind::Limit, reached.message_for_model(&self.core.roster)));
                 }
-                Ok(Some((Subject::Limit(reached), self.core.limit_objection(&reached))))
+                let raised = self.core.trees.raised(&self.core.roster, &reached);
+                Ok(Some((Subject::Limit(reached), reached.objection(&self.core.roster, raised))))
             }
             ToolRequest::Kill { agent_id: victim, cascade } => {
-                let victim = self.core.agent_named(agent_id, victim)?;
+                let victim = agent_named(&self.core, agent_id, victim)?;
                 if consent == Some(victim) {
                     return Ok(None);
                 }
@@ -73,7 +73,7 @@ impl Repl {
                 if is_refused || roster.is_ancestor(agent_id, victim) {
                     return Ok(None);
                 }
-                let label = self.core.label_of(victim);
+                let label = self.core.roster.label_of(victim);
                 if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
                     let message =
                         format!("refused: {label} is not your descendant, and nobody is asked (policy never)");
@@ -93,14 +93,30 @@ impl Repl {
             self.core.trees.on_refused(agent_id, reached);
             return self.stop_tree(reached.agent);
         }
-        if let Err(error) = self.core.raise_limit(&reached) {
+        if let Err(error) = limits::raise(&mut self.core, &reached) {
             self.core.note(agent_id, LineKind::Error, &error.message);
         }
     }
 }
 
+fn answer_call(core: &mut Core, agent_id: AgentId, call: &str, answer: Result<String>) {
+    let answer = answer.map_err(|error| error.message);
+    core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
+}
+
+/// Finds an agent for a model, by name, id, number or `parent`.
+///
+/// # Errors
+/// There is no such agent, or more than one.
+fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
+    if name == commands::PARENT {
+        return core.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));
+    }
+    commands::agent_called_by_model(&core.roster, name)
+}
+
 fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-    names.iter().map(|name| core.or_ended(core.agent_named(agent_id, name), name)).collect()
+    names.iter().map(|name| or_ended(&core.store, agent_named(core, agent_id, name), name)).collect()
 }
 
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {
@@ -110,19 +126,22 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
             Ok(serde_json::json!({"id": child.to_string(), "name": core.name_of(child)}).to_string())
         }
         ToolRequest::Kill { agent_id: victim, cascade } => {
-            let victim = core.agent_named(agent_id, &victim)?;
-            let label = core.label_of(victim);
-            core.kill_for(agent_id, victim, cascade).map(|()| format!("killed {label}"))
+            let victim = agent_named(core, agent_id, &victim)?;
+            if core.roster.is_ancestor(victim, agent_id) {
+                return Err(Error::usage("an agent cannot kill its own ancestors"));
+            }
+            let label = core.roster.label_of(victim);
+            core.kill(victim, cascade).map(|()| format!("killed {label}"))
         }
         ToolRequest::SendMail { to, body } => {
-            let to = core.agent_named(agent_id, &to)?;
-            core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.label_of(to)))
+            let to = agent_named(core, agent_id, &to)?;
+            core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.roster.label_of(to)))
         }
         ToolRequest::CheckMail => {
             let mail = core.store.mail(agent_id, None)?;
             Ok(commands::mail_lines(&core.command_context(agent_id, Vec::new()), &mail))
         }
-        ToolRequest::ReadMail(id) => core.mail_text(agent_id, id),
+        ToolRequest::ReadMail(id) => core.read_mail(agent_id, id),
         ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
         ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
     }

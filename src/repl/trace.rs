@@ -201,7 +201,7 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Nothing => "nothing".into(),
         WakeReason::Leftover => "leftover".into(),
         WakeReason::Agent(id, what) => format!("{what} {id}"),
-        WakeReason::Limiter => "limiter".into(),
+        WakeReason::Pause => "pause".into(),
         WakeReason::Tools => "tools".into(),
         WakeReason::Spinner => "spinner".into(),
         WakeReason::Countdown => "countdown".into(),

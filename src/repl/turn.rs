@@ -10,7 +10,7 @@ use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
 use crate::repl::timeout::TOOL_POLL;
-use crate::repl::{Repl, Terminal, Turn};
+use crate::repl::{Repl, Terminal, Turn, limits};
 
 /// Bounds both the agents with a due deadline and those with leftover work that are served in one turn. The next turn
 /// begins with the remaining ones.
@@ -61,7 +61,7 @@ impl Repl {
         self.callbacks.run(&mut self.core);
         self.terminals.render(&mut self.core);
         self.attached().publish();
-        self.core.save_spent();
+        limits::save_spent(&mut self.core);
         Ok(self.end_turn(Turn::Continue))
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         let root = repl.core.roster.nth(0).unwrap();
         let unknown_provider = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
-        repl.core.roster.with(root, |agent| agent.talk.endpoint = unknown_provider);
+        repl.core.roster.with(root, |agent| agent.inputs.endpoint = unknown_provider);
         for _ in 0..70 {
             repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
         }

@@ -55,12 +55,12 @@ impl Repl {
     /// Reads the next chunks of a viewer: at most `most`, and fewer if they are large, see [`Repl::has_unread`]. For a
     /// viewer that is not attached, the output is over.
     pub fn read(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
-        self.core.read_viewer(viewer, most)
+        self.core.viewers.read(&self.core.roster, viewer, most)
     }
 
     /// Whether [`Repl::read`] would return something.
     pub fn has_unread(&self, viewer: ViewerId) -> bool {
-        self.core.has_unread(viewer)
+        self.core.viewers.has_unread(&self.core.roster, viewer)
     }
 
     /// Where this viewer continues, for [`Repl::attach`]; none if it is not attached.
@@ -78,14 +78,17 @@ impl Repl {
 
 impl Callbacks {
     pub(super) fn has_unread(&self, core: &Core) -> bool {
-        self.0.iter().any(|(viewer, _)| core.has_unread(*viewer))
+        self.0.iter().any(|(viewer, _)| core.viewers.has_unread(&core.roster, *viewer))
     }
 
     /// Calls back the viewers with new chunks, each with a bounded number of them.
     pub(super) fn run(&mut self, core: &mut Core) {
         self.0.retain_mut(|(viewer, callback)| {
-            let Some(agent) = core.viewers.agent(*viewer).filter(|_| core.has_unread(*viewer)) else { return true };
-            let output = core.read_viewer(*viewer, CHUNKS_PER_TURN);
+            let Some(agent) = core.viewers.agent(*viewer).filter(|_| core.viewers.has_unread(&core.roster, *viewer))
+            else {
+                return true;
+            };
+            let output = core.viewers.read(&core.roster, *viewer, CHUNKS_PER_TURN);
             let outcome = callback(&output);
             if let Err(error) = &outcome {
                 core.note(agent, LineKind::Error, &format!("a viewer failed and was detached: {error}"));

@@ -27,7 +27,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// Sends it. Fails silently: who does not read any more does not want it.
+    /// Sends it. Fails silently: a receiver that has stopped reading does not want it.
     pub fn send(&self, mut to: &UnixStream) {
         let line = serde_json::to_string(self).unwrap_or_default() + "\n";
         let _ = to.write_all(line.as_bytes());

@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection. A command that a tool has started must not control the server: it would
+//! Which process is at the other end of a connection. A command that a tool has started must not control the server: it would
 //! answer questions about itself. Such a process has a supervisor among its ancestors, or runs in a namespace of process
 //! ids or under a seccomp filter that the server does not have.
 //!

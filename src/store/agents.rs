@@ -173,12 +173,28 @@ impl Store {
 fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
     let parent = ids::running(conn, child.parent)?;
     let ordinal = insert_child(conn, child, now_ms)?;
-    let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
-    let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
+    let in_parent = log::insert(conn, parent, in_parent_log(child, ordinal), now_ms)?;
+    let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent)?, now_ms)?;
     if child.fork_point >= in_parent.id {
         return Err(store_error(format!("fork point {} is not an existing message", child.fork_point.0)));
     }
     Ok((in_parent, in_child))
+}
+
+/// The fork as the parent's log has it.
+pub(super) fn in_parent_log(child: &NewAgent, ordinal: i64) -> Body {
+    Body::Fork(format!("{} {}", child.id, name_or_number(child.name.clone(), ordinal)))
+}
+
+/// The fork as the child's log has it.
+pub(super) fn in_child_log(conn: &Connection, child: &NewAgent, parent: i64) -> Result<Body> {
+    let name =
+        conn.prepare_cached("SELECT name FROM agents WHERE ordinal = ?1")?.query_row([parent], |row| row.get(0))?;
+    Ok(Body::Fork(format!("{} from {}", child.parent, name_or_number(name, parent))))
+}
+
+fn name_or_number(name: Option<String>, ordinal: i64) -> String {
+    name.unwrap_or_else(|| format!("agent {ordinal}"))
 }
 
 /// Inserts a child within the caller's transaction.

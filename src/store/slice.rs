@@ -16,10 +16,10 @@ impl Store {
         let (in_parent, in_child) = self.write(|conn| {
             let parent = ids::running(conn, child.parent)?;
             let ordinal = agents::insert_child(conn, child, now_ms)?;
-            let in_parent = log::insert(conn, parent, Body::Fork(child.id.to_string()), now_ms)?;
+            let in_parent = log::insert(conn, parent, agents::in_parent_log(child, ordinal), now_ms)?;
             log::insert(conn, ordinal, Body::Clear, now_ms)?;
             // After the clear, so that the user still sees where the agent comes from.
-            let in_child = log::insert(conn, ordinal, Body::Fork(child.parent.to_string()), now_ms)?;
+            let in_child = log::insert(conn, ordinal, agents::in_child_log(conn, child, parent)?, now_ms)?;
             for body in bodies {
                 log::insert(conn, ordinal, body, now_ms)?;
             }
@@ -53,7 +53,7 @@ mod tests {
         let slice = child_of(child.id, MessageId(0));
         let forked = store.slice(&slice, vec![user("copied")], 0).unwrap();
         let bodies: Vec<Body> = store.replay(slice.id).unwrap().0.into_iter().map(|message| message.body).collect();
-        assert_eq!(bodies, [Body::Fork(child.id.to_string()), user("copied")]);
+        assert_eq!(bodies, [Body::Fork(format!("{} from agent 1", child.id)), user("copied")]);
         assert_eq!(store.tail(slice.id, None, 10).unwrap().len(), 2);
         assert_eq!(store.replay(child.id).unwrap().0.last(), Some(&forked.in_parent));
         store.conn.execute("DELETE FROM messages WHERE agent < 2", []).unwrap();

@@ -16,9 +16,10 @@ use crate::domain::config::Config;
 use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
+use crate::domain::instructions::InstructionFile;
 use crate::domain::rule::Rules;
 use crate::sandbox::Policy;
-use crate::team::instructions;
+use crate::team::instructions::{self, instruction_files};
 use crate::tools::{self, Environment};
 
 pub struct Environments {
@@ -27,6 +28,8 @@ pub struct Environments {
     template: Environment,
     /// The rules of single directories.
     project_rules: Vec<(PathBuf, Rules)>,
+    /// The instructions for the working directory, if they were read already: stored agents start with these.
+    instructions: Option<Vec<InstructionFile>>,
     /// The digests of the instructions that the user trusts.
     trusted: BTreeSet<String>,
     /// The directory of our worktrees; `None` without a data directory.
@@ -71,8 +74,8 @@ impl Environments {
         let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();
         let project_rules = config.project_rules.clone();
-        let entries = config.environments.clone();
-        Self { entries, template, project_rules, trusted, worktrees, resolved: HashMap::new() }
+        let (entries, instructions) = (config.environments.clone(), config.instructions.clone());
+        Self { entries, template, project_rules, instructions, trusted, worktrees, resolved: HashMap::new() }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -84,6 +87,16 @@ impl Environments {
     /// # Errors
     /// The specification is invalid, or its directory does not exist.
     pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
+        self.resolve(text, here, instruction_files)
+    }
+
+    /// `instructions` reads those for a directory.
+    fn resolve(
+        &self,
+        text: &str,
+        here: &Environment,
+        instructions: impl Fn(&Path) -> Vec<InstructionFile>,
+    ) -> Result<Resolution> {
         let spec: EnvironmentSpec = text.parse()?;
         let meaning = self.meaning(&spec)?;
         let directory = match (&spec.directory, &meaning.directory) {
@@ -94,7 +107,8 @@ impl Environments {
         if meaning.has_worktree && self.worktree_around(&directory).is_none() {
             return Ok(Resolution::Worktree(spec, directory));
         }
-        Ok(Resolution::Ready(self.build(&spec, &meaning, directory)))
+        let files = instructions(&directory);
+        Ok(Resolution::Ready(self.build(&spec, &meaning, directory, &files)))
     }
 
     fn meaning(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec> {
@@ -102,13 +116,20 @@ impl Environments {
         EnvironmentNames { entries: &self.entries, tools: &tools }.resolve(spec)
     }
 
-    fn build(&self, spec: &EnvironmentSpec, meaning: &ResolvedSpec, directory: PathBuf) -> ResolvedEnvironment {
+    fn build(
+        &self,
+        spec: &EnvironmentSpec,
+        meaning: &ResolvedSpec,
+        directory: PathBuf,
+        files: &[InstructionFile],
+    ) -> ResolvedEnvironment {
         let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.template.working_directory, own).ok());
         let is_default = directory == own.unwrap_or_else(|| self.template.working_directory.clone());
         let spec = spec.in_directory((!is_default).then_some(&*directory));
         let has = |tool: &&&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
         let tools: Vec<_> = tools::TOOLS.iter().filter(has).copied().collect();
-        let (instructions, sources) = instructions::write(&tools, &directory, meaning.system.as_deref(), &self.trusted);
+        let own = meaning.system.as_deref();
+        let (instructions, sources) = instructions::write(&tools, &directory, own, files, &self.trusted);
         let system: Rc<str> = instructions.as_str().into();
         let environment = Environment {
             spec: spec.to_string(),
@@ -159,7 +180,10 @@ impl Environments {
         if let Some(resolved) = self.resolved.get(text) {
             return Ok(resolved.clone());
         }
-        let resolved = match self.find(text, &self.template)? {
+        let known =
+            |directory: &Path| self.instructions.clone().filter(|_| directory == self.template.working_directory);
+        let instructions = |directory: &Path| known(directory).unwrap_or_else(|| instruction_files(directory));
+        let resolved = match self.resolve(text, &self.template, instructions)? {
             Resolution::Ready(resolved) => resolved,
             Resolution::Worktree(..) => return Err(Error::usage("its worktree no longer exists")),
         };
@@ -293,5 +317,23 @@ mod tests {
         assert!(inside.environment.worktree.as_ref().is_some_and(|root| root.ends_with("worktrees/abc")));
         assert_eq!(found(&environments, "worktree", &inside).environment.spec, inside.environment.spec);
         assert!(found(&environments, "chat", &inside).environment.worktree.is_some());
+    }
+
+    #[test]
+    fn instructions_that_came_with_the_configuration_are_not_read_again_at_the_start() {
+        let top = tempfile::tempdir().unwrap();
+        let directory = fs::canonicalize(top.path()).unwrap();
+        fs::write(directory.join("AGENTS.md"), "Be brief.").unwrap();
+        let files = instruction_files(&directory);
+        let trusted_instructions = files.iter().filter_map(InstructionFile::digest).collect();
+        let instructions = Some(files);
+        let config =
+            Config { working_directory: directory.clone(), instructions, trusted_instructions, ..Config::default() };
+        fs::write(directory.join("AGENTS.md"), "Be long.").unwrap();
+        let mut environments = Environments::new(&config);
+        let usual = environments.usual();
+        assert!(usual.system.ends_with("Be brief."), "{}", usual.system);
+        let entered = found(&environments, "coding", &usual);
+        assert!(!entered.system.contains("Be "), "the file was changed since it was trusted: {}", entered.system);
     }
 }

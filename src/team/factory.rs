@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::agent::{Agent, Identity, Role, Talk};
+use crate::agent::{Agent, Identity, RequestInputs, Role};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
@@ -70,7 +70,7 @@ impl AgentFactory {
         let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
         // Other versions may have stored values that this one does not know.
         let thinking = row.thinking.as_deref().and_then(|level| level.parse().ok()).unwrap_or(self.thinking);
-        let talk = Talk {
+        let inputs = RequestInputs {
             // The level may come from another model: the default, or one that is no longer configured.
             thinking: thinking_for(&endpoint, thinking),
             endpoint,
@@ -79,7 +79,7 @@ impl AgentFactory {
             has_tools: true,
             history: None,
         };
-        let mut agent = Agent::new(identity_of(row), talk);
+        let mut agent = Agent::new(identity_of(row), inputs);
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
         agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
         agent.rules = AgentRules::of_stored(row.rules.as_deref());
@@ -92,15 +92,15 @@ impl AgentFactory {
     /// Creates a child that was just stored; it shares what it inherits. Without `history`, the conversation is loaded when
     /// it is first needed.
     pub fn fork(parent: &Agent, row: &AgentRow, endpoint: Rc<Endpoint>, history: Option<History>) -> Agent {
-        let talk = Talk {
+        let inputs = RequestInputs {
             endpoint,
-            thinking: parent.talk.thinking,
-            system: parent.talk.system.clone(),
-            environment: parent.talk.environment.clone(),
+            thinking: parent.inputs.thinking,
+            system: parent.inputs.system.clone(),
+            environment: parent.inputs.environment.clone(),
             has_tools: true,
             history,
         };
-        let mut child = Agent::new(identity_of(row), talk);
+        let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
         child.policy = parent.policy();
         child.rules = parent.rules.clone();
@@ -118,15 +118,15 @@ impl AgentFactory {
             created_at: origin.identity.created_at,
             made_by: origin.identity.made_by,
         };
-        let talk = Talk {
-            endpoint: origin.talk.endpoint.clone(),
-            thinking: origin.talk.thinking,
+        let inputs = RequestInputs {
+            endpoint: origin.inputs.endpoint.clone(),
+            thinking: origin.inputs.thinking,
             system: system.into(),
-            environment: origin.talk.environment.clone(),
+            environment: origin.inputs.environment.clone(),
             has_tools: false,
             history: Some(History::default()),
         };
-        let mut agent = Agent::new(identity, talk);
+        let mut agent = Agent::new(identity, inputs);
         agent.role = Role::Summary;
         agent.policy = origin.policy();
         agent

@@ -5,10 +5,8 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
-
 use crate::base::file::{ancestors_in_repository, open_regular};
-use crate::base::text::hex;
+use crate::domain::instructions::InstructionFile;
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
@@ -18,23 +16,6 @@ const FILE: &str = "AGENTS.md";
 /// The most bytes of all these files together.
 const MAX_BYTES: usize = 32 << 10;
 
-/// A file with instructions of a project.
-#[derive(Debug)]
-pub struct InstructionFile {
-    pub path: PathBuf,
-    /// Its beginning, one byte more than is used; an error if it is not a regular file. A link could lead outside of the
-    /// project, and a pipe or device might never end.
-    pub content: Result<Vec<u8>, ()>,
-}
-
-impl InstructionFile {
-    /// SHA-256 of the content, in hexadecimal.
-    pub fn digest(&self) -> Option<String> {
-        let content = self.content.as_ref().ok()?;
-        Some(hex(Sha256::digest(content)))
-    }
-}
-
 /// The instructions of the project of this directory, from the root of its repository down to the directory.
 pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
     let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(|parent| parent.join(FILE)).collect();
@@ -42,16 +23,17 @@ pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
     paths.into_iter().filter_map(|path| Some(InstructionFile { content: read(&path)?, path })).collect()
 }
 
-/// The system prompt, and a line for the user about each file that was found. `own` replaces the general part; `trusted` has
-/// the digests of the files that are used.
+/// The system prompt, and a line for the user about each of the project's `files`. `own` replaces the general part;
+/// `trusted` has the digests of the files that are used.
 pub fn write(
     tools: &[&ToolSpec],
     directory: &Path,
     own: Option<&str>,
+    files: &[InstructionFile],
     trusted: &BTreeSet<String>,
 ) -> (String, Vec<String>) {
     let mut text = own.map_or_else(|| general(tools, directory), str::to_owned);
-    let (project, sources) = project(directory, trusted);
+    let (project, sources) = project(files, trusted);
     text.push_str(&project);
     (text, sources)
 }
@@ -72,10 +54,10 @@ fn general(tools: &[&ToolSpec], directory: &Path) -> String {
     text
 }
 
-/// The trusted instructions of the project, from its root down to this directory.
-fn project(directory: &Path, trusted: &BTreeSet<String>) -> (String, Vec<String>) {
+/// The trusted ones of these instructions.
+fn project(files: &[InstructionFile], trusted: &BTreeSet<String>) -> (String, Vec<String>) {
     let (mut text, mut sources, mut remaining) = (String::new(), Vec::new(), MAX_BYTES);
-    for file in instruction_files(directory) {
+    for file in files {
         let shown = file.path.display();
         let digest = file.digest();
         let Ok(content) = &file.content else {
@@ -121,18 +103,20 @@ mod tests {
 
     /// The prompt where everything that was found is trusted.
     fn written(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
-        let trusted = instruction_files(directory).iter().filter_map(InstructionFile::digest).collect();
-        write(tools, directory, own, &trusted)
+        let files = instruction_files(directory);
+        let trusted = files.iter().filter_map(InstructionFile::digest).collect();
+        write(tools, directory, own, &files, &trusted)
     }
 
     #[test]
     fn only_the_trusted_contents_of_a_file_are_used() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join(FILE), "as trusted").unwrap();
-        let trusted = instruction_files(top.path()).iter().filter_map(InstructionFile::digest).collect();
-        assert!(write(&[], top.path(), None, &trusted).0.ends_with("as trusted"));
+        let files = instruction_files(top.path());
+        let trusted = files.iter().filter_map(InstructionFile::digest).collect();
+        assert!(write(&[], top.path(), None, &files, &trusted).0.ends_with("as trusted"));
         fs::write(top.path().join(FILE), "as changed").unwrap();
-        let (text, sources) = write(&[], top.path(), None, &trusted);
+        let (text, sources) = write(&[], top.path(), None, &instruction_files(top.path()), &trusted);
         assert!(!text.contains("as changed") && sources[0].contains("config trust"), "{text} {sources:?}");
     }
 

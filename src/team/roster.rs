@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::team::send_queue::SendQueue;
 
 #[derive(Default)]
 pub struct Roster {
@@ -28,7 +27,6 @@ pub struct Roster {
     tool_queue: BTreeSet<(Moment, AgentId)>,
     /// Since when each of them waits: the inverse of `tool_queue`.
     tool_waits: HashMap<AgentId, Moment>,
-    send_queue: SendQueue,
     /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
 }
@@ -78,7 +76,6 @@ impl Roster {
         if self.by_ordinal.get(&ordinal) == Some(&id) {
             self.by_ordinal.remove(&ordinal);
         }
-        self.send_queue.leave(id);
         self.unindex(id);
         Some(*agent)
     }
@@ -238,37 +235,6 @@ impl Roster {
         self.asking.iter().filter_map(|id| self.get(*id)).filter_map(|agent| Some((agent, agent.question()?)))
     }
 
-    /// Adds an agent to the send queue, ordered by how long it has waited.
-    pub fn queue_for_slot(&mut self, id: AgentId) {
-        if let Some(agent) = self.agents.get(&id) {
-            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
-        }
-    }
-
-    pub fn leave_send_queue(&mut self, id: AgentId) {
-        self.send_queue.leave(id);
-    }
-
-    /// How many agents are before this one in the send queue.
-    pub fn send_queue_position(&self, id: AgentId) -> Option<usize> {
-        self.send_queue.position_of(id)
-    }
-
-    /// The provider to which this agent waits to send.
-    pub fn queued_provider(&self, id: AgentId) -> Option<&str> {
-        self.send_queue.provider_of(id)
-    }
-
-    /// Whether an agent waits to send to this provider.
-    pub fn is_awaited(&self, provider: &str) -> bool {
-        self.send_queue.has(provider)
-    }
-
-    /// The agent that sends next, if fewer than `limit` hold a slot: the one that has waited longest for an open provider.
-    pub fn next_to_send(&self, limit: usize, is_open: impl Fn(&str) -> bool) -> Option<AgentId> {
-        if self.at_work.len() < limit { self.send_queue.next(is_open) } else { None }
-    }
-
     /// The agent that starts a tool next, if fewer than `limit` hold a slot.
     pub fn next_to_start_tool(&self, limit: usize) -> Option<AgentId> {
         let (_, id) = self.tool_queue.first().filter(|_| self.at_work.len() < limit)?;
@@ -298,10 +264,6 @@ impl Roster {
             }
         }
         let tool_wait = agent.wants_tool_slot_since();
-        // The agent may have changed its provider while it waits.
-        if self.send_queue.provider_of(id).is_some_and(|provider| provider != agent.talk.endpoint.provider) {
-            self.send_queue.join(id, &agent.talk.endpoint.provider, agent.wants_reply_since());
-        }
         set_member(&mut self.live_tools, id, agent.has_live_tool());
         set_member(&mut self.leftover, id, agent.has_leftover());
         set_member(&mut self.at_work, id, agent.holds_slot());

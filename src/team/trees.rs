@@ -17,22 +17,13 @@ use crate::base::id::AgentId;
 use crate::domain::limits::{LimitName, MadeBy, SetLimit, Spent, TreeLimits};
 use crate::domain::stream::Usage;
 use crate::store::{StoredLimits, StoredSpent};
-use crate::team::Roster;
+use crate::team::{Reached, Roster};
 
 /// The time that `creations` looks back, in milliseconds.
 pub const MINUTE: i64 = 60_000;
 
 const OF_CREATIONS: [LimitName; 3] = [LimitName::Agents, LimitName::Depth, LimitName::Creations];
 const OF_REQUESTS: [LimitName; 4] = [LimitName::Requests, LimitName::Tokens, LimitName::Usd, LimitName::Seconds];
-
-/// A limit that does not allow any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reached {
-    /// The agent whose tree it limits.
-    pub agent: AgentId,
-    pub name: LimitName,
-    pub most: u64,
-}
 
 #[derive(Debug, Default)]
 struct Node {
@@ -75,7 +66,7 @@ fn is_recent(at: i64, now: i64) -> bool {
     (0..MINUTE).contains(&(now - at))
 }
 
-/// The limits of all trees.
+/// The limits of all trees, with what counts against them.
 #[derive(Debug, Default)]
 pub struct Trees {
     usual: TreeLimits,
@@ -89,7 +80,7 @@ pub struct Trees {
     asked: BTreeMap<(AgentId, LimitName), bool>,
     /// Agents whose next request a limit holds back.
     held: BTreeMap<AgentId, Reached>,
-    /// Agents whose question was refused because nobody is there to answer.
+    /// Agents whose question was refused because no person can answer.
     unattended: BTreeSet<AgentId>,
     /// A limit that ended an unattended turn.
     refused: Option<(AgentId, Reached)>,
@@ -424,7 +415,7 @@ impl Trees {
         free
     }
 
-    /// The question of this agent is refused because nobody is there to answer.
+    /// The question of this agent is refused because no person can answer.
     pub fn note_unattended(&mut self, agent: AgentId) {
         self.unattended.insert(agent);
     }

@@ -110,7 +110,7 @@ impl Viewers {
         output_of(roster, &self.gone, viewer.agent).is_some_and(|output| viewer.next < output.next())
     }
 
-    /// Whether anybody reads this agent.
+    /// Whether a viewer is attached to this agent.
     pub fn is_open(&self, agent: AgentId) -> bool {
         self.open.values().any(|viewer| viewer.agent == agent)
     }

@@ -185,7 +185,7 @@ impl<'a> Opener<'a> {
         }
     }
 
-    /// The nearest name in the directory, which is told only inside the workspace.
+    /// The nearest name in the directory, which is named only inside the workspace.
     pub fn suggestion(&self, path: &Path, error: &io::Error) -> String {
         let is_free = self.env.path_policy().verdict(path, Access::List) == Verdict::Free;
         if is_free { suggestion(path, error) } else { String::new() }

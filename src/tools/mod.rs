@@ -119,13 +119,13 @@ pub struct Question {
     pub file: Option<Located>,
     /// The state of the file that the shown change applies to; in another state it is not changed.
     pub snapshot: Option<Snapshot>,
-    /// What stands around it.
+    /// The texts around it.
     pub answers: Answers,
     /// What a person can do so that calls like this one do not ask.
     pub ways: WaysToAllow,
 }
 
-/// What stands around a question.
+/// The texts around a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answers {
     /// Before the title.

@@ -144,7 +144,7 @@ impl External {
         self.close_stream(reason)
     }
 
-    /// More text at once than anybody reads.
+    /// More text at once than a client reads.
     fn much(&mut self, tag: &str) -> io::Result<()> {
         self.head()?;
         for number in 0..5_000 {

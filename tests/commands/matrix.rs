@@ -45,9 +45,9 @@ const ROWS: &[Row] = &[
     row("/rewind here", |app| logged(app, "rewind") == 1),
     row("/clear", |app| shows(app, "- cleared")),
     row("/slice 0:1", |app| app.repl.roster().len() == 3),
-    row("/model far/one", |app| app.agent(0).talk.endpoint.full_name() == "far/one"),
-    row("/thinking high", |app| app.agent(0).talk.thinking == Thinking::High),
-    row("/system be brief", |app| &*app.agent(0).talk.system == "be brief"),
+    row("/model far/one", |app| app.agent(0).inputs.endpoint.full_name() == "far/one"),
+    row("/thinking high", |app| app.agent(0).inputs.thinking == Thinking::High),
+    row("/system be brief", |app| &*app.agent(0).inputs.system == "be brief"),
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/copy", |app| shows(app, "copied ")),
@@ -158,17 +158,7 @@ impl Activity {
                 app.say(0, "locked out");
                 app.turn_until("the command", |app| matches!(app.agent(0).wait(), Wait::Key));
             }
-            Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => {
-                app.say(0, STREAM);
-                app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
-                if self != Self::Streams {
-                    app.say(0, "queued text\n!hang");
-                }
-                if self == Self::QueueWaits {
-                    app.ask(0, Change::Interrupt);
-                    assert_eq!((app.state(0), app.agent(0).queue.len()), (State::Idle, 1));
-                }
-            }
+            Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => self.stream(app),
             Self::WaitsForRetry => {
                 app.say(0, "!fail 429 retry-after=600");
                 app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
@@ -191,6 +181,19 @@ impl Activity {
                 app.turn();
                 assert_eq!(app.state(0), State::ExecutingTool);
             }
+        }
+    }
+
+    /// A reply streams, perhaps with a text in the queue, or the text waits after an interrupt.
+    fn stream(self, app: &mut Harness) {
+        app.say(0, STREAM);
+        app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
+        if self != Self::Streams {
+            app.say(0, "queued text\n!hang");
+        }
+        if self == Self::QueueWaits {
+            app.ask(0, Change::Interrupt);
+            assert_eq!((app.state(0), app.agent(0).queue.len()), (State::Idle, 1));
         }
     }
 }

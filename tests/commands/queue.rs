@@ -42,24 +42,24 @@ fn queued_commands_run_in_order_between_texts() {
 fn a_failed_queued_command_stays_and_blocks_the_queue() {
     let mut app = streaming();
     app.enter("/rewind nowhere");
-    app.enter("behind it");
+    app.enter("after it");
     app.escape();
     app.type_bytes(b"\r");
     assert_shows(&mut app, "no mark \"nowhere\"");
     assert_shows(&mut app, "the queue is paused at /rewind nowhere");
-    assert_eq!((app.state(0), waiting(&app, 0)), (State::Idle, vec!["/rewind nowhere".into(), "behind it".into()]));
+    assert_eq!((app.state(0), waiting(&app, 0)), (State::Idle, vec!["/rewind nowhere".into(), "after it".into()]));
     assert_shows(&mut app, ": /queue drop 1, then Enter");
     let mut app = app.crash_and_restart();
     app.enter("/queue drop 1");
     app.type_bytes(b"\r");
     app.turn_until_idle();
-    assert_eq!(done(&app, 0), ["first\n!hang", "behind it"]);
+    assert_eq!(done(&app, 0), ["first\n!hang", "after it"]);
 }
 
 /// What would be sent to the model of agent 0 now, and what after a restart: messages with their ids.
 fn histories(app: &Harness) -> (String, String) {
     let stored = History::from_messages(app.repl.store().replay(app.id(0)).expect("a history").0);
-    let known = app.agent(0).talk.history.as_ref().expect("it has spoken");
+    let known = app.agent(0).inputs.history.as_ref().expect("it has spoken");
     (format!("{:?}", known.conversation()), format!("{:?}", stored.conversation()))
 }
 
@@ -243,40 +243,41 @@ fn text(n: usize) -> String {
     format!("text {n}\n!slow 1000\nmore")
 }
 
-fn a_step(app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harness {
-    let mut app = app;
+fn end_turn(app: &mut Harness, twin: &mut Twin) {
+    if twin.is_busy {
+        twin.cut();
+        twin.go_on();
+    }
+    let turn = app.agent(0).turn_message();
+    while turn.is_some() && app.agent(0).turn_message() == turn {
+        app.advance(Duration::from_millis(500));
+    }
+}
+
+fn a_step(mut app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> Harness {
     let index = random.below(twin.queue.len().max(1));
     let has_queue = !twin.queue.is_empty();
-    match random.below(14) {
-        0..=3 => {
-            twin.enter(text(n));
-            app.enter(&text(n));
-        }
-        4..=5 => {
-            twin.enter(format!("/mark {n}"));
-            app.enter(&format!("/mark {n}"));
+    let kind = random.below(14);
+    match kind {
+        0..=5 => {
+            let line = if kind < 4 { text(n) } else { format!("/mark {n}") };
+            app.enter(&line);
+            twin.enter(line);
         }
         6..=7 => {
-            if twin.is_busy {
-                twin.cut();
-                twin.go_on();
-            }
-            let turn = app.agent(0).turn_message();
-            while turn.is_some() && app.agent(0).turn_message() == turn {
-                app.advance(Duration::from_millis(500));
-            }
+            end_turn(&mut app, twin);
         }
-        8 => {
+        8 | 10 => {
             twin.cut();
-            app.escape();
+            if kind == 8 {
+                app.escape();
+            } else {
+                app = app.crash_and_restart();
+            }
         }
         9 => {
             twin.go_on();
             app.type_bytes(b"\r");
-        }
-        10 => {
-            twin.cut();
-            app = app.crash_and_restart();
         }
         11 if has_queue => {
             let line = twin.queue.remove(index);

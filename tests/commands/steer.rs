@@ -77,7 +77,7 @@ fn the_thinking_level_is_the_same_after_a_restart() {
     app.switch(0);
     app.enter("/fork");
     app.enter("/thinking default");
-    let amounts = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
+    let amounts = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).inputs.thinking);
     let before = [Thinking::Budget(2000), Thinking::Unspecified, Thinking::Unspecified];
     assert_eq!(amounts(&app), before);
     let directory = app.close();
@@ -93,7 +93,7 @@ fn a_default_thinking_level_that_the_model_does_not_accept_is_not_sent() {
     let directory = app.close();
     let plan = Plan { thinking: Thinking::Budget(2000), endpoint: Endpoint::echo(), ..plan(&first, &second) };
     let app = Harness::open(plan, directory);
-    assert_eq!(app.agent(1).talk.thinking, Thinking::Unspecified);
+    assert_eq!(app.agent(1).inputs.thinking, Thinking::Unspecified);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_thinking_level_that_the_new_model_does_not_accept_is_dropped_with_a_note() 
     let mut app = app(&first, &second);
     app.enter("/model echo/echo");
     app.enter("/thinking 2000");
-    assert_eq!(app.agent(0).talk.thinking, Thinking::Budget(2000));
+    assert_eq!(app.agent(0).inputs.thinking, Thinking::Budget(2000));
     app.enter("/model second/small");
     assert_shows(&mut app, "with thinking default: it does not support thinking 2000");
     app.enter("go");
@@ -110,12 +110,12 @@ fn a_thinking_level_that_the_new_model_does_not_accept_is_dropped_with_a_note() 
     assert!(exchange.request().json().get("reasoning_effort").is_none(), "{}", all_of(&exchange));
     assert_refused(&mut app, "/thinking 2000", "not a number of tokens");
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).talk.thinking, Thinking::Unspecified);
+    assert_eq!(app.agent(0).inputs.thinking, Thinking::Unspecified);
     app.enter("\x15/model echo/echo");
     app.enter("/thinking 2000");
     app.enter("/fork --model second/small");
-    assert_eq!(app.agent(1).talk.thinking, Thinking::Unspecified, "a child's model may take less than its parent's");
-    assert_eq!(app.crash_and_restart().agent(1).talk.thinking, Thinking::Unspecified);
+    assert_eq!(app.agent(1).inputs.thinking, Thinking::Unspecified, "a child's model may take less than its parent's");
+    assert_eq!(app.crash_and_restart().agent(1).inputs.thinking, Thinking::Unspecified);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn default_thinking_set_by_the_user_overrides_the_configuration_after_a_restart(
     app.fork(0);
     app.enter("/thinking default");
     app.fork(1);
-    let thinking = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).talk.thinking);
+    let thinking = |app: &Harness| [0, 1, 2].map(|n| app.agent(n).inputs.thinking);
     let expected = [Thinking::High, Thinking::Unspecified, Thinking::Unspecified];
     assert_eq!(thinking(&app), expected);
     assert_eq!(thinking(&app.crash_and_restart()), expected);
@@ -145,7 +145,7 @@ fn a_configured_level_that_the_new_model_does_not_accept_stays_dropped_after_a_r
     app.switch(0);
     app.enter("/model second/small");
     let mut app = app.crash_and_restart();
-    assert_eq!([0, 1].map(|n| app.agent(n).talk.thinking), [Thinking::Unspecified; 2]);
+    assert_eq!([0, 1].map(|n| app.agent(n).inputs.thinking), [Thinking::Unspecified; 2]);
     app.enter("go");
     assert!(app.accept(&second).request().json().get("reasoning_effort").is_none());
 }
@@ -181,7 +181,7 @@ fn the_list_of_models_marks_the_current_one() {
     }
     assert!(!app.screen_text().contains(KEY));
     app.enter("/model second/unheard-of");
-    assert_eq!(app.agent(0).talk.endpoint.full_name(), "second/unheard-of");
+    assert_eq!(app.agent(0).inputs.endpoint.full_name(), "second/unheard-of");
     assert_refused(&mut app, "/model third/x", "unknown provider \"third\"");
 }
 

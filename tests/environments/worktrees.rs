@@ -68,7 +68,7 @@ fn in_worktree(app: &mut Harness) -> PathBuf {
     app.turn_until("a child", |app| app.repl.roster().len() > before);
     let child = app.repl.roster().len() - 1;
     assert_eq!(app.focus(), child);
-    app.agent(child).talk.environment.working_directory.clone()
+    app.agent(child).inputs.environment.working_directory.clone()
 }
 
 /// Makes git wait in a checkout: it reads this pipe before it writes the first file.
@@ -113,12 +113,12 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     assert_eq!(fs::read_to_string(app.directory().join("repo/src/f")).unwrap(), "one\n");
 
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(1).talk.environment.working_directory, directory);
+    assert_eq!(app.agent(1).inputs.environment.working_directory, directory);
     app.switch(1);
     app.enter("/env worktree");
     assert_shows(&mut app, "this agent is already in worktree@");
     app.enter("/env readonly");
-    assert_eq!(app.agent(2).talk.environment.working_directory, directory);
+    assert_eq!(app.agent(2).inputs.environment.working_directory, directory);
     assert!(spec(&app, 2).starts_with("readonly@"));
 }
 

@@ -1,4 +1,4 @@
-//! The `wait` tool: when it is over, and what it costs meanwhile. The clock stands still unless a test moves it.
+//! The `wait` tool: when it is over, and what it costs meanwhile. The clock moves only when a test moves it.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn assert_waits(app: &mut Harness, n: usize) {
     assert_eq!((app.state(n), answer(app, n)), (State::ExecutingTool, None));
 }
 
-/// The wait ends although the clock stands still, and the agent repeats the result.
+/// The wait ends although the clock does not move, and the agent repeats the result.
 fn assert_over(app: &mut Harness, n: usize, begins: &str) {
     app.turn_until("the end of the wait", |app| app.state(n) == State::Idle);
     let answer = answer(app, n).expect("the call is answered");

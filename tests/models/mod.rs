@@ -4,6 +4,7 @@
 mod anthropic;
 mod events;
 mod google;
+mod kinds;
 mod meanwhile;
 mod responses;
 mod switching;

@@ -11,14 +11,14 @@ use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Si
 use crate::support::validity;
 
 /// The signatures of a provider in a reply of this text that begins with thinking and ends with calls: a position in the
-/// text, and the piece itself, in which `ROUND` stands for a number of its own.
+/// text, and the piece itself, in which `ROUND` is replaced by a number of its own.
 type Signed = &'static [(usize, &'static str)];
 
 /// A protocol with a model that thinks.
 struct Model {
     kind: &'static str,
     name: &'static str,
-    /// A word that stands in everything that is its provider's alone: signatures, key, base URL, headers.
+    /// A word in everything that is its provider's alone: signatures, key, base URL, headers.
     mark: &'static str,
     signatures: Signed,
 }

@@ -132,8 +132,8 @@ fn come_to_rest(app: &mut Harness, peers: &[Peer; 3], mut open: Vec<Exchange>, r
 /// What the store must have of an agent, apart from the messages.
 fn facts(app: &Harness, n: usize) -> String {
     let agent = app.agent(n);
-    let talk = &agent.talk;
-    let runs_on = (talk.endpoint.full_name(), talk.thinking, &talk.environment.spec, &talk.system);
+    let inputs = &agent.inputs;
+    let runs_on = (inputs.endpoint.full_name(), inputs.thinking, &inputs.environment.spec, &inputs.system);
     let queue: Vec<_> = agent.queue.iter().map(|entry| (entry.id, &entry.text, entry.is_command)).collect();
     format!("{} {:?} {queue:?} {runs_on:?}", agent.id(), agent.state())
 }
@@ -159,7 +159,7 @@ fn walk(seed: u64) {
     assert!(agents.clone().all(|n| app.state(n) == State::Idle && !app.agent(n).view.is_spinning()));
     assert!(app.repl.roster().at_work().is_empty() && app.repl.unsaved() == 0);
     let before: Vec<_> = agents.clone().map(|n| facts(&app, n)).collect();
-    let known: Vec<_> = agents.clone().map(|n| app.agent(n).talk.history.as_ref().map(converse)).collect();
+    let known: Vec<_> = agents.clone().map(|n| app.agent(n).inputs.history.as_ref().map(converse)).collect();
     let app = app.crash_and_restart();
     assert_eq!(agents.clone().map(|n| facts(&app, n)).collect::<Vec<_>>(), before);
     for (n, known) in known.into_iter().enumerate().filter_map(|(n, known)| Some((n, known?))) {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Home, texts};
+use super::{Home, interrupt_first_turn, texts};
 use crate::support::peer::Peer;
 
 #[test]
@@ -123,12 +123,7 @@ fn an_input_line_can_interrupt_the_current_turn() {
     let home = Home::with_server(&peer.url());
     let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "one"];
     let mut program = home.start_with_input(&format);
-    let first = peer.accept();
-    first.stream().text("never ends");
-    program.next("text");
-    program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
-    first.wait_for_close();
-    peer.accept().stream().text("2").finish("stop").done();
+    interrupt_first_turn(&mut program, &peer);
     let output = program.ends();
     assert_eq!((output.code, &output.result()["outcome"]), (0, &json!("completed")), "{output:?}");
     let states: Vec<Value> = output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();

@@ -27,7 +27,7 @@ fn an_endless_input_is_refused_at_its_limit() {
         assert_eq!((output.code, output.out.as_str()), (4, ""), "{output:?}");
         assert!(output.err.contains("standard input is longer than 16 MiB"), "{output:?}");
     }
-    assert!(!home.data().exists(), "nobody was made for it");
+    assert!(!home.data().exists(), "no agent was made for it");
 }
 
 #[test]

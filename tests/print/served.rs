@@ -6,7 +6,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Home, PROGRAM, Program, texts};
+use super::{Home, PROGRAM, Program, interrupt_first_turn, texts};
 use crate::support::PATIENCE;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::program::Response;
@@ -356,12 +356,7 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
     let (peer, home, _server) = served();
     let format = ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--max-turns", "2", "one"];
     let mut program = home.start_with_input(&format);
-    let first = peer.accept();
-    first.stream().text("never ends");
-    program.next("text");
-    program.write("{\"type\":\"user\",\"text\":\"two\"}\n{\"type\":\"interrupt\"}\n");
-    first.wait_for_close();
-    peer.accept().stream().text("2").finish("stop").done();
+    interrupt_first_turn(&mut program, &peer);
     assert_eq!(program.next("text")["text"], "2");
     program.write("{\"type\":\"user\",\"text\":\"three\"}\n");
     let output = program.ends();

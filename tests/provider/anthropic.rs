@@ -1,17 +1,16 @@
 //! Golden request bodies in `fixtures/requests/anthropic`, headers and URLs. Providers cache by bytes, which must not
 //! change by accident.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{Endpoint, ModelFacts, Secret, Thinking};
 use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
+use super::assert_golden;
+use crate::support::harness;
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
-use crate::support::{harness, validity};
 
 const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -119,6 +118,7 @@ fn bodies_are_the_golden_ones_and_valid() {
     let (old, new) = (asked("claude-haiku-4-5"), asked("claude-opus-5"));
     let plain = Asked { system: "", tools: &[], ..old.clone() };
     let talk = long_talk("claude-haiku-4-5");
+    let between = [(1, 0, SIGNED), (4, 0, REDACTED), (7, 1, SIGNED), (900, 900, SIGNED)];
     let cases: Vec<(&str, String)> = vec![
         ("text", plain.body(&[user("Hello")])),
         ("system-and-tools", old.body(&[user("Hello")])),
@@ -135,11 +135,7 @@ fn bodies_are_the_golden_ones_and_valid() {
             "signatures-between",
             new.body(&[
                 user("go"),
-                signed(
-                    "claude-opus-5",
-                    "äbc  \n",
-                    &[(1, 0, SIGNED), (4, 0, REDACTED), (7, 1, SIGNED), (900, 900, SIGNED)],
-                ),
+                signed("claude-opus-5", "äbc  \n", &between),
                 call("a", "bash", "{}"),
                 call("b", "bash", "{}"),
                 result("a", "x", false),
@@ -166,12 +162,7 @@ fn bodies_are_the_golden_ones_and_valid() {
         ("late-result", old.body(&[user("go"), call("a", "bash", "{}"), user("hurry"), result("a", "x", false)])),
         ("ends-with-a-reply", plain.body(&[reply("as I said \n"), user("what?"), reply("this \n")])),
     ];
-    for (name, actual) in cases {
-        assert_eq!(validity::check("anthropic", actual.as_bytes()), Ok(()), "{name}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/requests/anthropic/{name}.json"));
-        let golden = fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(actual, golden.trim_end(), "{name}");
-    }
+    assert_golden("anthropic", cases);
 }
 
 #[test]

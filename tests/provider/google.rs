@@ -1,12 +1,11 @@
 //! Golden request bodies in `fixtures/requests/google`, headers and URLs of the Gemini API.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{Endpoint, Secret, Thinking};
 use polylogue::{ErrorKind, Result, ToolResult};
 
+use super::assert_golden;
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::{harness, validity};
@@ -140,12 +139,7 @@ fn bodies_are_the_golden_ones_and_valid() {
         ("ends-with-a-reply", plain.body(&talk[..10])),
         ("begins-with-a-reply", plain.body(&[of_another("as I said"), user("what?")])),
     ];
-    for (name, actual) in cases {
-        assert_eq!(validity::check("google", actual.as_bytes()), Ok(()), "{name}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/requests/google/{name}.json"));
-        let golden = fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(actual, golden.trim_end(), "{name}");
-    }
+    assert_golden("google", cases);
 }
 
 #[test]

@@ -1,16 +1,15 @@
 //! Golden request bodies in `fixtures/requests/openai`. Providers cache by bytes, which must not change by accident.
 
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{Endpoint, Secret, Thinking};
 use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
+use super::assert_golden;
+use crate::support::harness;
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, ToolCall, ToolDeclaration};
-use crate::support::{harness, validity};
 
 pub const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -87,73 +86,54 @@ pub fn long_talk() -> Vec<Body> {
 
 #[test]
 fn bodies_are_the_golden_ones_and_valid() {
+    let case = |name, messages: &[Body], tools| (name, body("", messages, tools));
     let cases: Vec<(&str, String)> = vec![
-        ("text", body("", &[user("Hello")], &[])),
+        case("text", &[user("Hello")], &[]),
         ("system-and-tools", body("Be brief.", &[user("Hello")], TOOLS)),
         ("tool-rounds", body("Be brief.", &long_talk(), TOOLS)),
         ("tools-disabled", body("Be brief.", &long_talk()[..9], &[])),
-        (
+        case(
             "lost-result",
-            body(
-                "",
-                &[user("go"), call("a", "bash", "{}"), call("b", "bash", "{}"), result("b", "yes"), user("and?")],
-                TOOLS,
-            ),
+            &[user("go"), call("a", "bash", "{}"), call("b", "bash", "{}"), result("b", "yes"), user("and?")],
+            TOOLS,
         ),
-        ("lost-call", body("", &[user("go"), result("gone", "x"), reply("yes"), user("and?")], &[])),
-        ("late-result", body("", &[user("go"), call("a", "bash", "{}"), user("hurry"), result("a", "x")], TOOLS)),
-        (
+        case("lost-call", &[user("go"), result("gone", "x"), reply("yes"), user("and?")], &[]),
+        case("late-result", &[user("go"), call("a", "bash", "{}"), user("hurry"), result("a", "x")], TOOLS),
+        case(
             "malformed-arguments",
-            body(
-                "",
-                &[user("go"), call("a", "bash", "{\"command\": \"l"), result("a", "arguments are malformed")],
-                TOOLS,
-            ),
+            &[user("go"), call("a", "bash", "{\"command\": \"l"), result("a", "arguments are malformed")],
+            TOOLS,
         ),
-        (
+        case(
             "odd-names-and-ids",
-            body(
-                "",
-                &[user("go"), call("", "rm -rf", ""), call("", "", "[]"), result("", "x"), result("", "y")],
-                TOOLS,
-            ),
+            &[user("go"), call("", "rm -rf", ""), call("", "", "[]"), result("", "x"), result("", "y")],
+            TOOLS,
         ),
-        (
+        case(
             "ids-used-again",
-            body(
-                "",
-                &[
-                    user("go"),
-                    call("call_0", "bash", "{}"),
-                    result("call_0", "x"),
-                    call("call_0", "bash", "{}"),
-                    result("call_0", "y"),
-                ],
-                TOOLS,
-            ),
+            &[
+                user("go"),
+                call("call_0", "bash", "{}"),
+                result("call_0", "x"),
+                call("call_0", "bash", "{}"),
+                result("call_0", "y"),
+            ],
+            TOOLS,
         ),
-        ("two-users", body("", &[user("one"), user("two"), reply(" \n"), user("three")], &[])),
-        ("partial", body("", &[user("go"), partial("I was about to"), user("go on")], &[])),
+        case("two-users", &[user("one"), user("two"), reply(" \n"), user("three")], &[]),
+        case("partial", &[user("go"), partial("I was about to"), user("go on")], &[]),
         (
             "system-within",
             body("Be brief.", &[user("go"), reply("yes"), Body::System("mail came".into()), user("and?")], &[]),
         ),
-        ("begins-with-a-reply", body("", &[reply("as I said"), user("what?")], &[])),
-        (
+        case("begins-with-a-reply", &[reply("as I said"), user("what?")], &[]),
+        case(
             "not-for-the-model",
-            body(
-                "",
-                &[Body::Command("/help".into()), user("go"), Body::Error("no".into()), Body::Interrupted("esc".into())],
-                &[],
-            ),
+            &[Body::Command("/help".into()), user("go"), Body::Error("no".into()), Body::Interrupted("esc".into())],
+            &[],
         ),
     ];
-    for (name, actual) in cases {
-        assert_eq!(validity::check("openai", actual.as_bytes()), Ok(()), "{name}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/requests/openai/{name}.json"));
-        let golden = fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(actual, golden.trim_end(), "{name}");
-    }
+    assert_golden("openai", cases);
 }
 
 #[test]

@@ -132,12 +132,16 @@ fn protected_files_are_not_written_or_the_user_is_told() {
         let attempts: Vec<_> = PROTECTED.iter().map(|(name, line, _)| (*name, *line)).collect();
         let allowed = place.allowed(&place.path("home/work"), level, &attempts);
         assert_eq!(allowed, expected(PROTECTED, level), "{level:?}");
-        let told = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md");
+        let outcome = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md");
         let names = |name: &str| {
-            told.reports.iter().any(|report| matches!(report, Report::Changed(what) if what.contains(name)))
+            outcome.reports.iter().any(|report| matches!(report, Report::Changed(what) if what.contains(name)))
         };
-        assert!(names("commondir was created, and is removed") && names("CLAUDE.md was created"), "{:?}", told.reports);
-        assert_eq!(names("AGENTS.md was changed"), level == Level::Landlock, "{:?}", told.reports);
+        assert!(
+            names("commondir was created, and is removed") && names("CLAUDE.md was created"),
+            "{:?}",
+            outcome.reports
+        );
+        assert_eq!(names("AGENTS.md was changed"), level == Level::Landlock, "{:?}", outcome.reports);
         assert!(!place.path("home/work/.git/commondir").exists());
     });
 }

@@ -1,7 +1,7 @@
 //! Attempts to get out of the sandbox, and ordinary work in it: at every level that this machine can do, as the user of
 //! the test, and as an ordinary user where the test runs as root.
 //!
-//! An attempt is a line of shell. Each runs behind the real walls; what it is expected to do at a level stands in a table,
+//! An attempt is a line of shell. Each runs behind the real walls; what it is expected to do at a level is in a table,
 //! the gaps of a level included. Places outside lie in cargo's directory for temporary files, because `/tmp` is private
 //! in the sandbox.
 

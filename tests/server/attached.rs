@@ -22,7 +22,7 @@ fn keys_are_answered_on_the_attached_screen() {
     terminal.wait_for_text(&mut app, "> grüße 日本 🎉");
     terminal.type_bytes(b"\r");
     app.turn_until("the answer", |app| app.replies(0) == ["grüße 日本 🎉"]);
-    app.turn_until("both stand there", |_| terminal.text().matches("grüße 日本 🎉").count() == 2);
+    app.turn_until("both are shown", |_| terminal.text().matches("grüße 日本 🎉").count() == 2);
     assert!(terminal.messages.is_empty(), "{:?}", terminal.messages);
 }
 

@@ -155,7 +155,7 @@ fn kill_ends_agents_but_never_the_root() {
     assert!(message.contains("no agent"), "{message}");
 }
 
-/// The promise is 100 ms. With a clock that stands still it is: in the turn in which the request is read.
+/// The promise is 100 ms. With a clock that does not move it is: in the turn in which the request is read.
 #[test]
 fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     let mut app = Harness::new(Plan::default());

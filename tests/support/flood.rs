@@ -24,7 +24,7 @@ use server::Server;
 
 /// Asks the copy of ourselves to serve, with the plan as JSON.
 const SERVE: &str = "FLOOD_SERVE";
-/// What stands before the address in the line by which the copy says that it serves.
+/// What precedes the address in the line by which the copy says that it serves.
 const SERVING: &str = "flood serves at ";
 
 /// What every request is answered with.

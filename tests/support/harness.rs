@@ -361,6 +361,11 @@ impl Harness {
         self.agent(n).state()
     }
 
+    /// How many agents are before the `n`th one in the send queue, if it is there.
+    pub fn place(&self, n: usize) -> Option<usize> {
+        self.repl.list().swap_remove(n).place
+    }
+
     /// Applies a change to the `n`th agent.
     pub fn ask(&mut self, n: usize, change: Change) {
         let id = self.id(n);
@@ -407,7 +412,7 @@ impl Harness {
         format!(
             "{:?}",
             (
-                (self.log(n), &agent.talk.history, agent.state(), agent.partial_text(), agent.deadline()),
+                (self.log(n), &agent.inputs.history, agent.state(), agent.partial_text(), agent.deadline()),
                 (&agent.view.scrollback, agent.view.revision(), agent.view.context_tokens, agent.output.next()),
                 (agent.view.draft.text(), agent.view.draft.cursor(), &agent.queue, agent.used, agent.question()),
             )

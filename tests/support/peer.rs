@@ -89,7 +89,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.shared.closed.store(true, Ordering::SeqCst);
-        // The listening thread sits in accept(): a last connection makes it look at the flag.
+        // The listening thread waits in accept(): a last connection makes it look at the flag.
         let _ = TcpStream::connect(self.address);
         for connection in locked(&self.shared.connections).iter() {
             connection.order(Order::HangUp);
@@ -412,7 +412,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// Listens without taking anybody, and fills the kernel's queue.
+    /// Listens without accepting anything, and fills the kernel's queue.
     pub fn start() -> Silent {
         use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
         let listener = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");

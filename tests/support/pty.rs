@@ -25,7 +25,7 @@ use super::{PATIENCE, signals};
 /// Names the program and its arguments to the copy of ourselves that becomes it, as a JSON list.
 const BECOME: &str = "PTY_BECOME_THE_PROGRAM";
 
-/// Begins a synchronized update with `h` behind it, and ends it with `l`.
+/// Begins a synchronized update with `h` after it, and ends it with `l`.
 const UPDATE: &[u8] = b"\x1b[?2026";
 
 /// In the environment of the program: the monotonic clock right before exec, in nanoseconds.
@@ -152,7 +152,7 @@ impl Pty {
         self.wait_until(|pty| holds(pty.parser.screen()), what);
     }
 
-    /// Reads until the text stands somewhere on the screen.
+    /// Reads until the text is somewhere on the screen.
     pub fn wait_for_text(&mut self, text: &str) {
         self.wait_for(|screen| screen.contents().contains(text), text);
     }

@@ -22,7 +22,7 @@ fn a_lone_escape_clears_the_draft_and_not_only_when_something_else_is_typed() {
 
 #[test]
 fn a_key_that_comes_byte_by_byte_is_one_key() {
-    // With a clock that stands still: a byte that comes too late is a key of its own, and the machine may be slow.
+    // With a clock that does not move: a byte that comes too late is a key of its own, and the machine may be slow.
     let mut app = Harness::new(Plan::default());
     for (bytes, draft) in [("ac\x1b[Db", "abc"), ("\x1b[1;5D\x1b[F\x1bOH\x1b[3~語é", "語ébc")] {
         for byte in bytes.as_bytes() {

@@ -42,7 +42,7 @@ fn a_megabyte_is_folded_on_the_screen_and_arrives_complete() {
     chat.paste(&text_of(1_000_000));
     chat.sees("lines");
     chat.pty.send(" and more");
-    chat.pty.wait_for(|screen| super::draft_on(screen).ends_with(" and more"), "what is typed behind it");
+    chat.pty.wait_for(|screen| super::draft_on(screen).ends_with(" and more"), "what is typed after it");
     assert!(!chat.pty.screen_text().contains("line 1 "));
     arrives_complete(1_000_000);
 }

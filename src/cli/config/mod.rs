@@ -38,6 +38,7 @@ use crate::domain::approval::Policy;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
+use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
 use crate::domain::rule::{Rule, Rules};
 use crate::domain::thinking::Thinking;
@@ -71,14 +72,15 @@ struct ConfigFiles {
     project: Option<Project>,
     is_trusted: bool,
     trusted: Trusted,
-    /// `AGENTS.md` files that are new or were changed.
+    instructions: Vec<InstructionFile>,
+    /// Instructions that are new or were changed.
     ignored: Vec<PathBuf>,
 }
 
 /// Reads and combines all sources.
 pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let mut diagnostics = Diagnostics::default();
-    let files = find(arguments, env);
+    let mut files = find(arguments, env);
     let (user, project) =
         (user_layer(&files, arguments, env, &mut diagnostics), project_layer(&files, env, &mut diagnostics));
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
@@ -86,6 +88,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let (mut values, sources) = settle(&user, &project, &providers, arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
+    values.config.instructions = Some(std::mem::take(&mut files.instructions));
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.project_rules = user.project_rules;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
@@ -228,9 +231,9 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let trusted = directory.as_deref().map(Trusted::read).unwrap_or_default();
     let contents = Contents::of(&env.directory);
     let ignored = contents.untrusted_instructions(&trusted).map(Path::to_owned).collect();
-    let project = contents.project;
+    let Contents { project, instructions } = contents;
     let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
-    ConfigFiles { directory, user, project, is_trusted, trusted, ignored }
+    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, ignored }
 }
 
 fn user_layer(

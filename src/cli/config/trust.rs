@@ -16,7 +16,8 @@ use super::providers::FileProvider;
 use super::providers_of;
 use super::show::public_url;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::team::{InstructionFile, instruction_files};
+use crate::domain::instructions::InstructionFile;
+use crate::team::instruction_files;
 
 const TRUSTED: &str = "trusted";
 const CONTENTS: &str = "trusted-contents.json";
@@ -59,18 +60,17 @@ impl Trusted {
 #[derive(Debug)]
 pub struct Contents {
     pub project: Option<Project>,
+    /// Those that are no regular files never count.
     pub instructions: Vec<InstructionFile>,
 }
 
 impl Contents {
     pub fn of(directory: &Path) -> Self {
-        let mut instructions = instruction_files(directory);
-        instructions.retain(|file| file.content.is_ok());
-        Self { project: Project::of(directory), instructions }
+        Self { project: Project::of(directory), instructions: instruction_files(directory) }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.project.is_none() && self.instructions.is_empty()
+        self.project.is_none() && self.instructions.iter().all(|file| file.content.is_err())
     }
 
     /// Whether all of them are used already.

@@ -61,7 +61,7 @@ fn open(directory: &Path) -> Result<Store> {
 /// A member without a model uses the configured one, even if the root agent uses another.
 fn begin(repl: &mut Repl, plan: Plan, model: &str) -> Result<RunId> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let is_default = repl.roster().get(root).is_some_and(|root| root.talk.endpoint.full_name() == model);
+    let is_default = repl.roster().get(root).is_some_and(|root| root.inputs.endpoint.full_name() == model);
     let set_model = |member: &mut Member| {
         if !is_default && member.model.is_none() {
             member.model = Some(model.to_owned());

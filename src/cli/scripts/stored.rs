@@ -17,9 +17,9 @@ const EPOCH: &str = "stored";
 
 pub fn agents(directory: &Path) -> Result<Value> {
     let store = Store::open_read_only(directory)?;
-    let roll = store.load_agents()?;
+    let registry = store.load_agents()?;
     let mut agents = Vec::new();
-    for row in &roll.agents {
+    for row in &registry.agents {
         let parent = store.living_ancestor(row.id)?.map(|id| id.to_string());
         // A chat that holds the store is in the middle of this turn.
         let status = if row.was_busy { Status::Running } else { Status::Idle };
@@ -36,7 +36,7 @@ pub fn agents(directory: &Path) -> Result<Value> {
             "created_at": row.created_at,
         }));
     }
-    roll.damaged.iter().for_each(|message| print_note(message));
+    registry.damaged.iter().for_each(|message| print_note(message));
     Ok(agents.into())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[Stri
             "ordinal": identity.ordinal,
             "name": identity.name,
             "parent": identity.parent.map(|parent| parent.to_string()),
-            "model": agent.talk.endpoint.full_name(),
+            "model": agent.inputs.endpoint.full_name(),
             "created_at": identity.created_at,
         })
     });
@@ -35,7 +35,6 @@ fn of_body(body: &Body) -> Value {
         Body::System(text)
         | Body::User(text)
         | Body::Mark(text)
-        | Body::Fork(text)
         | Body::Interrupted(text)
         | Body::Command(text)
         | Body::Error(text) => json!({"text": text}),
@@ -47,6 +46,8 @@ fn of_body(body: &Body) -> Value {
             "call_id": result.call_id, "name": result.name, "text": result.content, "is_error": result.is_error,
             "seconds": result.duration.as_secs_f64(),
         }),
+        // The id, without the name.
+        Body::Fork(other) => json!({"text": other.split(' ').next()}),
         Body::Rewind(to) => json!({"to": to.0}),
         Body::Usage(usage) => json!({
             "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,

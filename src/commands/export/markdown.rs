@@ -1,17 +1,16 @@
 //! A log as Markdown. The text of messages is copied unchanged.
 
 use super::date;
-use crate::base::id::AgentId;
 use crate::commands::CommandContext;
-use crate::domain::message::{Body, Message, Reply};
+use crate::domain::message::{Body, Message, Reply, fork_mark};
 
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
     let (label, model) = match context.agent() {
-        Ok(agent) => (agent.identity.label(), agent.talk.endpoint.full_name()),
+        Ok(agent) => (agent.identity.label(), agent.inputs.endpoint.full_name()),
         Err(_) => (context.current.to_string(), String::new()),
     };
     let mut text = format!("# {label}\n\n{model}, {}\n", date(context.unix_ms));
-    for part in messages.iter().filter_map(|message| part(context, &message.body)) {
+    for part in messages.iter().filter_map(|message| part(&message.body)) {
         text.push('\n');
         text.push_str(part.trim_end());
         text.push('\n');
@@ -23,7 +22,7 @@ pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[Stri
 }
 
 /// One message; `None` for what is not shown.
-fn part(context: &CommandContext, body: &Body) -> Option<String> {
+fn part(body: &Body) -> Option<String> {
     Some(match body {
         Body::System(text) => format!("## System\n\n{text}"),
         Body::User(text) => format!("## You\n\n{text}"),
@@ -36,7 +35,7 @@ fn part(context: &CommandContext, body: &Body) -> Option<String> {
         Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),
         Body::Rewind(_) => "*rewound*".into(),
-        Body::Fork(other) => fork_line(context, other),
+        Body::Fork(other) => format!("*{}*", fork_mark(other)),
         Body::Interrupted(reason) => format!("*{reason}*"),
         Body::Exited => "*polylogue exited during this turn*".into(),
         Body::AgentKilled => "*killed*".into(),
@@ -44,14 +43,6 @@ fn part(context: &CommandContext, body: &Body) -> Option<String> {
         Body::Error(text) => format!("**Error**\n\n{}", fenced("", text)),
         Body::Usage(_) => return None,
     })
-}
-
-/// The log of a parent names the child, that of a child the parent.
-fn fork_line(context: &CommandContext, other: &str) -> String {
-    let Ok(id) = other.parse::<AgentId>() else { return format!("*forked {other}*") };
-    let from = if context.agent().is_ok_and(|agent| agent.identity.parent == Some(id)) { "from " } else { "" };
-    let label = context.roster.get(id).map_or_else(|| context.name_of(id), |agent| agent.identity.label());
-    format!("*forked {from}{label} ({})*", id.short())
 }
 
 fn of_reply(reply: &Reply) -> String {

@@ -72,12 +72,6 @@ impl Repl {
         self.coordinator.run(run)?.outcome.clone()
     }
 
-    /// The agents that work on a run now, with the names of their members; the judge comes last.
-    pub fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
-        let Some(run) = self.coordinator.run(run) else { return Vec::new() };
-        run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
-    }
-
     /// Ends a run with the answers that there are: its members are stopped in the next turn. A finished run stays as it is.
     pub fn interrupt_run(&mut self, run: &RunId) {
         let now = self.core.clock.now();

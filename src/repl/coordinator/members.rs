@@ -125,7 +125,7 @@ impl Coordinator {
     fn mail_input(&self, core: &mut Core, run: &RunId, agent: AgentId, input: &str) {
         if let Some(from) = self.run(run).and_then(|run| run.pipeline.flatten()) {
             let delivered = core.send_mail(from, agent, input);
-            drop(delivered.and_then(|id| core.mail_text(agent, Some(id))));
+            drop(delivered.and_then(|id| core.read_mail(agent, Some(id))));
         }
     }
 

@@ -77,7 +77,7 @@ struct Run {
     id: RunId,
     task: Task,
     origin: AgentId,
-    /// Who wanted it: the members of a model's run count as agents that the model made.
+    /// The origin: the members of a model's run count as agents that the model made.
     wanted_by: Origin,
     /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
     /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
@@ -116,6 +116,12 @@ impl Run {
 impl Coordinator {
     pub(super) fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// The agents that work on a run now, with the names of their members; the judge comes last.
+    pub(super) fn active_members(&self, run: &RunId) -> Vec<(String, AgentId)> {
+        let Some(run) = self.run(run) else { return Vec::new() };
+        run.agents.iter().map(|(member_id, agent)| (run.task.member(*member_id).name.clone(), *agent)).collect()
     }
 
     fn run(&self, id: &RunId) -> Option<&Run> {

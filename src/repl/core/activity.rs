@@ -16,18 +16,12 @@ impl Core {
         agent.and_then(|agent| agent.helper).unwrap_or(focus)
     }
 
-    /// What holds up an agent in the send queue, if its provider does.
-    pub(in crate::repl) fn gate_of(&self, agent: AgentId) -> Option<&Gate> {
-        let provider = self.roster.queued_provider(agent)?;
-        self.limiter.gate(provider, self.clock.now())
-    }
-
     /// Whether an agent waits for its retry or for the end of its provider's pause.
     pub(in crate::repl) fn is_held_up(&self, agent: AgentId) -> bool {
         let waiting = self.roster.get(agent).filter(|agent| agent.state() == State::WaitingForLlm);
         match waiting.map(Agent::wait) {
             Some(Wait::Retry { .. }) => true,
-            Some(Wait::Slot) => matches!(self.gate_of(agent), Some(Gate::Paused { .. })),
+            Some(Wait::Slot) => matches!(self.send_queue.gate_of(agent, self.clock.now()), Some(Gate::Paused { .. })),
             _ => false,
         }
     }
@@ -40,12 +34,13 @@ impl Core {
         if let Some((done, all)) = members.filter(|_| agent.state() == State::Idle) {
             return format!("team: {done} of {all} done (Esc stops it)");
         }
+        let now = self.clock.now();
         let context = ActivityContext {
-            now: self.clock.now(),
-            position: self.roster.send_queue_position(worker),
+            now,
+            position: self.send_queue.position_of(worker),
             limit: self.config.working_limit,
-            gate: self.gate_of(worker),
-            held: self.trees.held(worker).map(|reached| self.describe_hold(&reached)),
+            gate: self.send_queue.gate_of(worker, now),
+            held: self.trees.held(worker).map(|reached| reached.activity()),
             has_keys,
         };
         let text = describe(agent, &context);
@@ -99,7 +94,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     if agent.is_stopping() {
         return "stopping …".into();
     }
-    let provider = &agent.talk.endpoint.provider;
+    let provider = &agent.inputs.endpoint.provider;
     match (agent.state(), agent.wait()) {
         (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => {
             format!("waiting for a slot to run a tool, {} may work at once", context.limit)
@@ -130,14 +125,14 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     if let Some(held) = &context.held {
         return format!("{held}{}", context.keys("Esc cancels"));
     }
-    let (provider, before) = (&agent.talk.endpoint.provider, context.position.unwrap_or(0));
+    let (provider, before) = (&agent.inputs.endpoint.provider, context.position.unwrap_or(0));
     match context.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, context.now));
             let keys = context.keys("Enter retries, Esc cancels");
             format!("{provider} is paused, retrying in {left}{keys}: {}", one_line(reason))
         }
-        Some(Gate::Trial { .. }) => {
+        Some(Gate::HalfOpen { .. }) => {
             format!("{provider} was paused: waiting for the answer to another agent{}", context.keys("Esc cancels"))
         }
         None if context.limit > 0 => {

@@ -21,7 +21,7 @@ impl Core {
         let messages = write(&self.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
             self.unsaved += bodies.len();
             self.note(agent_id, LineKind::Error, &format!("not saved, kept in memory only: {error}"));
-            let last = self.roster.get(agent_id).and_then(|agent| Some(agent.talk.history.as_ref()?.last_id()));
+            let last = self.roster.get(agent_id).and_then(|agent| Some(agent.inputs.history.as_ref()?.last_id()));
             let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
             bodies.into_iter().map(unsaved).collect()
         });
@@ -89,14 +89,14 @@ impl Core {
     }
 
     /// Like [`Core::load`], without this message and later ones: they are about to be added.
-    pub(in crate::repl) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
-        if self.roster.get(agent_id).is_none_or(|agent| agent.talk.history.is_some()) {
+    pub(super) fn load_before(&mut self, agent_id: AgentId, first: MessageId) -> Result<()> {
+        if self.roster.get(agent_id).is_none_or(|agent| agent.inputs.history.is_some()) {
             return Ok(());
         }
         let (mut messages, damaged) = self.store.replay(agent_id)?;
         messages.retain(|message| message.id < first);
         self.roster.with(agent_id, |agent| {
-            agent.talk.history = Some(History::from_messages(messages));
+            agent.inputs.history = Some(History::from_messages(messages));
             for message in damaged {
                 agent.emit_aside(&Chunk::Error { kind: ErrorKind::Store.name().into(), message });
             }
@@ -121,12 +121,6 @@ impl Core {
         {
             // The same error is reported when a message is sent; the draft stays in memory.
             drop(self.store.set_draft(id, &agent.view.draft.expanded()));
-        }
-    }
-
-    pub(in crate::repl) fn save_drafts(&self) {
-        for id in self.roster.ids() {
-            self.save_draft(id);
         }
     }
 

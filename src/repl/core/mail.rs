@@ -1,15 +1,13 @@
-//! Mail between agents, and which agent a name means.
+//! Mail between agents.
 
 use crate::agent::State;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::commands;
 use crate::domain::chunk::Chunk;
 use crate::domain::mail::MailId;
-use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::store::Found;
+use crate::store::{Found, Store};
 
 impl Core {
     /// Delivers a message to an agent.
@@ -24,7 +22,7 @@ impl Core {
     }
 
     /// Marks a message as read, this one or else the oldest unread one, and returns it as text.
-    pub(in crate::repl) fn mail_text(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
+    pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
         let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
         self.count_unread(agent_id)?;
         Ok(match (mail, id) {
@@ -32,12 +30,6 @@ impl Core {
             (None, Some(id)) => format!("no mail with id {}", id.0),
             (None, None) => "no unread mail".into(),
         })
-    }
-
-    pub(in crate::repl) fn show_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<()> {
-        let text = self.mail_text(agent_id, id)?;
-        self.note(agent_id, LineKind::Note, &text);
-        Ok(())
     }
 
     pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
@@ -54,35 +46,16 @@ impl Core {
         Ok(())
     }
 
-    /// Counts the unread messages of all agents at the start.
-    pub(in crate::repl) fn restore_unread(&mut self) -> Result<()> {
-        for (agent_id, unread) in self.store.unread_mail()? {
-            self.roster.with(agent_id, |agent| agent.unread = unread);
-        }
-        Ok(())
-    }
-
     /// Whether an agent has ended, or is idle with an empty queue.
     pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
+}
 
-    /// Finds an agent for a model, by name, id, number or `parent`.
-    ///
-    /// # Errors
-    /// There is no such agent, or more than one.
-    pub(in crate::repl) fn agent_named(&self, agent_id: AgentId, name: &str) -> Result<AgentId> {
-        if name == commands::PARENT {
-            return self.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));
-        }
-        commands::agent_called_by_model(&self.roster, name)
-    }
-
-    /// What was found, or else the agent of this name that has ended.
-    pub(in crate::repl) fn or_ended(&self, found: Result<AgentId>, name: &str) -> Result<AgentId> {
-        found.or_else(|error| match self.store.find(name)? {
-            Found::One(id) => Ok(id),
-            _ => Err(error),
-        })
-    }
+/// What was found, or else the agent of this name that has ended.
+pub(in crate::repl) fn or_ended(store: &Store, found: Result<AgentId>, name: &str) -> Result<AgentId> {
+    found.or_else(|error| match store.find(name)? {
+        Found::One(id) => Ok(id),
+        _ => Err(error),
+    })
 }

@@ -9,11 +9,11 @@ mod log;
 mod mail;
 mod queue;
 mod remove;
-pub(super) mod rules;
 pub(super) mod spawn;
-mod steer;
 mod turns;
 mod viewers;
+
+pub(super) use mail::or_ended;
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
-use crate::team::{AgentFactory, Limiter, Limits, Roster, Trees, Viewers};
+use crate::team::{AgentFactory, RequestLimits, Roster, SendQueue, Trees, Viewers};
 use crate::tools::Running;
 
 pub(super) struct Core {
@@ -43,11 +43,11 @@ pub(super) struct Core {
     pub(super) roster: Roster,
     pub(super) viewers: Viewers,
     pub(super) factory: AgentFactory,
-    pub(super) limiter: Limiter,
-    pub(super) limits: Limits,
+    pub(super) send_queue: SendQueue,
+    pub(super) request_limits: RequestLimits,
     pub(super) trees: Trees,
     /// The rules that were given to all agents until the program exits.
-    session_rules: Vec<Grant>,
+    pub(super) session_rules: Vec<Grant>,
     /// Calls that were refused because nobody may be asked, for a run without a terminal.
     pub(super) refused: Vec<(AgentId, String)>,
     /// Effects that were not applied yet.
@@ -80,10 +80,10 @@ impl Core {
             network: Network::default(),
             store,
             roster,
-            limiter: Limiter::default(),
+            send_queue: SendQueue::default(),
             viewers: Viewers::default(),
             factory,
-            limits: Limits::default(),
+            request_limits: RequestLimits::default(),
             trees: Trees::default(),
             session_rules: Vec::new(),
             refused: Vec::new(),
@@ -170,11 +170,6 @@ impl Core {
     /// The name of an agent, or its id; also of an agent that has ended.
     pub(super) fn name_of(&self, id: AgentId) -> String {
         self.command_context(id, Vec::new()).name_of(id)
-    }
-
-    /// The name of an agent, or its number; its id if it is not in memory.
-    pub(super) fn label_of(&self, id: AgentId) -> String {
-        self.roster.label_of(id)
     }
 
     /// The agent to which a text was sent last, otherwise the root.

@@ -1,11 +1,9 @@
 //! Texts and commands that wait for an agent.
 
-use crate::agent::{Agent, Context, Queued, State};
+use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::base::text;
-use crate::domain::flow::{Origin, QueueEdit};
-use crate::domain::scrollback::LineKind;
+use crate::domain::flow::Origin;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
@@ -44,6 +42,13 @@ impl Core {
         self.emit(Event::TurnStarted { agent: id, origin, chunk });
     }
 
+    /// Adds an agent to the send queue of its provider, ordered by how long it has waited.
+    pub(in crate::repl) fn join_send_queue(&mut self, id: AgentId) {
+        if let Some(agent) = self.roster.get(id) {
+            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.wants_reply_since());
+        }
+    }
+
     /// Adds a message or a command to the queue. Returns its position, counted from 1.
     ///
     /// # Errors
@@ -68,56 +73,7 @@ impl Core {
         position.ok_or_else(agent_gone)
     }
 
-    /// The first entry in the queue of an idle agent.
-    pub(in crate::repl) fn next_queued(&self, agent_id: AgentId) -> Option<Queued> {
-        self.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
-    }
-
-    /// Moves the newest entry back to the draft.
-    pub(in crate::repl) fn take_back_newest(&mut self, agent_id: AgentId) -> Result<()> {
-        let entries = self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
-        entries.checked_sub(1).map_or(Ok(()), |newest| self.take_back(agent_id, newest))
-    }
-
-    pub(in crate::repl) fn edit_queue(&mut self, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
-        match edit {
-            QueueEdit::TakeBack(position) => self.take_back(agent_id, position),
-            QueueEdit::Drop(position) => {
-                let dropped = self.queue_entry(agent_id, position)?;
-                self.drop_queued(agent_id, &[dropped])
-            }
-            QueueEdit::Clear => {
-                let all: Vec<Queued> =
-                    self.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
-                self.drop_queued(agent_id, &all)
-            }
-            QueueEdit::Move { from, to } => {
-                let moved = self.store.move_queued(agent_id, from, to)?;
-                self.roster.with(agent_id, |agent| {
-                    if let Some(entry) = agent.queue.remove(from) {
-                        agent.queue.insert(to, entry);
-                    }
-                    // Ids are positions in the order: an entry that moves gets another id.
-                    agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
-                    agent.view.touch();
-                });
-                Ok(())
-            }
-        }
-    }
-
-    fn take_back(&mut self, agent_id: AgentId, position: usize) -> Result<()> {
-        let taken = self.queue_entry(agent_id, position)?;
-        self.store.unqueue(agent_id, taken.id)?;
-        self.roster.with(agent_id, |agent| {
-            agent.queue.remove(position);
-            agent.view.draft.set(&taken.line());
-            agent.view.touch();
-        });
-        self.emit(Event::QueueChanged { agent: agent_id });
-        Ok(())
-    }
-
+    /// Removes these entries from the queue.
     pub(in crate::repl) fn drop_queued(&mut self, agent_id: AgentId, dropped: &[Queued]) -> Result<()> {
         let ids: Vec<_> = dropped.iter().map(|entry| entry.id).collect();
         self.store.drop_queued(agent_id, &ids)?;
@@ -126,28 +82,6 @@ impl Core {
             agent.view.touch();
         });
         self.emit(Event::QueueChanged { agent: agent_id });
-        Ok(())
-    }
-
-    fn queue_entry(&self, agent_id: AgentId, position: usize) -> Result<Queued> {
-        let queue = &self.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
-        queue.get(position).cloned().ok_or_else(|| {
-            let entries = text::counted(queue.len(), "entry", "entries");
-            Error::usage(format!("no entry {} in the queue: it has {entries}", position + 1))
-        })
-    }
-
-    /// Reads the stored queues at the start.
-    pub(in crate::repl) fn restore_queues(&mut self) -> Result<()> {
-        for id in self.store.agents_with_queue()? {
-            match self.store.queued(id) {
-                Ok(queued) => self.roster.with(id, |agent| agent.queue.extend(queued.into_iter().map(Queued::from))),
-                Err(error) => {
-                    self.note(id, LineKind::Error, &format!("cannot read the queue: {error}"));
-                    None
-                }
-            };
-        }
         Ok(())
     }
 }

@@ -69,14 +69,6 @@ impl Core {
         }
     }
 
-    /// Kills an agent for a model, which cannot kill its own ancestors.
-    pub(in crate::repl) fn kill_for(&mut self, killer: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
-        if self.roster.is_ancestor(victim, killer) {
-            return Err(Error::usage("an agent cannot kill its own ancestors"));
-        }
-        self.kill(victim, cascade)
-    }
-
     /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
     /// removed, and whether they hold.
     pub(in crate::repl) fn close(&mut self, id: AgentId, uses: [(bool, &'static str); 2]) -> Result<()> {
@@ -88,7 +80,7 @@ impl Core {
             (!agent.queue.is_empty(), "it has queued messages"),
             (agent.role == Role::Member || agent.has_background_work(), "a command is waiting for it"),
             (self.roster.children(id).next().is_some(), "it has children"),
-            (agent.talk.environment.worktree.is_some(), "it works in a worktree"),
+            (agent.inputs.environment.worktree.is_some(), "it works in a worktree"),
         ];
         if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
             return Err(Error::usage(format!("cannot close {}: {why}", agent.identity.label())));
@@ -111,8 +103,9 @@ impl Core {
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);
         self.outbox.forget(id);
+        self.send_queue.leave(id);
         let removed = self.roster.remove(id)?;
-        let worktree = removed.talk.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
+        let worktree = removed.inputs.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
         self.emit(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }

@@ -15,12 +15,12 @@ use crate::domain::flow::Origin;
 use crate::domain::history::History;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
-use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
+use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
-use crate::store::{Forked, NewAgent};
+use crate::store::{Forked, NewAgent, Store};
 use crate::team::{AgentFactory, ResolvedEnvironment};
 
 /// What a child inherits of its parent's own messages.
@@ -114,34 +114,28 @@ impl Core {
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
             Some(model) => self.factory.endpoint(model)?,
-            None => parent.talk.endpoint.clone(),
+            None => parent.inputs.endpoint.clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
-        let made_by = Self::made_by(spec.origin, spec.run.is_some());
-        self.require_creation(spec.parent, made_by, &endpoint)?;
-        let environment = spec.environment.as_ref().map_or(&parent.talk.environment, |resolved| &resolved.environment);
+        let made_by = made_by(spec.origin, spec.run.is_some());
+        require_creation(self, spec.parent, made_by, &endpoint)?;
+        let environment =
+            spec.environment.as_ref().map_or(&parent.inputs.environment, |resolved| &resolved.environment);
         let new = NewAgent {
             id: spec.id.unwrap_or_else(AgentId::random),
             name: spec.name.clone(),
             parent: spec.parent,
-            fork_point: self.fork_point(parent, spec.inherit)?,
+            fork_point: fork_point(&self.store, parent, spec.inherit)?,
             endpoint: Some(endpoint.full_name()),
             environment: Some(environment.spec.clone()),
         };
         // A child with another model keeps the parent's thinking only if that model takes it.
-        let before = parent.talk.thinking;
+        let before = parent.inputs.thinking;
         let thinking = thinking_for(&endpoint, before);
         let now = self.clock.unix_ms();
         let (rows, prompt) = (std::mem::take(&mut spec.rows), spec.prompt.take());
         let (forked, first) = self.store.transaction(|store| {
-            let staged = match (spec.inherit, prompt) {
-                (Inherit::Nothing, _) => (store.slice(&new, rows, now)?, None),
-                (_, None) => (store.fork(&new, now)?, None),
-                (_, Some(prompt)) => {
-                    let (forked, first) = store.fork_and_begin(&new, prompt, now)?;
-                    (forked, Some(first))
-                }
-            };
+            let staged = store_child(store, &new, spec.inherit, rows, prompt, now)?;
             if thinking != before {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
@@ -170,7 +164,7 @@ impl Core {
         let has_own_instructions = forked.row.system.is_some();
         let child = self.roster.with(spec.parent, |parent| {
             let history = match spec.inherit {
-                Inherit::All => parent.talk.history.as_mut().map(History::fork),
+                Inherit::All => parent.inputs.history.as_mut().map(History::fork),
                 Inherit::BeforeTurn => parent.fork_history_before_turn(),
                 // Read from the store when it is first needed, as after a restart.
                 Inherit::UpTo(_) | Inherit::Nothing => None,
@@ -186,19 +180,19 @@ impl Core {
         });
         let mut child = child.ok_or_else(agent_gone)?;
         child.identity.made_by = made_by;
-        child.talk.thinking = thinking;
+        child.inputs.thinking = thinking;
         if spec.is_independent {
             child.policy = self.factory.new_policy();
             child.rules.own.clear();
             child.rules.deny.clear();
         }
-        child.talk.has_tools = spec.has_tools;
+        child.inputs.has_tools = spec.has_tools;
         (child.role, child.retry) = (spec.role, spec.retry);
         if let Some(system) = spec.system {
-            child.talk.system = system.into();
+            child.inputs.system = system.into();
         }
         if let Some(resolved) = spec.environment {
-            child.talk.move_to(resolved.environment, resolved.system, has_own_instructions);
+            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
         }
         self.roster.add(child, Some(spec.parent));
         if made_by == MadeBy::Model {
@@ -217,28 +211,29 @@ impl Core {
         }
         Ok(id)
     }
+}
 
-    /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
-    pub(in crate::repl) fn spawn_summary(&mut self, agent: AgentId, system: &str, request: String) -> Option<AgentId> {
-        let summary = AgentFactory::summary_agent(self.roster.get(agent)?, "summary", system);
-        let (id, created_at) = (summary.id(), self.clock.unix_ms());
-        self.roster.add_unlisted(summary);
-        let message = Message { id: MessageId(1), body: Body::User(request), created_at };
-        self.with_agent(id, |summary, context| summary.begin(message, context));
-        Some(id)
+/// Stores a child with what it inherits, and with its first message if there is a prompt.
+fn store_child(
+    store: &Store,
+    new: &NewAgent,
+    inherit: Inherit,
+    rows: Vec<Body>,
+    prompt: Option<String>,
+    now: i64,
+) -> Result<(Forked, Option<Message>)> {
+    match (inherit, prompt) {
+        (Inherit::Nothing, _) => Ok((store.slice(new, rows, now)?, None)),
+        (_, None) => Ok((store.fork(new, now)?, None)),
+        (_, Some(prompt)) => store.fork_and_begin(new, prompt, now).map(|(forked, first)| (forked, Some(first))),
     }
+}
 
-    fn fork_point(&self, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
-        Ok(match (inherit, parent.turn_message()) {
-            (Inherit::Nothing, _) => MessageId(0),
-            (Inherit::UpTo(message), _) => message,
-            (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
-            _ => self.store.last_own_message(parent.id())?,
-        })
-    }
-
-    /// Adds tokens to an agent's usage that summary agents used for it.
-    pub(in crate::repl) fn count_usage(&mut self, agent: AgentId, costs: &[Usage]) {
-        self.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
-    }
+fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<MessageId> {
+    Ok(match (inherit, parent.turn_message()) {
+        (Inherit::Nothing, _) => MessageId(0),
+        (Inherit::UpTo(message), _) => message,
+        (Inherit::BeforeTurn, Some(turn)) => MessageId(turn.0 - 1),
+        _ => store.last_own_message(parent.id())?,
+    })
 }

@@ -1,6 +1,6 @@
-//! The end of turns, the limits on their requests, and questions in turns without a user.
+//! The end of turns, and questions in turns without a user.
 
-use crate::agent::{Agent, PendingQuestion, State, Wait};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::core::{Core, agent_gone};
@@ -23,31 +23,6 @@ impl Core {
 
     pub(in crate::repl) fn next_chunk(&self, agent: AgentId) -> u64 {
         self.roster.get(agent).map_or(0, |agent| agent.output.next())
-    }
-
-    /// Whether the limits allow this agent's next request.
-    pub(in crate::repl) fn may_request(&self, agent: AgentId) -> bool {
-        self.limits.may_request(agent, self.is_first_try(agent))
-    }
-
-    /// Counts a request of this agent; retries do not count.
-    pub(in crate::repl) fn count_request(&mut self, agent: AgentId) {
-        if self.is_first_try(agent) {
-            self.limits.count_request(agent);
-            self.trees.count_request(&self.roster, agent);
-        }
-    }
-
-    /// Whether this agent waits to make a request that the limit of its turn does not allow.
-    pub(in crate::repl) fn is_turn_over_limit(&self, agent: AgentId) -> bool {
-        let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm;
-        self.limits.is_turn_exhausted(agent)
-            && self.roster.get(agent).is_some_and(is_waiting)
-            && self.is_first_try(agent)
-    }
-
-    pub(super) fn is_first_try(&self, agent: AgentId) -> bool {
-        self.roster.get(agent).is_none_or(|agent| matches!(agent.wait(), Wait::Slot) && !agent.is_repeating())
     }
 
     /// Refuses the call that waits for approval, if there is one. Returns its title.

@@ -6,7 +6,7 @@ use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::chunk::Position;
 use crate::repl::core::{Core, agent_gone};
-use crate::team::{ViewerId, ViewerOutput};
+use crate::team::ViewerId;
 
 /// Messages read from the store at once, until an agent's ring is full.
 const PAGE: usize = 256;
@@ -32,16 +32,8 @@ impl Core {
         Ok(self.viewers.open(agent, oldest.max(next.saturating_sub(count))))
     }
 
-    pub(in crate::repl) fn read_viewer(&mut self, viewer: ViewerId, most: usize) -> ViewerOutput {
-        self.viewers.read(&self.roster, viewer, most)
-    }
-
-    pub(in crate::repl) fn has_unread(&self, viewer: ViewerId) -> bool {
-        self.viewers.has_unread(&self.roster, viewer)
-    }
-
     /// Keeps the output of a removed agent, with these last chunks, for its viewers.
-    pub(in crate::repl) fn keep_last_chunks(&mut self, mut agent: Agent, last: &[Chunk]) {
+    pub(super) fn keep_last_chunks(&mut self, mut agent: Agent, last: &[Chunk]) {
         if self.viewers.is_open(agent.id()) {
             last.iter().for_each(|chunk| agent.emit_aside(chunk));
             self.viewers.keep(agent.id(), agent.output);

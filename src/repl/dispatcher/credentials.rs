@@ -79,7 +79,7 @@ impl Credentials {
     /// Makes the agent wait for the key of its provider, and runs the key command unless it runs already.
     pub(super) fn await_key(&mut self, core: &mut Core, agent: AgentId) {
         let Some(sender) = core.roster.get(agent) else { return };
-        let (endpoint, environment) = (sender.talk.endpoint.clone(), sender.talk.environment.clone());
+        let (endpoint, environment) = (sender.inputs.endpoint.clone(), sender.inputs.environment.clone());
         core.roster.with(agent, |agent| agent.await_key());
         let key = self.keys.entry(endpoint.provider.clone()).or_default();
         key.waiting.insert(agent);
@@ -131,7 +131,7 @@ fn deliver_key(core: &mut Core, waiting: &BTreeSet<AgentId>, outcome: &Result<()
 
 /// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
 fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
-    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.talk.endpoint.provider == provider;
+    let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.inputs.endpoint.provider == provider;
     roster.get(agent_id).is_some_and(waits)
 }
 

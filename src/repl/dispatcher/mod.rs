@@ -12,11 +12,13 @@ use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::endpoint::Credential;
+use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use crate::team::tree_path;
 use credentials::Credentials;
 
 /// Idle agents that keep their connection for the next request; each costs descriptors.
@@ -41,15 +43,20 @@ impl Dispatcher {
         self.slots = slots;
     }
 
+    /// Whether the next request in the send queue is over a limit of requests: it will never be made.
+    pub(super) fn is_out_of_requests(&self, core: &Core) -> bool {
+        self.first_in_queue(core).is_some_and(|agent| !may_request(core, agent))
+    }
+
     /// The agent that would send next if requests were not limited.
-    pub(super) fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
+    fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
         let now = core.clock.now();
-        let is_open = |provider: &str| core.limiter.allows(provider, now) && !self.lookups.contains_key(provider);
-        core.roster.next_to_send(self.slots, is_open)
+        let is_reachable = |provider: &str| !self.lookups.contains_key(provider);
+        if core.roster.at_work().len() < self.slots { core.send_queue.next(now, is_reachable) } else { None }
     }
 
     fn next_in_queue(&self, core: &Core) -> Option<AgentId> {
-        self.first_in_queue(core).filter(|agent| core.may_request(*agent))
+        self.first_in_queue(core).filter(|agent| may_request(core, *agent))
     }
 
     /// Starts one tool that waits for a slot, or else sends one request, if there is one that may be sent. Agents in
@@ -70,22 +77,22 @@ impl Dispatcher {
         while hold_back(core, next) || self.start_lookup(core, next) {
             next = self.next_in_queue(core)?;
         }
-        let provider = core.roster.queued_provider(next)?;
-        let is_behind_pause = core.limiter.wants_trial(provider, core.clock.now());
+        let provider = core.send_queue.provider_of(next)?;
+        let is_behind_pause = core.send_queue.wants_trial(provider, core.clock.now());
         let mut on_screen = focused.filter(|_| is_behind_pause).map(|agent| core.worker(agent));
-        let agent = on_screen.find(|agent| core.roster.queued_provider(*agent) == Some(provider)).unwrap_or(next);
+        let agent = on_screen.find(|agent| core.send_queue.provider_of(*agent) == Some(provider)).unwrap_or(next);
         if agent != next && hold_back(core, agent) {
-            core.roster.leave_send_queue(next);
+            core.send_queue.leave(next);
             return Some(next);
         }
-        core.roster.leave_send_queue(agent);
+        core.send_queue.leave(agent);
         Some(agent)
     }
 
     /// Starts a look-up of the host of this agent's provider if its addresses are unknown: until then nothing is sent
     /// there.
     fn start_lookup(&mut self, core: &Core, agent: AgentId) -> bool {
-        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.talk.endpoint) else { return false };
+        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.inputs.endpoint) else { return false };
         let Some(host) = core.network.wants_lookup(&endpoint.base_url, core.clock.now()) else { return false };
         // Without a thread libcurl looks the host up itself and reports the error.
         let Ok(lookup) = Lookup::start(host, core.waker.clone()) else { return false };
@@ -95,7 +102,7 @@ impl Dispatcher {
 
     fn send_request(&mut self, core: &mut Core, agent: AgentId) {
         let Some(sender) = core.roster.get(agent).filter(|agent| matches!(agent.wait(), Wait::Slot)) else { return };
-        let endpoint = sender.talk.endpoint.clone();
+        let endpoint = sender.inputs.endpoint.clone();
         let key = match &endpoint.key_command {
             None => endpoint.key.clone().map(|secret| Credential { secret, run: 0 }),
             Some(_) => match self.credentials.key(&endpoint.provider) {
@@ -103,17 +110,20 @@ impl Dispatcher {
                 None => return self.credentials.await_key(core, agent),
             },
         };
-        core.limiter.on_sent(&endpoint.provider, agent, core.clock.now());
+        core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
         core.emit(Event::RequestSent { agent });
-        core.count_request(agent);
+        if is_first_try(core, agent) {
+            core.request_limits.count_request(agent);
+            core.trees.count_request(&core.roster, agent);
+        }
         core.with_agent(agent, |agent, context| agent.send_request(key, context));
     }
 
     /// Ends the wait of an agent for its retry or for its provider's pause: its request is tried at once.
     pub(super) fn retry_now(core: &mut Core, agent: AgentId) -> Option<()> {
         if core.is_held_up(agent) {
-            let provider = &core.roster.get(agent)?.talk.endpoint.provider;
-            core.limiter.end_pause(provider, core.clock.now());
+            let provider = &core.roster.get(agent)?.inputs.endpoint.provider;
+            core.send_queue.end_pause(provider, core.clock.now());
             core.with_agent(agent, Agent::retry_now)?;
         }
         Some(())
@@ -171,23 +181,45 @@ impl Component for Dispatcher {
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let now = core.clock.now();
-        let pause = core.limiter.deadline(now, |provider| core.roster.is_awaited(provider));
+        let pause = core.send_queue.deadline(now);
         let has_threads = self.credentials.is_running() || !self.lookups.is_empty();
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
-        pause.map(|at| (at, WakeReason::Limiter)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
+        pause.map(|at| (at, WakeReason::Pause)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
     }
 }
 
-/// Holds an agent back if a limit of its tree does not allow the request.
+/// Whether the limits of all requests and of the agent's turn allow its next request.
+fn may_request(core: &Core, agent: AgentId) -> bool {
+    core.request_limits.may_request(agent, is_first_try(core, agent))
+}
+
+fn is_first_try(core: &Core, agent: AgentId) -> bool {
+    core.roster.get(agent).is_none_or(Agent::is_first_try)
+}
+
+/// Holds an agent back if a limit of its tree does not allow the request: out of the send queue, so that no other agent
+/// waits for it. The person is told once. A retry belongs to a request that was allowed.
 fn hold_back(core: &mut Core, agent: AgentId) -> bool {
-    let reached = core.request_limit(agent);
-    reached.into_iter().for_each(|reached| core.hold(agent, reached));
-    reached.is_some()
+    if !is_first_try(core, agent) {
+        return false;
+    }
+    let Some(reached) = core.trees.check_request(&core.roster, agent, core.clock.unix_ms()) else { return false };
+    core.send_queue.leave(agent);
+    core.trees.hold(agent, reached);
+    if core.trees.begin_to_ask(&reached) {
+        core.trees.close_question(&reached);
+        // A summary agent is on no screen.
+        let shown_at = tree_path(&core.roster, agent).first().copied().unwrap_or(agent);
+        let message = format!("{}; /stop ends its work", reached.message(&core.roster));
+        core.note(shown_at, LineKind::Error, &message);
+    }
+    core.roster.with(agent, |agent| agent.view.touch());
+    true
 }
 
 /// A trial that ended without an answer is followed by another; pauses that ended while no agent waited are forgotten.
 fn settle_pauses(core: &mut Core) {
     let (now, roster) = (core.clock.now(), &core.roster);
     let is_under_way = |agent| roster.get(agent).is_some_and(|agent| agent.is_under_way());
-    core.limiter.settle(now, is_under_way, |provider| roster.is_awaited(provider));
+    core.send_queue.settle_gates(now, is_under_way);
 }

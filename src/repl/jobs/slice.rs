@@ -5,10 +5,10 @@
 //! request is retried.
 
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
 use crate::domain::flow::{AgentOutcome, Origin};
-use crate::domain::message::Body;
+use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
@@ -16,6 +16,7 @@ use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::{Jobs, return_line};
 use crate::store::Store;
+use crate::team::AgentFactory;
 
 /// A cut that waits for its summaries.
 pub(super) struct SliceJob {
@@ -49,7 +50,7 @@ impl StagedSlice {
         core.require_idle(agent)?;
         core.load(agent)?;
         let agent_ref = core.roster.get(agent).ok_or_else(agent_gone)?;
-        let history = agent_ref.talk.history.as_ref().ok_or_else(agent_gone)?;
+        let history = agent_ref.inputs.history.as_ref().ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
         if requests.is_empty() {
@@ -87,7 +88,7 @@ impl Jobs {
                 core.note(agent, LineKind::Note, &message);
                 let summaries: Vec<Summary> = requests
                     .into_iter()
-                    .filter_map(|request| core.spawn_summary(agent, SUMMARY_SYSTEM, request))
+                    .filter_map(|request| spawn_summary(core, agent, request))
                     .map(|writer| Summary { writer, text: None })
                     .collect();
                 self.slices.push(SliceJob { agent, origin, line, cut: *cut, summaries, costs: Vec::new() });
@@ -153,7 +154,7 @@ impl Jobs {
         return_line(core, agent, &line);
         if !costs.is_empty() {
             // These tokens are paid for all the same.
-            core.count_usage(agent, &costs);
+            count_usage(core, agent, &costs);
             core.record(agent, costs.into_iter().map(Body::Usage).collect(), Store::append);
         }
     }
@@ -179,7 +180,7 @@ fn finish(core: &mut Core, slice: SliceJob) {
     let texts = summaries.into_iter().filter_map(|summary| summary.text).collect();
     let outcome = stage_cut(core, origin, agent, cut, texts, &costs).and_then(|(child, message)| {
         let id = core.install_child(child)?;
-        core.count_usage(id, &costs);
+        count_usage(core, id, &costs);
         core.note(id, LineKind::Note, &message);
         Ok(())
     });
@@ -187,6 +188,21 @@ fn finish(core: &mut Core, slice: SliceJob) {
         core.note(agent, LineKind::Error, &error.message);
         return_line(core, agent, &line);
     }
+}
+
+/// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
+fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<AgentId> {
+    let summary = AgentFactory::summary_agent(core.roster.get(agent)?, "summary", SUMMARY_SYSTEM);
+    let (id, created_at) = (summary.id(), core.clock.unix_ms());
+    core.roster.add_unlisted(summary);
+    let message = Message { id: MessageId(1), body: Body::User(request), created_at };
+    core.with_agent(id, |summary, context| summary.begin(message, context));
+    Some(id)
+}
+
+/// Adds tokens to an agent's usage that summary agents used for it.
+fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
+    core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
 }
 
 /// Stores the child. Returns it with the note that it gets.

@@ -48,7 +48,7 @@ impl Jobs {
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(core, origin, agent, Change::Environment(spec));
         }
-        let current = parent.talk.environment.clone();
+        let current = parent.inputs.environment.clone();
         match core.factory.environments.find(&spec, &current)? {
             Resolution::Ready(resolved) if resolved.environment.spec == current.spec => {
                 core.note(agent, LineKind::Note, &format!("this agent is already in {}", current.spec));
@@ -168,7 +168,7 @@ impl Jobs {
     }
 
     fn remove_worktree(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
-        if core.roster.iter().any(|agent| agent.talk.environment.worktree.as_ref() == Some(&root)) {
+        if core.roster.iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root)) {
             return;
         }
         let environment = core.factory.environments.usual().environment;

@@ -272,7 +272,7 @@ fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
     let is_ready = client.connection.is_ready();
     match &client.state {
         ClientState::Idle | ClientState::Terminal { .. } => false,
-        ClientState::Logs { viewer, .. } => is_ready && core.has_unread(*viewer),
+        ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
         ClientState::Wait { agent, .. } => core.is_at_rest(*agent),
         ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
     }

@@ -11,7 +11,7 @@ use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::wire::Response;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, or_ended};
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -46,7 +46,7 @@ impl Server {
         agent: &str,
         seconds: Option<f64>,
     ) -> Result<()> {
-        let agent = core.or_ended(agent_called_by_script(&core.roster, agent), agent)?;
+        let agent = or_ended(&core.store, agent_called_by_script(&core.roster, agent), agent)?;
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.clock.now() + longest);
@@ -117,7 +117,7 @@ impl Client {
 /// The next lines for a viewer that reads until this number, and whether they are the last ones.
 fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bool) {
     let wanted = core.viewers.next(viewer).map_or(0, |next| until.saturating_sub(next));
-    let output = core.read_viewer(viewer, CHUNKS_AT_ONCE);
+    let output = core.viewers.read(&core.roster, viewer, CHUNKS_AT_ONCE);
     // Chunks that were dropped after the end of the stream are not missed.
     let missed = Some(output.missed.min(wanted)).filter(|missed| *missed > 0);
     let missed = missed.map(|missed| Response::Missed(missed).to_line());
@@ -136,6 +136,6 @@ fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
         return Ok(status);
     }
     let queued = core.roster.get(agent).map_or(0, |agent| agent.queue.len());
-    let message = format!("timed out: {} is {}, {queued} queued", core.label_of(agent), status.name());
+    let message = format!("timed out: {} is {}, {queued} queued", core.roster.label_of(agent), status.name());
     Err(Error::new(ErrorKind::Timeout, message))
 }

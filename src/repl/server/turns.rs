@@ -76,7 +76,7 @@ impl ClientTurn {
             core.viewers.close(viewer);
         }
         if self.is_running() {
-            core.limits.end_turn(self.agent);
+            core.request_limits.end_turn(self.agent);
         }
     }
 
@@ -86,7 +86,7 @@ impl ClientTurn {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
             Stage::Running(_) => {
                 core.roster.asking().contains(&self.agent)
-                    || core.is_turn_over_limit(self.agent)
+                    || is_over_limit(core, self.agent)
                     || self.limit.is_none() && core.trees.reached(|agent| agent == self.agent).is_some()
             }
             Stage::Over(..) => false,
@@ -96,7 +96,7 @@ impl ClientTurn {
     pub(super) fn has_output(&self, core: &Core) -> bool {
         match self.stage {
             Stage::Queued { .. } => false,
-            Stage::Running(viewer) => core.has_unread(viewer),
+            Stage::Running(viewer) => core.viewers.has_unread(&core.roster, viewer),
             Stage::Over(..) => true,
         }
     }
@@ -158,7 +158,7 @@ impl Server {
         let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
-            core.limits.begin_turn(agent, turn.most);
+            core.request_limits.begin_turn(agent, turn.most);
             core.roster.with(agent, |agent| agent.narrow_turn(turn.policy));
         }
     }
@@ -168,9 +168,9 @@ impl Server {
         let is_shutting_down = self.is_shutting_down;
         for turn in self.turns_of(agent) {
             let Stage::Running(viewer) = turn.stage else { continue };
-            turn.requests = core.limits.end_turn(agent);
+            turn.requests = core.request_limits.end_turn(agent);
             if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
-                turn.limit = Some(core.limit_message(&reached));
+                turn.limit = Some(reached.message(&core.roster));
             }
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
@@ -195,10 +195,10 @@ impl Server {
             Stage::Running(_) => {
                 core.refuse_question(agent);
                 if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
-                    turn.limit = Some(core.limit_message(&reached));
+                    turn.limit = Some(reached.message(&core.roster));
                     core.with_agent(agent, Agent::interrupt);
                 }
-                if core.is_turn_over_limit(agent) {
+                if is_over_limit(core, agent) {
                     turn.is_limited = true;
                     core.with_agent(agent, Agent::interrupt);
                 }
@@ -229,6 +229,12 @@ impl Server {
             Stage::Over(..) => Ok(None),
         }
     }
+}
+
+/// Whether an agent waits to make a request that the limit of its turn does not allow.
+fn is_over_limit(core: &Core, agent: AgentId) -> bool {
+    let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
+    core.request_limits.is_turn_exhausted(agent) && core.roster.get(agent).is_some_and(is_waiting)
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.

@@ -14,6 +14,7 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::core::activity;
+use crate::repl::rules;
 use crate::repl::terminals::painter::{Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::{Terminal, Terminals, leave_view};
@@ -140,7 +141,7 @@ impl Terminals {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
         let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
-        let gate = core.gate_of(worker);
+        let gate = core.send_queue.gate_of(worker, now);
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
@@ -164,7 +165,7 @@ impl Terminals {
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
-            position: core.roster.send_queue_position(worker),
+            position: core.send_queue.position_of(worker),
             gate: gate.cloned(),
             question,
             question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),
@@ -216,7 +217,7 @@ impl Terminals {
                 .map(|agent| agent.identity.label())
                 .collect(),
             is_read_only: is_read_only || core.store.is_read_only(),
-            rule_file: core.rule_file(id).ok().map(|(file, _)| file.display().to_string()),
+            rule_file: rules::file_for(core, id).ok().map(|(file, _)| file.display().to_string()),
         }
     }
 }

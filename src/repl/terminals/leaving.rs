@@ -18,7 +18,7 @@ impl Terminals {
     /// Leaves, unless agents are busy: then says which, and leaves at a second press. An attached terminal only detaches.
     pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId) -> Turn {
         let now = core.clock.now();
-        let busy: Vec<String> = core.roster.busy().iter().map(|agent| core.label_of(*agent)).collect();
+        let busy: Vec<String> = core.roster.busy().iter().map(|agent| core.roster.label_of(*agent)).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || busy.is_empty() || is_second {

@@ -164,7 +164,7 @@ impl Terminals {
     fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
         let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = core.worker(agent.id());
-        let gate = core.gate_of(worker);
+        let gate = core.send_queue.gate_of(worker, now);
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
         Some(match countdown {
             Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
@@ -191,7 +191,7 @@ impl Component for Terminals {
                 if let Some(id) = moved {
                     self.show(core, id, *child);
                 } else if *is_announced {
-                    let label = core.label_of(*child);
+                    let label = core.roster.label_of(*child);
                     core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
                 }
             }

@@ -264,7 +264,7 @@ impl Painter<'_> {
         // On a narrow terminal the use of tokens is left out first, then the model is shortened: what the agent may do
         // unasked stays.
         let used = agent.used.input + agent.used.output;
-        let model = text::sanitise(&agent.talk.endpoint.full_name()).into_owned();
+        let model = text::sanitise(&agent.inputs.endpoint.full_name()).into_owned();
         let usage = format!("  {used} tokens, context {}", agent.view.context_tokens);
         let is_room = 2 + text::width(&model) + usage.len() + end.len() <= columns;
         let usage = if used > 0 && is_room { usage.as_str() } else { "" };

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! `a` shows the rules that would allow such calls from then on in place of the question; then a letter says for whom.
-//! Who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
+//! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
 
 use std::time::Duration;
 

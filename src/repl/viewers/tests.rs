@@ -17,7 +17,7 @@ fn repl() -> Repl {
 }
 
 fn emit_note(repl: &mut Repl, agent_id: AgentId, text: &str) {
-    // Not into the scrollback as well: that takes its time, and nobody looks there.
+    // Not into the scrollback as well: that takes time, and no test looks there.
     repl.core.roster.with(agent_id, |agent| agent.output.push(&Chunk::Note(text.into())));
 }
 
@@ -105,7 +105,7 @@ impl Scene {
         };
         for n in 0..count {
             let chunk = Chunk::Note(" ".repeat(length) + &n.to_string());
-            // Not into the scrollback as well: that takes its time, and nobody looks there.
+            // Not into the scrollback as well: that takes time, and no test looks there.
             self.repl.core.roster.with(self.models[at].agent_id, |agent| agent.output.push(&chunk));
             self.models[at].add(chunk);
         }
@@ -177,7 +177,7 @@ impl Scene {
         }
     }
 
-    /// What is kept of the dead is kept for somebody.
+    /// The output of a dead agent is kept only while a viewer reads it.
     fn assert_nothing_is_left_over(&self) {
         for (at, models) in self.models.iter().enumerate().filter(|(_, models)| models.is_dead) {
             let is_wanted = self.readers.iter().any(|one| one.at == at && one.next < models.next);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Closes every descriptor above 2, so that commands cannot use what somebody left open. Call it before any is opened.
+/// Closes every descriptor above 2, so that commands cannot use one that was left open. Call it before any is opened.
 pub fn close_inherited() {
     let listed: Vec<i32> = fs::read_dir("/proc/self/fd")
         .into_iter()

@@ -1,5 +1,5 @@
 //! What a killed supervisor leaves behind. The program adopts orphans, so the processes of such a command become its own
-//! children; they are told from supervisors, which are registered, and from programs that share its session.
+//! children; they are distinguished from supervisors, which are registered, and from programs that share its session.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -6,7 +6,7 @@ use super::Step;
 use crate::chance::Chance;
 use crate::support::internals::config::{Diagnostics, examine};
 
-/// Stands where a key may have been put by mistake; no complaint repeats it.
+/// Where a key may have been put by mistake; no error repeats it.
 const PLANTED: &str = "sk-planted-0123456789";
 
 /// A file with a bit of everything.

@@ -171,8 +171,8 @@ pub fn store() -> Step {
         assert!(messages.len() + damaged.len() <= 41, "{} {}", messages.len(), damaged.len());
         let tail = store.tail(root, None, 10).expect("the end is read");
         assert!(tail.len() <= 10);
-        let roll = store.load_agents().expect("the living are read");
-        roll.agents.iter().for_each(|agent| drop(store.replay(agent.id)));
+        let registry = store.load_agents().expect("the living are read");
+        registry.agents.iter().for_each(|agent| drop(store.replay(agent.id)));
         drop((store.draft(root), store.queued(root), store.input(0), store.agents_with_queue()));
         store.append(root, vec![Body::User("still works".into())], 0).expect("the store still takes a message");
     })

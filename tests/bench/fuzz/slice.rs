@@ -48,7 +48,7 @@ fn without_texts(spec: &str) -> String {
         inside ^= *c == '\'';
         !inside
     });
-    // A quote that stands twice ends a text only to begin it again.
+    // A doubled quote ends a text only to begin it again.
     rest.dedup_by(|one, other| *one == '\'' && *other == '\'');
     rest.into_iter().collect()
 }

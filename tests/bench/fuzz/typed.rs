@@ -65,7 +65,7 @@ fn decoded(pieces: &[&[u8]]) -> Vec<Key> {
     all
 }
 
-/// Edits at random: the cursor stands between characters inside the text, the layout fits, undo comes to an end. A text
+/// Edits at random: the cursor is between characters inside the text, the layout fits, undo comes to an end. A text
 /// with characters that are shown as others is not measured: what they are shown as may join its neighbours, and the
 /// row may be a column too wide before the frame cuts it.
 pub fn draft() -> Step {
@@ -146,29 +146,30 @@ pub fn environments() -> Step {
     })
 }
 
+const LINES: &[&str] = &[
+    "/fork",
+    "/fork --name scout look around",
+    "/fork --name=a",
+    "/env readonly+bash@..",
+    "/switch 1",
+    "/switch",
+    "/s scout",
+    "/agents",
+    "/help",
+    "/help fork",
+    "/exit",
+    "/interrupt",
+    "/slice count",
+    "/slice summarize:0:50%:'why',-1:",
+    "//not",
+    "/",
+    "/ ",
+    "/f",
+    "text",
+];
+
 /// Lines at random and mutated commands, read and completed with a few agents.
 pub fn commands() -> Step {
-    const LINES: &[&str] = &[
-        "/fork",
-        "/fork --name scout look around",
-        "/fork --name=a",
-        "/env readonly+bash@..",
-        "/switch 1",
-        "/switch",
-        "/s scout",
-        "/agents",
-        "/help",
-        "/help fork",
-        "/exit",
-        "/interrupt",
-        "/slice count",
-        "/slice summarize:0:50%:'why',-1:",
-        "//not",
-        "/",
-        "/ ",
-        "/f",
-        "text",
-    ];
     let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
     let store = Store::in_memory().expect("a store");
     let known = config.clone();

@@ -174,6 +174,17 @@ fn is_name(text: &str) -> bool {
     text.len() <= 64 && text.bytes().all(fits) && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
+/// Fields beside the contents that break a rule.
+const BROKEN_FIELDS: [&str; 7] = [
+    r#","toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
+    r#","tools":[{"functionDeclarations":[]}]"#,
+    r#","tools":[{"functionDeclarations":[{"name":"1f","description":"x"}]}]"#,
+    r#","systemInstruction":{"parts":[{"text":""}]}"#,
+    r#","generationConfig":{"thinkingConfig":{"thinkingBudget":1,"thinkingLevel":"low"}}"#,
+    r#","generationConfig":{"thinkingConfig":{"thinkingLevel":"much"}}"#,
+    r#","key":"secret""#,
+];
+
 #[test]
 fn the_checker_refuses_each_broken_rule() {
     let user = r#"{"role":"user","parts":[{"text":"hi"}]}"#;
@@ -213,16 +224,7 @@ fn the_checker_refuses_each_broken_rule() {
         let reply = format!(r#"{{"role":"model","parts":[{part}]}}"#);
         assert!(check(body(&[user, &reply, user], "").as_bytes()).is_err(), "{part}");
     }
-    let rests = [
-        r#","toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
-        r#","tools":[{"functionDeclarations":[]}]"#,
-        r#","tools":[{"functionDeclarations":[{"name":"1f","description":"x"}]}]"#,
-        r#","systemInstruction":{"parts":[{"text":""}]}"#,
-        r#","generationConfig":{"thinkingConfig":{"thinkingBudget":1,"thinkingLevel":"low"}}"#,
-        r#","generationConfig":{"thinkingConfig":{"thinkingLevel":"much"}}"#,
-        r#","key":"secret""#,
-    ];
-    for rest in rests {
+    for rest in BROKEN_FIELDS {
         assert!(check(body(&[user], rest).as_bytes()).is_err(), "{rest}");
     }
     let unsigned = call.replace(r#","thoughtSignature":"s""#, "");

@@ -1,11 +1,11 @@
-//! Limits the requests to models: of all agents together, and of one agent in a turn. Retries are not counted.
+//! RequestLimits the requests to models: of all agents together, and of one agent in a turn. Retries are not counted.
 
 use std::collections::BTreeMap;
 
 use crate::base::id::AgentId;
 
 #[derive(Debug, Default)]
-pub struct Limits {
+pub struct RequestLimits {
     requests: u32,
     requests_left: Option<u32>,
     turns: BTreeMap<AgentId, TurnLimit>,
@@ -17,7 +17,7 @@ struct TurnLimit {
     requests: u32,
 }
 
-impl Limits {
+impl RequestLimits {
     /// Allows all agents together at most `most` requests from now on.
     pub fn limit_requests(&mut self, most: u32) {
         self.requests_left = Some(most);
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn requests_beyond_a_limit_are_refused_but_never_retries() {
         let (limited, free) = (AgentId::from_bytes([1; 16]), AgentId::from_bytes([2; 16]));
-        let mut limits = Limits::default();
+        let mut limits = RequestLimits::default();
         limits.begin_turn(limited, Some(1));
         limits.count_request(limited);
         assert!(!limits.may_request(limited, true) && limits.may_request(limited, false));

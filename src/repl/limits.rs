@@ -1,0 +1,99 @@
+//! Sets, shows and counts the limits of trees of agents.
+
+use crate::agent::{Agent, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::limits::{LimitName, LimitValue, SetLimit};
+use crate::domain::message::Body;
+use crate::repl::core::{Core, agent_gone};
+use crate::team::Reached;
+
+/// Sets a limit that a person typed: a budget counts from now on. Agents that it held back go on if it allows it.
+///
+/// # Errors
+/// The agent is gone, the price of its model is unknown, or the store cannot be written; nothing has changed then.
+pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<()> {
+    let endpoint = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
+    let most = match value {
+        LimitValue::Most(most) => Some(most),
+        LimitValue::None => None,
+        LimitValue::Default => return set(core, agent, name, None),
+    };
+    if name == LimitName::Usd && most.is_some() && endpoint.facts.prices.is_none() {
+        let message = format!(
+            "the price of {} is unknown, so its dollars cannot be limited: give the model input_price and \
+             output_price in the configuration",
+            endpoint.full_name()
+        );
+        return Err(Error::new(ErrorKind::Usage, message));
+    }
+    let limit = core.trees.starting_now(agent, name, most, core.clock.unix_ms());
+    set(core, agent, name, Some(limit))
+}
+
+/// Doubles a limit that was reached.
+///
+/// # Errors
+/// The store cannot be written; nothing has changed then.
+pub(super) fn raise(core: &mut Core, reached: &Reached) -> Result<()> {
+    let limit = core.trees.raised(&core.roster, reached);
+    set(core, reached.agent, reached.name, Some(limit))
+}
+
+/// `None`: removes what was set.
+fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>) -> Result<()> {
+    core.store.set_limit(agent, name, limit)?;
+    core.trees.set(agent, name, limit);
+    for released in core.trees.take_released(&core.roster, core.clock.unix_ms()) {
+        let waits = |agent: &Agent| agent.state() == State::WaitingForLlm;
+        if core.roster.get(released).is_some_and(waits) {
+            core.join_send_queue(released);
+            core.roster.with(released, |agent| agent.view.touch());
+        }
+    }
+    Ok(())
+}
+
+/// The limits of an agent, one per line, with what counts against them.
+///
+/// # Errors
+/// The agent is gone.
+pub(super) fn describe(core: &Core, agent: AgentId) -> Result<String> {
+    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let now = core.clock.unix_ms();
+    let mut lines = vec![format!("limits of {label} and of what models make below it:")];
+    for name in LimitName::ALL {
+        let used = name.shown_used(core.trees.used(&core.roster, agent, name, now));
+        let most = core.trees.limit(&core.roster, agent, name).most;
+        let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.shown(most)));
+        lines.push(format!("  {:<10} {used:>8} {most:<9} {}", name.name(), name.about()));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Counts what these messages of an agent say that a request used.
+pub(super) fn count_spent(core: &mut Core, agent: AgentId, bodies: &[Body]) {
+    for body in bodies {
+        if let Body::Usage(usage) = body {
+            core.trees.count_usage(&core.roster, agent, usage);
+        }
+    }
+}
+
+/// An agent began or ended its work.
+pub(super) fn count_work(core: &mut Core, agent: AgentId, from: State, to: State) {
+    let now = core.clock.unix_ms();
+    match (from, to) {
+        (State::Idle, _) => core.trees.on_busy(&core.roster, agent, now),
+        (_, State::Idle) => core.trees.on_idle(&core.roster, agent, now),
+        _ => {}
+    }
+}
+
+/// Stores what was counted since the last call, in one transaction. What cannot be stored is counted in memory only.
+pub(super) fn save_spent(core: &mut Core) {
+    let changed = core.trees.take_changed();
+    if !changed.is_empty() && !core.store.is_read_only() {
+        drop(core.store.set_spent(&changed));
+    }
+}

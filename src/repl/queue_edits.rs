@@ -1,0 +1,65 @@
+//! Edits an agent's queue: what `/queue` and the keys change of it.
+
+use crate::agent::Queued;
+use crate::base::error::{Error, Result};
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::flow::QueueEdit;
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
+
+/// Moves the newest entry back to the draft.
+pub(super) fn take_back_newest(core: &mut Core, agent_id: AgentId) -> Result<()> {
+    let entries = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
+    entries.checked_sub(1).map_or(Ok(()), |newest| take_back(core, agent_id, newest))
+}
+
+/// Applies an edit of `/queue`.
+///
+/// # Errors
+/// There is no such entry, or the store cannot be written; nothing has changed then.
+pub(super) fn apply(core: &mut Core, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
+    match edit {
+        QueueEdit::TakeBack(position) => take_back(core, agent_id, position),
+        QueueEdit::Drop(position) => {
+            let dropped = entry_at(core, agent_id, position)?;
+            core.drop_queued(agent_id, &[dropped])
+        }
+        QueueEdit::Clear => {
+            let all: Vec<Queued> = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
+            core.drop_queued(agent_id, &all)
+        }
+        QueueEdit::Move { from, to } => {
+            let moved = core.store.move_queued(agent_id, from, to)?;
+            core.roster.with(agent_id, |agent| {
+                if let Some(entry) = agent.queue.remove(from) {
+                    agent.queue.insert(to, entry);
+                }
+                // Ids are positions in the order: an entry that moves gets another id.
+                agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
+                agent.view.touch();
+            });
+            Ok(())
+        }
+    }
+}
+
+fn take_back(core: &mut Core, agent_id: AgentId, position: usize) -> Result<()> {
+    let taken = entry_at(core, agent_id, position)?;
+    core.store.unqueue(agent_id, taken.id)?;
+    core.roster.with(agent_id, |agent| {
+        agent.queue.remove(position);
+        agent.view.draft.set(&taken.line());
+        agent.view.touch();
+    });
+    core.emit(Event::QueueChanged { agent: agent_id });
+    Ok(())
+}
+
+fn entry_at(core: &Core, agent_id: AgentId, position: usize) -> Result<Queued> {
+    let queue = &core.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
+    queue.get(position).cloned().ok_or_else(|| {
+        let entries = text::counted(queue.len(), "entry", "entries");
+        Error::usage(format!("no entry {} in the queue: it has {entries}", position + 1))
+    })
+}
