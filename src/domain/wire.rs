@@ -344,7 +344,7 @@ mod tests {
         for (line, expected) in [
             ("{".into(), "not JSON"),
             ("{}".into(), "needs \"polylogue\":3"),
-            ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 2, the client 1"),
+            ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 3, the client 1"),
             (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
             ("{\"polylogue\":3}".into(), "missing field `request`"),
             (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),

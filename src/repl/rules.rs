@@ -38,7 +38,7 @@ pub(super) fn grant(core: &mut Core, agent_id: AgentId, question: u64, scope: Sc
             core.roster.with(agent_id, |agent| agent.rules = all);
         }
         Scope::Project => {
-            let file = file_for(core, agent_id)?.0.to_path_buf();
+            let file = file_for(core, agent)?;
             save(&file, &workspace, &rules)?;
             let saved = |grant: Grant| Grant { rule: grant.rule.from_source(&file.display()), ..grant };
             add(&mut core.session_rules, grants.map(saved));
@@ -58,17 +58,15 @@ pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules
     });
 }
 
-/// The file in which rules for the directory of this agent are saved, and that directory.
+/// The file in which rules for the directory of this agent are saved.
 ///
 /// # Errors
 /// They cannot be saved: there is no such file, or the directory is a worktree that is removed with its agent.
-pub(super) fn file_for(core: &Core, agent_id: AgentId) -> Result<(&Path, PathBuf)> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
     if agent.inputs.environment.worktree.is_some() {
         return Err(Error::usage("rules for a worktree are not saved: it is removed with its agent"));
     }
-    let file = core.config.user_file.as_deref();
-    file.map(|file| (file, workspace_of(agent))).ok_or_else(|| Error::usage("there is no configuration file"))
+    core.config.user_file.clone().ok_or_else(|| Error::usage("there is no configuration file"))
 }
 
 /// Takes back a rule that was given to this agent or to all that work in its directory.
