@@ -34,6 +34,7 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod restored_questions;
+mod rules;
 mod sandbox;
 mod scale;
 mod server;

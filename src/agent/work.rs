@@ -21,11 +21,12 @@ use std::time::Duration;
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
+use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
-use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec};
+use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec, visible};
 
 pub use questions::{Objection, PendingQuestion};
 
@@ -50,6 +51,8 @@ struct Call {
     progress: Progress,
     /// Its result is in the log.
     is_stored: bool,
+    /// What the person is told of a call that is refused because nobody may be asked.
+    refusal: Option<String>,
 }
 
 enum Progress {
@@ -174,26 +177,50 @@ impl Work {
     }
 }
 
-fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
+/// A call before it runs.
+struct Planned {
+    progress: Progress,
+    refusal: Option<String>,
+}
+
+impl From<Progress> for Planned {
+    fn from(progress: Progress) -> Self {
+        Self { progress, refusal: None }
+    }
+}
+
+fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
+    let answered = |message: &str| Planned::from(Progress::Answered(failed(call, message)));
     let spec = match judge.environment.tool(&call.name) {
         Ok(spec) => spec,
-        Err(message) => return Progress::Answered(failed(call, &message)),
+        Err(message) => return answered(&message),
+    };
+    let mut prepared = match spec.prepare(&call.arguments, judge.environment) {
+        Ok(prepared) => Box::new(prepared),
+        Err(message) => return answered(&message),
     };
     let in_loop = matches!(spec.run, Run::InEventLoop(_));
-    match spec.prepare(&call.arguments, judge.environment) {
-        Ok(mut prepared) => match judge.verdict(spec, &prepared) {
-            Verdict::Free => Progress::Waiting(spec, prepared.into(), Permission::NotNeeded),
-            // The loop asks itself where another agent is concerned.
-            Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
-                Progress::Waiting(spec, prepared.into(), Permission::NotNeeded)
-            }
-            Verdict::Ask(reason) => {
-                prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
-                Progress::Waiting(spec, prepared.into(), Permission::Wanted)
-            }
-            Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
-        },
-        Err(message) => Progress::Answered(failed(call, &message)),
+    let judged = judge.judge(spec, &prepared);
+    match &judged.verdict {
+        Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded).into(),
+        // The loop asks itself where another agent is concerned.
+        Verdict::Ask(_) | Verdict::Unasked(_) if in_loop && spec.judged == Judged::Change => {
+            Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
+        }
+        Verdict::Ask(reason) => {
+            prepared.question.detail.push(format!("asks because: {}", visible(reason)));
+            prepared.question.ways = judged.ways;
+            Progress::Waiting(spec, prepared, Permission::Wanted).into()
+        }
+        Verdict::Unasked(reason) => {
+            let reason = visible(reason);
+            let title = short_title(&prepared.question.title);
+            let refusal = Some(format!("{title} ({reason}){}", judged.ways.remedy("to allow it:")));
+            let remedy = judged.ways.remedy("the user can allow it with");
+            let message = format!("refused: it needs approval ({reason}), and nobody is asked (policy never){remedy}");
+            Planned { refusal, ..answered(&message) }
+        }
+        Verdict::Refuse(reason) => answered(reason),
     }
 }
 
@@ -236,19 +263,37 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
-    pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
+    pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>, context: &mut Context) {
         (self.work.stopping, self.work.has_slot) = (None, true);
-        let planned =
-            calls.into_iter().map(|call| Call { progress: self.plan(&call), call, is_stored: false }).collect();
-        self.work.calls = planned;
-        let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
-        unrunnable.iter().for_each(|chunk| self.emit(chunk));
+        let plan = |call: ToolCall| {
+            let Planned { progress, refusal } = self.plan(&call, context);
+            Call { call, progress, refusal, is_stored: false }
+        };
+        self.work.calls = calls.into_iter().map(plan).collect();
+        (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
     }
 
-    fn plan(&self, call: &ToolCall) -> Progress {
+    /// Shows a call that was answered without being run.
+    fn show_unrunnable(&mut self, at: usize, context: &mut Context) {
+        let call = &mut self.work.calls[at];
+        let refusal = call.refusal.take();
+        unrunnable(call).iter().for_each(|chunk| self.emit(chunk));
+        if let Some(refusal) = refusal {
+            self.emit(&Chunk::Note(format!("refused a tool call that needs approval: {refusal}")));
+            context.outbox.push(self.id(), Effect::Refused(refusal));
+        }
+    }
+
+    fn plan(&self, call: &ToolCall, context: &Context) -> Planned {
+        self.plan_under(self.policy(), call, context)
+    }
+
+    fn plan_under(&self, policy: Policy, call: &ToolCall, context: &Context) -> Planned {
         let judge = Judge {
             environment: &self.tool_environment(),
-            policy: self.policy,
+            policy,
+            rules: &self.rules,
+            session_rules: context.session_rules,
             allowed: &self.allowed_directories,
             endpoint: &self.inputs.endpoint,
         };
@@ -299,24 +344,25 @@ impl Agent {
 
     /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
     /// a permission that it did not have.
-    fn plan_again(&mut self, at: usize, before: Permission) -> bool {
+    fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();
-        let mut progress = self.plan(&call);
+        let Planned { mut progress, refusal } = self.plan(&call, context);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
             && let Some(message) = missing(prepared, spec.reach)
         {
             progress = Progress::Answered(failed(&call, &message));
         }
         let is_as_before = matches!(&progress, Progress::Waiting(_, _, permission) if *permission == before);
-        self.work.calls[at].progress = progress;
-        unrunnable(&self.work.calls[at]).iter().for_each(|chunk| self.emit(chunk));
+        let known = &mut self.work.calls[at];
+        (known.progress, known.refusal) = (progress, refusal);
+        self.show_unrunnable(at, context);
         is_as_before
     }
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
         let Progress::Waiting(spec, _, permission) = &self.work.calls[at].progress else { return };
         let is_free = *permission == Permission::NotNeeded && matches!(spec.run, Run::OnThread(_));
-        if is_free && !self.plan_again(at, Permission::NotNeeded) {
+        if is_free && !self.plan_again(at, Permission::NotNeeded, context) {
             return;
         }
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };

@@ -21,6 +21,7 @@ mod model;
 mod name;
 mod queue;
 mod rewind;
+mod rules;
 mod sessions;
 mod slice;
 mod stop;
@@ -158,6 +159,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &limit::LIMIT,
     &tools::TOOLS,
     &approval::APPROVAL,
+    &rules::RULES,
     &rewind::MARK,
     &rewind::REWIND,
     &rewind::CLEAR,

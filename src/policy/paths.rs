@@ -147,7 +147,8 @@ impl DenyList {
         own.chain(root).chain(others).collect()
     }
 
-    fn is_broad(&self, directory: &Path) -> bool {
+    /// Whether it is a home directory or above one.
+    pub fn is_broad(&self, directory: &Path) -> bool {
         self.below_homes(directory).iter().any(|rest| rest.as_os_str().is_empty())
             || HOMES.iter().any(|home| Path::new(home).starts_with(directory))
             || self.home.as_ref().is_some_and(|home| home.starts_with(directory))

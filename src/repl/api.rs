@@ -68,7 +68,8 @@ impl Repl {
     }
 
     /// Creates an agent without history: a child of the root with the root's environment, system prompt and thinking
-    /// level, and with the root's model unless another one is given as `provider/model`.
+    /// level, and with the root's model unless another one is given as `provider/model`. What it may do without a question
+    /// is as configured.
     ///
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
@@ -78,7 +79,12 @@ impl Repl {
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(checked_name).transpose()?;
         let model = model.map(str::to_owned);
-        let id = self.core.spawn(Spawn { name, model, ..Spawn::new(root, Origin::Library, Inherit::Nothing) })?;
+        let id = self.core.spawn(Spawn {
+            name,
+            model,
+            is_independent: true,
+            ..Spawn::new(root, Origin::Library, Inherit::Nothing)
+        })?;
         self.apply_effects();
         self.terminals.render(&mut self.core);
         Ok(id)
@@ -148,11 +154,12 @@ impl Repl {
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
         let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
-        let mut refused = Vec::new();
+        let is_any_open = !asking.is_empty();
+        let mut refused = std::mem::take(&mut self.core.refused);
         for agent_id in asking {
             refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
-        if !refused.is_empty() {
+        if is_any_open {
             self.apply_effects();
         }
         refused

@@ -3,7 +3,7 @@
 use crate::agent::{Effect, Role, State};
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
-use crate::repl::{Repl, limits, restored};
+use crate::repl::{Repl, limits, restored, rules};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -61,7 +61,11 @@ impl Repl {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
             // The question itself is part of the agent's state, which the terminals show.
-            Effect::Question(results) => self.core.record(agent_id, results, Store::begin_question),
+            Effect::Question(results) => {
+                self.core.record(agent_id, results, Store::begin_question);
+                self.offer_auto(agent_id);
+            }
+            Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),

@@ -4,6 +4,7 @@ use crate::agent::Objection;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
+use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::spawn::{Inherit, Spawn};
@@ -73,6 +74,11 @@ impl Repl {
                     return Ok(None);
                 }
                 let label = self.core.roster.label_of(victim);
+                if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
+                    let message =
+                        format!("refused: {label} is not your descendant, and nobody is asked (policy never)");
+                    return Err(Error::usage(message));
+                }
                 Ok(Some((Subject::Consent(victim), kill_objection(&label, *cascade))))
             }
             _ => Ok(None),

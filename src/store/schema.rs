@@ -127,8 +127,13 @@ CREATE TABLE spent (
 );
 ";
 
-/// Agents whose turn waits for the answer to a question.
-const VERSION_5: &str = "ALTER TABLE agents ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;";
+/// What a person set for one agent: the name of its policy, and the rules given to it as JSON; null: as configured. And
+/// whether its turn waits for the answer to a question.
+const VERSION_5: &str = "
+ALTER TABLE agents ADD COLUMN policy TEXT;
+ALTER TABLE agents ADD COLUMN rules TEXT;
+ALTER TABLE agents ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;
+";
 
 /// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {

@@ -11,6 +11,7 @@ use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
+use crate::domain::rule::AgentRules;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::store::AgentRow;
@@ -27,6 +28,7 @@ pub struct AgentFactory {
     thinking: Thinking,
     /// The policy of agents without a parent, and of restored ones.
     policy: Policy,
+    policy_ceiling: Policy,
     pub environments: Environments,
 }
 
@@ -37,8 +39,14 @@ impl AgentFactory {
             endpoints: vec![Rc::new(config.endpoint.clone())],
             thinking: config.thinking,
             policy: config.policy,
+            policy_ceiling: config.policy_ceiling,
             environments: Environments::new(config),
         }
+    }
+
+    /// What an agent may do without a question that a person creates beside the others.
+    pub fn new_policy(&self) -> Policy {
+        Policy::narrow(self.policy, self.policy_ceiling)
     }
 
     /// Finds an endpoint by its full name.
@@ -72,7 +80,9 @@ impl AgentFactory {
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), inputs);
-        agent.policy = self.policy;
+        let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
+        agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
+        agent.rules = AgentRules::of_stored(row.rules.as_deref());
         if let Some(message) = warning {
             agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }
@@ -92,7 +102,8 @@ impl AgentFactory {
         };
         let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
-        child.policy = parent.policy;
+        child.policy = parent.policy();
+        child.rules = parent.rules.clone();
         child
     }
 
@@ -117,7 +128,7 @@ impl AgentFactory {
         };
         let mut agent = Agent::new(identity, inputs);
         agent.role = Role::Summary;
-        agent.policy = origin.policy;
+        agent.policy = origin.policy();
         agent
     }
 }

@@ -10,7 +10,7 @@ use super::diff::Summary;
 use super::file_access::reason;
 use super::file_versions::MAX_FILE_SIZE;
 use super::locate::Opener;
-use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -71,7 +71,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let title = format!("edit_file: {} ({})", visible(path), diff.counts());
     detail.extend(edit.target.warnings());
     detail.extend(diff.lines);
-    Ok(Question { title, detail, file: Some(edit.target.file), snapshot: Some(edit.snapshot), answers: Answers::RUN })
+    Ok(Question { file: Some(edit.target.file), snapshot: Some(edit.snapshot), ..Question::new(title, detail) })
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {

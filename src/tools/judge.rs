@@ -8,10 +8,11 @@ use super::locate::{MAX_LINKS, Opener, canonical};
 use super::{Environment, PathVerdict, Prepared, ToolSpec};
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
+use crate::domain::rule::{AgentRules, Grant, Rule, Rules, Subject, quoted};
 use crate::domain::tool::Reach;
 use crate::policy::paths::{Access, AllowedDirectories};
 use crate::policy::readonly::{Extent, Read};
-use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide};
+use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide, suggest_directory, suggest_rules};
 
 /// A directory with more entries is not searched for symbolic links.
 const MAX_ENTRIES: usize = 10_000;
@@ -39,33 +40,111 @@ pub struct Judge<'a> {
     pub environment: &'a Environment,
     /// What the agent may do without a question.
     pub policy: Policy,
+    /// The rules of this agent besides those of the configuration.
+    pub rules: &'a AgentRules,
+    /// The rules that were given to all agents until the program exits.
+    pub session_rules: &'a [Grant],
     /// The directories that a person allowed this agent to read.
     pub allowed: &'a AllowedDirectories,
     /// Where the agent's conversation is sent.
     pub endpoint: &'a Endpoint,
 }
 
+/// What was decided about a call.
+pub struct Judgement {
+    pub verdict: Verdict,
+    pub ways: WaysToAllow,
+}
+
+/// What a person can do so that a call that needs approval, and others like it, run without a question.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaysToAllow {
+    /// The rules that would allow it; none if rules cannot.
+    pub rules: Vec<Rule>,
+    /// The policy `auto` would allow it.
+    pub by_auto: bool,
+}
+
+impl WaysToAllow {
+    /// The options of the command line that allow it, to follow these words; empty if there are none.
+    pub fn remedy(&self, words: &str) -> String {
+        let rules: Vec<String> =
+            self.rules.iter().map(|rule| format!("--allow {}", quoted(&rule.to_string()))).collect();
+        let by_rules = Some(rules.join(" ")).filter(|options| !options.is_empty());
+        let ways: Vec<String> = by_rules.into_iter().chain(self.by_auto.then(|| "--approval auto".into())).collect();
+        if ways.is_empty() { String::new() } else { format!("; {words} {}", ways.join(" or ")) }
+    }
+}
+
 impl Judge<'_> {
     /// Judges a call of this tool.
-    pub fn verdict(&self, spec: &ToolSpec, prepared: &Prepared) -> Verdict {
+    pub fn judge(&self, spec: &ToolSpec, prepared: &Prepared) -> Judgement {
+        let configured = &self.environment.rules;
+        let rules = self.rules.over(configured, self.session_rules, self.environment.path_policy().workspace);
+        let verdict = self.verdict(spec, prepared, self.policy, &rules);
+        if matches!(verdict, Verdict::Free | Verdict::Refuse(_)) {
+            return Judgement { verdict, ways: WaysToAllow::default() };
+        }
+        let suggested = self.suggestions(spec, prepared);
+        let with_suggested =
+            Rules { allow: [rules.allow.clone(), suggested.clone()].concat(), ..rules.clone().into_owned() };
+        let helps = self.verdict(spec, prepared, self.policy, &with_suggested) == Verdict::Free;
+        let by_auto = self.verdict(spec, prepared, Policy::Auto, &rules) == Verdict::Free;
+        Judgement { verdict, ways: WaysToAllow { rules: if helps { suggested } else { Vec::new() }, by_auto } }
+    }
+
+    fn verdict(&self, spec: &ToolSpec, prepared: &Prepared, policy: Policy, rules: &Rules) -> Verdict {
         let text = |name: &str| prepared.arguments[name].as_str();
+        let decide = |request: &Request<'_>| self.decide(request, policy, rules);
         match spec.judged {
             Judged::Nothing => Verdict::Free,
-            Judged::Change => self.decide(&Request::Change),
-            Judged::Read | Judged::Write => self.file(spec.reach, prepared),
-            Judged::Command => self.command(text("command").unwrap_or_default(), text("workdir")),
+            Judged::Change => decide(&Request::Change),
+            Judged::Read | Judged::Write => match &prepared.question.file {
+                None => decide(&Request::Change),
+                Some(file) if spec.reach == Reach::Reads => {
+                    let place = self.places().after_answers(&file.verdict);
+                    decide(&Request::Read { path: &file.path, place: &place })
+                }
+                Some(file) => decide(&Request::Write { path: &file.path, place: &file.verdict }),
+            },
+            Judged::Command => {
+                self.command(text("command").unwrap_or_default(), text("workdir"), &|request| decide(request))
+            }
             Judged::Fork => text("model").map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
-                self.decide(&Request::Fork { model, is_other_provider })
+                decide(&Request::Fork { model, is_other_provider })
             }),
         }
     }
 
-    fn decide(&self, request: &Request<'_>) -> Verdict {
+    /// The narrowest rules of use that could allow calls like this one.
+    fn suggestions(&self, spec: &ToolSpec, prepared: &Prepared) -> Vec<Rule> {
+        let text = |name: &str| prepared.arguments[name].as_str();
+        let workspace = self.environment.path_policy().workspace;
+        let in_directory = |subject| {
+            let file = prepared.question.file.as_ref()?;
+            let directory = if file.path.is_dir() { &file.path } else { file.path.parent()? };
+            // A home directory has files of all kinds: there each asks by itself.
+            let is_own = directory.starts_with(workspace);
+            if !is_own && self.environment.denied.is_broad(directory) {
+                return None;
+            }
+            suggest_directory(subject, directory, workspace)
+        };
+        match spec.judged {
+            Judged::Command => suggest_rules(text("command").unwrap_or_default(), self.environment.is_sandboxed()),
+            Judged::Write => in_directory(Subject::Edit).into_iter().collect(),
+            Judged::Read => in_directory(Subject::Read).into_iter().collect(),
+            Judged::Fork => text("model").and_then(|model| Rule::new(Subject::Fork, model).ok()).into_iter().collect(),
+            Judged::Nothing | Judged::Change => Vec::new(),
+        }
+    }
+
+    fn decide(&self, request: &Request<'_>, policy: Policy, rules: &Rules) -> Verdict {
         let env = self.environment;
         let permissions = Permissions {
-            policy: self.policy,
-            rules: &env.rules,
+            policy,
+            rules,
             sandboxed: env.is_sandboxed(),
             workspace: env.path_policy().workspace,
             home: env.denied.home.as_deref(),
@@ -73,15 +152,35 @@ impl Judge<'_> {
         decide(&permissions, request)
     }
 
-    fn file(&self, reach: Reach, prepared: &Prepared) -> Verdict {
-        let Some(file) = &prepared.question.file else { return self.decide(&Request::Change) };
-        let (path, place) = (file.path.as_path(), self.after_answers(&file.verdict));
-        match reach {
-            Reach::Reads => self.decide(&Request::Read { path, place: &place }),
-            Reach::Writes => self.decide(&Request::Write { path, place: &file.verdict }),
-        }
+    fn places(&self) -> Places<'_> {
+        Places { environment: self.environment, allowed: self.allowed }
     }
 
+    fn command(&self, text: &str, directory: Option<&str>, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
+        let places = self.places();
+        let resolve = |read: &Read| places.place(read);
+        // Written in another way, it may still be the directory of the agent.
+        let directory = directory.map(|written| self.environment.resolve(written));
+        let directory = directory.filter(|directory| *directory != self.environment.working_directory);
+        let directory = directory.as_deref().map(|directory| directory.to_string_lossy());
+        let has_unsafe_path = self.environment.has_unsafe_path();
+        decide(&Request::Command(CommandRequest {
+            text,
+            directory: directory.as_deref(),
+            has_unsafe_path,
+            resolve: &resolve,
+        }))
+    }
+}
+
+/// Where the commands of one agent read.
+#[derive(Clone, Copy)]
+struct Places<'a> {
+    environment: &'a Environment,
+    allowed: &'a AllowedDirectories,
+}
+
+impl Places<'_> {
     /// A directory that a person allowed is as the workspace.
     fn after_answers(&self, verdict: &PathVerdict) -> PathVerdict {
         match verdict {
@@ -92,36 +191,16 @@ impl Judge<'_> {
         }
     }
 
-    fn command(&self, text: &str, directory: Option<&str>) -> Verdict {
-        let resolve = |read: &Read| {
-            let (path, verdict) = self.environment.place(read);
-            (path, self.after_answers(&verdict))
-        };
-        // Written in another way, it may still be the directory of the agent.
-        let directory = directory.map(|written| self.environment.resolve(written));
-        let directory = directory.filter(|directory| *directory != self.environment.working_directory);
-        let directory = directory.as_deref().map(|directory| directory.to_string_lossy());
-        let has_unsafe_path = self.environment.has_unsafe_path();
-        self.decide(&Request::Command(CommandRequest {
-            text,
-            directory: directory.as_deref(),
-            has_unsafe_path,
-            resolve: &resolve,
-        }))
-    }
-}
-
-impl Environment {
     /// Where something is that a command reads. In doubt it asks.
     fn place(&self, read: &Read) -> (PathBuf, PathVerdict) {
-        let written = self.working_directory.join(&read.path);
+        let written = self.environment.working_directory.join(&read.path);
         if read.extent == Extent::Pattern {
             return self.place_of_pattern(&written, &read.path);
         }
         let (path, verdict) = self.place_of_one(&written);
         let is_free = verdict == PathVerdict::Free;
         match read.extent {
-            Extent::Tree if is_free && self.path_policy().may_contain_denied(&path) => ask(path),
+            Extent::Tree if is_free && self.environment.path_policy().may_contain_denied(&path) => ask(path),
             Extent::Entries if is_free && path.is_dir() => self.place_of_entries(&path),
             _ => (path, verdict),
         }
@@ -131,10 +210,10 @@ impl Environment {
         let Ok(path) = canonical(written, MAX_LINKS) else { return ask(written.to_path_buf()) };
         let access = if path.is_dir() { Access::List } else { Access::Read };
         let has_denied_name = rustix::fs::stat(&path)
-            .is_ok_and(|stat| access == Access::Read && Opener::new(self).check_names(&stat).is_err());
-        let verdict = match self.path_policy().verdict(&path, access) {
+            .is_ok_and(|stat| access == Access::Read && Opener::new(self.environment).check_names(&stat).is_err());
+        let verdict = match self.environment.path_policy().verdict(&path, access) {
             _ if has_denied_name => PathVerdict::Denied("another name of a file"),
-            verdict => verdict,
+            verdict => self.after_answers(&verdict),
         };
         (path, verdict)
     }
@@ -152,7 +231,7 @@ impl Environment {
 
     /// All files of a directory: symbolic links may lead elsewhere.
     fn place_of_entries(&self, directory: &Path) -> (PathBuf, PathVerdict) {
-        let may_be_denied = self.path_policy().may_contain_denied(directory);
+        let may_be_denied = self.environment.path_policy().may_contain_denied(directory);
         let Ok(entries) = fs::read_dir(directory) else { return ask(directory.into()) };
         for (count, entry) in entries.enumerate() {
             let Ok(entry) = entry else { return ask(directory.into()) };
@@ -168,7 +247,9 @@ impl Environment {
         }
         (directory.into(), PathVerdict::Free)
     }
+}
 
+impl Environment {
     /// Whether a command can run a program that an agent wrote.
     fn has_unsafe_path(&self) -> bool {
         let workspace = self.path_policy().workspace;
@@ -187,11 +268,13 @@ fn ask(path: PathBuf) -> (PathBuf, PathVerdict) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::Arc;
 
     use super::*;
 
     fn is_free(environment: &Environment, path: &str, extent: Extent) -> bool {
-        environment.place(&Read { path: path.into(), extent }).1 == PathVerdict::Free
+        Places { environment, allowed: &AllowedDirectories::default() }.place(&Read { path: path.into(), extent }).1
+            == PathVerdict::Free
     }
 
     #[test]
@@ -217,6 +300,57 @@ mod tests {
         assert!(!is_free(&environment, "deep", Extent::Entries));
     }
 
+    #[test]
+    fn a_directory_that_was_allowed_is_searched_for_links() {
+        let (inside, outside, secret) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
+        let environment = Environment::at(real(&inside));
+        fs::write(real(&outside).join("plain"), "text").unwrap();
+        let mut allowed = AllowedDirectories::default();
+        allowed.allow(real(&outside));
+        let places = Places { environment: &environment, allowed: &allowed };
+        let is_free = |path: PathBuf, extent| {
+            places.place(&Read { path: path.to_str().unwrap().into(), extent }).1 == PathVerdict::Free
+        };
+        let everything =
+            || is_free(real(&outside), Extent::Entries) && is_free(real(&outside).join("*"), Extent::Pattern);
+        assert!(everything(), "what a person allowed is open");
+        symlink(real(&secret), real(&outside).join("link")).unwrap();
+        assert!(!is_free(real(&outside), Extent::Entries) && !is_free(real(&outside).join("*"), Extent::Pattern));
+        assert!(is_free(real(&outside).join("plain"), Extent::One));
+    }
+
+    #[test]
+    fn rules_are_offered_for_a_directory_but_not_for_a_home_or_for_protected_files() {
+        let workspace = tempfile::tempdir().unwrap();
+        let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
+        let mut environment = Environment::at(real(&workspace));
+        Arc::make_mut(&mut environment.denied).home = Some(real(&home));
+        let (rules, allowed, endpoint) = (AgentRules::default(), AllowedDirectories::default(), Endpoint::echo());
+        let judge = Judge {
+            environment: &environment,
+            policy: Policy::Ask,
+            rules: &rules,
+            session_rules: &[],
+            allowed: &allowed,
+            endpoint: &endpoint,
+        };
+        let offered = |path: &Path| {
+            let spec = environment.tool("write_file").unwrap();
+            let arguments = serde_json::json!({"file_path": path, "content": "text"}).to_string();
+            let prepared = spec.prepare(&arguments, &environment).unwrap();
+            let rules = judge.judge(spec, &prepared).ways.rules;
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(offered(Path::new("a")), ["edit(*)"]);
+        assert_eq!(offered(Path::new("src/[x]/a")), ["edit(src/[[]x[]]/**)"]);
+        assert_eq!(offered(Path::new("AGENTS.md")), [""; 0]);
+        assert_eq!(offered(&real(&outside).join("a")), [format!("edit({}/**)", real(&outside).display())]);
+        assert_eq!(offered(&real(&home).join(".bashrc")), [""; 0]);
+    }
+
     #[cfg(feature = "shell-grammar")]
     #[test]
     fn a_command_asks_if_its_pattern_or_its_directory_leads_elsewhere() {
@@ -236,7 +370,9 @@ mod tests {
             home: None,
         };
         let is_free = |text: &str, directory: Option<&str>| {
-            let resolve = |read: &Read| environment.place(read);
+            let allowed = AllowedDirectories::default();
+            let places = Places { environment: &environment, allowed: &allowed };
+            let resolve = |read: &Read| places.place(read);
             let request = CommandRequest { text, directory, has_unsafe_path: false, resolve: &resolve };
             decide(&permissions, &Request::Command(request)) == Verdict::Free
         };

@@ -48,7 +48,7 @@ pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use command::find_level;
 use file_versions::KnownFiles;
-pub use judge::{Judge, Judged};
+pub use judge::{Judge, Judged, WaysToAllow};
 use locate::Located;
 pub use tool_thread::{Job, Running};
 
@@ -121,6 +121,8 @@ pub struct Question {
     pub snapshot: Option<Snapshot>,
     /// The texts around it.
     pub answers: Answers,
+    /// What a person can do so that calls like this one do not ask.
+    pub ways: WaysToAllow,
 }
 
 /// The texts around a question.
@@ -142,7 +144,7 @@ impl Answers {
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN }
+        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN, ways: WaysToAllow::default() }
     }
 
     /// A question about reading. Only a path outside of the workspace is shown in full.
@@ -150,14 +152,11 @@ impl Question {
         let detail = match &file.verdict {
             PathVerdict::AskOutside(directory) => {
                 let scope = if *directory == file.path { "" } else { " and everything else below its directory" };
-                vec![
-                    visible(&file.path.to_string_lossy()),
-                    format!("outside of the workspace: allows this agent to read it{scope}"),
-                ]
+                vec![visible(&file.path.to_string_lossy()), format!("yes allows this agent to read it{scope}")]
             }
             _ => Vec::new(),
         };
-        Self { title, detail, file: Some(file), snapshot: None, answers: Answers::RUN }
+        Self { file: Some(file), ..Self::new(title, detail) }
     }
 
     /// The canonical path that the call is about.
@@ -311,7 +310,7 @@ impl fmt::Debug for ToolSpec {
 
 /// Escapes every character that could make a line look different from what it is: control characters other than a tab,
 /// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing").
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
 use super::file_access::reason;
-use super::{Answers, Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
+use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
@@ -57,7 +57,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     detail.extend(target.warnings());
     detail.extend(shown);
     let title = format!("write_file: {} ({change})", visible(path));
-    Ok(Question { title, detail, file: Some(target.file), snapshot: Some(snapshot), answers: Answers::RUN })
+    Ok(Question { file: Some(target.file), snapshot: Some(snapshot), ..Question::new(title, detail) })
 }
 
 fn read(arguments: &Value) -> (&str, &str) {

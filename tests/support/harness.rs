@@ -100,6 +100,7 @@ impl Plan {
             catalog: self.catalog(),
             endpoint: self.endpoint.clone(),
             working_directory: directory.join(WORK),
+            user_file: Some(directory.join("config.toml")),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             thinking: self.thinking,
             settings: self.settings,

@@ -48,7 +48,9 @@ pub struct Objection {
 
 impl Agent {
     pub(super) fn ask(&mut self, at: usize, context: &mut Context) {
-        if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
+        if !matches!(self.work.calls[at].progress, Progress::Objected(..))
+            && !self.plan_again(at, Permission::Wanted, context)
+        {
             return self.start_calls(context);
         }
         self.put_question(at, false, context);
@@ -74,7 +76,7 @@ impl Agent {
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {
-            Decision::Allow => self.decide(number, Ok(()), context),
+            Decision::Allow | Decision::Always(_) => self.decide(number, Ok(()), context),
             Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
             Decision::Deny(Some(reason)) => {
                 self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
@@ -103,7 +105,7 @@ impl Agent {
                 self.emit(&chunk);
                 self.emit(&Chunk::Mark("refused".into()));
             }
-            Ok(()) => self.allow(&pending),
+            Ok(()) => self.allow(&pending, context),
         }
         self.advance_tools(context);
         true
@@ -152,8 +154,8 @@ impl Agent {
     }
 
     /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
-    fn allow(&mut self, pending: &PendingQuestion) {
-        if !self.plan_again(pending.call, Permission::Wanted) {
+    fn allow(&mut self, pending: &PendingQuestion, context: &mut Context) {
+        if !self.plan_again(pending.call, Permission::Wanted, context) {
             return;
         }
         let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
@@ -173,7 +175,7 @@ impl Agent {
     pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
         let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return false };
-        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
+        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call, context).progress {
             Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((*prepared, objection))),
             answered => answered,
         };

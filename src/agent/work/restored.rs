@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::{Call, Objection, Permission, Progress, failed, unrunnable};
 use crate::agent::exchange::Exchange;
 use crate::agent::{Agent, Context};
+use crate::domain::approval::Policy;
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::ToolRequest;
 use crate::domain::tool::Reach;
 use crate::store::{AskingTurn, NO_RESULT};
-use crate::tools::Run;
 use crate::tools::file_versions::KnownFiles;
+use crate::tools::{Prepared, Run};
 
 /// The call about which the person is asked again.
 #[derive(Debug)]
@@ -25,11 +26,14 @@ impl Agent {
     /// Takes up the turn of an earlier process, up to its question; [`Agent::ask_again`] asks it. `None`: the call can no
     /// longer be made, and nothing has changed.
     pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
+        // Where nobody can be asked now, the question waits for the person who uses a chat.
+        let policy = Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default();
         let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
         let calls = turn.calls.into_iter().map(|(call, result)| {
             let is_stored = result.is_some();
-            let progress = result.map_or_else(|| self.plan(&call), Progress::Answered);
-            Call { call, progress, is_stored }
+            let planned = || self.plan_under(policy, &call, context).progress;
+            let progress = result.map_or_else(planned, Progress::Answered);
+            Call { call, progress, is_stored, refusal: None }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);

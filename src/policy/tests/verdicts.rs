@@ -30,7 +30,7 @@ impl Case {
         match decide(&permissions, request) {
             Verdict::Free => 'f',
             Verdict::Ask(_) => 'a',
-            Verdict::Refuse(_) => 'r',
+            Verdict::Unasked(_) | Verdict::Refuse(_) => 'r',
         }
     }
 
@@ -176,7 +176,7 @@ fn patterns_of_paths_begin_in_the_workspace_the_home_or_the_root() {
 #[cfg(feature = "shell-grammar")]
 #[test]
 fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
-    let suggested = |command| suggest_rules(command).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let suggested = |command| suggest_rules(command, false).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(suggested("cargo test --all && git add ."), ["bash(cargo test:*)", "bash(git add:*)"]);
     assert_eq!(suggested("ls | python3 'a b.py'"), ["bash(python3 'a b.py')"]);
     assert_eq!(suggested("npm run build -- --x"), ["bash(npm run build:*)"]);
@@ -184,7 +184,7 @@ fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
         assert_eq!(suggested(none), [""; 0], "{none}");
     }
     for (_, command) in corpus() {
-        let allow = suggest_rules(&command);
+        let allow = suggest_rules(&command, false);
         let case = Case::new(Policy::Ask, Rules { allow: allow.clone(), ..Rules::default() });
         let is_elsewhere = ["/", "..", ".git", "AGENTS"].iter().any(|part| command.contains(part));
         assert!(allow.is_empty() || is_elsewhere || case.command(&command) == 'f', "{command:?} {allow:?}");
