@@ -113,7 +113,7 @@ pub mod config {
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::limits::{LimitName, TreeLimits};
-    pub use crate::domain::rule::{Rule, Rules, Subject};
+    pub use crate::domain::rule::{Rule, Rules, Scope, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::thinking::Thinking;
 }

@@ -48,7 +48,7 @@ pub mod provider {
 
 pub mod sandbox {
     pub use crate::domain::sandbox::{Network, SandboxSettings};
-    pub use crate::sandbox::{Level, Limits, Places, Plan, Policy, Report};
+    pub use crate::sandbox::{Level, Limits, Places, Plan, Policy, Report, Watch};
 }
 
 pub mod socket {

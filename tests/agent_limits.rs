@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polylogue::config::{LimitName, Settings, TreeLimits};
-use polylogue::{AgentId, Change};
+use polylogue::{AgentId, Change, Decision};
 use rusqlite::Connection;
 use serde_json::json;
 
@@ -183,6 +183,54 @@ fn a_killed_agent_makes_room_and_a_person_can_set_the_limit() {
     app.turn_until_asked(0);
 }
 
+/// Agent 0 has reached its limit of 2 agents, and the person is asked.
+fn app_asked_about_two() -> Harness {
+    let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
+    app.fork_named(0, "other");
+    call(&mut app, 0, &forks(4));
+    app.turn_until_asked(0);
+    assert_shows(&mut app, "Raise this limit? raise the limit from 2 to 4");
+    app
+}
+
+#[test]
+fn a_limit_that_is_set_while_its_question_is_open_is_never_doubled() {
+    // It leaves room: the question closes, and the calls go on.
+    let mut app = app_asked_about_two();
+    let old = app.agent(0).question().expect("a question").number;
+    app.enter("/limit agents 10");
+    app.ask(0, Change::Answer { question: old, decision: Decision::Allow });
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 5);
+    app.enter("/limit");
+    assert_shows(&mut app, "agents            3 of 10");
+
+    // It leaves none: the question is a new one.
+    let mut app = app_asked_about_two();
+    let old = app.agent(0).question().expect("a question").number;
+    app.enter("/limit agents 1");
+    app.ask(0, Change::Answer { question: old, decision: Decision::Allow });
+    assert_eq!(app.repl.roster().len(), 4);
+    assert_shows(&mut app, "Raise this limit? raise the limit from 1 to 2");
+    app.enter("/limit agents 2");
+    assert_shows(&mut app, "Raise this limit? raise the limit from 2 to 4");
+    app.press_at_question(b"y");
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 5);
+    app.enter("/limit");
+    assert_shows(&mut app, "agents            3 of 4");
+}
+
+#[test]
+fn another_limit_leaves_a_question_and_its_number_as_they_are() {
+    let mut app = app_asked_about_two();
+    let asked = app.agent(0).question().cloned();
+    app.enter("/limit requests 50");
+    app.enter("/limit other agents 1");
+    assert_eq!(app.agent(0).question().cloned(), asked);
+    assert!(app.repl.roster().asking().len() == 1);
+}
+
 #[test]
 fn counts_and_limits_survive_a_restart() {
     let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
@@ -286,6 +334,31 @@ fn a_fork_to_another_provider_asks_and_one_to_another_model_does_not() {
     let results = crate::support::scene::results_then(&mut app, &peer, 0, "well");
     assert_eq!(results.last().map(String::as_str), Some("the user denied this call"));
     assert_eq!(app.repl.roster().len(), before);
+}
+
+#[test]
+fn forks_with_models_count_as_all_others_do() {
+    for model in ["openai/other", "echo/echo"] {
+        let peer = Peer::start();
+        let mut app = app_with(&peer, limits(2, 8, 100));
+        app.say(0, "fork");
+        let fork = json!({"prompt": "hello", "model": model}).to_string();
+        reply_with_calls(&app.accept(&peer), &[("fork", fork.as_str()); 3]);
+        // Another provider is asked about call by call, until the question is about the limit.
+        loop {
+            app.turn_until_asked(0);
+            let title = app.agent(0).question().expect("a question").question.title.clone();
+            if title.contains("raise the limit") {
+                break;
+            }
+            assert_eq!(model, "echo/echo", "{title}");
+            app.answer(0, true);
+        }
+        assert_eq!(app.repl.roster().len(), 3, "{model}");
+        app.answer(0, false);
+        turn_a_while(&mut app);
+        assert_eq!((app.repl.roster().len(), app.repl.roster().busy().len()), (3, 0), "{model}");
+    }
 }
 
 #[test]

@@ -33,6 +33,8 @@ mod provider;
 mod queue_and_interrupts;
 mod readme;
 mod restart;
+mod restored_questions;
+mod rules;
 mod sandbox;
 mod scale;
 mod server;

@@ -39,7 +39,7 @@ const AGENTS_AS_TEXT: &str = "SELECT coalesce(name, ordinal) || ' ' || status ||
     coalesce((SELECT ', typed ' || content FROM drafts WHERE agent = ordinal), '') ||
     coalesce((SELECT ', box ' || group_concat(body || iif(read_at IS NULL, '', ' (read)'), ' ' ORDER BY id)
         FROM mail WHERE to_uuid = uuid), '') ||
-    iif(activity = 'running', ', busy', '')
+    iif(activity = 'running', ', busy', '') || iif(asking, ', asks', '')
     FROM agents ORDER BY ordinal";
 
 fn agents_as_text(directory: &Path) -> Vec<String> {

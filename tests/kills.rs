@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use polylogue::config::{RetryPolicy, Settings};
+use polylogue::config::{Policy, RetryPolicy, Settings};
 use polylogue::{AgentId, Change, Config};
 use serde_json::json;
 
@@ -368,6 +368,22 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
         assert_eq!(results, [if allowed { "killed other" } else { refused }]);
         assert_eq!(app.repl.roster().len(), if allowed { 3 } else { 4 });
     }
+}
+
+#[test]
+fn the_kill_tool_is_refused_for_another_agent_where_nobody_is_asked() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let boss = app.fork_named(0, "boss");
+    let killer = app.fork_named(boss, "killer");
+    app.fork_named(boss, "other");
+    app.fork_named(killer, "own");
+    app.ask(killer, Change::Approval(Policy::Never));
+    app.say(killer, "do it");
+    reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"other\"}"), ("kill", "{\"agent\":\"own\"}")]);
+    let results = results_then(&mut app, &peer, killer, "done");
+    let refused = "refused: other is not your descendant, and nobody is asked (policy never)";
+    assert_eq!(results, [refused, "killed own"]);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod completions;
 mod crashes;
 mod lifecycle;
 mod proxy;
+mod restarts;
 mod scripts;
 
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! Several terminals at one loop: each shows the agent of its choice in its own size, and gets only what concerns it.
 
+mod asking;
 mod leaving;
 mod watching;
 

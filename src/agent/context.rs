@@ -10,6 +10,7 @@ use crate::base::id::AgentId;
 use crate::domain::config::Settings;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
+use crate::domain::rule::Grant;
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -19,6 +20,8 @@ pub struct Context<'a> {
     /// The time at which this turn of the loop began.
     pub now: Moment,
     pub settings: &'a Settings,
+    /// The rules that were given to all agents until the program exits.
+    pub session_rules: &'a [Grant],
     pub network: &'a Network,
     /// Handed to tool threads.
     pub wake: &'a Wake,
@@ -53,7 +56,10 @@ pub enum Effect {
         provider: String,
         run: u64,
     },
-    Question,
+    /// A call waits for a person. Append the results of the calls before it.
+    Question(Vec<Body>),
+    /// A call was refused because nobody may be asked; in words for the person.
+    Refused(String),
     /// The person has answered the question that the loop asked about this call.
     Decided {
         call: String,
@@ -83,7 +89,8 @@ impl Effect {
             Self::Limited { .. } => "limited",
             Self::Accepted(_) => "answered",
             Self::KeyRefused { .. } => "key_refused",
-            Self::Question => "question",
+            Self::Question(_) => "question",
+            Self::Refused(_) => "refused",
             Self::Decided { .. } => "decided",
             Self::ToolRequest(..) => "tool_request",
             Self::WaitOver(_) => "wait_over",

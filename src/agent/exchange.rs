@@ -86,6 +86,11 @@ impl Exchange {
         Self { started: now, wanted_at: now, message, wait: Wait::Slot, ..Self::default() }
     }
 
+    /// The end of a reply of an earlier process, whose calls are not all done.
+    pub fn restored(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
+        Self { iterations, started: now, message: Some(message), ..Self::default() }
+    }
+
     /// The next request of the same turn.
     fn next(&mut self, now: Moment) -> Self {
         let (iterations, message) = (self.iterations + 1, self.message.take());

@@ -24,10 +24,10 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::history::History;
-use crate::domain::host::HostPattern;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::readiness::SocketRequest;
+use crate::domain::rule::AgentRules;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
@@ -138,12 +138,14 @@ pub struct Agent {
     pub output: Output,
     /// The versions of the files that it has read or written.
     pub known_files: Arc<KnownFiles>,
-    /// What it may do without a question.
+    /// What it may do without a question, as a person set it.
     pub policy: Policy,
+    /// The most that it may do without a question in this turn, which a client started.
+    turn_policy: Option<Policy>,
+    /// Its rules besides those of the configuration.
+    pub rules: AgentRules,
     /// The directories outside of its workspace that a person allowed it to read.
     allowed_directories: AllowedDirectories,
-    /// The hosts that a person allowed this agent to reach.
-    allowed_hosts: Vec<HostPattern>,
     /// Input that waits until the agent is idle, oldest first.
     pub queue: VecDeque<Queued>,
     /// Unread mail.
@@ -182,8 +184,9 @@ impl Agent {
             output: Output::default(),
             known_files: Arc::default(),
             policy: Policy::default(),
+            turn_policy: None,
+            rules: AgentRules::default(),
             allowed_directories: AllowedDirectories::default(),
-            allowed_hosts: Vec::new(),
             queue: VecDeque::new(),
             unread: 0,
             summaries: 0,
@@ -206,6 +209,16 @@ impl Agent {
     /// Identifies it in every process that opens this store.
     pub fn id(&self) -> AgentId {
         self.identity.id
+    }
+
+    /// What it may do without a question now.
+    pub fn policy(&self) -> Policy {
+        self.turn_policy.map_or(self.policy, |most| Policy::narrow(self.policy, most))
+    }
+
+    /// Limits what it may do without a question until the turn ends.
+    pub fn narrow_turn(&mut self, most: Policy) {
+        self.turn_policy = Some(most);
     }
 
     /// The state of its turn.
@@ -400,6 +413,12 @@ impl Agent {
         self.interrupt(context);
     }
 
+    /// The program exits, and the next one asks the question again. Returns the tool threads, which were cancelled and have
+    /// to be joined.
+    pub fn exit_asking(&mut self) -> Vec<Running> {
+        self.work.drain()
+    }
+
     /// Ends a turn that was stopped, with the part of the reply that is stored.
     fn settle_stopped(&mut self, mut bodies: Vec<Body>, partial: bool, context: &mut Context) {
         let (reason, outcome) = if std::mem::take(&mut self.is_exiting) {
@@ -425,6 +444,7 @@ impl Agent {
         let before = self.status();
         self.was_interrupted &= next == State::Idle;
         self.state = next;
+        self.turn_policy = self.turn_policy.filter(|_| next != State::Idle);
         if self.status() != before {
             self.emit(&Chunk::Status(self.status()));
         }

@@ -9,6 +9,7 @@
 //!    |                      |                                      v   |
 //!    +----------------------|------- interrupt ------------- AwaitingApproval
 //! ```
+//! After a restart, an idle agent awaits the approval for which an earlier process has asked.
 
 /// The state of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ impl State {
         use State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
         matches!(
             (self, next),
-            (Idle, WaitingForLlm)
+            (Idle, WaitingForLlm | AwaitingApproval)
                 | (WaitingForLlm, ExecutingTool | Idle)
                 | (ExecutingTool, WaitingForLlm | AwaitingApproval | Idle)
                 | (AwaitingApproval, ExecutingTool | Idle)
@@ -62,6 +63,7 @@ mod tests {
     #[test]
     fn a_call_needs_no_approval_before_the_reply_is_complete() {
         assert!(!WaitingForLlm.can_become(AwaitingApproval));
+        assert!(Idle.can_become(AwaitingApproval), "after a restart");
         assert!(!Idle.can_become(ExecutingTool));
     }
 }

@@ -1,4 +1,5 @@
-//! The tool calls of one reply, until all have a result.
+//! The tool calls of one reply, until all have a result. `questions` asks about calls, `restored` asks again after a
+//! restart.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
 //! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
@@ -11,6 +12,7 @@
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 mod questions;
+mod restored;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +21,12 @@ use std::time::Duration;
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
+use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
-use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec};
+use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec, visible};
 
 pub use questions::{Objection, PendingQuestion};
 
@@ -46,6 +49,10 @@ pub struct Work {
 struct Call {
     call: ToolCall,
     progress: Progress,
+    /// Its result is in the log.
+    is_stored: bool,
+    /// What the person is told of a call that is refused because nobody may be asked.
+    refusal: Option<String>,
 }
 
 enum Progress {
@@ -94,6 +101,22 @@ impl Work {
         self.slot_wanted_since
     }
 
+    /// Takes the running tools, cancelled. Their calls have no result.
+    pub fn drain(&mut self) -> Vec<Running> {
+        self.cancel();
+        let ended = |call: &mut Call| {
+            let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
+            match std::mem::replace(&mut call.progress, ended) {
+                Progress::Running(running) => Some(running),
+                other => {
+                    call.progress = other;
+                    None
+                }
+            }
+        };
+        self.calls.iter_mut().filter_map(ended).collect()
+    }
+
     pub fn take_running(&mut self) -> Vec<Running> {
         let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
@@ -131,6 +154,17 @@ impl Work {
         self.calls.iter().filter_map(until).chain(self.stopping).min()
     }
 
+    /// The results that are not in the log yet.
+    fn take_unstored(&mut self) -> Vec<Body> {
+        let unstored = self.calls.iter_mut().filter(|call| !call.is_stored);
+        let result = |call: &mut Call| {
+            let Progress::Answered(result) = &call.progress else { return None };
+            call.is_stored = true;
+            Some(Body::ToolResult(result.clone()))
+        };
+        unstored.filter_map(result).collect()
+    }
+
     /// Answers every call that no thread runs with this error.
     fn refuse_waiting(&mut self, message: &str) {
         self.question = None;
@@ -143,29 +177,50 @@ impl Work {
     }
 }
 
-fn plan(call: &ToolCall, judge: &Judge<'_>) -> Progress {
+/// A call before it runs.
+struct Planned {
+    progress: Progress,
+    refusal: Option<String>,
+}
+
+impl From<Progress> for Planned {
+    fn from(progress: Progress) -> Self {
+        Self { progress, refusal: None }
+    }
+}
+
+fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
+    let answered = |message: &str| Planned::from(Progress::Answered(failed(call, message)));
     let spec = match judge.environment.tool(&call.name) {
         Ok(spec) => spec,
-        Err(message) => return Progress::Answered(failed(call, &message)),
+        Err(message) => return answered(&message),
+    };
+    let mut prepared = match spec.prepare(&call.arguments, judge.environment) {
+        Ok(prepared) => Box::new(prepared),
+        Err(message) => return answered(&message),
     };
     let in_loop = matches!(spec.run, Run::InEventLoop(_));
-    match spec.prepare(&call.arguments, judge.environment) {
-        Ok(prepared) => match judge.verdict(spec, &prepared) {
-            Verdict::Free => Progress::Waiting(spec, Box::new(prepared), Permission::NotNeeded),
-            // The loop asks itself where another agent is concerned.
-            Verdict::Ask(_) if in_loop && spec.judged == Judged::Change => {
-                Progress::Waiting(spec, Box::new(prepared), Permission::NotNeeded)
-            }
-            Verdict::Ask(reason) => {
-                let mut prepared = Box::new(prepared);
-                let is_asked = judge.asks_for_network(&prepared);
-                prepared.question.network.iter_mut().for_each(|network| network.is_asked = is_asked);
-                prepared.question.detail.extend((spec.judged == Judged::Fork).then_some(reason));
-                Progress::Waiting(spec, prepared, Permission::Wanted)
-            }
-            Verdict::Refuse(reason) => Progress::Answered(failed(call, &reason)),
-        },
-        Err(message) => Progress::Answered(failed(call, &message)),
+    let judged = judge.judge(spec, &prepared);
+    match &judged.verdict {
+        Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded).into(),
+        // The loop asks itself where another agent is concerned.
+        Verdict::Ask(_) | Verdict::Unasked(_) if in_loop && spec.judged == Judged::Change => {
+            Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
+        }
+        Verdict::Ask(reason) => {
+            prepared.question.detail.push(format!("asks because: {}", visible(reason)));
+            prepared.question.ways = judged.ways;
+            Progress::Waiting(spec, prepared, Permission::Wanted).into()
+        }
+        Verdict::Unasked(reason) => {
+            let reason = visible(reason);
+            let title = short_title(&prepared.question.title);
+            let refusal = Some(format!("{title} ({reason}){}", judged.ways.remedy("to allow it:")));
+            let remedy = judged.ways.remedy("the user can allow it with");
+            let message = format!("refused: it needs approval ({reason}), and nobody is asked (policy never){remedy}");
+            Planned { refusal, ..answered(&message) }
+        }
+        Verdict::Refuse(reason) => answered(reason),
     }
 }
 
@@ -208,28 +263,49 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
-    pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>) {
+    pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>, context: &mut Context) {
         (self.work.stopping, self.work.has_slot) = (None, true);
-        let planned = calls.into_iter().map(|call| Call { progress: self.plan(&call), call }).collect();
-        self.work.calls = planned;
-        let unrunnable: Vec<Chunk> = self.work.calls.iter().flat_map(unrunnable).collect();
-        unrunnable.iter().for_each(|chunk| self.emit(chunk));
+        let plan = |call: ToolCall| {
+            let Planned { progress, refusal } = self.plan(&call, context);
+            Call { call, progress, refusal, is_stored: false }
+        };
+        self.work.calls = calls.into_iter().map(plan).collect();
+        (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
     }
 
-    fn plan(&self, call: &ToolCall) -> Progress {
+    /// Shows a call that was answered without being run.
+    fn show_unrunnable(&mut self, at: usize, context: &mut Context) {
+        let call = &mut self.work.calls[at];
+        let refusal = call.refusal.take();
+        unrunnable(call).iter().for_each(|chunk| self.emit(chunk));
+        if let Some(refusal) = refusal {
+            self.emit(&Chunk::Note(format!("refused a tool call that needs approval: {refusal}")));
+            context.outbox.push(self.id(), Effect::Refused(refusal));
+        }
+    }
+
+    fn plan(&self, call: &ToolCall, context: &Context) -> Planned {
+        self.plan_under(self.policy(), call, context)
+    }
+
+    fn plan_under(&self, policy: Policy, call: &ToolCall, context: &Context) -> Planned {
         let judge = Judge {
             environment: &self.tool_environment(),
-            policy: self.policy,
+            policy,
+            rules: &self.rules,
+            session_rules: context.session_rules,
             allowed: &self.allowed_directories,
-            hosts: &self.allowed_hosts,
             endpoint: &self.inputs.endpoint,
         };
         plan(call, &judge)
     }
 
-    /// The environment with what this agent knows of files.
+    /// The environment with what this agent knows of files, and what it is refused besides.
     fn tool_environment(&self) -> Arc<Environment> {
-        let (known_files, shared) = (Arc::clone(&self.known_files), (*self.inputs.environment).clone());
+        let (known_files, mut shared) = (Arc::clone(&self.known_files), (*self.inputs.environment).clone());
+        if !self.rules.deny.is_empty() {
+            Arc::make_mut(&mut shared.rules).deny.extend(self.rules.deny.iter().cloned());
+        }
         Arc::new(Environment { known_files, ..shared })
     }
 
@@ -271,24 +347,25 @@ impl Agent {
 
     /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
     /// a permission that it did not have.
-    fn plan_again(&mut self, at: usize, before: Permission) -> bool {
+    fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();
-        let mut progress = self.plan(&call);
+        let Planned { mut progress, refusal } = self.plan(&call, context);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
             && let Some(message) = missing(prepared, spec.reach)
         {
             progress = Progress::Answered(failed(&call, &message));
         }
         let is_as_before = matches!(&progress, Progress::Waiting(_, _, permission) if *permission == before);
-        self.work.calls[at].progress = progress;
-        unrunnable(&self.work.calls[at]).iter().for_each(|chunk| self.emit(chunk));
+        let known = &mut self.work.calls[at];
+        (known.progress, known.refusal) = (progress, refusal);
+        self.show_unrunnable(at, context);
         is_as_before
     }
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
         let Progress::Waiting(spec, _, permission) = &self.work.calls[at].progress else { return };
         let is_free = *permission == Permission::NotNeeded && matches!(spec.run, Run::OnThread(_));
-        if is_free && !self.plan_again(at, Permission::NotNeeded) {
+        if is_free && !self.plan_again(at, Permission::NotNeeded, context) {
             return;
         }
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
@@ -325,6 +402,10 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
+        if self.work.question.is_some() {
+            // What was done beside a question that is asked again after a restart is not done again.
+            context.outbox.push(self.identity.id, Effect::Persist(self.work.take_unstored()));
+        }
         self.advance_tools(context);
         true
     }
@@ -373,13 +454,14 @@ impl Agent {
         if self.state != State::ExecutingTool {
             return;
         }
-        let mut results = Vec::new();
+        let (mut results, mut warnings) = (Vec::new(), Vec::new());
         for call in &mut self.work.calls {
             if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
                 continue;
             }
             let empty = Progress::Answered(failed(&call.call, "the result is being collected"));
             let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
+            warnings.extend(running.warnings());
             let result = running.collect();
             call.progress = Progress::Answered(result.clone());
             results.push(result);
@@ -390,6 +472,7 @@ impl Agent {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
             self.emit(&Chunk::ToolResult(result));
         }
+        warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));
         if is_any {
             self.advance_tools(context);
         }
@@ -417,21 +500,12 @@ impl Agent {
     }
 
     fn finish_tools(&mut self, context: &mut Context) {
-        let calls = std::mem::take(&mut self.work.calls);
-        let results: Vec<Body> = calls.into_iter().filter_map(Call::into_result).map(Body::ToolResult).collect();
+        let results = self.work.take_unstored();
+        self.work.calls.clear();
         if self.work.stopping.take().is_some() {
             return self.settle_stopped(results, true, context);
         }
         context.outbox.push(self.id(), Effect::Persist(results));
         self.request_again(context);
-    }
-}
-
-impl Call {
-    fn into_result(self) -> Option<ToolResult> {
-        match self.progress {
-            Progress::Answered(result) => Some(result),
-            Progress::Waiting(..) | Progress::Running(_) | Progress::ByLoop(_) | Progress::Objected(..) => None,
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -56,6 +56,50 @@ pub fn refuse_irregular(path: &Path) -> io::Result<()> {
 /// The file exists or cannot be written.
 pub fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
+}
+
+/// Replaces the content of a file at once: a reader finds all of the old or all of the new content, also after a crash. A
+/// symbolic link stays, owner and mode as well; a new file, with its directory, is readable by its owner only.
+///
+/// # Errors
+/// The file or its directory cannot be written; then the file is as it was.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let target = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+        target => target?,
+    };
+    let found = match fs::metadata(&target) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => Some(found?),
+    };
+    if let Some(found) = &found {
+        require_regular(found)?;
+        // It must be writable itself: replacing it needs only its directory.
+        File::options().write(true).open(&target)?;
+    } else if let Some(directory) = target.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let new = target.with_file_name(format!(".{name}.new.{}", std::process::id()));
+    let written = write_beside(&new, content, found.as_ref()).and_then(|()| fs::rename(&new, &target));
+    if written.is_err() {
+        // It may not have been created.
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+fn write_beside(new: &Path, content: &[u8], found: Option<&fs::Metadata>) -> io::Result<()> {
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(new)?;
+    if let Some(found) = found {
+        // Only an administrator can give a file to someone else.
+        if (found.uid(), found.gid()) != (file.metadata()?.uid(), file.metadata()?.gid()) {
+            std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+        }
+        file.set_permissions(found.permissions())?;
+    }
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 fn require_regular(found: &fs::Metadata) -> io::Result<()> {

@@ -83,6 +83,14 @@ pub fn truncate(text: &str, columns: usize) -> &str {
     text
 }
 
+/// The text, or its beginning with an ellipsis, in at most so many columns.
+pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}…", truncate(text, columns.saturating_sub(1))))
+}
+
 /// Replaces every tab by spaces up to the next tab stop of its line.
 pub fn expand_tabs(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Model of new agents [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// What new agents may do without a question: ask, auto, plan, never or yolo [env: POLYLOGUE_APPROVAL] [default: ask]
+    /// What new agents may do without a question: ask, auto, plan, never or yolo [env: POLYLOGUE_APPROVAL] [default: ask, with --print and multi-agent never]
     #[arg(long, global = true, value_name = "POLICY")]
     pub approval: Option<String>,
     /// Run what RULE matches without a question, for example 'bash(cargo test:*)'; can be repeated
@@ -192,6 +192,12 @@ pub enum Command {
     Approve {
         /// The question, as printed by polylogue approvals
         id: String,
+        /// Also allow calls like it in its directory from now on; prints the rules, which --rule then confirms
+        #[arg(long)]
+        always: bool,
+        /// A rule that --always has printed; it is saved in your configuration
+        #[arg(long, value_name = "RULE", requires = "always")]
+        rule: Vec<String>,
     },
     /// Deny a tool call
     Deny {
@@ -399,6 +405,16 @@ pub enum ConfigCommand {
 }
 
 impl Arguments {
+    /// The first option that says what agents may do, if there is one.
+    pub fn permission_option(&self) -> Option<&'static str> {
+        let options = [
+            (self.approval.is_some(), "--approval"),
+            (!self.allow.is_empty(), "--allow"),
+            (!self.deny.is_empty(), "--deny"),
+        ];
+        options.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
+    }
+
     /// The prompt as one text; `None` if there is none.
     pub fn prompt(&self) -> Option<String> {
         (!self.prompt.is_empty()).then(|| self.prompt.join(" "))

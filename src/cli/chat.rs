@@ -11,6 +11,7 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::text::counted;
 use crate::commands::agent_tree;
+use crate::domain::approval::Policy;
 use crate::domain::config::Config;
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
@@ -26,6 +27,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     process::prepare();
     let loaded = config::load(arguments, env);
     let explicit_directory = loaded.explicit_data_directory().map(Path::to_owned);
+    let policy = loaded.is_explicit("approval").then_some(loaded.config().policy).filter(|_| !arguments.read_only);
     let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let mut tty = Tty::open()?;
@@ -40,7 +42,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     tty.enter()?;
     let mut repl = Repl::open_at(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.set_signals(signals);
-    let outcome = start(&mut repl, arguments, &model).and_then(|()| repl.run());
+    let outcome = start(&mut repl, arguments, &model, policy).and_then(|()| repl.run());
     let (agents, unsaved) = (repl.roster().len(), repl.unsaved());
     drop(repl);
     if outcome.is_ok() {
@@ -54,7 +56,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
 }
 
 /// Shows the agent that the command line names, and sends the prompt.
-fn start(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
+fn start(repl: &mut Repl, arguments: &Arguments, model: &str, policy: Option<Policy>) -> Result<()> {
     let root = repl.roster().nth(0).expect("there is at least agent 0");
     let agent_id = match AgentChoice::of(arguments) {
         AgentChoice::New => root,
@@ -66,6 +68,10 @@ fn start(repl: &mut Repl, arguments: &Arguments, model: &str) -> Result<()> {
         choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
     repl.apply(root, Change::Switch(agent_id))?;
+    // What a person names now counts for the agent that is shown, as its model does.
+    if let Some(policy) = policy {
+        repl.apply(agent_id, Change::Approval(policy))?;
+    }
     arguments.prompt().map_or(Ok(()), |prompt| repl.apply(agent_id, Change::Submit(prompt)))
 }
 

@@ -7,7 +7,7 @@ use super::client::{Client, no_server};
 use super::config::{self, ProcessEnvironment};
 use super::stdio::print_note;
 use super::{code, data_directory};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::domain::wire::Request;
 use crate::socket;
 
@@ -35,6 +35,12 @@ pub fn attach(
 /// As for [`attach()`].
 pub fn instead_of_chat(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<u8>> {
     let Some(mut client) = find_server(arguments, env)? else { return Ok(None) };
+    if let Some(option) = arguments.permission_option() {
+        return Err(Error::usage(format!(
+            "{option} has no effect on the agents of the running server: attach without it and use /approval or /rules \
+             there, or stop the server (polylogue stop)"
+        )));
+    }
     let mut agent = match AgentChoice::of(arguments) {
         AgentChoice::Named(agent) => Some(agent),
         AgentChoice::New | AgentChoice::Last | AgentChoice::Unnamed => None,
@@ -69,9 +75,6 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         // With --print it selects the model of the agent.
         (arguments.model.is_some() && !arguments.print, "--model"),
         (arguments.config.is_some(), "--config"),
-        (arguments.approval.is_some(), "--approval"),
-        (!arguments.allow.is_empty(), "--allow"),
-        (!arguments.deny.is_empty(), "--deny"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),

@@ -32,7 +32,7 @@ use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::supervisor;
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, MultiAgentCommand};
 use config::ProcessEnvironment;
 
 /// Runs the program with the arguments and environment of the process.
@@ -85,6 +85,7 @@ fn code_of(kind: ErrorKind) -> u8 {
 fn run(arguments: &Arguments) -> Result<u8> {
     let env = ProcessEnvironment::current()?;
     check_prompt(arguments)?;
+    check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };
     match &arguments.command {
         Some(Command::Config(command)) => config::show::run(command, arguments, &env).map(passed),
@@ -120,6 +121,23 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
         return Ok(());
     };
     Err(Error::usage(message))
+}
+
+/// Refuses options that say what agents may do where no agent gets them.
+fn check_permissions(arguments: &Arguments) -> Result<()> {
+    let is_used = match &arguments.command {
+        None | Some(Command::Serve(_) | Command::Config(_) | Command::Doctor { .. }) => true,
+        Some(Command::MultiAgent(command)) => {
+            matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
+        }
+        Some(_) => false,
+    };
+    match arguments.permission_option().filter(|_| !is_used) {
+        Some(option) => Err(Error::usage(format!(
+            "{option} has no effect here: it belongs to a chat, --print, serve, multi-agent run and run-workflow"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn printed(text: &str) -> u8 {

@@ -12,10 +12,11 @@ use serde_json::Value;
 use super::arguments::{Command, Logs};
 use super::client::{self, Client};
 use super::code;
-use super::stdio::print_line;
-use crate::base::error::Result;
+use super::stdio::{print_line, print_note};
+use crate::base::error::{Error, Result};
 use crate::base::text::counted;
 use crate::domain::chunk::Status;
+use crate::domain::rule::quoted;
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use print::Printer;
 
@@ -43,8 +44,9 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
         Command::Approvals { json } => {
             print::questions(&Client::require(directory)?.request(&Request::Approvals)?, *json);
         }
-        Command::Approve { id } => answer(id, true, None, directory)?,
-        Command::Deny { id, reason } => answer(id, false, reason.clone(), directory)?,
+        Command::Approve { id, always: true, rule } if rule.is_empty() => return show_rules(id, directory),
+        Command::Approve { id, rule, .. } => answer(id, true, None, rule, directory)?,
+        Command::Deny { id, reason } => answer(id, false, reason.clone(), &[], directory)?,
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
         Command::Sessions { json } => {
             let sessions = Client::require(directory)?.request(&Request::Sessions)?;
@@ -112,8 +114,28 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
     Ok(code::DONE)
 }
 
-fn answer(id: &str, allow: bool, reason: Option<String>, directory: &Path) -> Result<()> {
-    let request = Request::Answer { id: id.to_owned(), allow, reason };
+/// Prints the rules that "always" would save, and what confirms them. Nothing is allowed yet, which the exit code says.
+fn show_rules(id: &str, directory: &Path) -> Result<u8> {
+    let approvals = Client::require(directory)?.request(&Request::Approvals)?;
+    let question = approvals.as_array().into_iter().flatten().find(|question| question["id"] == id);
+    let question = question.ok_or_else(|| {
+        Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
+    })?;
+    let rules: Vec<&str> = question["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if rules.is_empty() {
+        return Err(Error::usage(format!("no rule can allow this call: polylogue approve {id} allows it once")));
+    }
+    rules.iter().all(|rule| print_line(rule));
+    let options: String = rules.iter().map(|rule| format!(" --rule {}", quoted(rule))).collect();
+    print_note(&format!(
+        "nothing is allowed yet; to allow the call and save what is printed for {}: polylogue approve {id} --always{options}",
+        question["directory"].as_str().unwrap_or_default()
+    ));
+    Ok(code::USAGE)
+}
+
+fn answer(id: &str, allow: bool, reason: Option<String>, rules: &[String], directory: &Path) -> Result<()> {
+    let request = Request::Answer { id: id.to_owned(), allow, reason, rules: rules.to_vec() };
     Client::require(directory)?.request(&request).map(drop)
 }
 

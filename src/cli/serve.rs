@@ -122,6 +122,10 @@ fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
     Ok(code::DONE)
 }
 
+/// The allocator of the GNU C library keeps freed blocks as large as the largest that it ever returned to the system, so
+/// that a server would keep what clients made it use once. This is the usual bound, and holds from the first block on.
+const ALLOCATOR: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072");
+
 /// Starts the same program with the same arguments.
 fn spawn(log: &Path) -> Result<Child> {
     let arguments = std::env::args_os().skip(1);
@@ -129,6 +133,9 @@ fn spawn(log: &Path) -> Result<Child> {
     let log = File::options().append(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(log)?;
     let mut command = Command::new(process::own_binary()?);
     // Without this, ps(1) shows `exe`, the last component of the path.
+    if std::env::var_os(ALLOCATOR.0).is_none() {
+        command.env(ALLOCATOR.0, ALLOCATOR.1);
+    }
     command.arg0("polylogue").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
     command.spawn().map_err(|error| Error::from(error).context("cannot start a server"))
 }

@@ -1,6 +1,6 @@
 //! `/agents`: all agents as a tree.
 
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -24,19 +24,20 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 
 /// All living agents, children below their nearest living ancestor.
 pub fn agent_tree(context: &CommandContext) -> String {
-    let mut lines = Vec::new();
+    let mut list = TwoColumns::new(0);
     let is_root = |agent: &&Agent| context.roster.parent(agent.id()).is_none();
     let mut open: Vec<(AgentId, usize)> = context.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
     open.reverse();
     while let Some((id, depth)) = open.pop() {
         let Some(agent) = context.roster.get(id) else { continue };
-        lines.push(line(context, agent, depth));
+        let (left, right) = row(context, agent, depth);
+        list.row(left, right);
         open.extend(context.roster.children(id).rev().map(|child| (child, depth + 1)));
     }
-    lines.join("\n")
+    list.to_text(context.columns())
 }
 
-fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
+fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String) {
     // A deep chain of forks stays readable.
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == context.current { "> " } else { "  " };
@@ -59,14 +60,14 @@ fn line(context: &CommandContext, agent: &Agent, depth: usize) -> String {
     };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
     let tokens = agent.used.input + agent.used.output;
-    format!(
-        "{here}{indent}{:<3} {:<12} {}  {state}{queued}{mail}  {}  {tokens} tokens  {}",
-        agent.identity.ordinal,
-        agent.identity.label(),
+    let left = format!("{here}{indent}{:<3} {:<12}", agent.identity.ordinal, agent.identity.label());
+    let right = format!(
+        "{}  {state}{queued}{mail}  {}  {tokens} tokens  {}",
         agent.id().short(),
         age(context.unix_ms - agent.identity.created_at),
         agent.inputs.endpoint.full_name(),
-    )
+    );
+    (left, right)
 }
 
 pub(super) fn age(ms: i64) -> String {

@@ -1,6 +1,6 @@
 //! `/approval`: what the agent may do without a question.
 
-use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, usage_error};
 use crate::base::error::Result;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Change, InputResult};
@@ -22,7 +22,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let agent = context.agent()?;
     let (name, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
     if name.is_empty() {
-        return Ok(InputResult::Continue(Some(list(agent.policy))));
+        return Ok(InputResult::Continue(Some(list(context, agent.policy))));
     }
     let policy: Policy = name.parse()?;
     let is_confirmed = policy == Policy::Yolo && rest.trim() == CONFIRM;
@@ -36,7 +36,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let note = match policy {
         Policy::Auto if !agent.inputs.environment.is_sandboxed() => {
-            "; without a sandbox, auto asks for every command and change"
+            "; without a whole sandbox, auto asks for every command and change"
         }
         _ => "",
     };
@@ -45,10 +45,11 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 /// Every policy with its meaning; the agent's own is marked.
-fn list(current: Policy) -> String {
-    let line = |policy: Policy| {
+fn list(context: &CommandContext, current: Policy) -> String {
+    let mut list = TwoColumns::new(8);
+    for policy in Policy::ALL {
         let mark = if policy == current { ">" } else { " " };
-        format!("{mark} {:<6} {}", policy.name(), policy.about())
-    };
-    Policy::ALL.map(line).join("\n")
+        list.row(format!("{mark} {}", policy.name()), policy.about());
+    }
+    list.to_text(context.columns())
 }

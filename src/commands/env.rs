@@ -1,6 +1,6 @@
 //! `/env`: a child of this agent in another environment; without arguments, shows this agent's environment.
 
-use super::{CommandContext, CommandSpec, WhenBusy};
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::{Change, InputResult};
@@ -38,23 +38,20 @@ fn description(context: &CommandContext) -> String {
     let here = &agent.inputs.environment;
     let tools: Vec<&str> = here.tools.iter().map(|tool| tool.declaration.name).collect();
     let tools = if tools.is_empty() { "none".into() } else { tools.join(", ") };
-    let mut lines = vec![
-        format!("environment  {}", here.spec),
-        format!("directory    {}", here.working_directory.display()),
-        format!("tools        {tools}"),
-    ];
-    lines.extend(here.worktree.iter().map(|root| format!("branch       {}", worktree::branch_of(root))));
-    lines.extend(here.sources.iter().map(|source| format!("read from    {source}")));
-    lines.join("\n")
+    let mut list = TwoColumns::new(12);
+    list.row("environment", here.spec.to_string());
+    list.row("directory", here.working_directory.display().to_string());
+    list.row("tools", tools);
+    here.worktree.iter().for_each(|root| list.row("branch", worktree::branch_of(root)));
+    here.sources.iter().for_each(|source| list.row("read from", source.to_string()));
+    list.to_text(context.columns())
 }
 
 fn list(context: &CommandContext) -> String {
-    let mut lines: Vec<String> = with_names(context, |names| names.list())
-        .into_iter()
-        .map(|(name, about)| format!("{name:<12} {about}"))
-        .collect();
-    lines.push("join environments and tools with +, set the directory with @: readonly+bash@../other".into());
-    lines.join("\n")
+    let mut list = TwoColumns::new(12);
+    with_names(context, |names| names.list()).into_iter().for_each(|(name, about)| list.row(name, about));
+    let hint = "join environments and tools with +, set the directory with @: readonly+bash@../other";
+    format!("{}\n{hint}", list.to_text(context.columns()))
 }
 
 /// Completes the name after the last `+`.

@@ -1,6 +1,6 @@
 //! `/help`: all commands and keys.
 
-use super::{COMMANDS, CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
@@ -17,6 +17,8 @@ pub const HELP: CommandSpec = CommandSpec {
 
 /// Columns of a line on an 80 column screen, without the gutter.
 const COLUMNS: usize = 78;
+/// Columns for the names of commands and keys.
+const FIRST: usize = 28;
 
 /// Keys and what they do, as help and the manual list them.
 pub const KEYS: &[(&str, &str)] = &[
@@ -26,8 +28,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Tab", "complete a command or a name"),
     ("Esc", "stop this agent, else clear the draft"),
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
-    ("h, a at a question", "the same as y, and always its hosts, all hosts"),
-    ("Alt+Y, Alt+N", "the same while the draft is not empty"),
+    ("a at a question", "always allow calls like it: shows the rules first"),
+    ("Alt+Y, Alt+N, Alt+A", "the same while the draft is not empty"),
     ("Shift+Tab", "next policy of this agent: plan, ask, auto"),
     ("Ctrl+Up", "go to the parent"),
     ("Ctrl+Down", "go to the newest child"),
@@ -48,11 +50,11 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let custom = &context.config.commands;
     let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
     let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
-    let line = |(left, right): (String, &str)| format!("{left:<28} {right}");
     // The description of a custom command may be of any length.
-    let custom = custom.map(line).map(|line| text::truncate(&line, COLUMNS).to_owned());
-    let lines: Vec<String> = commands.map(line).chain(custom).chain(keys.map(line)).collect();
-    Ok(InputResult::Continue(Some(lines.join("\n"))))
+    let custom = custom.map(|(name, about)| (name, text::truncate(about, COLUMNS - FIRST - 1)));
+    let mut list = TwoColumns::new(FIRST);
+    commands.chain(custom).chain(keys).for_each(|(left, right)| list.row(left, right));
+    Ok(InputResult::Continue(Some(list.to_text(context.columns()))))
 }
 
 #[cfg(test)]

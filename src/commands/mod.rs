@@ -3,6 +3,7 @@
 
 mod agents;
 mod approval;
+mod columns;
 mod complete;
 mod copy;
 mod custom;
@@ -20,6 +21,7 @@ mod model;
 mod name;
 mod queue;
 mod rewind;
+mod rules;
 mod sessions;
 mod slice;
 mod stop;
@@ -40,6 +42,7 @@ use crate::domain::history::History;
 use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
+pub use columns::TwoColumns;
 pub use complete::complete;
 pub use help::KEYS;
 pub use mail::mail_lines;
@@ -76,6 +79,8 @@ pub struct TerminalInfo {
     pub is_read_only: bool,
     /// The command was typed at this terminal.
     pub is_origin: bool,
+    /// The columns for text of the conversation.
+    pub text_columns: usize,
 }
 
 impl CommandContext<'_> {
@@ -154,6 +159,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &limit::LIMIT,
     &tools::TOOLS,
     &approval::APPROVAL,
+    &rules::RULES,
     &rewind::MARK,
     &rewind::REWIND,
     &rewind::CLEAR,

@@ -23,7 +23,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 fn line(context: &CommandContext, terminal: &TerminalInfo) -> String {
-    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_origin } = terminal;
+    let TerminalInfo { number, since, size: (columns, rows), focus, is_read_only, is_origin, .. } = terminal;
     format!(
         "{} terminal {number}  {columns}x{rows}  for {}  at {}{}",
         if *is_origin { ">" } else { " " },

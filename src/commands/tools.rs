@@ -1,6 +1,6 @@
 //! `/tools`: the tools of this agent.
 
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 use crate::domain::tool::Reach;
@@ -19,18 +19,19 @@ pub const TOOLS: CommandSpec = CommandSpec {
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
     let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
-    let lines: Vec<String> = environment.into_iter().flat_map(|here| &here.tools).map(|tool| line(tool)).collect();
-    let text = if lines.is_empty() {
+    let mut list = TwoColumns::new(25);
+    environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));
+    let text = if environment.is_none_or(|here| here.tools.is_empty()) {
         "this agent has no tools: /env creates a child that has".into()
     } else {
-        lines.join("\n")
+        list.to_text(context.columns())
     };
     Ok(InputResult::Continue(Some(text)))
 }
 
-fn line(tool: &ToolSpec) -> String {
+fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {
     let ToolSpec { declaration, reach, .. } = tool;
     let asks = if *reach == Reach::Writes { "asks first" } else { "runs at once" };
     let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();
-    format!("{:<11} {asks:<12}  {}", declaration.name, about.trim_end_matches(['.', ';', ':']))
+    list.row(format!("{:<11} {asks:<12} ", declaration.name), about.trim_end_matches(['.', ';', ':']));
 }

@@ -59,8 +59,14 @@ pub struct Config {
     pub commands: Vec<CustomCommand>,
     /// What new agents may do without a question.
     pub policy: Policy,
+    /// The most that any agent may do without a question at the start; a person can set more for one agent.
+    pub policy_ceiling: Policy,
     /// Rules that allow, ask for or deny what agents do.
     pub rules: Rules,
+    /// More rules for agents whose workspace is this directory, which is canonical.
+    pub project_rules: Vec<(PathBuf, Rules)>,
+    /// The user's configuration file, to which rules are added on a person's request; it need not exist.
+    pub user_file: Option<PathBuf>,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
@@ -134,7 +140,8 @@ pub struct RetryPolicy {
 }
 
 impl Default for Config {
-    /// A store in memory, the provider echo, the current directory.
+    /// A store in memory, the provider echo, the current directory. Nobody is asked: a program that shows questions and
+    /// answers them with [`Change::Answer`](crate::Change::Answer) sets another policy.
     fn default() -> Self {
         Self {
             data_directory: None,
@@ -155,8 +162,11 @@ impl Default for Config {
             instructions: None,
             trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
-            policy: Policy::default(),
+            policy: Policy::Never,
+            policy_ceiling: Policy::Yolo,
             rules: Rules::default(),
+            project_rules: Vec::new(),
+            user_file: None,
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             trace: None,

@@ -8,6 +8,7 @@ use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::domain::approval::Policy;
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
+use crate::domain::rule::{Rule, Scope};
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
 
@@ -131,6 +132,10 @@ pub enum Change {
     Thinking(Thinking),
     /// Change what the agent may do without a question. Only a person may.
     Approval(Policy),
+    /// Show the rules that hold for this agent.
+    ShowRules,
+    /// Take back a rule that was given to this agent or session.
+    Revoke(Rule),
     /// Set the system prompt, `None` for the default one, from the next request on.
     System(Option<String>),
     /// Copy text to the clipboard of the terminal.
@@ -164,19 +169,10 @@ pub enum Change {
 pub enum Decision {
     /// The tool call runs.
     Allow,
-    /// The tool call runs, and the agent may reach hosts without a question until the program ends.
-    AllowNetwork(NetworkGrant),
+    /// It runs, and others like it run without a question: the rules of the question are given to this scope.
+    Always(Scope),
     /// It does not; the model is told why, if a reason is given.
     Deny(Option<String>),
-}
-
-/// What an answer about the network allows to an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetworkGrant {
-    /// The hosts of the question.
-    Hosts,
-    /// All hosts, with the ports of HTTP and HTTPS.
-    Everything,
 }
 
 /// A change of an agent's queue. Entries are counted from 0, the next one first.
@@ -209,6 +205,8 @@ impl Change {
                 | Self::Stop(_)
                 | Self::Answer { .. }
                 | Self::Approval(_)
+                | Self::ShowRules
+                | Self::Revoke(_)
                 | Self::Copy(_)
                 | Self::Export { .. }
         )
@@ -216,7 +214,7 @@ impl Change {
 
     /// Whether it affects only the terminal that requests it, so that a read-only terminal may do it.
     pub const fn is_local_to_terminal(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam | Self::ShowLimits(_))
+        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam | Self::ShowLimits(_) | Self::ShowRules)
     }
 
     /// A stable name for the trace.
@@ -246,6 +244,8 @@ impl Change {
             Self::Model(_) => "model",
             Self::Thinking(_) => "thinking",
             Self::Approval(_) => "approval",
+            Self::ShowRules => "show_rules",
+            Self::Revoke(_) => "revoke",
             Self::System(_) => "system",
             Self::Copy(_) => "copy",
             Self::Export { .. } => "export",

@@ -26,6 +26,7 @@ pub mod mail;
 #[allow(missing_docs)]
 pub mod message;
 pub mod places;
+pub(crate) mod project_rules;
 pub mod readiness;
 pub mod rule;
 pub mod sandbox;

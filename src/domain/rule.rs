@@ -9,9 +9,11 @@
 //!   fork(provider/*)      models of new agents
 //! ```
 
+use std::borrow::Cow;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -23,7 +25,7 @@ use crate::domain::host::HostPattern;
 const MAX_LENGTH: usize = 4096;
 
 /// What a rule is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Commands.
     Bash,
@@ -55,11 +57,41 @@ impl Subject {
     }
 }
 
-/// A subject with a pattern: `bash(cargo test:*)`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A subject with a pattern: `bash(cargo test:*)`. Rules are equal if they say the same, wherever they come from.
+#[derive(Debug, Clone)]
 pub struct Rule {
     subject: Subject,
     pattern: String,
+    source: Option<Arc<str>>,
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        (self.subject, &self.pattern) == (other.subject, &other.pattern)
+    }
+}
+
+impl Eq for Rule {}
+
+/// A rule that a person gave one agent or session. It holds only where it was given: the same pattern means other files
+/// and programs elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grant {
+    /// What runs without a question.
+    pub rule: Rule,
+    /// The workspace in which it holds; canonical.
+    pub workspace: PathBuf,
+}
+
+/// For how long and for whom a rule is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All agents that work in the same directory, until polylogue exits.
+    Session,
+    /// One agent and those that it forks from then on.
+    Agent,
+    /// All agents that work in the same directory; saved in the person's configuration.
+    Project,
 }
 
 /// The rules of an agent; `deny` wins over `ask`, and `ask` over `allow`.
@@ -73,6 +105,45 @@ pub struct Rules {
     pub deny: Vec<Rule>,
 }
 
+/// The rules of one agent besides those of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentRules {
+    /// Given to this agent, or to the one that forked it before it did so.
+    pub own: Vec<Grant>,
+    /// What it is refused besides; its children as well, wherever they work.
+    pub deny: Vec<Rule>,
+}
+
+impl AgentRules {
+    /// The rules that hold for this agent in this workspace, with those that were given to all agents of the session.
+    pub fn over<'a>(&self, configured: &'a Rules, session: &[Grant], workspace: &Path) -> Cow<'a, Rules> {
+        let grants = self.own.iter().chain(session).filter(|grant| grant.workspace == workspace);
+        let granted: Vec<Rule> = grants.map(|grant| grant.rule.clone()).collect();
+        if granted.is_empty() && self.deny.is_empty() {
+            return Cow::Borrowed(configured);
+        }
+        let mut all = configured.clone();
+        all.allow.extend(granted);
+        all.deny.extend(self.deny.iter().cloned());
+        Cow::Owned(all)
+    }
+
+    /// The rules of its own that a person gave, as they are stored: `WORKSPACE` and `RULE` in JSON.
+    pub fn stored(&self) -> Option<String> {
+        let given = self.own.iter().filter(|grant| grant.rule.source().is_none());
+        let pairs: Vec<(String, String)> =
+            given.filter_map(|grant| Some((grant.workspace.to_str()?.to_owned(), grant.rule.to_string()))).collect();
+        (!pairs.is_empty()).then(|| serde_json::to_string(&pairs).expect("pairs of texts"))
+    }
+
+    /// Rules that were stored. What this version cannot read does not hold.
+    pub fn of_stored(text: Option<&str>) -> Self {
+        let pairs: Vec<(PathBuf, String)> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let grant = |(workspace, rule): (PathBuf, String)| Some(Grant { rule: rule.parse().ok()?, workspace });
+        Self { own: pairs.into_iter().filter_map(grant).collect(), ..Self::default() }
+    }
+}
+
 impl Rule {
     /// # Errors
     /// The pattern is invalid for this subject.
@@ -80,9 +151,19 @@ impl Rule {
         let pattern = pattern.trim();
         let fault = fault(subject, pattern);
         match fault {
-            None => Ok(Self { subject, pattern: pattern.to_owned() }),
+            None => Ok(Self { subject, pattern: pattern.to_owned(), source: None }),
             Some(fault) => Err(invalid(&format!("{}({pattern})", subject.name()), &fault)),
         }
+    }
+
+    /// The same rule, from this file and line or option.
+    pub fn from_source(self, source: &impl ToString) -> Self {
+        Self { source: Some(source.to_string().into()), ..self }
+    }
+
+    /// The file and line or the option that it comes from, if that is known.
+    pub fn source(&self) -> Option<&str> {
+        self.source.as_deref()
     }
 
     /// What it is about.
@@ -147,6 +228,11 @@ fn path_fault(pattern: &str) -> Option<String> {
         return Some("a path pattern must not contain . or ..".into());
     }
     path_glob(pattern).err()
+}
+
+/// A text as a shell reads it, for a command that a person can copy.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn invalid(rule: &str, fault: &str) -> Error {

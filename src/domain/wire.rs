@@ -4,7 +4,7 @@
 //! The client begins. Every request names the version of the protocol:
 //!
 //! ```json
-//! {"polylogue":2,"request":"send","agent":"reviewer","text":"look at this"}
+//! {"polylogue":3,"request":"send","agent":"reviewer","text":"look at this"}
 //! ```
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
@@ -30,8 +30,8 @@
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
 //! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
-//! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines) and `age`
-//! (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
+//! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines), `rules`
+//! (that would allow it) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
 //! nothing else.
 //!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
@@ -43,7 +43,7 @@ use serde_json::Value;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::chunk::Position;
 
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
 
@@ -61,6 +61,20 @@ pub struct TerminalFacts {
     pub unicode: bool,
     #[serde(default, rename = "tmux")]
     pub is_in_tmux: bool,
+}
+
+/// What a new agent may do, as the command line of a client names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Permissions {
+    /// The name of a policy; without one, what would ask is refused.
+    #[serde(default)]
+    pub approval: Option<String>,
+    /// Rules.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// Rules.
+    #[serde(default)]
+    pub deny: Vec<String>,
 }
 
 /// An agent is given as on the command line: its name, its number or the beginning of its id.
@@ -102,6 +116,9 @@ pub enum Request {
         name: Option<String>,
         /// As `provider/model`.
         model: Option<String>,
+        /// What it may do without a question and by which rules: no more than the command line of the client names.
+        #[serde(flatten)]
+        permissions: Permissions,
     },
     /// Text for an agent, queued while it works.
     Send {
@@ -114,6 +131,10 @@ pub enum Request {
         agent: String,
         text: String,
         max_requests: Option<u32>,
+        /// The most that the agent may do without a question during the turn, which must not be more than it may do
+        /// anyway; without one, what would ask is refused.
+        #[serde(default)]
+        approval: Option<String>,
     },
     /// Interrupts the client's turn, or removes its text from the queue if the turn has not begun.
     Cut,
@@ -149,6 +170,9 @@ pub enum Request {
         allow: bool,
         /// Told to the model if the call is denied.
         reason: Option<String>,
+        /// Rules to save for the directory of the agent: exactly those of the question, as they were listed.
+        #[serde(default)]
+        rules: Vec<String>,
     },
     /// Answered when the agent is at rest with nothing queued, or dead; or after so many seconds.
     Wait {
@@ -296,9 +320,9 @@ mod tests {
             Request::Sessions,
             Request::Logs { agent: agent(), from, last: None, follows: true },
             Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
-            Request::New { name: Some(agent()), model: None },
+            Request::New { name: Some(agent()), model: None, permissions: Permissions::default() },
             Request::Send { agent: agent(), text: "x\n\"".into() },
-            Request::Turn { agent: agent(), text: "x".into(), max_requests: Some(2) },
+            Request::Turn { agent: agent(), text: "x".into(), max_requests: Some(2), approval: None },
             Request::Cut,
             Request::Show { agent: None },
             Request::Model { agent: agent(), model: "echo/echo".into() },
@@ -306,7 +330,7 @@ mod tests {
             Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals,
-            Request::Answer { id: agent(), allow: false, reason: Some(agent()) },
+            Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new() },
             Request::Wait { agent: agent(), seconds: Some(0.5) },
             Request::Stop,
         ] {
@@ -316,13 +340,13 @@ mod tests {
 
     #[test]
     fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
-        let request = |fields: &str| format!("{{\"polylogue\":2,{fields}}}");
+        let request = |fields: &str| format!("{{\"polylogue\":3,{fields}}}");
         for (line, expected) in [
             ("{".into(), "not JSON"),
-            ("{}".into(), "needs \"polylogue\":2"),
-            ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 2, the client 1"),
+            ("{}".into(), "needs \"polylogue\":3"),
+            ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 3, the client 1"),
             (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
-            ("{\"polylogue\":2}".into(), "missing field `request`"),
+            ("{\"polylogue\":3}".into(), "missing field `request`"),
             (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
             (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
             (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),

@@ -4,7 +4,7 @@ use super::matching::{Match, allows, catches, catches_text};
 use super::protected::protected_name_in;
 use super::readonly::{self, Read};
 use super::shell::{self, SimpleCommand};
-use super::{CommandRequest, Permissions, Verdict, denied};
+use super::{CommandRequest, Permissions, Verdict, asks_for, denied};
 use crate::domain::approval::Policy;
 use crate::domain::rule::Rule;
 
@@ -23,8 +23,10 @@ impl Permissions<'_> {
         }
         let question = find(&self.rules.deny, Match::Possible)
             .map(|rule| format!("it may run what the rule deny {rule} forbids"))
-            .or_else(|| find(&self.rules.ask, Match::Possible).map(|rule| format!("the rule ask {rule}")));
-        let granted = script.map_err(str::to_owned).and_then(|commands| self.grant(request, &commands));
+            .or_else(|| find(&self.rules.ask, Match::Possible).map(|rule| asks_for(&rule)));
+        let granted = script
+            .map_err(|what| format!("not a plain command: {what}"))
+            .and_then(|commands| self.grant(request, &commands));
         self.weigh(request, granted, question)
     }
 
@@ -73,7 +75,7 @@ impl Permissions<'_> {
     fn run(&self, request: &CommandRequest<'_>, question: Option<String>, reason: String) -> Verdict {
         let protected = protected_name_in(request.text).map(|name| format!("it may change {name}, which is protected"));
         match (self.change(reason), question.or(protected)) {
-            (Verdict::Free | Verdict::Ask(_), Some(question)) => self.ask(question),
+            (Verdict::Free | Verdict::Ask(_) | Verdict::Unasked(_), Some(question)) => self.ask(question),
             (verdict, _) => verdict,
         }
     }
@@ -83,6 +85,7 @@ fn strictness(verdict: &Verdict) -> u8 {
     match verdict {
         Verdict::Free => 0,
         Verdict::Ask(_) => 1,
-        Verdict::Refuse(_) => 2,
+        Verdict::Unasked(_) => 2,
+        Verdict::Refuse(_) => 3,
     }
 }

@@ -17,7 +17,6 @@ pub mod paths;
 mod protected;
 pub mod readonly;
 pub mod shell;
-#[cfg_attr(not(test), expect(dead_code, reason = "saved rules come with the questions of all agents"))]
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -28,8 +27,7 @@ use crate::domain::approval::Policy;
 use crate::domain::rule::{Rule, Rules, Subject};
 use paths::Verdict as Place;
 use readonly::Read;
-#[cfg_attr(not(test), expect(unused_imports, reason = "saved rules come with the questions of all agents"))]
-pub use suggest::suggest_rules;
+pub use suggest::{suggest_directory, suggest_rules};
 
 /// What a request is judged by.
 #[derive(Clone, Copy)]
@@ -60,8 +58,6 @@ pub enum Request<'a> {
     /// Connects to these hosts.
     Network {
         host: &'a str,
-        /// A person has allowed them to this agent.
-        is_granted: bool,
     },
     /// Calls a tool of an MCP server.
     Mcp {
@@ -95,6 +91,8 @@ pub enum Verdict {
     Free,
     /// A person has to be asked; the reason is for them.
     Ask(String),
+    /// A person would have to be asked, and the policy is `never`: it does not run.
+    Unasked(String),
     /// It does not run; the reason is for the model.
     Refuse(String),
 }
@@ -105,7 +103,7 @@ pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
         Request::Read { path, place } => permissions.read(path, place),
         Request::Write { path, place } => permissions.write(path, place),
         Request::Command(command) => permissions.command(command),
-        Request::Network { host, is_granted } => permissions.network(host, *is_granted),
+        Request::Network { host } => permissions.network(host),
         Request::Mcp { server, tool } => permissions.mcp(&format!("{server}.{tool}")),
         Request::Fork { model, is_other_provider } => permissions.fork(model, *is_other_provider),
         Request::Change => permissions.change("it changes something".into()),
@@ -122,12 +120,12 @@ impl Permissions<'_> {
             return denied(rule);
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return self.ask(format!("the rule ask {rule}"));
+            return self.ask(asks_for(rule));
         }
         let is_free = !matches!(place, Place::AskOutside(_))
             || self.policy == Policy::Yolo
             || self.rules.allow.iter().any(|rule| matches(&rule));
-        if is_free { Verdict::Free } else { self.ask(format!("{} is outside the workspace", path.display())) }
+        if is_free { Verdict::Free } else { self.ask(format!("{} is outside of the workspace", path.display())) }
     }
 
     fn write(&self, path: &Path, place: &Place) -> Verdict {
@@ -140,18 +138,18 @@ impl Permissions<'_> {
         }
         let ask = |reason| self.ask_for_change(reason);
         if *place == Place::AskProtected {
-            return ask(format!("{} is protected", path.display()));
+            return ask(format!("{} is protected: changes of it always ask", path.display()));
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return ask(format!("the rule ask {rule}"));
+            return ask(asks_for(rule));
         }
         if self.policy > Policy::Plan && self.rules.allow.iter().any(|rule| matches(&rule)) {
             return Verdict::Free;
         }
         match place {
-            Place::Free => self.change("it writes a file".into()),
-            _ if self.policy == Policy::Auto => self.ask(format!("{} is outside the workspace", path.display())),
-            _ => self.change(format!("{} is outside the workspace", path.display())),
+            Place::Free => self.change("no rule allows changes of this file".into()),
+            _ if self.policy == Policy::Auto => self.ask(format!("{} is outside of the workspace", path.display())),
+            _ => self.change(format!("{} is outside of the workspace", path.display())),
         }
     }
 
@@ -165,7 +163,7 @@ impl Permissions<'_> {
             return self.change(String::new());
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return self.ask(format!("the rule ask {rule}"));
+            return self.ask(asks_for(rule));
         }
         let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
         if is_free { Verdict::Free } else { self.ask(format!("no rule allows mcp({name})")) }
@@ -177,7 +175,7 @@ impl Permissions<'_> {
             return denied(rule);
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return self.ask(format!("the rule ask {rule}"));
+            return self.ask(asks_for(rule));
         }
         let is_allowed = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
         if is_allowed || !is_other_provider {
@@ -194,7 +192,7 @@ impl Permissions<'_> {
     /// Asks, where questions are asked.
     fn ask(&self, reason: String) -> Verdict {
         match self.policy {
-            Policy::Never => Verdict::Refuse(format!("refused without a question (policy never): {reason}")),
+            Policy::Never => Verdict::Unasked(reason),
             _ => Verdict::Ask(reason),
         }
     }
@@ -213,6 +211,12 @@ impl Permissions<'_> {
             Policy::Never | Policy::Ask | Policy::Auto => self.ask(reason),
         }
     }
+}
+
+/// The rule that asks, and where it is.
+fn asks_for(rule: &Rule) -> String {
+    let source = rule.source().map(|source| format!(" ({source})")).unwrap_or_default();
+    format!("the rule ask {rule}{source}")
 }
 
 fn denied(rule: &Rule) -> Verdict {

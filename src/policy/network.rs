@@ -1,13 +1,13 @@
 //! The verdict on a host that a command is to reach.
 
-use super::{Permissions, Verdict, denied};
+use super::{Permissions, Verdict, asks_for, denied};
 use crate::domain::approval::Policy;
 use crate::domain::host::HostPattern;
 use crate::domain::rule::Rule;
 
 impl Permissions<'_> {
-    /// `is_granted`: a person has allowed it to this agent. A deny rule about a part of the hosts is left to the proxy.
-    pub(super) fn network(&self, wanted: &str, is_granted: bool) -> Verdict {
+    /// A deny rule about a part of the hosts is left to the proxy.
+    pub(super) fn network(&self, wanted: &str) -> Verdict {
         let Ok(wanted) = wanted.parse::<HostPattern>() else {
             return Verdict::Refuse(format!("{wanted} is no host"));
         };
@@ -18,10 +18,10 @@ impl Permissions<'_> {
             return denied(&rule);
         }
         if let Some(rule) = find(&self.rules.ask, &|pattern| pattern.forbids_some_of(&wanted)) {
-            return self.ask(format!("the rule ask {rule}"));
+            return self.ask(asks_for(&rule));
         }
         let is_allowed = find(&self.rules.allow, &|pattern| pattern.allows_all_of(&wanted)).is_some();
-        if is_allowed || is_granted || self.policy == Policy::Yolo {
+        if is_allowed || self.policy == Policy::Yolo {
             return Verdict::Free;
         }
         self.ask(format!("no rule allows net({wanted})"))

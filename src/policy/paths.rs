@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::domain::places::matches;
-pub use crate::domain::places::{DENIED, PROTECTED};
+pub use crate::domain::places::{DENIED, MOVED, PROTECTED};
 
 /// What a tool wants with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +32,6 @@ pub enum Verdict {
     /// Never opened for a model; the text says what it is.
     Denied(&'static str),
 }
-
-/// Variables that move a part of [`DENIED`] to another directory.
-pub const MOVED: &[(&str, &str)] = &[
-    ("XDG_CONFIG_HOME", ".config"),
-    ("XDG_DATA_HOME", ".local/share"),
-    ("GNUPGHOME", ".gnupg"),
-    ("CARGO_HOME", ".cargo"),
-    ("DOCKER_CONFIG", ".docker"),
-    ("CLAUDE_CONFIG_DIR", ".claude"),
-    ("CODEX_HOME", ".codex"),
-];
 
 /// The same for the system.
 pub const DENIED_SYSTEM: &[(&str, &str)] = &[
@@ -158,7 +147,8 @@ impl DenyList {
         own.chain(root).chain(others).collect()
     }
 
-    fn is_broad(&self, directory: &Path) -> bool {
+    /// Whether it is a home directory or above one.
+    pub fn is_broad(&self, directory: &Path) -> bool {
         self.below_homes(directory).iter().any(|rest| rest.as_os_str().is_empty())
             || HOMES.iter().any(|home| Path::new(home).starts_with(directory))
             || self.home.as_ref().is_some_and(|home| home.starts_with(directory))

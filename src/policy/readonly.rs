@@ -9,8 +9,11 @@ mod options;
 mod programs;
 
 use super::shell::SimpleCommand;
+use crate::base::text;
 use options::Reason;
 
+/// How much of a simple command a reason shows, in columns.
+const MAX_SHOWN: usize = 60;
 /// More directories that a command may be in are not followed.
 const MAX_DIRECTORIES: usize = 4;
 
@@ -99,7 +102,7 @@ pub fn reads(
                 is_shell_changed |= SHELL_STATE.contains(&program);
                 Vec::new()
             }
-            Err(reason) => return Err(format!("{program}: {reason}")),
+            Err(reason) => return Err(format!("{}: {reason}", text::shortened(&command.canonical(), MAX_SHOWN))),
         };
         if program == "cd" && !reads.is_empty() {
             // It may fail or run in a subshell: what follows may be in any of the directories.

@@ -1,4 +1,6 @@
-//! The rules that "always" would save.
+//! The rules that the answer "always" gives.
+
+use std::path::Path;
 
 use super::readonly;
 use super::shell::{self, SimpleCommand};
@@ -21,10 +23,10 @@ const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[
 
 /// The rules that would have allowed this command, the narrowest that are of use: a known subcommand with any arguments,
 /// otherwise exactly this command. Empty if the command is not plain or too long for rules.
-pub fn suggest_rules(command: &str) -> Vec<Rule> {
+pub fn suggest_rules(command: &str, sandboxed: bool) -> Vec<Rule> {
     let Ok(commands) = shell::parse(command) else { return Vec::new() };
     let is_free =
-        |command: &&SimpleCommand| readonly::reads(std::slice::from_ref(command), None, false, &|_| false).is_ok();
+        |command: &&SimpleCommand| readonly::reads(std::slice::from_ref(command), None, sandboxed, &|_| false).is_ok();
     let mut rules: Vec<Rule> = Vec::new();
     for command in commands.iter().filter(|command| !is_free(command)) {
         let Some(rule) = rule_for(command) else { return Vec::new() };
@@ -33,6 +35,18 @@ pub fn suggest_rules(command: &str) -> Vec<Rule> {
         }
     }
     if rules.len() > MAX_RULES { Vec::new() } else { rules }
+}
+
+/// The rule for all files of a directory and below, relative to the workspace, if it is there. Of the workspace itself only
+/// for the files that are directly in it.
+pub fn suggest_directory(subject: Subject, directory: &Path, workspace: &Path) -> Option<Rule> {
+    let relative = directory.strip_prefix(workspace).unwrap_or(directory);
+    let escaped = globset::escape(relative.to_str()?);
+    let pattern = match relative.as_os_str().is_empty() {
+        true => "*".to_owned(),
+        false => format!("{}/**", escaped.trim_end_matches('/')),
+    };
+    Rule::new(subject, &pattern).ok()
 }
 
 fn rule_for(command: &SimpleCommand) -> Option<Rule> {

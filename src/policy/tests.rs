@@ -3,6 +3,8 @@
 #[cfg(feature = "shell-grammar")]
 mod oracle;
 
+#[cfg(feature = "shell-grammar")]
+mod day;
 mod verdicts;
 
 use super::*;
@@ -80,7 +82,7 @@ fn judge_in_every_way(command: &str) {
             Permissions { policy, rules: &rules, sandboxed: false, workspace: Path::new("/w"), home: None };
         decide(&permissions, &Request::Command(request));
     }
-    suggest_rules(command);
+    suggest_rules(command, false);
 }
 
 #[test]

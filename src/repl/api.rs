@@ -68,7 +68,8 @@ impl Repl {
     }
 
     /// Creates an agent without history: a child of the root with the root's environment, system prompt and thinking
-    /// level, and with the root's model unless another one is given as `provider/model`.
+    /// level, and with the root's model unless another one is given as `provider/model`. What it may do without a question
+    /// is as configured.
     ///
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
@@ -78,7 +79,12 @@ impl Repl {
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(checked_name).transpose()?;
         let model = model.map(str::to_owned);
-        let id = self.core.spawn(Spawn { name, model, ..Spawn::new(root, Origin::Library, Inherit::Nothing) })?;
+        let id = self.core.spawn(Spawn {
+            name,
+            model,
+            is_independent: true,
+            ..Spawn::new(root, Origin::Library, Inherit::Nothing)
+        })?;
         self.apply_effects();
         self.terminals.render(&mut self.core);
         Ok(id)
@@ -144,17 +150,28 @@ impl Repl {
     }
 
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
-    /// wanted to run, in one line.
+    /// wanted to run, in one line. Questions of an earlier process wait for the person who uses a chat.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
-        let asking: Vec<AgentId> = self.core.roster.asking().iter().copied().collect();
-        let mut refused = Vec::new();
+        let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
+        let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
+        let is_any_open = !asking.is_empty();
+        let mut refused = std::mem::take(&mut self.core.refused);
         for agent_id in asking {
             refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
         }
-        if !refused.is_empty() {
+        if is_any_open {
             self.apply_effects();
         }
         refused
+    }
+
+    /// Ends the turn of an agent if it waits for the answer to a question of an earlier process.
+    ///
+    /// # Errors
+    /// The agent does not exist.
+    pub(crate) fn withdraw_restored_question(&mut self, agent_id: AgentId) -> Result<()> {
+        let question = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.question();
+        if question.is_some_and(|question| question.is_restored) { self.interrupt(agent_id) } else { Ok(()) }
     }
 
     /// Allows all agents together at most so many requests from now on; retries do not count.

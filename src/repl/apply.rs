@@ -10,7 +10,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::staged::stage;
-use crate::repl::{Repl, Turn, limits, queue_edits, steer};
+use crate::repl::{Repl, Turn, limits, queue_edits, rules, steer};
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -64,7 +64,10 @@ impl Repl {
             Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::ShowLimits(limited) => self.show(origin, agent_id, |core| limits::describe(core, limited)),
+            Change::ShowLimits(limited) => {
+                let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
+                self.show(origin, agent_id, |core| limits::describe(core, limited, columns))
+            }
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
             change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
                 let staged = stage(core, origin, agent_id, &change)?;
@@ -97,6 +100,8 @@ impl Repl {
             Change::Name(name) => steer::set_name(core, agent_id, name),
             Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),
             Change::Thinking(thinking) => steer::set_thinking(core, agent_id, thinking),
+            Change::ShowRules => self.show(origin, agent_id, |core| rules::describe(core, agent_id)),
+            Change::Revoke(rule) => rules::revoke(core, agent_id, &rule),
             Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
@@ -127,6 +132,9 @@ impl Repl {
 }
 
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {
+    if let Decision::Always(scope) = decision {
+        rules::grant(core, agent_id, question, *scope)?;
+    }
     let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, decision, context));
     answered.map(drop).ok_or_else(agent_gone)
 }

@@ -3,7 +3,7 @@
 use crate::agent::{Effect, Role, State};
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
-use crate::repl::{Repl, limits};
+use crate::repl::{Repl, limits, restored, rules};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -60,8 +60,12 @@ impl Repl {
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
-            // The question is part of the agent's state, which the terminals show.
-            Effect::Question => {}
+            // The question itself is part of the agent's state, which the terminals show.
+            Effect::Question(results) => {
+                self.core.record(agent_id, results, Store::begin_question);
+                self.offer_auto(agent_id);
+            }
+            Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
@@ -73,6 +77,9 @@ impl Repl {
 
     fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
         limits::count_work(&mut self.core, agent_id, from, to);
+        if from == State::AwaitingApproval && to == State::ExecutingTool {
+            restored::end_question(&mut self.core, agent_id);
+        }
         if to == State::Idle {
             self.core.send_queue.leave(agent_id);
         }

@@ -47,6 +47,8 @@ pub(super) enum Event {
     QueueChanged {
         agent: AgentId,
     },
+    /// A limit was set or raised.
+    LimitChanged,
     MailArrived {
         agent: AgentId,
     },

@@ -67,6 +67,7 @@ pub(super) fn approvals_as_json(core: &Core) -> Value {
             "tool": pending.tool,
             "title": pending.question.title,
             "detail": pending.question.detail,
+            "rules": pending.question.ways.rules.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "age": (now - pending.since).as_secs(),
         })
     };

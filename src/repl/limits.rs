@@ -3,9 +3,11 @@
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::commands::TwoColumns;
 use crate::domain::limits::{LimitName, LimitValue, SetLimit};
 use crate::domain::message::Body;
 use crate::repl::core::{Core, agent_gone};
+use crate::repl::event::Event;
 use crate::team::Reached;
 
 /// Sets a limit that a person typed: a budget counts from now on. Agents that it held back go on if it allows it.
@@ -44,6 +46,7 @@ pub(super) fn raise(core: &mut Core, reached: &Reached) -> Result<()> {
 fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>) -> Result<()> {
     core.store.set_limit(agent, name, limit)?;
     core.trees.set(agent, name, limit);
+    core.emit(Event::LimitChanged);
     for released in core.trees.take_released(&core.roster, core.clock.unix_ms()) {
         let waits = |agent: &Agent| agent.state() == State::WaitingForLlm;
         if core.roster.get(released).is_some_and(waits) {
@@ -54,21 +57,21 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
     Ok(())
 }
 
-/// The limits of an agent, one per line, with what counts against them.
+/// The limits of an agent, with what counts against them, for a screen of so many columns.
 ///
 /// # Errors
 /// The agent is gone.
-pub(super) fn describe(core: &Core, agent: AgentId) -> Result<String> {
+pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> Result<String> {
     let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
     let now = core.clock.unix_ms();
-    let mut lines = vec![format!("limits of {label} and of what models make below it:")];
+    let mut list = TwoColumns::new(31);
     for name in LimitName::ALL {
         let used = name.shown_used(core.trees.used(&core.roster, agent, name, now));
         let most = core.trees.limit(&core.roster, agent, name).most;
         let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.shown(most)));
-        lines.push(format!("  {:<10} {used:>8} {most:<9} {}", name.name(), name.about()));
+        list.row(format!("  {:<10} {used:>8} {most}", name.name()), name.about());
     }
-    Ok(lines.join("\n"))
+    Ok(format!("limits of {label} and of what models make below it:\n{}", list.to_text(columns)))
 }
 
 /// Counts what these messages of an agent say that a request used.

@@ -46,6 +46,26 @@ impl Objections {
         Some(subject)
     }
 
+    /// Withdraws the questions about limits that are not what they were. The loop takes each call up again: it is
+    /// carried out, or asked about with the limit of now.
+    fn withdraw_outdated(&mut self, core: &mut Core) {
+        let limit = |(call, subject): (&Call, &Subject)| match subject {
+            Subject::Limit(reached) => Some((call.clone(), *reached)),
+            Subject::Consent(_) => None,
+        };
+        let open: Vec<(Call, Reached)> = self.open.iter().filter_map(limit).collect();
+        for (call, reached) in open {
+            if core.trees.check_creation(&core.roster, call.0, core.clock.unix_ms()) == Some(reached) {
+                // No other agent is to ask the same.
+                core.trees.begin_to_ask(&reached);
+                continue;
+            }
+            self.open.remove(&call);
+            core.trees.forget_question(&reached);
+            core.with_agent(call.0, |agent, context| agent.withdraw_question(&call.1, context));
+        }
+    }
+
     /// Forgets the questions about an agent's calls, which are over.
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
         self.granted.retain(|(of, _), _| *of != agent);
@@ -60,8 +80,10 @@ impl Objections {
 
 impl Component for Objections {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
-        if let Event::TurnEnded { agent, .. } | Event::Removed { agent, .. } = event {
-            self.forget(core, *agent);
+        match event {
+            Event::TurnEnded { agent, .. } | Event::Removed { agent, .. } => self.forget(core, *agent),
+            Event::LimitChanged => self.withdraw_outdated(core),
+            _ => {}
         }
     }
 }

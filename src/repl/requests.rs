@@ -8,11 +8,13 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::base::process;
 use crate::commands::agent_called_by_script;
+use crate::domain::approval::Policy;
 use crate::domain::flow::{Change, Decision, Origin};
-use crate::domain::wire::{Request, Response};
+use crate::domain::rule::{Rule, Rules, Scope};
+use crate::domain::wire::{Permissions, Request, Response};
 use crate::repl::core::agent_gone;
 use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, terminal_as_json};
-use crate::repl::{Repl, Turn};
+use crate::repl::{Repl, Turn, rules};
 
 enum Answer {
     Now(Value),
@@ -53,8 +55,9 @@ impl Repl {
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
             }
-            Request::Turn { agent, text, max_requests } => {
-                self.begin_client_turn(client, &agent, text, max_requests)?;
+            Request::Turn { agent, text, max_requests, approval } => {
+                let approval = approval.as_deref().map(str::parse).transpose()?;
+                self.begin_client_turn(client, &agent, text, (max_requests, approval))?;
             }
             Request::Cut => {
                 if let Some(agent) = self.server.cancel_turn(&mut self.core, client)? {
@@ -78,8 +81,10 @@ impl Repl {
                 terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
             }
             Request::Status => self.status_as_json(),
-            Request::New { name, model } => {
+            Request::New { name, model, permissions } => {
+                let permissions = permissions_of(permissions)?;
                 let id = self.create(name.as_deref(), model.as_deref())?;
+                rules::set_permissions(&mut self.core, id, permissions);
                 describe(&self.core, id)?
             }
             Request::Show { agent: Some(agent) } => {
@@ -95,8 +100,12 @@ impl Repl {
             Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
             Request::Approvals => approvals_as_json(&self.core),
-            Request::Answer { id, allow, reason } => {
-                self.answer_question(&id, if allow { Decision::Allow } else { Decision::Deny(reason) })?
+            Request::Answer { id, allow: false, reason, .. } => {
+                self.answer_question(&id, &[], Decision::Deny(reason))?
+            }
+            Request::Answer { id, rules, .. } => {
+                let decision = if rules.is_empty() { Decision::Allow } else { Decision::Always(Scope::Project) };
+                self.answer_question(&id, &rules, decision)?
             }
             Request::Stop
             | Request::Attach { .. }
@@ -130,16 +139,31 @@ impl Repl {
         client: ClientId,
         agent: &str,
         text: String,
-        max_requests: Option<u32>,
+        (max_requests, approval): (Option<u32>, Option<Policy>),
     ) -> Result<()> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
-        self.server.begin_turn(&mut self.core, client, agent, max_requests);
+        self.require_policy(agent, approval)?;
+        let approval = approval.unwrap_or(Policy::Never);
+        self.server.begin_turn(&mut self.core, client, agent, (max_requests, approval));
         let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));
         if outcome.is_err() {
             self.server.forget_turn(&mut self.core, client);
         }
         outcome
+    }
+
+    /// Fails if a client names more than an agent may do: only a person may give it more.
+    fn require_policy(&self, agent: AgentId, wanted: Option<Policy>) -> Result<()> {
+        let agent = self.core.roster.get(agent).ok_or_else(agent_gone)?;
+        let (label, has) = (agent.identity.label(), agent.policy);
+        match wanted.filter(|wanted| *wanted > has && *wanted != Policy::Ask) {
+            Some(wanted) => Err(Error::usage(format!(
+                "--approval {wanted} is more than {label} may do (policy {has}): set it there with /approval {wanted}, or \
+                 leave out --continue and --resume for a new agent"
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn interrupt_named(&mut self, agent: &str) -> Result<Value> {
@@ -151,13 +175,22 @@ impl Repl {
     }
 
     /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
-    fn answer_question(&mut self, id: &str, decision: Decision) -> Result<Value> {
+    /// `rules` are given with the answer and must be those of the question.
+    fn answer_question(&mut self, id: &str, rules: &[String], decision: Decision) -> Result<Value> {
         let found = self.core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id);
-        let Some((agent, question)) = found.map(|(agent, pending)| (agent.id(), pending.number)) else {
+        let Some((agent, pending)) = found else {
             return Err(Error::usage(format!(
                 "no open question {id:?}: polylogue approvals lists those that are open"
             )));
         };
+        let offered = &pending.question.ways.rules;
+        let is_offered = rules.len() == offered.len() && offered.iter().all(|rule| rules.contains(&rule.to_string()));
+        if !rules.is_empty() && !is_offered {
+            let message =
+                format!("these are not the rules of the question: polylogue approve {id} --always prints them");
+            return Err(Error::usage(message));
+        }
+        let (agent, question) = (agent.id(), pending.number);
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
 
@@ -173,6 +206,18 @@ impl Repl {
             "clients": self.server.client_count(),
         })
     }
+}
+
+/// The policy and the rules that a client names for a new agent.
+fn permissions_of(named: Permissions) -> Result<(Policy, Rules)> {
+    let policy = named.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
+    let parse = |texts: Vec<String>, option: &str| -> Result<Vec<Rule>> {
+        texts.iter().map(|text| text.parse().map(|rule: Rule| rule.from_source(&option))).collect()
+    };
+    let (allow, deny) = (parse(named.allow, "--allow")?, parse(named.deny, "--deny")?);
+    // A client cannot ask anybody.
+    let policy = if policy == Policy::Ask { Policy::Never } else { policy };
+    Ok((policy, Rules { allow, ask: Vec::new(), deny }))
 }
 
 fn require_text(text: &str) -> Result<()> {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Role, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
+use crate::base::id::AgentId;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
 use crate::repl::{Repl, limits};
@@ -13,7 +14,8 @@ use crate::repl::{Repl, limits};
 const TOOL_WAIT: Duration = Duration::from_millis(20);
 
 impl Repl {
-    /// Ends the loop in order: interrupts every turn and stores its partial reply, cancels tools and waits for their threads
+    /// Ends the loop in order: interrupts every turn and stores its partial reply, except those that wait for the answer to
+    /// a question, which the next start asks again; cancels tools and waits for their threads
     /// (at most [`Settings::exit_patience`](crate::config::Settings::exit_patience)), and restores the terminal.
     ///
     /// # Errors
@@ -25,7 +27,7 @@ impl Repl {
         self.end_runs(start);
         for id in self.core.roster.ids() {
             self.jobs.cancel(&mut self.core, id, true);
-            self.core.with_agent(id, Agent::exit);
+            self.end_turn_of(id);
         }
         self.apply_effects();
         self.step_components();
@@ -39,6 +41,18 @@ impl Repl {
         self.server.shutdown(&mut self.core)?;
         self.attached().detach_released();
         Ok(())
+    }
+
+    /// Members are done with their run.
+    fn end_turn_of(&mut self, id: AgentId) {
+        let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
+        if self.core.roster.get(id).is_some_and(is_asked_again) {
+            limits::count_work(&mut self.core, id, State::AwaitingApproval, State::Idle);
+            let running = self.core.with_agent(id, |agent, _| agent.exit_asking());
+            self.core.draining.extend(running.unwrap_or_default());
+        } else {
+            self.core.with_agent(id, Agent::exit);
+        }
     }
 
     /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.

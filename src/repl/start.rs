@@ -52,7 +52,9 @@ impl Repl {
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }
-        print_welcome(&mut repl.core, root, is_fresh, &damaged, interrupted.len());
+        let (asked, closed) = repl.restore_questions()?;
+        print_welcome(&mut repl.core, root, is_fresh, &damaged);
+        print_unfinished(&mut repl.core, root, interrupted.len() + closed, asked);
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
@@ -117,7 +119,7 @@ fn restore_unread(core: &mut Core) -> Result<()> {
     Ok(())
 }
 
-fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[String], interrupted: usize) {
+fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[String]) {
     let mut notes = Vec::new();
     if is_fresh {
         notes.push(
@@ -137,6 +139,14 @@ fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[Stri
     }
     notes.iter().for_each(|note| core.note(root, LineKind::Note, note));
     damaged.iter().for_each(|message| core.note(root, LineKind::Error, message));
+}
+
+/// Says how many turns an earlier process has left, and how many of its questions are asked again.
+fn print_unfinished(core: &mut Core, root: AgentId, interrupted: usize, asked: usize) {
+    if asked > 0 {
+        let questions = text::counted(asked, "question was", "questions were");
+        core.note(root, LineKind::Note, &format!("{questions} open when the program ended: asked again (see /agents)"));
+    }
     if interrupted > 0 {
         let turns = text::counted(interrupted, "turn was", "turns were");
         let note = format!("{turns} interrupted when the program ended; received text is kept (see /agents)");

@@ -60,11 +60,11 @@ pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinkin
     Ok(())
 }
 
-/// Sets what the agent may do without a question, which forks inherit. Not stored: the next start begins with the
-/// configured policy.
+/// Sets what the agent may do without a question, which forks inherit.
 ///
 /// # Errors
-/// Only a person at a terminal or the program that hosts the loop may allow more than before.
+/// Only a person at a terminal or the program that hosts the loop may allow more than before. If the store cannot be
+/// written, nothing more is allowed than before; less holds until the program exits.
 pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
     let before = core.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
     let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
@@ -72,11 +72,16 @@ pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, pol
         let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
         return Err(Error::usage(message));
     }
+    let is_stored = !core.store.is_read_only();
+    let stored = if is_stored { core.store.set_policy(agent_id, Some(policy.name())) } else { Ok(()) };
+    if policy > before && stored.is_err() {
+        return stored;
+    }
     core.roster.with(agent_id, |agent| {
         agent.policy = policy;
         agent.view.touch();
     });
-    Ok(())
+    stored
 }
 
 /// Sets the instructions, which forks inherit; `None`: those of the environment.

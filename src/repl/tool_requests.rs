@@ -4,6 +4,7 @@ use crate::agent::Objection;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
+use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::spawn::{Inherit, Spawn};
@@ -41,7 +42,7 @@ impl Repl {
     ///
     /// # Errors
     /// The call would be refused anyway, or the person was asked about this limit already.
-    fn objection_to(
+    pub(super) fn objection_to(
         &mut self,
         agent_id: AgentId,
         call: &str,
@@ -73,6 +74,11 @@ impl Repl {
                     return Ok(None);
                 }
                 let label = self.core.roster.label_of(victim);
+                if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
+                    let message =
+                        format!("refused: {label} is not your descendant, and nobody is asked (policy never)");
+                    return Err(Error::usage(message));
+                }
                 Ok(Some((Subject::Consent(victim), kill_objection(&label, *cascade))))
             }
             _ => Ok(None),

@@ -29,6 +29,11 @@ impl Level {
         self <= Self::SharedProc
     }
 
+    /// Whether a command may run at this level if another one was promised: with namespaces, both protect the same.
+    pub fn holds(self, promised: Self) -> bool {
+        self <= promised || self.has_namespaces()
+    }
+
     /// What the level is made of, for the user.
     pub fn name(self) -> &'static str {
         match self {

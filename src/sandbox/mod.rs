@@ -14,6 +14,10 @@
 //! |---|---|
 //! | `policy` | what the person decided, for all calls; remembers which level works |
 //! | `plan` | what one call may do, in absolute paths; sent to the helpers |
+//! | `git` | what a repository makes git obey |
+//! | `search` | looks through the open places for what has to be protected |
+//! | `watch` | compares that before and after a command |
+//! | `hints` | why a command may have failed |
 //! | `variables` | the environment variables that commands get |
 //! | `report` | what the helpers answer |
 //! | `linux` | the walls |
@@ -30,13 +34,20 @@ mod unavailable;
 #[cfg(not(target_os = "linux"))]
 pub use unavailable::{INIT_FLAG, init, start};
 
+mod git;
+mod hints;
 mod level;
 mod plan;
 mod policy;
 mod report;
+mod search;
 pub mod variables;
+mod watch;
 
+pub use git::git_directory;
+pub use hints::likely_cause;
 pub use level::Level;
-pub use plan::{Limits, Places, Plan, Refusal, git_directory};
+pub use plan::{Limits, Places, Plan, Refusal};
 pub use policy::Policy;
 pub use report::Report;
+pub use watch::Watch;

@@ -1,15 +1,22 @@
 //! What one call may see and do, in absolute paths without symbolic links. The helpers get it as JSON on a socket, so that
 //! no other process reads it in their command lines.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Level;
-use crate::domain::places::{DENIED, OWN, PROTECTED, PROTECTED_IN_GIT, TOOL_CHAINS, Use, matches};
+use super::git::{self, GitDirectory};
+use super::search::{Index, Search, TIME_LIMIT};
+use crate::domain::places::{DENIED, MOVED, OWN, PROTECTED, TOOL_CHAINS, Use, matches};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Each makes a mount of itself and of the directories above it, which cannot be moved or removed then.
+const MAX_MOUNTS: usize = 64;
+/// Packages that were installed here bring instructions of their own; they are replaced as a whole.
+const INSTALLED: &str = "node_modules";
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
     pub level: Level,
     pub network: Network,
@@ -27,6 +34,15 @@ pub struct Plan {
     pub denied: Vec<PathBuf>,
     /// Below writable places; need not exist.
     pub protected: Vec<PathBuf>,
+    /// Socket files in writable places.
+    pub sockets: Vec<PathBuf>,
+    /// The places that were searched, and what was found there.
+    #[serde(skip)]
+    pub(super) searched: Vec<PathBuf>,
+    #[serde(skip)]
+    pub(super) search: Search,
+    #[serde(skip)]
+    pub(super) index: Index,
     /// Names of variables besides the usual ones.
     pub variables: Vec<String>,
     pub limits: Limits,
@@ -42,14 +58,16 @@ pub struct Limits {
     pub file: u64,
     /// Private memory of a process.
     pub memory: u64,
-    /// All files in `/tmp` and in the overlays.
+    /// All files together that the call writes outside of the workspace: in `/tmp`, in shared memory and in caches. They are
+    /// kept in memory.
     pub scratch: u64,
 }
 
 impl Default for Limits {
     /// Generous: they stop what runs away, not what is large.
     fn default() -> Self {
-        Self { processes: 8192, open_files: 65_536, file: 16 << 30, memory: memory(), scratch: 4 << 30 }
+        let memory = memory();
+        Self { processes: 8192, open_files: 65_536, file: 16 << 30, memory, scratch: (memory / 2).min(4 << 30) }
     }
 }
 
@@ -78,6 +96,8 @@ pub struct Places<'a> {
     pub directory: &'a Path,
     /// Writable besides the workspace.
     pub more: &'a [PathBuf],
+    /// Whether the command is git, run by this program: it changes the protected files of a repository.
+    pub is_git: bool,
 }
 
 impl Plan {
@@ -89,6 +109,7 @@ impl Plan {
         home: Option<&Path>,
         level: Level,
         limits: Limits,
+        index: &Index,
     ) -> Result<Self, Refusal> {
         let home = home.map(real).filter(|home| home.is_absolute() && home.parent().is_some());
         let denied = denied(home.as_deref(), settings);
@@ -109,6 +130,10 @@ impl Plan {
             caches: Vec::new(),
             links: Vec::new(),
             protected: Vec::new(),
+            sockets: Vec::new(),
+            searched: Vec::new(),
+            search: Search::default(),
+            index: index.clone(),
             variables: settings.variables.clone(),
             limits,
             home,
@@ -120,7 +145,13 @@ impl Plan {
         plan.add_tool_chains(&is_denied);
         let more = settings.read.iter().map(|path| real(path));
         plan.readable.extend(more.filter(|path| !is_denied(path) && path.exists()));
-        plan.protect();
+        if places.is_git {
+            plan.open_repository();
+            plan.protected.clear();
+        } else if level != Level::None {
+            plan.protect();
+            plan.sockets = std::mem::take(&mut plan.search.sockets);
+        }
         Ok(plan)
     }
 
@@ -149,40 +180,69 @@ impl Plan {
         }
     }
 
-    /// Finds the git directories of all writable places, opens those outside of them, and lists what is protected.
+    /// Opens the repository of the workspace, and lists what is protected.
     fn protect(&mut self) {
-        for root in self.writable.clone() {
+        self.searched = self.writable.clone();
+        self.search = self.index.search(&self.searched, TIME_LIMIT);
+        for root in &self.searched {
             // Parts of a git directory have to be written; the others follow below.
             let names = PROTECTED.iter().map(|(name, _)| *name).filter(|name| *name != ".git");
             self.protected.extend(names.map(|name| root.join(name)));
-            let found = git_directories_below(&root);
-            let found = found.iter().filter(|git| self.writable.iter().any(|root| git.starts_with(root)));
-            found.for_each(|git| self.protected.extend(protected_in(git)));
         }
+        for git in self.search.repositories.clone() {
+            self.protect_repository(&git, git.parent().unwrap_or(&git));
+        }
+        let names = self.search.protected.iter().filter(|path| !path.iter().any(|part| part == INSTALLED));
+        let names: Vec<PathBuf> = names.take(MAX_MOUNTS).cloned().collect();
+        names.into_iter().for_each(|path| self.protect_path(path));
+        self.open_repository();
+        self.protected.sort();
+        self.protected.dedup();
+    }
+
+    /// Protects a path, and where it leads to, if that can be written.
+    fn protect_path(&mut self, path: PathBuf) {
+        let target = path.canonicalize().ok().filter(|target| *target != path);
+        let is_inside = |path: &PathBuf| self.searched.iter().any(|root| path.starts_with(root) && path != root);
+        let target = target.filter(is_inside);
+        if let Some(git) = target.as_ref().filter(|_| path.ends_with(".git")).cloned() {
+            self.protect_repository(&git, path.parent().unwrap_or(&git));
+        } else {
+            self.protected.extend(target);
+        }
+        self.protected.push(path);
+    }
+
+    /// Protects what git obeys in a git directory, and what its configuration names in an open place.
+    fn protect_repository(&mut self, git: &Path, top: &Path) {
+        self.protected.extend(git::protected_in(git));
+        let named = git::named_by_configuration(git, top, self.home.as_deref());
+        for named in named.iter().map(|path| normal(path)) {
+            if self.searched.iter().any(|root| named.starts_with(root) && named != *root) {
+                self.protect_path(named);
+            }
+        }
+    }
+
+    /// Opens the git directory of the workspace, and shows the working tree.
+    fn open_repository(&mut self) {
         let workspace = self.workspace().to_owned();
         let around = workspace.ancestors().map(|above| above.join(".git"));
         let around: Vec<PathBuf> = around.filter(|git| git.symlink_metadata().is_ok()).collect();
         // The repository, and those that it is a submodule of.
         around.iter().for_each(|git| self.show_working_tree(git));
-        if let Some(git) = around.first() {
-            self.open_git(git);
-        }
-        self.protected.sort();
-        self.protected.dedup();
-    }
-
-    /// Opens the git directory of the workspace, but for what is protected in it.
-    fn open_git(&mut self, git: &Path) {
+        let Some(git) = around.first() else { return };
+        let top = git.parent().unwrap_or(git);
         let common = match GitDirectory::of(git) {
             Some(GitDirectory::Main(directory)) => directory,
             Some(GitDirectory::Worktree { own, common }) => {
                 self.protected.push(git.to_owned());
-                self.protect_git(&own);
+                self.protect_repository(&own, top);
                 common
             }
             None => return,
         };
-        self.protect_git(&common);
+        self.protect_repository(&common, top);
         let is_open = self.writable.iter().any(|root| common.starts_with(root));
         if !is_open && !self.denied.iter().any(|denied| common.starts_with(denied)) {
             self.writable.push(common);
@@ -198,87 +258,19 @@ impl Plan {
             self.readable.push(top.to_owned());
         }
     }
-
-    fn protect_git(&mut self, git: &Path) {
-        self.protected.extend(protected_in(git));
-    }
 }
 
-/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes.
-fn protected_in(git: &Path) -> Vec<PathBuf> {
-    let mut protected: Vec<PathBuf> = PROTECTED_IN_GIT.iter().map(|name| git.join(name)).collect();
-    for parent in ["modules", "worktrees"] {
-        let inner = directories_below(&git.join(parent));
-        let inner = inner.iter().filter(|inner| inner.join("HEAD").exists());
-        let paths = inner.flat_map(|inner| PROTECTED_IN_GIT.iter().map(move |name| inner.join(name)));
-        protected.extend(paths.filter(|path| path.symlink_metadata().is_ok()));
-    }
-    protected
-}
-
-/// The git directories in a tree, and those that symbolic links of that name lead to.
-fn git_directories_below(root: &Path) -> Vec<PathBuf> {
-    let below = directories_below(root);
-    let all = std::iter::once(root).chain(below.iter().map(PathBuf::as_path));
-    all.map(|directory| directory.join(".git"))
-        .filter(|git| git.is_dir())
-        .filter_map(|git| git.canonicalize().ok())
-        .collect()
-}
-
-/// The directories below one, the nearest first, without those in git directories. Not all of a large tree.
-fn directories_below(root: &Path) -> Vec<PathBuf> {
-    let (mut found, mut next, mut entries) = (vec![root.to_owned()], 0, 0);
-    while let Some(directory) = found.get(next).cloned() {
-        next += 1;
-        for child in std::fs::read_dir(directory).into_iter().flatten().flatten() {
-            entries += 1;
-            if child.file_type().is_ok_and(|kind| kind.is_dir()) && child.file_name() != ".git" {
-                found.push(child.path());
-            }
-            if entries == MAX_ENTRIES {
-                return found.split_off(1);
-            }
+/// Without `.` and `..`, as text: what it leads to may not exist.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            part => normal.push(part),
         }
     }
-    found.split_off(1)
-}
-
-/// The git directory of the repository that a working tree belongs to.
-pub fn git_directory(root: &Path) -> Option<PathBuf> {
-    match GitDirectory::of(&root.join(".git"))? {
-        GitDirectory::Main(directory) | GitDirectory::Worktree { common: directory, .. } => Some(directory),
-    }
-}
-
-/// How many entries of a tree are looked at for repositories.
-const MAX_ENTRIES: usize = 4_096;
-
-enum GitDirectory {
-    Main(PathBuf),
-    Worktree {
-        own: PathBuf,
-        /// That of the repository which the worktree belongs to.
-        common: PathBuf,
-    },
-}
-
-impl GitDirectory {
-    /// Follows a `.git` as git does (gitrepository-layout(5)). A file counts only if the repository names it in turn, since
-    /// a command could have written it to open a directory of its choice.
-    fn of(git: &Path) -> Option<Self> {
-        let found = git.symlink_metadata().ok()?;
-        if found.is_dir() {
-            return Some(Self::Main(git.to_owned()));
-        }
-        let text = std::fs::read_to_string(git).ok().filter(|_| found.is_file())?;
-        let own = git.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-        let back = std::fs::read_to_string(own.join("gitdir")).ok()?;
-        let is_named = own.join(back.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
-        let parent = own.parent().filter(|parent| parent.ends_with("worktrees"))?;
-        let common = parent.parent().filter(|common| is_named && common.join("objects").is_dir())?.to_owned();
-        Some(Self::Worktree { own, common })
-    }
+    normal
 }
 
 /// Without symbolic links, as far as the path exists.
@@ -289,9 +281,17 @@ fn real(path: &Path) -> PathBuf {
 /// Everything on the deny list that exists.
 fn denied(home: Option<&Path>, settings: &SandboxSettings) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> = settings.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let rows = DENIED.iter().map(|(below, _)| below).chain(OWN);
-    for below in rows.flat_map(|below| home.map(|home| home.join(below))) {
-        denied.extend(matching(&below).iter().filter_map(|path| path.canonicalize().ok()));
+    let rows = || DENIED.iter().map(|(below, _)| below).chain(OWN);
+    let mut below: Vec<PathBuf> = rows().filter_map(|row| Some(home?.join(row))).collect();
+    for (variable, part) in MOVED {
+        let moved = std::env::var_os(variable).map(PathBuf::from).filter(|moved| moved.is_absolute());
+        let Some(moved) = moved else { continue };
+        let rest = rows().filter_map(|row| Path::new(row).strip_prefix(part).ok());
+        // A whole directory that is denied has no rest.
+        below.extend(rest.map(|rest| if rest.as_os_str().is_empty() { moved.clone() } else { moved.join(rest) }));
+    }
+    for row in below {
+        denied.extend(matching(&row).iter().filter_map(|path| path.canonicalize().ok()));
     }
     denied.sort();
     denied.dedup();
@@ -318,8 +318,15 @@ mod tests {
     use super::*;
 
     fn plan_in(workspace: &Path, home: &Path) -> Result<Plan, Refusal> {
-        let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[] };
-        Plan::new(&places, &SandboxSettings::default(), Some(home), Level::Namespaces, Limits::default())
+        let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[], is_git: false };
+        Plan::new(
+            &places,
+            &SandboxSettings::default(),
+            Some(home),
+            Level::Namespaces,
+            Limits::default(),
+            &Index::default(),
+        )
     }
 
     #[test]

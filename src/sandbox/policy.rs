@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::plan::{Limits, Places, Plan, Refusal};
+use super::search::Index;
 use super::{Level, variables};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
-/// Copies share the level.
+/// Copies share the level and what is known of the workspaces.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub settings: SandboxSettings,
     pub home: Option<PathBuf>,
     pub limits: Limits,
     level: Arc<AtomicU8>,
+    index: Index,
 }
 
 impl Policy {
@@ -25,6 +27,7 @@ impl Policy {
             home: std::env::home_dir(),
             limits: Limits::default(),
             level: Arc::new(AtomicU8::new(first as u8)),
+            index: Index::default(),
         }
     }
 
@@ -38,9 +41,9 @@ impl Policy {
         Level::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }
 
-    /// Whether the next command runs behind walls, or not at all.
-    pub fn is_active(&self) -> bool {
-        self.level() != Level::None
+    /// Whether the next command can neither leave the workspace nor change what is protected in it, or does not run.
+    pub fn is_whole(&self) -> bool {
+        self.level().has_namespaces()
     }
 
     /// Remembers that a level cannot be built here. Returns the next one.
@@ -53,7 +56,7 @@ impl Policy {
     /// # Errors
     /// No command may run there.
     pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
-        Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits)
+        Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits, &self.index)
     }
 
     /// The variables that the helpers and the command get.
@@ -76,8 +79,8 @@ impl Policy {
             _ if !self.settings.is_enabled => "sandbox: off; the command can do whatever you can".into(),
             Level::None => "sandbox: not available here; the command can do whatever you can".into(),
             Level::Landlock => format!(
-                "sandbox: changes outside of the workspace fail or are discarded, but .git and AGENTS.md can be changed; \
-                 {network}"
+                "sandbox: incomplete here (see polylogue doctor): changes outside of the workspace fail or are discarded, \
+                 but .git and AGENTS.md can be changed; {network}"
             ),
             Level::Namespaces | Level::SharedProc => {
                 format!("sandbox: changes outside of the workspace fail or are discarded; {network}")

@@ -24,8 +24,6 @@ pub enum Report {
     /// The command was not started for a reason of this call alone, which may be one that a command in the workspace
     /// caused. No weaker level is tried.
     NotStarted(String),
-    /// A protected file was created or replaced by the command.
-    Changed(String),
 }
 
 impl Report {

@@ -132,6 +132,22 @@ impl Store {
         self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
     }
 
+    /// Sets what the agent may do without a question; `None` for what is configured.
+    ///
+    /// # Errors
+    /// As for [`Store::set_name`].
+    pub(crate) fn set_policy(&self, agent: AgentId, policy: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET policy = ?2 WHERE uuid = ?1 AND status = 'running'", agent, policy)
+    }
+
+    /// Sets the rules that a person gave the agent, as JSON.
+    ///
+    /// # Errors
+    /// As for [`Store::set_name`].
+    pub(crate) fn set_rules(&self, agent: AgentId, rules: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET rules = ?2 WHERE uuid = ?1 AND status = 'running'", agent, rules)
+    }
+
     fn update(&self, sql: &str, agent: AgentId, value: Option<&str>) -> Result<()> {
         self.write(|conn| {
             let changed = execute(conn.prepare_cached(sql)?, params![agent, value], value)?;
@@ -184,9 +200,9 @@ fn name_or_number(name: Option<String>, ordinal: i64) -> String {
 /// Inserts a child within the caller's transaction.
 pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, system)
+                   endpoint, thinking, environment, system, policy, rules)
                SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
-                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), system
+                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), system, policy, rules
                FROM agents WHERE uuid = ?3";
     let values =
         params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];

@@ -58,6 +58,28 @@ impl Store {
         })
     }
 
+    /// Appends the results of calls, and marks that the agent's next call waits for a person: after a restart the
+    /// question is asked again.
+    ///
+    /// # Errors
+    /// As for [`Store::append`].
+    pub(crate) fn begin_question(&self, agent: AgentId, results: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
+        self.write(|conn| {
+            let ordinal = ids::running(conn, agent)?;
+            conn.prepare_cached("UPDATE agents SET asking = 1 WHERE ordinal = ?1")?.execute([ordinal])?;
+            insert_all(conn, ordinal, results, now_ms)
+        })
+    }
+
+    /// The question was answered: what follows from the answer is never asked again.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn end_question(&self, agent: AgentId) -> Result<()> {
+        let sql = "UPDATE agents SET asking = 0 WHERE uuid = ?1";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
+    }
+
     /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction.
     ///
     /// # Errors
@@ -65,7 +87,7 @@ impl Store {
     pub(crate) fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
-            conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([ordinal])?;
+            become_idle(conn, ordinal)?;
             settle(conn, ordinal, bodies, now_ms)
         })
     }
@@ -88,9 +110,16 @@ fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> 
     bodies.into_iter().map(|body| insert(conn, agent, body, now_ms)).collect()
 }
 
+/// Ends the turn of an agent, within the caller's transaction.
+pub(super) fn become_idle(conn: &Connection, agent: i64) -> Result<()> {
+    let sql = "UPDATE agents SET activity = 'idle', asking = 0 WHERE ordinal = ?1";
+    conn.prepare_cached(sql)?.execute([agent])?;
+    Ok(())
+}
+
 /// Appends the message with which a turn begins, within the caller's transaction.
 pub(super) fn begin(conn: &Connection, agent: i64, text: String, now_ms: i64) -> Result<Message> {
-    conn.prepare_cached("UPDATE agents SET activity = 'running' WHERE ordinal = ?1")?.execute([agent])?;
+    conn.prepare_cached("UPDATE agents SET activity = 'running', asking = 0 WHERE ordinal = ?1")?.execute([agent])?;
     insert(conn, agent, Body::User(text), now_ms)
 }
 

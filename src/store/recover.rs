@@ -1,24 +1,41 @@
-//! After a crash: closes every interrupted turn, so that the next request is valid and the user sees how far it came.
+//! After a crash: closes every interrupted turn, so that the next request is valid and the user sees how far it came. A
+//! turn that waited for the answer to a question stays open: the question is asked again.
 
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::database::Store;
-use super::{agents, log, replay};
+use super::{agents, ids, log, replay};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::Body;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 const INTERRUPTED: &str = "the process ended during this turn";
-const NO_RESULT: &str =
+/// The result of a call whose end nobody saw.
+pub const NO_RESULT: &str =
     "the process ended before this call returned: it may have run completely, in part, or not at all";
+
+const NOT_RUN: &str =
+    "not run: polylogue ended before the user had answered, and a call can no longer be made as it was";
+
+/// A turn that waits for the answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskingTurn {
+    pub agent: AgentId,
+    /// The user's message that it answers.
+    pub message: (MessageId, String),
+    /// The calls of its newest reply, each with its result if it has one. The person is asked about the first without.
+    pub calls: Vec<(ToolCall, Option<ToolResult>)>,
+    /// Earlier replies of the turn with calls.
+    pub rounds: u32,
+}
 
 #[doc(hidden)]
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns the agents whose turn was interrupted,
-    /// in order of creation. Tool calls without a result get one that says so, in the order of the calls; the pieces of
+    /// in order of creation. Turns that wait for an answer stay as they are, except those of a run. Tool calls without a result get one that says so, in the order of the calls; the pieces of
     /// a reply become a partial reply; an interruption is recorded; the agent becomes idle; runs end without an
     /// outcome. A second call finds nothing to do.
     ///
@@ -27,16 +44,41 @@ impl Store {
     pub fn recover(&self, now_ms: i64) -> Result<Vec<AgentId>> {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
-            interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, now_ms))?;
+            interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, NO_RESULT, now_ms))?;
             end_interrupted_runs(conn, now_ms)?;
             Ok(interrupted.into_iter().filter_map(|(_, agent)| agent).collect())
         })
     }
+
+    /// The turns that wait for an answer, in order of creation of their agents; `Err`: it cannot be read what is asked.
+    /// Called after [`Store::recover`].
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn asking_turns(&self) -> Result<Vec<std::result::Result<AskingTurn, AgentId>>> {
+        let mut statement = self.conn.prepare_cached(ASKING_AGENTS)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1).ok())))?;
+        let asking: Vec<(i64, Option<AgentId>)> = rows.collect::<rusqlite::Result<_>>()?;
+        let readable = asking.into_iter().filter_map(|(ordinal, agent)| Some((ordinal, agent?)));
+        readable.map(|(ordinal, agent)| Ok(asking_turn(&self.conn, ordinal, agent)?.ok_or(agent))).collect()
+    }
+
+    /// Closes a turn that waited for an answer, as one that was interrupted.
+    ///
+    /// # Errors
+    /// The agent is not running, or the database cannot be written.
+    pub(crate) fn close_asking_turn(&self, agent: AgentId, now_ms: i64) -> Result<()> {
+        self.write(|conn| close_turn(conn, ids::running(conn, agent)?, NOT_RUN, now_ms))
+    }
 }
 
-/// Killed agents are idle and have no pieces.
-const INTERRUPTED_AGENTS: &str = "SELECT ordinal, uuid FROM agents WHERE activity = 'running'
+/// Killed agents are idle and have no pieces. The turn of a member ends with its run.
+const INTERRUPTED_AGENTS: &str = "SELECT ordinal, uuid FROM agents WHERE activity = 'running' AND (NOT asking
+        OR run IN (SELECT id FROM runs WHERE ended_at IS NULL))
     UNION SELECT ordinal, uuid FROM agents WHERE ordinal IN (SELECT agent FROM partials) ORDER BY ordinal";
+
+const ASKING_AGENTS: &str =
+    "SELECT ordinal, uuid FROM agents WHERE activity = 'running' AND asking AND status = 'running' ORDER BY ordinal";
 
 fn interrupted_agents(conn: &Connection) -> Result<Vec<(i64, Option<AgentId>)>> {
     // The turn of an agent with a damaged uuid is closed as well, but the agent cannot be returned.
@@ -45,17 +87,17 @@ fn interrupted_agents(conn: &Connection) -> Result<Vec<(i64, Option<AgentId>)>> 
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn close_turn(conn: &Connection, agent: i64, now_ms: i64) -> Result<()> {
+/// `content` is the result of calls that have none.
+fn close_turn(conn: &Connection, agent: i64, content: &str, now_ms: i64) -> Result<()> {
     // Results come first: the next reply begins only after all calls of the earlier one have a result.
     for call in open_calls(conn, agent)? {
-        log::insert(conn, agent, Body::ToolResult(no_result(call)), now_ms)?;
+        log::insert(conn, agent, Body::ToolResult(no_result(call, content)), now_ms)?;
     }
     if let Some(reply) = log::take_partial(conn, agent)? {
         log::insert(conn, agent, Body::Assistant(reply), now_ms)?;
     }
     log::insert(conn, agent, Body::Interrupted(INTERRUPTED.into()), now_ms)?;
-    conn.prepare_cached("UPDATE agents SET activity = 'idle' WHERE ordinal = ?1")?.execute([agent])?;
-    Ok(())
+    log::become_idle(conn, agent)
 }
 
 /// Ends the runs that an earlier process left open, and kills their members unless the run keeps them.
@@ -88,25 +130,49 @@ fn open_calls(conn: &Connection, agent: i64) -> Result<Vec<ToolCall>> {
     })?;
     calls.reverse();
     answered.reverse();
-    // Each result belongs to one call: ids come from the provider and may repeat.
-    calls.retain(|call| match answered.iter().position(|id| *id == call.id) {
-        Some(index) => {
-            answered.remove(index);
-            false
-        }
-        None => true,
-    });
-    Ok(calls)
+    let answers = pair(&calls, answered, |id| id.as_str());
+    Ok(calls.into_iter().zip(answers).filter(|(_, answer)| answer.is_none()).map(|(call, _)| call).collect())
 }
 
-fn no_result(call: ToolCall) -> ToolResult {
-    ToolResult {
-        call_id: call.id,
-        name: call.name,
-        content: NO_RESULT.into(),
-        is_error: true,
-        duration: Duration::ZERO,
-    }
+/// The result of each call. A result belongs to one call: ids come from the provider and may repeat.
+fn pair<T>(calls: &[ToolCall], mut results: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<Option<T>> {
+    let mut result_of = |call: &ToolCall| {
+        let at = results.iter().position(|result| id(result) == call.id)?;
+        Some(results.remove(at))
+    };
+    calls.iter().map(&mut result_of).collect()
+}
+
+/// Reads back to the message that the turn answers. `None` if that or the calls are missing.
+fn asking_turn(conn: &Connection, ordinal: i64, agent: AgentId) -> Result<Option<AskingTurn>> {
+    let (mut calls, mut results, mut message) = (Vec::new(), Vec::new(), None);
+    // The calls of a reply follow each other; the newest reply is read first.
+    let (mut replies, mut is_in_calls) = (0_u32, false);
+    replay::own_backwards(conn, ordinal, |read| {
+        let Ok(read) = read else { return true };
+        let is_call = matches!(read.body, Body::ToolCall(_));
+        replies += u32::from(is_call && !is_in_calls);
+        is_in_calls = is_call;
+        match read.body {
+            Body::ToolCall(call) if replies == 1 => calls.push(call),
+            Body::ToolResult(result) if replies == 0 => results.push(result),
+            Body::User(text) => message = Some((read.id, text)),
+            Body::Clear => return false,
+            _ => {}
+        }
+        message.is_none()
+    })?;
+    calls.reverse();
+    results.reverse();
+    let results = pair(&calls, results, |result: &ToolResult| result.call_id.as_str());
+    let calls: Vec<_> = calls.into_iter().zip(results).collect();
+    let is_open = calls.iter().any(|(_, result)| result.is_none());
+    let rounds = replies.saturating_sub(1);
+    Ok(message.filter(|_| is_open).map(|message| AskingTurn { agent, message, calls, rounds }))
+}
+
+fn no_result(call: ToolCall, content: &str) -> ToolResult {
+    ToolResult { call_id: call.id, name: call.name, content: content.into(), is_error: true, duration: Duration::ZERO }
 }
 
 #[cfg(test)]
@@ -121,5 +187,9 @@ mod tests {
         let plan: Vec<String> = steps.map(|step| step.unwrap()).collect();
         assert!(plan.iter().any(|step| step.contains("agents_busy (activity=?)")), "{plan:?}");
         assert!(!plan.iter().any(|step| step.contains("SCAN agents")), "{plan:?}");
+        let mut statement = store.conn.prepare(&format!("EXPLAIN QUERY PLAN {ASKING_AGENTS}")).unwrap();
+        let plan: Vec<String> =
+            statement.query_map([], |row| row.get::<_, String>(3)).unwrap().map(|step| step.unwrap()).collect();
+        assert!(plan.iter().all(|step| !step.contains("SCAN")), "{plan:?}");
     }
 }

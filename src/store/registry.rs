@@ -34,6 +34,12 @@ pub struct AgentRow {
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
     pub made_by: MadeBy,
+    /// What it may do without a question, if a person set that.
+    pub policy: Option<String>,
+    /// The rules that a person gave it, as JSON.
+    pub rules: Option<String>,
+    /// Whether its turn waits for the answer to a question.
+    pub is_asking: bool,
 }
 
 /// The running agents, and the rows that could not be read.
@@ -57,7 +63,7 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, system, made_by FROM agents";
+    endpoint, thinking, environment, system, made_by, policy, rules, asking FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -181,5 +187,8 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         environment: row.get(11)?,
         system: row.get(12)?,
         made_by: MadeBy::of_code(row.get(13)?),
+        policy: row.get(14)?,
+        rules: row.get(15)?,
+        is_asking: row.get(16)?,
     })
 }

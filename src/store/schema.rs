@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 4] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const STEPS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
 /// small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id), because SQLite ends
@@ -125,6 +125,14 @@ CREATE TABLE spent (
     cost INTEGER NOT NULL,
     millis INTEGER NOT NULL
 );
+";
+
+/// What a person set for one agent: the name of its policy, and the rules given to it as JSON; null: as configured. And
+/// whether its turn waits for the answer to a question.
+const VERSION_5: &str = "
+ALTER TABLE agents ADD COLUMN policy TEXT;
+ALTER TABLE agents ADD COLUMN rules TEXT;
+ALTER TABLE agents ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Rejects the database of another program before anything in it is changed.

@@ -17,6 +17,7 @@ use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
 use crate::domain::instructions::InstructionFile;
+use crate::domain::rule::Rules;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions::{self, instruction_files};
@@ -26,6 +27,8 @@ pub struct Environments {
     entries: Vec<EnvironmentEntry>,
     /// The limits and everything else that all environments share.
     template: Environment,
+    /// The rules of single directories.
+    project_rules: Vec<(PathBuf, Rules)>,
     /// The instructions for the working directory, if they were read already: stored agents start with these.
     instructions: Option<Vec<InstructionFile>>,
     /// The digests of the instructions that the user trusts.
@@ -72,8 +75,9 @@ impl Environments {
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();
+        let project_rules = config.project_rules.clone();
         let (entries, instructions) = (config.environments.clone(), config.instructions.clone());
-        Self { entries, template, instructions, trusted, worktrees, resolved: HashMap::new() }
+        Self { entries, template, project_rules, instructions, trusted, worktrees, resolved: HashMap::new() }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -134,11 +138,27 @@ impl Environments {
             tools,
             instructions: instructions.into(),
             sources,
+            rules: self.rules_at(&directory),
             worktree: self.worktree_around(&directory),
             working_directory: directory,
             ..self.template.clone()
         };
         ResolvedEnvironment { environment: Arc::new(environment), system }
+    }
+
+    /// The rules for agents that work in this directory.
+    fn rules_at(&self, directory: &Path) -> Arc<Rules> {
+        let mut of_project = self.project_rules.iter().filter(|(project, _)| project == directory).peekable();
+        if of_project.peek().is_none() {
+            return self.template.rules.clone();
+        }
+        let mut all = (*self.template.rules).clone();
+        for (_, Rules { allow, ask, deny }) in of_project {
+            all.allow.extend(allow.iter().cloned());
+            all.ask.extend(ask.iter().cloned());
+            all.deny.extend(deny.iter().cloned());
+        }
+        Arc::new(all)
     }
 
     /// The environment of a stored agent. If it is no longer available: the closest one, and a warning for the user.

@@ -11,6 +11,7 @@ use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::history::History;
+use crate::domain::rule::AgentRules;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::proxy::Calls;
@@ -28,6 +29,7 @@ pub struct AgentFactory {
     thinking: Thinking,
     /// The policy of agents without a parent, and of restored ones.
     policy: Policy,
+    policy_ceiling: Policy,
     pub environments: Environments,
 }
 
@@ -40,7 +42,13 @@ impl AgentFactory {
             thinking: config.thinking,
             policy: config.policy,
             environments: Environments::new(config, Some(calls)),
+            policy_ceiling: config.policy_ceiling,
         }
+    }
+
+    /// What an agent may do without a question that a person creates beside the others.
+    pub fn new_policy(&self) -> Policy {
+        Policy::narrow(self.policy, self.policy_ceiling)
     }
 
     /// Finds an endpoint by its full name.
@@ -74,7 +82,9 @@ impl AgentFactory {
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), inputs);
-        agent.policy = self.policy;
+        let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
+        agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
+        agent.rules = AgentRules::of_stored(row.rules.as_deref());
         if let Some(message) = warning {
             agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }
@@ -94,7 +104,8 @@ impl AgentFactory {
         };
         let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
-        child.policy = parent.policy;
+        child.policy = parent.policy();
+        child.rules = parent.rules.clone();
         child
     }
 
@@ -119,7 +130,7 @@ impl AgentFactory {
         };
         let mut agent = Agent::new(identity, inputs);
         agent.role = Role::Summary;
-        agent.policy = origin.policy;
+        agent.policy = origin.policy();
         agent
     }
 }

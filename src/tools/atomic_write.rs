@@ -123,8 +123,7 @@ impl Target {
     /// What the person is told beside the change.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let links = self.old.map(|old| old.st_nlink).filter(|links| *links > 1);
-        let links = links.map(|links| format!("the file has {links} names (hard links); all of them will change"));
-        self.file.warning().filter(|_| links.is_none()).into_iter().chain(links)
+        links.map(|links| format!("the file has {links} names (hard links); all of them will change")).into_iter()
     }
 
     /// Writes the file, if it is still in the state that the user was shown, and records the new version.

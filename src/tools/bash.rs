@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::capture::Capture;
-use super::command::{self, Ending, Program};
+use super::command::{self, Ending, Outcome, Program};
 use super::file_access::{not_readable, reason};
 use super::{Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::sandbox;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
@@ -108,9 +109,13 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         return Output::failure(message);
     }
     let arguments = ["bash", "--norc", "--noprofile", "-c", command];
-    let program = Program { network: call.question.network.as_ref(), ..Program::new(&arguments, &directory) };
+    let program = Program {
+        network: call.question.network.as_ref(),
+        promised: call.level,
+        ..Program::new(&arguments, &directory)
+    };
     match command::run(&program, env, &mut capture, limit, job) {
-        Ok((ending, notes)) => output(capture.finish(), &ending, &notes, limit),
+        Ok(outcome) => output(capture.finish(), &outcome, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), directory.display());
             Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
@@ -118,20 +123,31 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
 }
 
-fn output(mut content: String, ending: &Ending, notes: &[String], limit: Duration) -> Output {
-    for note in notes {
+fn output(mut content: String, outcome: &Outcome, limit: Duration) -> Output {
+    let has_failed = matches!(outcome.ending, Ending::Exited(Some(code)) if code != 0);
+    let plan = outcome.plan.as_ref().filter(|_| has_failed);
+    let cause = plan.and_then(|plan| sandbox::likely_cause(plan, &content));
+    let changes: Vec<String> = outcome.changes.iter().map(|change| visible(change)).collect();
+    let notes = changes.iter().map(|change| format!("[protected: {change}]"));
+    let refused = outcome.refused.iter().map(|why| format!("[network: {}]", visible(why)));
+    for line in refused.chain(notes).chain(cause.map(|cause| format!("[{cause}]"))) {
         if !content.is_empty() && !content.ends_with('\n') {
             content.push('\n');
         }
-        let _ = writeln!(content, "[{}]", visible(note));
+        let _ = writeln!(content, "{line}");
     }
+    let warnings = changes.iter().map(|change| format!("bash: {change}")).collect();
+    Output { warnings, ..ended(content, &outcome.ending, limit) }
+}
+
+fn ended(mut content: String, ending: &Ending, limit: Duration) -> Output {
     let note = match ending {
-        Ending::Exited(Some(0)) if content.is_empty() => "[no output]".into(),
+        Ending::Exited(Some(0)) if content.is_empty() => return Output::success("[no output]"),
         Ending::Exited(Some(0)) => return Output::success(content),
         Ending::NotStarted(why) => format!("[not started: {why}]"),
-        Ending::NoSandbox(why) => format!(
-            "[not started: no sandbox can be built on this system ({why}); call again to ask the user to run the command \
-             without one]"
+        Ending::Weaker(why) => format!(
+            "[not started: this system cannot build the whole sandbox ({why}); call again to ask the user to run the \
+             command with less or without one]"
         ),
         Ending::Exited(Some(code)) => format!("[exit code {code}]"),
         Ending::Exited(None) => "[no exit code: the process that runs commands was killed]".into(),
@@ -143,5 +159,5 @@ fn output(mut content: String, ending: &Ending, notes: &[String], limit: Duratio
         content.push('\n');
     }
     let _ = write!(content, "{note}");
-    Output { content, is_error: !matches!(ending, Ending::Exited(Some(0))) }
+    Output::failure(content)
 }

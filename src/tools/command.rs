@@ -27,7 +27,7 @@ use crate::base::id::AgentId;
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
-use crate::sandbox::{Level, Places, Plan, Refusal, Report};
+use crate::sandbox::{Level, Places, Plan, Refusal, Report, Watch};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
@@ -56,8 +56,9 @@ pub enum Ending {
     Interrupted,
     /// It was not started, and why.
     NotStarted(String),
-    /// It was not started, because no sandbox can be built on this system, and why. Further commands run without one.
-    NoSandbox(String),
+    /// It was not started, because this system cannot build the sandbox that was promised, and why. Further commands are
+    /// judged by what it can.
+    Weaker(String),
     /// Waiting for it failed, and why.
     Lost(String),
 }
@@ -72,20 +73,39 @@ pub struct Program<'a> {
     pub writable: &'a [PathBuf],
     /// Whether it is git itself, which changes the protected files of a repository.
     pub is_git: bool,
+    /// It is not started at a level that does not hold this one.
+    pub promised: Level,
     /// What it may reach of the network, besides what the settings allow.
     pub network: Option<&'a NetworkRequest>,
 }
 
 impl<'a> Program<'a> {
-    /// Without any powers of its own.
+    /// Without any powers of its own, and without a promise.
     pub fn new(arguments: &'a [&'a str], directory: &'a Path) -> Self {
-        Self { arguments, directory, workspace: None, writable: &[], is_git: false, network: None }
+        let promised = Level::None;
+        Self { arguments, directory, workspace: None, writable: &[], is_git: false, promised, network: None }
     }
 }
 
-/// Runs a program in the sandbox and captures stdout and stderr together. The second value tells what it did to
-/// protected files, and what the network refused. If the level of the sandbox that was tried cannot be built, a weaker one is tried at once, but not
-/// none at all.
+/// How a program ended.
+pub struct Outcome {
+    pub ending: Ending,
+    /// What happened to protected files, one line each.
+    pub changes: Vec<String>,
+    /// What the proxy refused, one line each.
+    pub refused: Vec<String>,
+    /// What it was allowed, if it was started.
+    pub plan: Option<Plan>,
+}
+
+impl From<Ending> for Outcome {
+    fn from(ending: Ending) -> Self {
+        Self { ending, changes: Vec::new(), refused: Vec::new(), plan: None }
+    }
+}
+
+/// Runs a program in the sandbox and captures stdout and stderr together. If the level of the sandbox that was tried
+/// cannot be built, a weaker one is tried at once, if the promise allows it.
 ///
 /// # Errors
 /// It cannot be started, or no descriptor is left.
@@ -95,33 +115,33 @@ pub fn run(
     capture: &mut Capture,
     limit: Duration,
     job: &Job,
-) -> io::Result<(Ending, Vec<String>)> {
+) -> io::Result<Outcome> {
+    let mut failed = "it could not be built for another command".to_owned();
     loop {
         let plan = match plan(program, env) {
+            Ok(plan) if !plan.level.holds(program.promised) => return Ok(Ending::Weaker(failed).into()),
             Ok(plan) => plan,
-            Err(refusal) => return Ok((Ending::NotStarted(refusal), Vec::new())),
+            Err(refusal) => return Ok(Ending::NotStarted(refusal).into()),
         };
+        let watch = Watch::start(&plan);
         let Attempt { ending, reports, refused } = attempt(program, &plan, env, capture, limit, job)?;
-        let mut notes: Vec<String> = refused.into_iter().map(|why| format!("network: {why}")).collect();
-        let mut unavailable = None;
-        for report in reports {
-            match report {
-                Report::Unavailable(why) => unavailable = Some(why),
-                Report::NotStarted(why) => return Ok((Ending::NotStarted(why), Vec::new())),
-                Report::Changed(what) => notes.push(format!("protected: {what}")),
-            }
-        }
-        match (unavailable, ending) {
-            (None, ending) => return Ok((ending, notes)),
-            (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok((ending, notes)),
+        let changes = watch.map(Watch::changes).unwrap_or_default();
+        match (reports.into_iter().next(), ending) {
+            (None, ending) => return Ok(Outcome { ending, changes, refused, plan: Some(plan) }),
+            (Some(Report::NotStarted(why)), _) => return Ok(Ending::NotStarted(why).into()),
+            (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok(ending.into()),
             // What a command can change in the workspace must not take walls away from the next one.
-            (Some(why), _) if works_elsewhere(env, plan.level) => {
-                return Ok((Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")), notes));
+            (Some(Report::Unavailable(why)), _) if works_elsewhere(env, plan.level) => {
+                return Ok(Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")).into());
             }
-            (Some(why), _) if env.sandbox.falls_from(plan.level) == Level::None => {
-                return Ok((Ending::NoSandbox(why), notes));
+            (Some(Report::Unavailable(why)), _) => {
+                let mut level = env.sandbox.falls_from(plan.level);
+                // The next question is to name the level that works.
+                while level != Level::None && !level.holds(program.promised) && !works_elsewhere(env, level) {
+                    level = env.sandbox.falls_from(level);
+                }
+                failed = why;
             }
-            (Some(_), _) => {}
         }
     }
 }
@@ -154,9 +174,11 @@ pub fn find_level(env: &Environment) -> (Level, Vec<(Level, String)>) {
 }
 
 fn try_level(env: &Environment) -> Result<(), String> {
-    let without_proxy = |plan: Plan| match plan.network {
-        Network::Hosts(_) => Plan { network: Network::Off, ..plan },
-        _ => plan,
+    let without_proxy = |mut plan: Plan| {
+        if matches!(plan.network, Network::Hosts(_)) {
+            plan.network = Network::Off;
+        }
+        plan
     };
     let program = Program::new(&["true"], &env.working_directory);
     try_plan(env, &program, plan(&program, env).map(without_proxy))
@@ -170,7 +192,10 @@ pub fn try_proxy(env: &Environment, level: Level) -> Result<(), String> {
     let (calls, incoming) = Calls::new(Arc::new(|| {}));
     let env = Environment { sandbox: env.sandbox.clone().at_level(level), proxy: Some(calls), ..env.clone() };
     let program = Program::new(&["true"], &env.working_directory);
-    let proxied = |plan: Plan| Plan { network: Network::Hosts(vec![HostPattern::ANY]), ..plan };
+    let proxied = |mut plan: Plan| {
+        plan.network = Network::Hosts(vec![HostPattern::ANY]);
+        plan
+    };
     try_plan(&env, &program, plan(&program, &env).map(proxied))?;
     let listener = incoming.try_recv().ok().and_then(|call| receive_listener(&call.control).ok().flatten());
     listener.map(drop).ok_or_else(|| "its listener did not arrive".into())
@@ -182,10 +207,7 @@ fn try_plan(env: &Environment, program: &Program<'_>, plan: Result<Plan, Refusal
     let tried = plan
         .and_then(|plan| attempt(program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
     let Attempt { ending, reports, .. } = tried?;
-    let failure = reports.into_iter().find_map(|report| match report {
-        Report::Unavailable(why) | Report::NotStarted(why) => Some(why),
-        Report::Changed(_) => None,
-    });
+    let failure = reports.into_iter().next().map(|(Report::Unavailable(why) | Report::NotStarted(why))| why);
     match (failure, ending) {
         (Some(why), _) => Err(why),
         (None, Ending::Exited(Some(0))) => Ok(()),
@@ -199,11 +221,9 @@ fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
         is_own_worktree: env.worktree.is_some() || program.workspace.is_some(),
         directory: program.directory,
         more: program.writable,
+        is_git: program.is_git,
     };
     let mut plan = env.sandbox.plan(&places)?;
-    if program.is_git {
-        plan.protected.clear();
-    }
     plan.network = network::allowed(&env.sandbox, plan.level, program.network)?;
     Ok(plan)
 }

@@ -67,12 +67,22 @@ pub fn read(file: File) -> io::Result<(FileVersion, Option<Vec<u8>>)> {
 
 /// The versions of the files that one agent has read or written, by canonical path.
 #[derive(Debug, Default)]
-pub struct KnownFiles(Mutex<Arc<HashMap<PathBuf, FileVersion>>>);
+pub struct KnownFiles {
+    files: Mutex<Arc<HashMap<PathBuf, FileVersion>>>,
+    /// A file that is asked for becomes known as it is now.
+    learns: bool,
+}
 
 impl KnownFiles {
+    /// For calls that are planned again after a restart, when it is forgotten what the agent has read.
+    pub fn learning() -> Self {
+        Self { learns: true, ..Self::default() }
+    }
+
     /// For a child, which knows what its parent knows.
     pub fn fork(&self) -> Self {
-        Self(Mutex::new(Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))))
+        let files = Arc::clone(&self.files.lock().unwrap_or_else(PoisonError::into_inner));
+        Self { files: Mutex::new(files), learns: false }
     }
 
     /// Records the file as it is now, before it is shown to an agent.
@@ -85,13 +95,17 @@ impl KnownFiles {
 
     /// Remembers which version of a file the model has seen.
     pub fn record(&self, path: &Path, version: FileVersion) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut files).insert(path.into(), version);
     }
 
     /// The version that the agent last read or wrote.
     pub fn get(&self, path: &Path) -> Option<FileVersion> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied()
+        let known = |files: &Self| files.files.lock().unwrap_or_else(PoisonError::into_inner).get(path).copied();
+        if self.learns && known(self).is_none() {
+            self.record_current(path);
+        }
+        known(self)
     }
 }
 
@@ -126,5 +140,19 @@ mod tests {
         assert_eq!(child.get(path), Some(FileVersion::of_bytes(b"a")));
         assert_eq!(known.get(path), Some(FileVersion::of_bytes(b"b")));
         assert_eq!(child.get(Path::new("/none")), None);
+    }
+
+    #[test]
+    fn what_is_learned_stays_known_and_nothing_more_is_learned_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("f");
+        fs::write(&path, "a").unwrap();
+        let learning = KnownFiles::learning();
+        assert_eq!(learning.get(&path), Some(FileVersion::of_bytes(b"a")));
+        fs::write(&path, "b").unwrap();
+        assert_eq!(learning.get(&path), Some(FileVersion::of_bytes(b"a")));
+        let known = learning.fork();
+        assert_eq!(known.get(&path), Some(FileVersion::of_bytes(b"a")));
+        assert_eq!(known.get(&path.with_file_name("g")), None);
     }
 }

@@ -5,14 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::locate::{MAX_LINKS, Opener, canonical};
-use super::{Environment, PathVerdict, Prepared, ToolSpec};
+use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec};
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::host::HostPattern;
+use crate::domain::rule::{AgentRules, Grant, Rule, Rules, Subject, quoted};
 use crate::domain::tool::Reach;
 use crate::policy::paths::{Access, AllowedDirectories};
 use crate::policy::readonly::{Extent, Read};
-use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide};
+use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide, suggest_directory, suggest_rules};
 
 /// A directory with more entries is not searched for symbolic links.
 const MAX_ENTRIES: usize = 10_000;
@@ -40,55 +41,129 @@ pub struct Judge<'a> {
     pub environment: &'a Environment,
     /// What the agent may do without a question.
     pub policy: Policy,
+    /// The rules of this agent besides those of the configuration.
+    pub rules: &'a AgentRules,
+    /// The rules that were given to all agents until the program exits.
+    pub session_rules: &'a [Grant],
     /// The directories that a person allowed this agent to read.
     pub allowed: &'a AllowedDirectories,
-    /// The hosts that a person allowed this agent to reach.
-    pub hosts: &'a [HostPattern],
     /// Where the agent's conversation is sent.
     pub endpoint: &'a Endpoint,
 }
 
+/// What was decided about a call.
+pub struct Judgement {
+    pub verdict: Verdict,
+    pub ways: WaysToAllow,
+}
+
+/// What a person can do so that a call that needs approval, and others like it, run without a question.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WaysToAllow {
+    /// The rules that would allow it; none if rules cannot.
+    pub rules: Vec<Rule>,
+    /// The policy `auto` would allow it.
+    pub by_auto: bool,
+}
+
+impl WaysToAllow {
+    /// The options of the command line that allow it, to follow these words; empty if there are none.
+    pub fn remedy(&self, words: &str) -> String {
+        let rules: Vec<String> =
+            self.rules.iter().map(|rule| format!("--allow {}", quoted(&rule.to_string()))).collect();
+        let by_rules = Some(rules.join(" ")).filter(|options| !options.is_empty());
+        let ways: Vec<String> = by_rules.into_iter().chain(self.by_auto.then(|| "--approval auto".into())).collect();
+        if ways.is_empty() { String::new() } else { format!("; {words} {}", ways.join(" or ")) }
+    }
+}
+
 impl Judge<'_> {
     /// Judges a call of this tool.
-    pub fn verdict(&self, spec: &ToolSpec, prepared: &Prepared) -> Verdict {
+    pub fn judge(&self, spec: &ToolSpec, prepared: &Prepared) -> Judgement {
+        let configured = &self.environment.rules;
+        let rules = self.rules.over(configured, self.session_rules, self.environment.path_policy().workspace);
+        let verdict = self.verdict(spec, prepared, self.policy, &rules);
+        if matches!(verdict, Verdict::Free | Verdict::Refuse(_)) {
+            return Judgement { verdict, ways: WaysToAllow::default() };
+        }
+        let suggested = self.suggestions(spec, prepared, &rules);
+        let with_suggested =
+            Rules { allow: [rules.allow.clone(), suggested.clone()].concat(), ..rules.clone().into_owned() };
+        let helps = self.verdict(spec, prepared, self.policy, &with_suggested) == Verdict::Free;
+        let by_auto = self.verdict(spec, prepared, Policy::Auto, &rules) == Verdict::Free;
+        Judgement { verdict, ways: WaysToAllow { rules: if helps { suggested } else { Vec::new() }, by_auto } }
+    }
+
+    fn verdict(&self, spec: &ToolSpec, prepared: &Prepared, policy: Policy, rules: &Rules) -> Verdict {
         let text = |name: &str| prepared.arguments[name].as_str();
+        let decide = |request: &Request<'_>| self.decide(request, policy, rules);
         match spec.judged {
             Judged::Nothing => Verdict::Free,
-            Judged::Change => self.decide(&Request::Change),
-            Judged::Read | Judged::Write => self.file(spec.reach, prepared),
-            Judged::Command => {
-                let command = self.command(text("command").unwrap_or_default(), text("workdir"));
-                stricter(self.network(prepared), command)
-            }
+            Judged::Change => decide(&Request::Change),
+            Judged::Read | Judged::Write => match &prepared.question.file {
+                None => decide(&Request::Change),
+                Some(file) if spec.reach == Reach::Reads => {
+                    let place = self.places().after_answers(&file.verdict);
+                    decide(&Request::Read { path: &file.path, place: &place })
+                }
+                Some(file) => decide(&Request::Write { path: &file.path, place: &file.verdict }),
+            },
+            Judged::Command => both(network(prepared, &decide), self.command(prepared, &decide)),
             Judged::Fork => text("model").map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
-                self.decide(&Request::Fork { model, is_other_provider })
+                decide(&Request::Fork { model, is_other_provider })
             }),
         }
     }
 
-    /// Whether a person has to be asked about the hosts that a call names.
-    pub fn asks_for_network(&self, prepared: &Prepared) -> bool {
-        matches!(self.network(prepared), Verdict::Ask(_))
-    }
-
-    fn network(&self, prepared: &Prepared) -> Verdict {
-        let Some(request) = &prepared.question.network else { return Verdict::Free };
-        let verdict = |wanted: &HostPattern, is_granted: bool| {
-            self.decide(&Request::Network { host: &wanted.to_string(), is_granted })
+    /// The narrowest rules of use that could allow calls like this one.
+    fn suggestions(&self, spec: &ToolSpec, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
+        let text = |name: &str| prepared.arguments[name].as_str();
+        let workspace = self.environment.path_policy().workspace;
+        let in_directory = |subject| {
+            let file = prepared.question.file.as_ref()?;
+            let directory = if file.path.is_dir() { &file.path } else { file.path.parent()? };
+            // A home directory has files of all kinds: there each asks by itself.
+            let is_own = directory.starts_with(workspace);
+            if !is_own && self.environment.denied.is_broad(directory) {
+                return None;
+            }
+            suggest_directory(subject, directory, workspace)
         };
-        let is_granted = |wanted: &HostPattern| self.hosts.iter().any(|granted| granted.allows_all_of(wanted));
-        let wanted = request.wanted().iter().map(|wanted| verdict(wanted, is_granted(wanted)));
-        // A rule against a host that is named holds also where the network cannot be restricted.
-        let named = request.hosts.iter().map(|named| verdict(named, true));
-        named.filter(|verdict| matches!(verdict, Verdict::Refuse(_))).chain(wanted).fold(Verdict::Free, stricter)
+        match spec.judged {
+            Judged::Command => self.suggestions_for_command(prepared, rules),
+            Judged::Write => in_directory(Subject::Edit).into_iter().collect(),
+            Judged::Read => in_directory(Subject::Read).into_iter().collect(),
+            Judged::Fork => text("model").and_then(|model| Rule::new(Subject::Fork, model).ok()).into_iter().collect(),
+            Judged::Nothing | Judged::Change => Vec::new(),
+        }
     }
 
-    fn decide(&self, request: &Request<'_>) -> Verdict {
+    /// For the command, and for the hosts that it names, as far as they ask.
+    fn suggestions_for_command(&self, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
+        let decide = |request: &Request<'_>| self.decide(request, self.policy, rules);
+        let mut suggested = Vec::new();
+        if self.command(prepared, &decide) != Verdict::Free {
+            let command = prepared.arguments["command"].as_str().unwrap_or_default();
+            suggested = suggest_rules(command, self.environment.is_sandboxed());
+        }
+        // Rules for hosts do not help where the network cannot be restricted to them.
+        let named = prepared.question.network.iter().filter(|network| network.access == NetworkAccess::Hosts);
+        let names = named.flat_map(|network| &network.hosts).map(ToString::to_string);
+        let asking = names.filter(|host| decide(&Request::Network { host }) != Verdict::Free);
+        for rule in asking.filter_map(|host| Rule::new(Subject::Net, &host).ok()) {
+            if !suggested.contains(&rule) {
+                suggested.push(rule);
+            }
+        }
+        suggested
+    }
+
+    fn decide(&self, request: &Request<'_>, policy: Policy, rules: &Rules) -> Verdict {
         let env = self.environment;
         let permissions = Permissions {
-            policy: self.policy,
-            rules: &env.rules,
+            policy,
+            rules,
             sandboxed: env.is_sandboxed(),
             workspace: env.path_policy().workspace,
             home: env.denied.home.as_deref(),
@@ -96,15 +171,36 @@ impl Judge<'_> {
         decide(&permissions, request)
     }
 
-    fn file(&self, reach: Reach, prepared: &Prepared) -> Verdict {
-        let Some(file) = &prepared.question.file else { return self.decide(&Request::Change) };
-        let (path, place) = (file.path.as_path(), self.after_answers(&file.verdict));
-        match reach {
-            Reach::Reads => self.decide(&Request::Read { path, place: &place }),
-            Reach::Writes => self.decide(&Request::Write { path, place: &file.verdict }),
-        }
+    fn places(&self) -> Places<'_> {
+        Places { environment: self.environment, allowed: self.allowed }
     }
 
+    fn command(&self, prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
+        let text = |name: &str| prepared.arguments[name].as_str();
+        let places = self.places();
+        let resolve = |read: &Read| places.place(read);
+        // Written in another way, it may still be the directory of the agent.
+        let directory = text("workdir").map(|written| self.environment.resolve(written));
+        let directory = directory.filter(|directory| *directory != self.environment.working_directory);
+        let directory = directory.as_deref().map(|directory| directory.to_string_lossy());
+        let has_unsafe_path = self.environment.has_unsafe_path();
+        decide(&Request::Command(CommandRequest {
+            text: text("command").unwrap_or_default(),
+            directory: directory.as_deref(),
+            has_unsafe_path,
+            resolve: &resolve,
+        }))
+    }
+}
+
+/// Where the commands of one agent read.
+#[derive(Clone, Copy)]
+struct Places<'a> {
+    environment: &'a Environment,
+    allowed: &'a AllowedDirectories,
+}
+
+impl Places<'_> {
     /// A directory that a person allowed is as the workspace.
     fn after_answers(&self, verdict: &PathVerdict) -> PathVerdict {
         match verdict {
@@ -115,36 +211,16 @@ impl Judge<'_> {
         }
     }
 
-    fn command(&self, text: &str, directory: Option<&str>) -> Verdict {
-        let resolve = |read: &Read| {
-            let (path, verdict) = self.environment.place(read);
-            (path, self.after_answers(&verdict))
-        };
-        // Written in another way, it may still be the directory of the agent.
-        let directory = directory.map(|written| self.environment.resolve(written));
-        let directory = directory.filter(|directory| *directory != self.environment.working_directory);
-        let directory = directory.as_deref().map(|directory| directory.to_string_lossy());
-        let has_unsafe_path = self.environment.has_unsafe_path();
-        self.decide(&Request::Command(CommandRequest {
-            text,
-            directory: directory.as_deref(),
-            has_unsafe_path,
-            resolve: &resolve,
-        }))
-    }
-}
-
-impl Environment {
     /// Where something is that a command reads. In doubt it asks.
     fn place(&self, read: &Read) -> (PathBuf, PathVerdict) {
-        let written = self.working_directory.join(&read.path);
+        let written = self.environment.working_directory.join(&read.path);
         if read.extent == Extent::Pattern {
             return self.place_of_pattern(&written, &read.path);
         }
         let (path, verdict) = self.place_of_one(&written);
         let is_free = verdict == PathVerdict::Free;
         match read.extent {
-            Extent::Tree if is_free && self.path_policy().may_contain_denied(&path) => ask(path),
+            Extent::Tree if is_free && self.environment.path_policy().may_contain_denied(&path) => ask(path),
             Extent::Entries if is_free && path.is_dir() => self.place_of_entries(&path),
             _ => (path, verdict),
         }
@@ -154,10 +230,10 @@ impl Environment {
         let Ok(path) = canonical(written, MAX_LINKS) else { return ask(written.to_path_buf()) };
         let access = if path.is_dir() { Access::List } else { Access::Read };
         let has_denied_name = rustix::fs::stat(&path)
-            .is_ok_and(|stat| access == Access::Read && Opener::new(self).check_names(&stat).is_err());
-        let verdict = match self.path_policy().verdict(&path, access) {
+            .is_ok_and(|stat| access == Access::Read && Opener::new(self.environment).check_names(&stat).is_err());
+        let verdict = match self.environment.path_policy().verdict(&path, access) {
             _ if has_denied_name => PathVerdict::Denied("another name of a file"),
-            verdict => verdict,
+            verdict => self.after_answers(&verdict),
         };
         (path, verdict)
     }
@@ -175,7 +251,7 @@ impl Environment {
 
     /// All files of a directory: symbolic links may lead elsewhere.
     fn place_of_entries(&self, directory: &Path) -> (PathBuf, PathVerdict) {
-        let may_be_denied = self.path_policy().may_contain_denied(directory);
+        let may_be_denied = self.environment.path_policy().may_contain_denied(directory);
         let Ok(entries) = fs::read_dir(directory) else { return ask(directory.into()) };
         for (count, entry) in entries.enumerate() {
             let Ok(entry) = entry else { return ask(directory.into()) };
@@ -191,7 +267,9 @@ impl Environment {
         }
         (directory.into(), PathVerdict::Free)
     }
+}
 
+impl Environment {
     /// Whether a command can run a program that an agent wrote.
     fn has_unsafe_path(&self) -> bool {
         let workspace = self.path_policy().workspace;
@@ -203,11 +281,25 @@ impl Environment {
     }
 }
 
-/// The first one, unless the second one is stricter.
-fn stricter(one: Verdict, other: Verdict) -> Verdict {
-    match (&one, &other) {
-        (Verdict::Refuse(_), _) | (Verdict::Ask(_), Verdict::Free | Verdict::Ask(_)) | (_, Verdict::Free) => one,
-        _ => other,
+/// The verdict on the hosts that a call names.
+fn network(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
+    let Some(request) = &prepared.question.network else { return Verdict::Free };
+    let verdict = |wanted: &HostPattern| decide(&Request::Network { host: &wanted.to_string() });
+    // A rule against a host that is named holds also where the network cannot be restricted.
+    let named = request.hosts.iter().map(verdict).filter(|verdict| matches!(verdict, Verdict::Refuse(_)));
+    named.chain(request.wanted().iter().map(verdict)).fold(Verdict::Free, both)
+}
+
+/// The verdict on two things at once: the stricter one, with both reasons if both ask.
+fn both(one: Verdict, other: Verdict) -> Verdict {
+    let joined = |one: String, other: String| if one == other { one } else { format!("{one}; {other}") };
+    match (one, other) {
+        (Verdict::Free, verdict) | (verdict, Verdict::Free) => verdict,
+        (Verdict::Refuse(reason), _) | (_, Verdict::Refuse(reason)) => Verdict::Refuse(reason),
+        (Verdict::Ask(one), Verdict::Ask(other)) => Verdict::Ask(joined(one, other)),
+        (Verdict::Unasked(one) | Verdict::Ask(one), Verdict::Unasked(other) | Verdict::Ask(other)) => {
+            Verdict::Unasked(joined(one, other))
+        }
     }
 }
 
@@ -218,11 +310,14 @@ fn ask(path: PathBuf) -> (PathBuf, PathVerdict) {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::sync::Arc;
 
     use super::*;
+    use crate::sandbox::Level;
 
     fn is_free(environment: &Environment, path: &str, extent: Extent) -> bool {
-        environment.place(&Read { path: path.into(), extent }).1 == PathVerdict::Free
+        Places { environment, allowed: &AllowedDirectories::default() }.place(&Read { path: path.into(), extent }).1
+            == PathVerdict::Free
     }
 
     #[test]
@@ -248,6 +343,94 @@ mod tests {
         assert!(!is_free(&environment, "deep", Extent::Entries));
     }
 
+    #[test]
+    fn a_directory_that_was_allowed_is_searched_for_links() {
+        let (inside, outside, secret) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
+        let environment = Environment::at(real(&inside));
+        fs::write(real(&outside).join("plain"), "text").unwrap();
+        let mut allowed = AllowedDirectories::default();
+        allowed.allow(real(&outside));
+        let places = Places { environment: &environment, allowed: &allowed };
+        let is_free = |path: PathBuf, extent| {
+            places.place(&Read { path: path.to_str().unwrap().into(), extent }).1 == PathVerdict::Free
+        };
+        let everything =
+            || is_free(real(&outside), Extent::Entries) && is_free(real(&outside).join("*"), Extent::Pattern);
+        assert!(everything(), "what a person allowed is open");
+        symlink(real(&secret), real(&outside).join("link")).unwrap();
+        assert!(!is_free(real(&outside), Extent::Entries) && !is_free(real(&outside).join("*"), Extent::Pattern));
+        assert!(is_free(real(&outside).join("plain"), Extent::One));
+    }
+
+    #[test]
+    fn rules_are_offered_for_a_directory_but_not_for_a_home_or_for_protected_files() {
+        let workspace = tempfile::tempdir().unwrap();
+        let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
+        let mut environment = Environment::at(real(&workspace));
+        Arc::make_mut(&mut environment.denied).home = Some(real(&home));
+        let (rules, allowed, endpoint) = (AgentRules::default(), AllowedDirectories::default(), Endpoint::echo());
+        let judge = Judge {
+            environment: &environment,
+            policy: Policy::Ask,
+            rules: &rules,
+            session_rules: &[],
+            allowed: &allowed,
+            endpoint: &endpoint,
+        };
+        let offered = |path: &Path| {
+            let spec = environment.tool("write_file").unwrap();
+            let arguments = serde_json::json!({"file_path": path, "content": "text"}).to_string();
+            let prepared = spec.prepare(&arguments, &environment).unwrap();
+            let rules = judge.judge(spec, &prepared).ways.rules;
+            rules.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(offered(Path::new("a")), ["edit(*)"]);
+        assert_eq!(offered(Path::new("src/[x]/a")), ["edit(src/[[]x[]]/**)"]);
+        assert_eq!(offered(Path::new("AGENTS.md")), [""; 0]);
+        assert_eq!(offered(&real(&outside).join("a")), [format!("edit({}/**)", real(&outside).display())]);
+        assert_eq!(offered(&real(&home).join(".bashrc")), [""; 0]);
+    }
+
+    #[cfg(feature = "shell-grammar")]
+    #[test]
+    fn rules_are_offered_for_the_hosts_of_a_command_where_the_network_can_be_restricted() {
+        let directory = tempfile::tempdir().unwrap();
+        let workspace = fs::canonicalize(directory.path()).unwrap();
+        let (allowed, endpoint) = (AllowedDirectories::default(), Endpoint::echo());
+        let judged = |level: Level, policy: Policy, given: &[&str]| {
+            let mut environment = Environment::at(workspace.clone());
+            environment.sandbox = environment.sandbox.at_level(level);
+            let grant = |text: &&str| Grant { rule: text.parse().unwrap(), workspace: workspace.clone() };
+            let rules = AgentRules { own: given.iter().map(grant).collect(), ..AgentRules::default() };
+            let (environment, session_rules) = (&environment, &[][..]);
+            let judge =
+                Judge { environment, policy, rules: &rules, session_rules, allowed: &allowed, endpoint: &endpoint };
+            let arguments = r#"{"command": "make x", "network": ["a.org", "b.org:22"]}"#;
+            let spec = environment.tool("bash").unwrap();
+            let Judgement { verdict, ways } = judge.judge(spec, &spec.prepare(arguments, environment).unwrap());
+            (verdict, ways.rules.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let hosts = "no rule allows net(a.org); no rule allows net(b.org:22)";
+        assert_eq!(
+            judged(Level::Namespaces, Policy::Auto, &[]),
+            (Verdict::Ask(hosts.into()), vec!["net(a.org)".into(), "net(b.org:22)".into()])
+        );
+        assert_eq!(judged(Level::Namespaces, Policy::Auto, &["net(a.org)", "net(b.org:22)"]).0, Verdict::Free);
+        let (verdict, rules) = judged(Level::Namespaces, Policy::Ask, &["net(*.org)", "net(a.org)"]);
+        assert!(matches!(verdict, Verdict::Ask(why) if why.starts_with("no rule allows net(b.org:22); ")));
+        assert_eq!(rules, ["bash(make x)", "net(b.org:22)"]);
+        assert!(
+            matches!(judged(Level::Namespaces, Policy::Never, &[]).0, Verdict::Unasked(why) if why.contains(hosts))
+        );
+        // There a rule for a host allows nothing, and none is offered.
+        let (verdict, rules) = judged(Level::Landlock, Policy::Ask, &["net(a.org)", "net(b.org:22)", "bash(make x)"]);
+        assert_eq!((verdict, rules), (Verdict::Ask("no rule allows net(*)".into()), Vec::new()));
+        assert_eq!(judged(Level::None, Policy::Ask, &[]).1, ["bash(make x)"]);
+    }
+
     #[cfg(feature = "shell-grammar")]
     #[test]
     fn a_command_asks_if_its_pattern_or_its_directory_leads_elsewhere() {
@@ -267,7 +450,9 @@ mod tests {
             home: None,
         };
         let is_free = |text: &str, directory: Option<&str>| {
-            let resolve = |read: &Read| environment.place(read);
+            let allowed = AllowedDirectories::default();
+            let places = Places { environment: &environment, allowed: &allowed };
+            let resolve = |read: &Read| places.place(read);
             let request = CommandRequest { text, directory, has_unsafe_path: false, resolve: &resolve };
             decide(&permissions, &Request::Command(request)) == Verdict::Free
         };

@@ -113,7 +113,7 @@ impl Outputs {
             Ending::Exited(None) => Err("was ended: its supervisor was killed".into()),
             Ending::TimedOut => Err(format!("timed out after {limit:?}")),
             Ending::Interrupted => Err("was interrupted".into()),
-            Ending::Lost(why) | Ending::NotStarted(why) | Ending::NoSandbox(why) => Err(format!("failed: {why}")),
+            Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(format!("failed: {why}")),
         }
     }
 

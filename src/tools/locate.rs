@@ -31,17 +31,6 @@ pub struct Located {
     pub verdict: Verdict,
 }
 
-impl Located {
-    /// A line for the person about why this asks.
-    pub fn warning(&self) -> Option<String> {
-        match &self.verdict {
-            Verdict::AskOutside(_) => Some("outside of the workspace".into()),
-            Verdict::AskProtected => Some("protected: this file configures agents or git".into()),
-            Verdict::Free | Verdict::Denied(_) => None,
-        }
-    }
-}
-
 impl Environment {
     /// Where the tools may go in this environment.
     pub fn path_policy(&self) -> PathPolicy<'_> {

@@ -44,13 +44,13 @@ use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
-use crate::sandbox::Policy;
+use crate::sandbox::{Level, Policy};
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
-pub use judge::{Judge, Judged};
+pub use judge::{Judge, Judged, WaysToAllow};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
 pub use tool_thread::{Job, Running};
@@ -126,6 +126,8 @@ pub struct Question {
     pub answers: Answers,
     /// The hosts that the call names.
     pub network: Option<NetworkRequest>,
+    /// What a person can do so that calls like this one do not ask.
+    pub ways: WaysToAllow,
 }
 
 /// The texts around a question.
@@ -147,7 +149,15 @@ impl Answers {
 impl Question {
     /// A question that does not depend on the content of a file.
     pub fn new(title: String, detail: Vec<String>) -> Self {
-        Self { title, detail, file: None, snapshot: None, answers: Answers::RUN, network: None }
+        Self {
+            title,
+            detail,
+            file: None,
+            snapshot: None,
+            answers: Answers::RUN,
+            network: None,
+            ways: WaysToAllow::default(),
+        }
     }
 
     /// A question about reading. Only a path outside of the workspace is shown in full.
@@ -155,19 +165,11 @@ impl Question {
         let detail = match &file.verdict {
             PathVerdict::AskOutside(directory) => {
                 let scope = if *directory == file.path { "" } else { " and everything else below its directory" };
-                vec![
-                    visible(&file.path.to_string_lossy()),
-                    format!("outside of the workspace: allows this agent to read it{scope}"),
-                ]
+                vec![visible(&file.path.to_string_lossy()), format!("yes allows this agent to read it{scope}")]
             }
             _ => Vec::new(),
         };
         Self { file: Some(file), ..Self::new(title, detail) }
-    }
-
-    /// How the hosts are reached that a person is asked about.
-    pub fn asked_network(&self) -> Option<NetworkAccess> {
-        self.network.as_ref().filter(|network| network.is_asked).map(|network| network.access)
     }
 
     /// The canonical path that the call is about.
@@ -234,12 +236,12 @@ impl Environment {
         }
     }
 
-    /// Whether what commands do stays in the workspace, and that is not where the person's programs start from: a home
-    /// directory has files that shells and git obey.
+    /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
+    /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
         let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
         let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
-        self.sandbox.is_active() && !has_home
+        self.sandbox.is_whole() && !has_home
     }
 
     /// The tool of this name.
@@ -272,17 +274,19 @@ pub struct Output {
     pub content: String,
     /// The call has failed.
     pub is_error: bool,
+    /// What the person has to be told besides.
+    pub warnings: Vec<String>,
 }
 
 impl Output {
     /// The result of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: false }
+        Self { content: content.into(), is_error: false, warnings: Vec::new() }
     }
 
     /// The message should let the model correct the call.
     pub fn failure(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: true }
+        Self { content: content.into(), is_error: true, warnings: Vec::new() }
     }
 }
 
@@ -293,6 +297,8 @@ pub struct Prepared {
     pub arguments: Value,
     /// What a person is asked.
     pub question: Question,
+    /// The walls that were promised to the person, or that the policy counted on.
+    pub level: Level,
 }
 
 impl ToolSpec {
@@ -303,7 +309,7 @@ impl ToolSpec {
     pub fn prepare(&self, arguments: &str, env: &Environment) -> Result<Prepared, String> {
         let arguments = arguments::parse(arguments, &self.declaration, self.aliases)?;
         let question = (self.check)(&arguments, env)?;
-        Ok(Prepared { arguments, question })
+        Ok(Prepared { arguments, question, level: env.sandbox.level() })
     }
 }
 
@@ -320,7 +326,7 @@ impl fmt::Debug for ToolSpec {
 
 /// Escapes every character that could make a line look different from what it is: control characters other than a tab,
 /// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing").
-fn visible(text: &str) -> String {
+pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -354,6 +360,15 @@ mod tests {
             let env = Environment { denied: denied.clone(), ..Environment::at(directory.into()) };
             assert_eq!(env.is_sandboxed(), expected, "{directory}");
         }
+    }
+
+    #[test]
+    fn walls_that_leave_protected_files_open_count_as_no_sandbox() {
+        let at = |level| {
+            let env = Environment::at("/srv".into());
+            Environment { sandbox: env.sandbox.clone().at_level(level), ..env }.is_sandboxed()
+        };
+        assert!(at(Level::Namespaces) && at(Level::SharedProc) && !at(Level::Landlock) && !at(Level::None));
     }
 
     #[test]

@@ -18,8 +18,6 @@ pub struct NetworkRequest {
     pub hosts: Vec<HostPattern>,
     /// How they are reached.
     pub access: NetworkAccess,
-    /// A person is asked about them, and can allow them to the agent.
-    pub is_asked: bool,
 }
 
 /// How much of the network a command reaches that names hosts.
@@ -57,7 +55,7 @@ impl NetworkRequest {
             (Level::Landlock, _) => NetworkAccess::Everything,
             (Level::Namespaces | Level::SharedProc, _) => NetworkAccess::Hosts,
         };
-        Ok((!hosts.is_empty()).then_some(Self { hosts, access, is_asked: false }))
+        Ok((!hosts.is_empty()).then_some(Self { hosts, access }))
     }
 
     /// The hosts that have to be allowed.

@@ -120,6 +120,12 @@ impl Running {
         self.slot.job.is_cancelled()
     }
 
+    /// What the person has to be told about a call that is complete.
+    pub fn warnings(&self) -> Vec<String> {
+        let outcome = self.slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.as_ref().map(|(output, _)| output.warnings.clone()).unwrap_or_default()
+    }
+
     /// Joins the thread and takes the result.
     ///
     /// # Panics
@@ -186,6 +192,7 @@ mod tests {
 
     use super::*;
     use crate::domain::tool::{Reach, ToolDeclaration};
+    use crate::sandbox::Level;
     use crate::tools::Question;
 
     const fn probe(run: fn(&Prepared, &Environment, &Job) -> Output) -> ToolSpec {
@@ -209,7 +216,8 @@ mod tests {
 
     fn start(spec: &'static ToolSpec) -> (Running, mpsc::Receiver<()>) {
         let env = Environment::at("/".into());
-        let prepared = Prepared { arguments: 5.into(), question: Question::new(String::new(), Vec::new()) };
+        let prepared =
+            Prepared { arguments: 5.into(), question: Question::new(String::new(), Vec::new()), level: Level::None };
         let call = ToolCall { id: "7".into(), name: "probe".into(), arguments: "{}".into() };
         let (sender, wakes) = mpsc::sync_channel(1);
         let wake = Arc::new(move || sender.send(()).unwrap());

@@ -243,25 +243,18 @@ impl<'a> Git<'a> {
         let arguments = [&GIT[..], &filters, arguments].concat();
         let mut capture = Capture::new(MAX_OUTPUT, &self.env.output_directory);
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
+        // Git itself runs without a sandbox where there is none: nothing is promised.
         let program = Program { workspace, writable, is_git: true, ..Program::new(&arguments, directory) };
-        let mut run = || {
-            let (ending, _) = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
-                .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
-            Ok::<Ending, String>(ending)
-        };
-        let ending = match run()? {
-            // Git itself runs without a sandbox where there is none.
-            Ending::NoSandbox(_) => run()?,
-            ending => ending,
-        };
+        let outcome = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
+            .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
         let output = capture.finish().trim_end_matches('\n').to_owned();
-        match ending {
+        match outcome.ending {
             Ending::Exited(Some(0)) => Ok(output),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
             Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),
-            Ending::Lost(why) | Ending::NotStarted(why) | Ending::NoSandbox(why) => Err(why),
+            Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
         }
     }
 }

@@ -37,6 +37,7 @@ const ROWS: &[Row] = &[
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
     row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
+    row("/rules", |app| shows(app, "ask    bash(*)  (configuration)")),
     row("/interrupt", |app| app.state(0) == State::Idle),
     row("/stop", |app| app.state(0) == State::Idle),
     row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),

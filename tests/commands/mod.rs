@@ -2,6 +2,7 @@
 
 mod custom;
 mod export;
+mod lists;
 mod matrix;
 mod queue;
 mod steer;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use polylogue::{AgentId, Change, Clock, Repl, Store};
+use polylogue::{AgentId, Change, Clock, Decision, Repl, Store};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::scenarios;
@@ -90,9 +90,25 @@ impl Run {
 
     /// Turns until the `n`th agent is idle.
     pub fn until_idle(&mut self, n: usize) {
+        self.until("the end of its turn", |repl, id| !repl.roster().busy().contains(&id), n);
+    }
+
+    /// Turns until the `n`th agent has a question.
+    pub fn until_asked(&mut self, n: usize) {
+        self.until("a question", |repl, id| repl.roster().asking().contains(&id), n);
+    }
+
+    /// Answers the question of the `n`th agent.
+    pub fn answer(&mut self, n: usize, decision: Decision) {
+        let question =
+            self.repl.roster().get(self.id(n)).and_then(|agent| agent.question()).expect("a question").number;
+        self.ask(n, Change::Answer { question, decision });
+    }
+
+    fn until(&mut self, what: &str, holds: impl Fn(&Repl, AgentId) -> bool, n: usize) {
         let start = Instant::now();
-        while self.repl.roster().busy().contains(&self.id(n)) {
-            assert!(start.elapsed() < PATIENCE, "agent {n} is busy for ever");
+        while !holds(&self.repl, self.id(n)) {
+            assert!(start.elapsed() < PATIENCE, "agent {n}: never came: {what}");
             self.repl.turn(Some(Duration::from_millis(20))).expect("the loop turns");
         }
     }

@@ -1,6 +1,6 @@
 //! The scenarios: what is done while the process dies, and what may be left of it.
 
-use polylogue::{Change, SliceSpec};
+use polylogue::{Change, Decision, SliceSpec};
 
 use super::{Scenario, kill_at_every_write};
 use crate::support::harness::Harness;
@@ -27,6 +27,9 @@ const SCENARIOS: &[&Scenario] = &[
     &PAST,
     &SLICE,
     &START,
+    &ASK,
+    &ANSWER,
+    &REFUSE,
 ];
 
 fn nothing(_: &mut Harness) {}
@@ -387,7 +390,7 @@ const START: Scenario = Scenario {
     },
     actions: |run| run.acknowledge(0),
     steps: &[&[
-        "0 running: fork fork !tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted",
+        "0 running: fork fork !tool bash {\"command\":\"true\"} tool_call usage, busy, asks",
         "a running: fork fork some words\n!hang part interrupted",
         "b running: fork",
         "c running: fork fork",
@@ -398,4 +401,84 @@ const START: Scenario = Scenario {
 #[test]
 fn a_start_that_dies_while_it_closes_what_was_cut_is_done_by_the_next_one() {
     kill_at_every_write(&START);
+}
+
+const TWO_CALLS: &str = "!tool bash {\"command\":\"true\"}\n!tool bash {\"command\":\"true\"}";
+
+/// Agent 0 after it got the text with two calls.
+macro_rules! after_two_calls {
+    ($rest:literal) => {
+        concat!("0 running: !tool bash {\"command\":\"true\"}\n!tool bash {\"command\":\"true\"} ", $rest)
+    };
+}
+
+const ASK: Scenario = Scenario {
+    name: "ask",
+    prepare: nothing,
+    actions: |run| {
+        run.say(0, TWO_CALLS);
+        run.until_asked(0);
+        run.acknowledge(3);
+    },
+    steps: &[
+        &["0 running:"],
+        &[after_two_calls!("interrupted")],
+        &[after_two_calls!("tool_call tool_call usage tool_result tool_result interrupted")],
+        &[after_two_calls!("tool_call tool_call usage, busy, asks")],
+    ],
+};
+
+#[test]
+fn a_question_that_was_seen_is_asked_again() {
+    kill_at_every_write(&ASK);
+}
+
+fn two_calls_asked(app: &mut Harness) {
+    app.say(0, TWO_CALLS);
+    app.turn_until_asked(0);
+}
+
+const ANSWER: Scenario = Scenario {
+    name: "answer",
+    prepare: two_calls_asked,
+    actions: |run| {
+        run.answer(0, Decision::Allow);
+        run.acknowledge(1);
+        run.until_asked(0);
+        run.acknowledge(2);
+    },
+    steps: &[
+        &[after_two_calls!("tool_call tool_call usage, busy, asks")],
+        &[after_two_calls!("tool_call tool_call usage tool_result tool_result interrupted")],
+        &[after_two_calls!("tool_call tool_call usage tool_result, busy, asks")],
+    ],
+};
+
+#[test]
+fn a_call_that_was_allowed_is_not_asked_about_again_and_the_next_one_is() {
+    kill_at_every_write(&ANSWER);
+}
+
+const REFUSE: Scenario = Scenario {
+    name: "refuse",
+    prepare: |app| {
+        app.say(0, "!tool bash {\"command\":\"true\"}");
+        app.turn_until_asked(0);
+    },
+    actions: |run| {
+        run.answer(0, Decision::Deny(None));
+        run.acknowledge(1);
+        run.until_idle(0);
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage, busy, asks"],
+        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted"],
+        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage tool_result reply usage"],
+    ],
+};
+
+#[test]
+fn a_call_that_was_refused_is_not_asked_about_again() {
+    kill_at_every_write(&REFUSE);
 }

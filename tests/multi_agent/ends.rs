@@ -22,6 +22,25 @@ fn exit_codes_are_those_of_the_documentation() {
 }
 
 #[test]
+fn models_that_make_agents_without_end_stop_the_run_at_the_limit() {
+    const FORK: &str = "!tool fork {\"prompt\":\"more\"}\n!next\n";
+    for (most, strategy, code) in [("3", "sequential", 4), ("3", "parallel", 4), ("8", "parallel", 0)] {
+        let home = Home::new();
+        let task = FORK.repeat(4) + "done";
+        let args =
+            ["multi-agent", "run", "--max-agents", most, "--count", "2", "--strategy", strategy, "--task", &task];
+        let output = home.run(&args);
+        assert_eq!(output.code, code, "{output:?}");
+        assert_eq!(output.err.contains("limits.max_agents"), code == 4, "{output:?}");
+        // All end with the run; they stay in the store.
+        let conn = rusqlite::Connection::open(home.data().join("polylogue.db")).expect("a store");
+        let count = "SELECT count(*) FROM agents WHERE made_by = 2";
+        let made: i64 = conn.query_row(count, [], |row| row.get(0)).expect("a number");
+        assert_eq!(made, if code == 4 { 3 } else { 8 }, "{most} {strategy}");
+    }
+}
+
+#[test]
 fn a_failed_member_is_reported_and_the_others_make_the_answer() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());

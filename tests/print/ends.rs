@@ -142,13 +142,55 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let exchange = peer.accept();
     let body = exchange.request().json();
     let answer = body["messages"].as_array().and_then(|messages| messages.last()).expect("a message");
-    assert!(answer["content"].as_str().is_some_and(|text| text.contains("this runs unattended")), "{answer}");
+    assert!(answer["content"].as_str().is_some_and(|text| text.contains("refused: it needs approval (")), "{answer}");
     exchange.stream().text("then not").finish("stop").done();
     let output = program.ends();
     assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
     let lines: Vec<&str> = output.err.lines().collect();
-    assert_eq!(lines, ["polylogue: refused a tool call that needs approval: bash: touch made"]);
+    assert_eq!((lines.len(), lines[0]), (2, "polylogue: calls bash: touch made"), "{lines:?}");
+    let refused = "polylogue: refused a tool call that needs approval: bash: touch made (";
+    assert!(lines[1].starts_with(refused), "{lines:?}");
+    // Without the shell grammar no rule can allow a command.
+    let has_remedy = lines[1].ends_with("); to allow it: --allow 'bash(touch made)'");
+    assert_eq!(has_remedy, cfg!(feature = "shell-grammar"), "{lines:?}");
     assert!(!file.exists());
+}
+
+#[test]
+fn without_a_terminal_nothing_is_asked_unless_the_command_line_names_a_policy() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    std::fs::create_dir_all(home.directory.path().join(".config/polylogue")).expect("a directory");
+    let config = home.directory.path().join(".config/polylogue/config.toml");
+    std::fs::write(config, "approval = \"yolo\"\n").expect("a file");
+    for (options, runs) in [(&[][..], false), (&["--approval", "ask"], false), (&["--approval", "yolo"], true)] {
+        let program = home.start(&[&["-p", "make it"], options].concat());
+        let arguments = "{\"file_path\":\"made\",\"content\":\"x\"}";
+        peer.accept().stream().tool_call(0, "c", "write_file", arguments).finish("tool_calls").done();
+        let exchange = peer.accept();
+        let told = exchange.request().json()["messages"].to_string();
+        assert_eq!(told.contains("the user can allow it with --allow 'edit(*)'"), !runs, "{options:?} {told}");
+        exchange.stream().text("done").finish("stop").done();
+        assert_eq!(program.ends().code, 0);
+        assert_eq!(home.directory.path().join("made").exists(), runs, "{options:?}");
+    }
+}
+
+#[test]
+fn permissions_where_no_agent_gets_them_are_an_error() {
+    let home = Home::new();
+    for args in [
+        &["ps", "--approval", "plan"][..],
+        &["--allow", "bash(ls)", "send", "0", "x"],
+        &["attach", "--deny", "bash(ls)"],
+        &["multi-agent", "list", "--approval", "plan"],
+        &["--approval", "auto", "approvals"],
+    ] {
+        let output = home.run(args);
+        assert_eq!(output.code, 2, "{args:?} {output:?}");
+        assert!(output.err.contains("belongs to a chat, --print, serve, multi-agent run"), "{args:?} {output:?}");
+    }
+    assert_eq!(home.run(&["config", "show", "--approval", "plan"]).code, 0);
 }
 
 #[test]

@@ -165,12 +165,92 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let program = home.start(&["-p", "make it"]);
     peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
     let exchange = peer.accept();
-    assert!(exchange.request().json()["messages"].to_string().contains("this runs unattended"));
+    assert!(exchange.request().json()["messages"].to_string().contains("nobody is asked (policy never)"));
     exchange.stream().text("then not").finish("stop").done();
     let output = program.ends();
     assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
-    assert_eq!(output.err, "polylogue: refused a tool call that needs approval: bash: touch made\n");
+    assert!(output.err.contains("refused a tool call that needs approval: bash: touch made ("), "{output:?}");
     assert!(!home.directory.path().join("made").exists());
+}
+
+/// A reply that calls the tool which writes this file.
+fn reply_that_writes(peer: &Peer, file: &str) {
+    let arguments = json!({"file_path": file, "content": "new"}).to_string();
+    peer.accept().stream().tool_call(0, "c", "write_file", &arguments).finish("tool_calls").done();
+}
+
+#[test]
+fn the_policy_and_the_rules_of_the_command_line_hold_for_a_new_agent_of_the_server() {
+    let (peer, home, _server) = served();
+    for (options, runs) in [
+        (&["--approval", "yolo"][..], true),
+        (&["--allow", "edit(a*)"], true),
+        (&["--approval", "yolo", "--deny", "edit(a*)"], false),
+        (&["--approval", "plan", "--allow", "edit(a*)"], false),
+        (&["--approval", "ask"], false),
+    ] {
+        let program = home.start(&[&["-p", "make it"], options].concat());
+        reply_that_writes(&peer, "a");
+        peer.accept().stream().text("done").finish("stop").done();
+        assert_eq!(program.ends().code, 0, "{options:?}");
+        let path = home.directory.path().join("a");
+        assert_eq!(path.exists(), runs, "{options:?}");
+        drop(std::fs::remove_file(path));
+    }
+}
+
+#[test]
+fn a_client_gets_no_more_than_its_command_line_names_and_no_more_than_the_agent_has() {
+    let (peer, home, _server) = served();
+    let first = home.start(&["-p", "--approval", "yolo", "hello"]);
+    peer.accept().stream().text("hi").finish("stop").done();
+    assert_eq!(first.ends().code, 0);
+    let program = home.start(&["-p", "-r", "1", "make it"]);
+    reply_that_writes(&peer, "a");
+    let exchange = peer.accept();
+    assert!(exchange.request().json()["messages"].to_string().contains("policy never"), "none was named");
+    exchange.stream().text("then not").finish("stop").done();
+    assert_eq!(program.ends().code, 0);
+
+    let refused = |args: &[&str]| {
+        let output = home.run(args);
+        assert_eq!(output.code, 2, "{output:?}");
+        output.err
+    };
+    let error = refused(&["-p", "-r", "0", "--approval", "yolo", "x"]);
+    assert!(error.contains("--approval yolo is more than agent 0 may do (policy ask): set it there"), "{error}");
+    let error = refused(&["-p", "-c", "--deny", "bash(*)", "x"]);
+    assert!(error.contains("leave out --continue and --resume, or stop the server"), "{error}");
+    let error = refused(&["-p", "--approval", "all", "x"]);
+    assert!(error.contains("unknown policy \"all\""), "{error}");
+    let error = refused(&["--deny", "bash(*)", "x"]);
+    assert!(error.contains("--deny has no effect on the agents of the running server"), "{error}");
+}
+
+#[test]
+fn always_prints_the_rules_and_saves_them_only_if_they_are_named() {
+    let (peer, home, _server) = served();
+    assert_eq!(home.run(&["send", "0", "make it"]).code, 0);
+    reply_that_writes(&peer, "src/a");
+    let list = || home.run(&["approvals", "--json"]).out;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while list().is_empty() {
+        assert!(std::time::Instant::now() < deadline, "a question");
+    }
+    let question: Value = serde_json::from_str(&list()).expect("a question");
+    let id = question["id"].as_str().expect("an id");
+    assert_eq!(question["rules"], json!(["edit(src/**)"]));
+    let output = home.run(&["approve", id, "--always"]);
+    assert_eq!((output.code, output.out.as_str()), (2, "edit(src/**)\n"), "{output:?}");
+    assert!(output.err.contains(&format!("polylogue approve {id} --always --rule 'edit(src/**)'")), "{output:?}");
+    let file = home.directory.path().join(".config/polylogue/config.toml");
+    assert!(!file.exists() && !list().is_empty(), "nothing was saved or answered");
+    let output = home.run(&["approve", id, "--always", "--rule", "edit(**)"]);
+    assert_eq!((output.code, output.err.contains("not the rules of the question")), (2, true), "{output:?}");
+    assert_eq!(home.run(&["approve", id, "--always", "--rule", "edit(src/**)"]).code, 0);
+    peer.accept().stream().text("done").finish("stop").done();
+    assert!(std::fs::read_to_string(file).expect("the configuration").ends_with("allow = [\"edit(src/**)\"]\n"));
+    assert!(home.directory.path().join("src/a").exists());
 }
 
 #[test]

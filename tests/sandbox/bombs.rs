@@ -45,3 +45,36 @@ fn memory_files_and_scratch_space_are_limited() {
         }
     });
 }
+
+#[test]
+fn all_places_outside_of_the_workspace_share_one_bound() {
+    let limits = Limits { scratch: 4 << 20, ..Limits::default() };
+    everywhere(|place, level| {
+        if !level.has_namespaces() {
+            return;
+        }
+        let place = Place { limits, ..Place::new(place.user) };
+        let script = "for f in /tmp/f /var/tmp/f /dev/shm/f ~/.cargo/f; do head -c 2M /dev/zero > $f; done 2> /dev/null
+            cat /tmp/f /var/tmp/f /dev/shm/f ~/.cargo/f 2> /dev/null | wc -c";
+        let out = place.run(level, script).out;
+        let bytes = out.trim().parse::<u64>().unwrap_or(u64::MAX);
+        assert!((2 << 20..=4 << 20).contains(&bytes), "{level:?} {:?}: {out}", place.user);
+    });
+}
+
+#[test]
+fn a_fork_bomb_ends_with_its_call() {
+    let limits = Limits { processes: 100, ..Limits::default() };
+    everywhere(|place, level| {
+        // Elsewhere, all processes of the user count.
+        if !level.has_namespaces() {
+            return;
+        }
+        let mark = crate::support::scene::mark();
+        let place = Place { limits, ..Place::new(place.user) };
+        let script = format!("b() {{ sleep {mark} & b | b & }}; (b) 2> /dev/null; echo over");
+        let response = place.run(level, &script);
+        assert!(response.out.contains("over") || response.code != Some(0), "{level:?}: {}", response.out);
+        assert!(!crate::support::scene::is_running(&mark), "{level:?}");
+    });
+}

@@ -4,7 +4,6 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use super::{Level, Place, SECRETS, everywhere};
-use crate::support::internals::sandbox::Report;
 
 /// At which levels an attempt succeeds although it should not: the gaps that `doctor` tells.
 #[derive(PartialEq, Eq)]
@@ -35,6 +34,7 @@ pub const FILES: &[(&str, &str, Gap)] = &[
     ("read through /proc", "cat /proc/self/root$HOME/.ssh/id", Gap::None),
     ("read our store", "cat ~/.local/share/polylogue/polylogue.db", Gap::None),
     ("write our store", "echo x >> ~/.local/share/polylogue/polylogue.db", Gap::None),
+    ("open our lock", "exec 3>> ~/.local/share/polylogue/lock", Gap::None),
     ("read our configuration", "cat ~/.config/polylogue/config.toml", Gap::None),
     (
         "move our data away",
@@ -132,16 +132,11 @@ fn protected_files_are_not_written_or_the_user_is_told() {
         let attempts: Vec<_> = PROTECTED.iter().map(|(name, line, _)| (*name, *line)).collect();
         let allowed = place.allowed(&place.path("home/work"), level, &attempts);
         assert_eq!(allowed, expected(PROTECTED, level), "{level:?}");
-        let outcome = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md");
-        let names = |name: &str| {
-            outcome.reports.iter().any(|report| matches!(report, Report::Changed(what) if what.contains(name)))
-        };
-        assert!(
-            names("commondir was created, and is removed") && names("CLAUDE.md was created"),
-            "{:?}",
-            outcome.reports
-        );
-        assert_eq!(names("AGENTS.md was changed"), level == Level::Landlock, "{:?}", outcome.reports);
+        let told = place.run(level, "echo ../evil > .git/commondir; echo x > CLAUDE.md; echo x >> AGENTS.md").changes;
+        let tells = |text: &str| told.iter().any(|line| line.contains(text));
+        assert!(tells(".git/commondir was created during this command, and is removed"), "{told:?}");
+        assert!(tells("CLAUDE.md was created during this command: instructions of agents"), "{told:?}");
+        assert_eq!(tells("AGENTS.md was changed"), level == Level::Landlock, "{told:?}");
         assert!(!place.path("home/work/.git/commondir").exists());
     });
 }
@@ -174,6 +169,8 @@ fn other_processes_are_out_of_reach() {
             ("descriptors of another", format!("head -c 0 /proc/{pid}/fd/0")),
             ("environ of the parent", "grep -q . /proc/$PPID/environ".into()),
             ("memory of the parent", "head -c 1 /proc/$PPID/mem".into()),
+            ("descriptors of the parent", "ls -l /proc/$PPID/fd/ | grep -q -- '->'".into()),
+            ("root of the parent", "ls /proc/$PPID/root/".into()),
             ("own memory", "exec 3> /proc/self/mem".into()),
             ("sysrq", "echo h > /proc/sysrq-trigger".into()),
             ("system settings", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness".into()),
@@ -200,7 +197,8 @@ fn the_supervisor_and_the_init_process_survive_every_signal() {
 #[test]
 fn neither_keys_nor_the_agent_nor_descriptors_are_inherited() {
     everywhere(|place, level| {
-        let response = place.run(level, "env; ls /proc/self/fd | tr '\\n' ' '");
+        let response =
+            place.run(level, "env; cat /proc/self/cmdline /proc/$PPID/cmdline; echo; ls /proc/self/fd | tr '\\n' ' '");
         assert!(!response.out.contains("SECRET") && !response.out.contains("SSH_AUTH_SOCK"), "{}", response.out);
         // The last one is the directory that ls reads.
         assert!(response.out.ends_with("\n0 1 2 3 "), "{level:?}: {}", response.out);

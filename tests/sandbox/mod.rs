@@ -9,7 +9,9 @@ mod bombs;
 mod escapes;
 mod fallback;
 mod network;
+mod obeyed;
 mod proxy;
+mod races;
 mod registries;
 mod syscalls;
 mod work;
@@ -26,7 +28,7 @@ use std::sync::OnceLock;
 use polylogue::config::{Network, SandboxSettings};
 use tempfile::TempDir;
 
-use crate::support::internals::sandbox::{Level, Limits, Places, Policy, Report};
+use crate::support::internals::sandbox::{Level, Limits, Places, Policy, Report, Watch};
 use crate::support::internals::supervisor;
 use crate::support::program::PROGRAM;
 
@@ -41,18 +43,22 @@ struct Place {
     user: Option<u32>,
     settings: SandboxSettings,
     limits: Limits,
+    /// A script that runs before the program, in a mount namespace of its own, where it is root.
+    before: Option<String>,
 }
 
 struct Response {
     out: String,
     code: Option<i32>,
     reports: Vec<Report>,
+    /// What happened to protected files.
+    changes: Vec<String>,
 }
 
 impl Place {
     fn new(user: Option<u32>) -> Self {
         let top = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let place = Self { top, user, settings: SandboxSettings::default(), limits: Limits::default() };
+        let place = Self { top, user, settings: SandboxSettings::default(), limits: Limits::default(), before: None };
         for directory in
             ["outside", "home/work", "home/.ssh", "home/.aws", "home/.cargo", "home/.local/share/polylogue"]
         {
@@ -117,10 +123,17 @@ impl Place {
             SandboxSettings { hidden: vec![self.path("home/.local/share/polylogue")], ..self.settings.clone() };
         let mut policy = Policy::new(settings);
         (policy.home, policy.limits) = (Some(home.to_owned()), self.limits);
-        let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[] };
+        let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[], is_git: false };
         let plan = policy.at_level(level).plan(&places).expect("a plan");
         let (control, theirs) = UnixStream::pair().expect("a socket");
-        let mut command = self.command(PROGRAM);
+        let mut command = match &self.before {
+            None => self.command(PROGRAM),
+            Some(script) => {
+                let mut command = self.command("unshare");
+                command.args(["-Urm", "bash", "-c", &format!("{script}\nexec \"$@\""), "bash", PROGRAM]);
+                command
+            }
+        };
         command.args([supervisor::FLAG, supervisor::SANDBOX, "--", "bash", "-c", script]).current_dir(workspace);
         command
             .env("HOME", home)
@@ -130,10 +143,12 @@ impl Place {
         let child = command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let child = child.expect("the supervisor starts");
         drop(command);
+        let watch = Watch::start(&plan);
         plan.send(&control, None).expect("the supervisor reads");
         let output = child.wait_with_output().expect("an end");
+        let changes = watch.map(Watch::changes).unwrap_or_default();
         let out = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        Response { out, code: output.status.code(), reports: Report::receive(&control) }
+        Response { out, code: output.status.code(), reports: Report::receive(&control), changes }
     }
 
     /// The names of the attempts that succeed. Each is a name and a line of shell; `OUT` is the directory outside.
@@ -150,7 +165,7 @@ impl Place {
     }
 }
 
-const SECRETS: [&str; 12] = [
+const SECRETS: [&str; 18] = [
     "home/.ssh/id",
     "home/.aws/credentials",
     "home/.gnupg/key",
@@ -160,6 +175,12 @@ const SECRETS: [&str; 12] = [
     "home/.netrc",
     "home/.npmrc",
     "home/.cargo/credentials.toml",
+    "home/.cache/huggingface/token",
+    "home/.cache/git/credential/socket",
+    "home/.cache/google-chrome-beta/Default/data",
+    "home/.local/share/uv/credentials/credentials.toml",
+    "home/.opam/plugins/opam-publish/me.token",
+    "home/.dotnet/corefx/cryptography/x509stores/my/key.pfx",
     "home/.docker/config.json",
     "home/.bash_history",
     "home/.local/share/polylogue/polylogue.db",
@@ -220,7 +241,7 @@ fn a_command_runs_with_its_output_and_exit_code() {
         assert_eq!(response.code, Some(7), "{level:?}");
         let directory = place.path("home/work");
         assert_eq!(response.out, format!("out\n{}\nerr\n", directory.display()), "{level:?}");
-        assert_eq!(response.reports, []);
+        assert_eq!((response.reports, response.changes), (vec![], vec![]));
         assert_eq!(place.run(level, "kill -9 $$").code, Some(137), "{level:?}");
     });
 }

@@ -1,9 +1,10 @@
 //! The network and sockets of other programs.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process::Stdio;
 
 use polylogue::config::Network;
 
@@ -75,6 +76,56 @@ fn sockets_of_other_programs_are_out_of_reach_whether_the_network_is_on_or_off()
             assert_eq!(all.len(), lines.len(), "without walls they are reached");
             drop((listeners, hidden));
         }
+    });
+}
+
+/// The program listens in the workspace and outside, by names that are hard to find.
+const LISTENERS: &str = r#"use Socket; $| = 1; chdir $ENV{TOP};
+    sub bound { my ($type, $to, $directory, $name) = @_; chdir "$ENV{TOP}/$directory" or die;
+        socket($to, AF_UNIX, $type, 0) && bind($to, pack_sockaddr_un($name)) or die "$name: $!" }
+    bound(SOCK_STREAM, "A", "home/work", "relative"); bound(SOCK_STREAM, "B", "outside", "relative");
+    bound(SOCK_STREAM, "C", "home/work", "a b"); bound(SOCK_STREAM, "D", "outside", "$ENV{TOP}/outside/two\nlines");
+    bound(SOCK_DGRAM, "E", "outside", "$ENV{TOP}/outside/datagram"); bound(SOCK_STREAM, "F", "home/work", "first");
+    listen($_, 1) or die for "A", "B", "C", "D", "F"; mkdir "sub"; rename "first", "sub/renamed" or die;
+    chdir "$ENV{TOP}/outside"; print "ready\n"; sleep 1000"#;
+
+#[test]
+fn sockets_with_strange_names_and_datagrams_are_out_of_reach() {
+    if !has_perl() {
+        return;
+    }
+    everywhere(|place, level| {
+        let mut perl = place.command("perl");
+        perl.args(["-e", LISTENERS]).env("TOP", place.path("")).stdout(Stdio::piped());
+        let mut perl = perl.spawn().expect("Perl");
+        let mut ready = [0; 6];
+        perl.stdout.take().expect("a pipe").read_exact(&mut ready).expect("it listens");
+        drop(UnixListener::bind(place.path("home/work/stale")).expect("a socket"));
+        place.own();
+        let (work, outside) = (place.path("home/work"), place.path("outside"));
+        let to = |path: &str| {
+            format!(
+                "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0) && connect(S, \
+            pack_sockaddr_un(qq{{{path}}})) or exit 1'"
+            )
+        };
+        let (work, outside) = (work.display(), outside.display());
+        let lines = [
+            ("relative in the workspace", to("relative")),
+            ("relative outside", to(&format!("{outside}/relative"))),
+            ("blank", to("a b")),
+            ("line end", to(&format!("{outside}/two\\nlines"))),
+            ("renamed", to(&format!("{work}/sub/renamed"))),
+            ("datagram", to(&format!("{outside}/datagram")).replace("SOCK_STREAM", "SOCK_DGRAM")),
+        ];
+        let lines: Vec<(&str, &str)> = lines.iter().map(|(name, line)| (*name, &**line)).collect();
+        let all = place.allowed(&place.path("home/work"), Level::None, &lines);
+        assert_eq!(all.len(), lines.len(), "without walls they are reached: {all:?}");
+        let allowed = place.allowed(&place.path("home/work"), level, &lines);
+        let response = place.run(level, "rm stale");
+        perl.kill().and_then(|()| perl.wait()).expect("a child");
+        assert_eq!(allowed, Vec::<&str>::new(), "{level:?} {:?}", place.user);
+        assert_eq!(response.code, Some(0), "what nobody listens on can be removed: {}", response.out);
     });
 }
 

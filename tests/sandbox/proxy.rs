@@ -306,25 +306,36 @@ fn the_question_names_the_hosts_and_the_answer_allows_them_once_or_always() {
         call(app, &script, network);
         app.turn_until_asked(0);
         app.press_at_question(key);
-        result(app)
     };
     call(&mut app, &script, &[&url]);
     app.turn_until_asked(0);
-    app.turn_until("keys answer", |app| app.screen_text().contains("n to refuse it, h: these hosts always, a: all"));
+    app.turn_until("keys answer", |app| app.screen_text().contains("n to refuse it, a always"));
     let detail = app.agent(0).question().expect("a question").question.detail.join("\n");
-    assert!(detail.ends_with(&format!("; network: only {url}, by HTTP and HTTPS")), "{detail}");
+    let shown = format!("; network: only {url}, by HTTP and HTTPS\nasks because: no rule allows net({url})");
+    assert!(detail.ends_with(&shown), "{detail}");
     app.type_bytes(b"n");
     assert!(result(&mut app).contains("the user denied this call"));
     // Once, and again: it asks each time.
-    assert_eq!(ask(&mut app, &[&url], b"y"), "reached\n");
-    assert_eq!(ask(&mut app, &[&url], b"h"), "reached\n");
+    ask(&mut app, &[&url], b"y");
+    assert_eq!(result(&mut app), "reached\n");
+    ask(&mut app, &[&url], b"a");
+    app.turn_until("the rule", |app| app.screen_text().contains(&format!("question:\n  net({url})\n  s: all agents")));
+    let until_given = |app: &mut Harness| {
+        app.type_bytes(b"a");
+        app.agent(0).question().is_none()
+    };
+    while !until_given(&mut app) {
+        app.turn_within(Duration::from_millis(20));
+    }
+    assert_eq!(result(&mut app), "reached\n");
     assert_eq!(run(&mut app, &script, &[&url]), "reached\n");
-    // Another host asks, and so does another agent.
-    assert_eq!(ask(&mut app, &[&url, "example.org"], b"a"), "reached\n");
-    assert_eq!(run(&mut app, &script, &[&url, "*.example.com"]), "reached\n");
-    app.fork(0);
-    app.say(1, &format!("!tool bash {}", json!({"command": script, "network": [url]})));
-    app.turn_until_asked(1);
+    // Another host asks, and the rule would be for that one alone.
+    call(&mut app, &script, &[&url, "example.org"]);
+    app.turn_until_asked(0);
+    let ways = app.agent(0).question().expect("a question").question.ways.clone();
+    assert_eq!(ways.rules.iter().map(ToString::to_string).collect::<Vec<_>>(), ["net(example.org)"]);
+    app.escape();
+    app.turn_until_idle();
 }
 
 #[test]
@@ -353,9 +364,9 @@ fn rules_about_hosts_decide_without_a_question() {
     call(&mut asked, &script, &[&any]);
     asked.turn_until_asked(0);
     let mut never = app(Policy::Never, rules(&["bash(curl *)"], &[], &[]));
-    assert!(
-        run(&mut never, &script, &[&url]).contains("refused without a question (policy never): no rule allows net(")
-    );
+    let refused = run(&mut never, &script, &[&url]);
+    let remedy = format!("nobody is asked (policy never); the user can allow it with --allow 'net({url})'");
+    assert!(refused.contains(&format!("(no rule allows net({url}))")) && refused.ends_with(&remedy), "{refused}");
     assert!(run(&mut never, &script, &["http://example.org/"]).contains("without scheme and path"));
 }
 

@@ -213,9 +213,9 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":2,\"request\":\"dance\"}", "bad request \"dance\""),
-        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 2, the client 7"),
-        ("{\"request\":\"ps\"}", "\"polylogue\":2"),
+        ("{\"polylogue\":3,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 3, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":3"),
     ] {
         client.say(line);
         let (kind, message) = refusal(&client.read(&mut app));
@@ -232,7 +232,7 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
 fn requests_are_read_wherever_the_stream_is_split() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let lines = "{\"polylogue\":2,\"request\":\"sessions\"}\n{\"polylogue\":2,\"request\":\"ü\"}\n";
+    let lines = "{\"polylogue\":3,\"request\":\"sessions\"}\n{\"polylogue\":3,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
         client.write(&lines.as_bytes()[..cut]);
         app.turn();
@@ -249,7 +249,7 @@ fn pipelined_requests_are_answered_in_order() {
     let mut client = Client::connect(&app);
     app.say(0, "!hang");
     let text =
-        |n: usize| json!({"polylogue": 2, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
+        |n: usize| json!({"polylogue": 3, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
     client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
         assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));

@@ -1,8 +1,9 @@
 //! Servers and clients that are killed repeatedly, at random moments.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use polylogue::Store;
 use rustix::process::Signal;
@@ -96,4 +97,45 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     eventually("all descriptors are closed", || descriptors(&app) == before);
     assert_eq!(app.get(&["sessions", "--json"]).trim(), "");
     app.get(&["interrupt", "0"]);
+}
+
+#[test]
+fn memory_that_hostile_clients_used_is_given_back() {
+    const MIB: u64 = 1 << 20;
+    let app = App::served();
+    let memory = || {
+        let status: Value = serde_json::from_str(&app.get(&["status", "--json"])).expect("an object");
+        status["memory"].as_u64().expect("a number")
+    };
+    let before = memory();
+    let mut open = VecDeque::new();
+    for n in 0..80 {
+        let mut client = connect(&app);
+        let stream = client.get_mut();
+        stream.set_write_timeout(Some(Duration::from_millis(200))).expect("a socket");
+        // A line without an end; many requests whose answers nobody reads; rubbish. The server may hang up on any of them.
+        let all = match n % 4 {
+            0 => vec![b'x'; 8 << 20],
+            1 => (request("ps", json!({})) + "\n").repeat(2000).into_bytes(),
+            2 => {
+                (request("logs", json!({"agent": "0", "follow": true})) + "\n" + &"rubbish\n".repeat(100)).into_bytes()
+            }
+            _ => ("[".repeat(100_000) + "\n").into_bytes(),
+        };
+        let _ = stream.write_all(&all);
+        if n % 8 != 0 {
+            open.push_back(client);
+        }
+        if open.len() > 40 {
+            open.pop_front();
+        }
+    }
+    assert!(memory() > before + 16 * MIB, "they used nothing");
+    drop(open);
+    eventually("the connections are closed", || {
+        let status: Value = serde_json::from_str(&app.get(&["status", "--json"])).expect("an object");
+        status["clients"] == 1
+    });
+    let after = memory();
+    assert!(after < before + 6 * MIB, "{} MiB before, {} MiB after", before / MIB, after / MIB);
 }

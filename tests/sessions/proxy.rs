@@ -108,3 +108,19 @@ fn without_descriptors_the_loop_waits_and_goes_on_when_there_are_some() {
     let used = used(app.pid()) - before;
     assert!(used < 100, "the server used {used} hundredths of a second while it had nothing to do");
 }
+
+#[test]
+fn the_hosts_that_one_agent_is_denied_are_refused_by_its_proxy() {
+    let host = server();
+    let app = app(&host);
+    let script = format!("echo ${{http_proxy:+proxied}}; curl -sS --noproxy '' http://{host}/");
+    let log = run(&app, &script);
+    if !can_restrict(&log) {
+        return;
+    }
+    assert!(log.contains("answered"), "{log}");
+    let message = format!("!tool bash {}", json!({"command": script}));
+    app.get(&["-p", "--approval", "yolo", "--deny", "net(127.0.0.1)", &message]);
+    let log = app.get(&["logs", "1"]);
+    assert!(log.contains("refused by the rule deny net(127.0.0.1)") && !log.contains("answered"), "{log}");
+}

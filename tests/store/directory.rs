@@ -229,6 +229,22 @@ fn a_database_of_version_4_keeps_its_limits() {
     assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
 }
 
+#[test]
+fn a_database_of_version_5_keeps_policies_and_rules_of_agents() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v5.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let agents = store.load_agents().unwrap().agents;
+    let kept: Vec<_> = agents.iter().map(|agent| (agent.policy.as_deref(), agent.rules.as_deref())).collect();
+    let rules = "[[\"/w\",\"bash(cargo test:*)\"]]";
+    assert_eq!(kept, [(Some("auto"), None), (Some("plan"), Some(rules))]);
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
 /// The schema of a database.
 fn schema(conn: &Connection) -> Vec<String> {
     let mut statement = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql").unwrap();

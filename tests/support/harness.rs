@@ -103,6 +103,7 @@ impl Plan {
             catalog: self.catalog(),
             endpoint: self.endpoint.clone(),
             working_directory: directory.join(WORK),
+            user_file: Some(directory.join("config.toml")),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             thinking: self.thinking,
             settings: self.settings,
@@ -200,6 +201,11 @@ impl Harness {
         // Dropping saves nothing: what was not stored is gone, as after SIGKILL.
         drop(repl);
         Self::open_in(plan, directory, workspace)
+    }
+
+    /// Changes what the program is configured with at its next start.
+    pub fn reconfigure(&mut self, change: impl FnOnce(Plan) -> Plan) {
+        self.plan = change(std::mem::take(&mut self.plan));
     }
 
     /// Crashes the program and keeps its files.

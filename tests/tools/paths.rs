@@ -135,7 +135,10 @@ fn reading_is_free_in_the_workspace_and_asks_outside_of_it() {
         assert_eq!(scene.verdict(tool, &json!({"pattern": "x", "path": "notes"}).without(tool)), outside, "{tool}");
     }
     let question = scene.prepare("read_file", &json!({"file_path": "notes/today"})).unwrap().question;
-    assert!(question.detail[0].ends_with("/notes/today") && question.detail[1].contains("outside of the workspace"));
+    assert!(
+        question.detail[0].ends_with("/notes/today")
+            && question.detail[1].contains("everything else below its directory")
+    );
 }
 
 /// `list_dir` takes no pattern.
@@ -158,7 +161,6 @@ fn a_write_through_a_linked_directory_shows_where_it_leads() {
     symlink(scene.path("notes"), scene.path("work/docs")).unwrap();
     let question = scene.prepare("write_file", &json!({"file_path": "docs/x", "content": "a"})).unwrap().question;
     assert!(question.detail[0].starts_with(scene.path("notes/x").to_str().unwrap()), "{:?}", question.detail);
-    assert_eq!(question.detail[1], "outside of the workspace");
     assert_eq!(question.file.unwrap().verdict, Verdict::AskOutside(scene.path("notes")));
 }
 
@@ -240,7 +242,6 @@ fn protected_names_are_marked_and_pipes_and_devices_refused() {
     for path in [".git/hooks/pre-commit", "AGENTS.md", "sub/.mcp.json", ".polylogue/config.toml"] {
         let question = scene.prepare("write_file", &json!({"file_path": path, "content": "a"})).unwrap().question;
         assert_eq!(question.file.unwrap().verdict, Verdict::AskProtected, "{path}");
-        assert_eq!(question.detail[1], "protected: this file configures agents or git");
     }
     assert!(std::process::Command::new("mkfifo").arg(scene.path("work/pipe")).status().unwrap().success());
     symlink("pipe", scene.path("work/link")).unwrap();

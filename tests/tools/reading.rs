@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 use serde_json::json;
 
 use super::{Workspace, refused};
+use crate::support::internals::tools::{self, Job, Run};
 
 fn numbered(count: usize) -> String {
     (1..=count).map(|n| format!("line {n}\n")).collect()
@@ -43,6 +44,18 @@ fn absolute_paths_links_and_other_names_of_the_parameter_are_accepted() {
     for (name, path) in [("file_path", "link"), ("path", "f"), ("filePath", "f"), ("absolute_path", "f")] {
         assert_eq!(workspace.run("read_file", &json!({name: workspace.path(path)})).content, "1\ta\n");
     }
+}
+
+#[test]
+fn a_cancelled_read_stops_on_its_way_to_a_late_line() {
+    let workspace = Workspace::new();
+    fs::write(workspace.path("long"), "line\n".repeat(100_000)).unwrap();
+    let call = workspace.prepare("read_file", &json!({"file_path": "long", "offset": 99_999})).unwrap();
+    let Run::OnThread(run) = tools::find("read_file").unwrap().run else { panic!("it runs on a thread") };
+    let job = Job::new().unwrap();
+    assert!(run(&call, &workspace.env, &job).content.starts_with("99999\tline\n"));
+    job.cancel();
+    assert_eq!(run(&call, &workspace.env, &job).content, "[interrupted]");
 }
 
 #[test]

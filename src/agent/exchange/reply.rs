@@ -64,7 +64,7 @@ impl Agent {
         bodies.splice(after_reply..after_reply, calls.iter().cloned().map(Body::ToolCall));
         context.outbox.push(self.id(), Effect::Settle(bodies));
         self.enter(State::ExecutingTool, context);
-        self.plan_tools(calls);
+        self.plan_tools(calls, context);
         self.advance_tools(context);
     }
 

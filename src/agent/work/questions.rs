@@ -9,8 +9,7 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::hex;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::{Decision, NetworkGrant};
-use crate::domain::host::HostPattern;
+use crate::domain::flow::Decision;
 use crate::domain::tool::Reach;
 use crate::tools::{Question, Run};
 
@@ -22,9 +21,9 @@ pub struct PendingQuestion {
     pub question: Question,
     pub tool: String,
     pub since: Moment,
+    /// An earlier process asked it before.
+    pub is_restored: bool,
     call: usize,
-    /// What the answer allows besides this call.
-    grant: Option<NetworkGrant>,
 }
 
 impl PendingQuestion {
@@ -49,9 +48,15 @@ pub struct Objection {
 
 impl Agent {
     pub(super) fn ask(&mut self, at: usize, context: &mut Context) {
-        if !matches!(self.work.calls[at].progress, Progress::Objected(..)) && !self.plan_again(at, Permission::Wanted) {
+        if !matches!(self.work.calls[at].progress, Progress::Objected(..))
+            && !self.plan_again(at, Permission::Wanted, context)
+        {
             return self.start_calls(context);
         }
+        self.put_question(at, false, context);
+    }
+
+    pub(super) fn put_question(&mut self, at: usize, is_restored: bool, context: &mut Context) {
         let question = match &self.work.calls[at].progress {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
             Progress::Objected(_, objected) => objected.1.question.clone(),
@@ -61,23 +66,17 @@ impl Agent {
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
         self.emit(&Chunk::Question { number, title, detail });
-        self.work.question =
-            Some(PendingQuestion { number, question, tool, since: context.now, call: at, grant: None });
+        let since = context.now;
+        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, call: at });
         self.enter(State::AwaitingApproval, context);
-        context.outbox.push(self.id(), Effect::Question);
+        let results = self.work.take_unstored();
+        context.outbox.push(self.id(), Effect::Question(results));
     }
 
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {
-            Decision::Allow => self.decide(number, Ok(()), context),
-            Decision::AllowNetwork(grant) => {
-                let asked = self.work.question.as_mut().filter(|question| question.number == number);
-                if let Some(question) = asked {
-                    question.grant = Some(*grant);
-                }
-                self.decide(number, Ok(()), context)
-            }
+            Decision::Allow | Decision::Always(_) => self.decide(number, Ok(()), context),
             Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
             Decision::Deny(Some(reason)) => {
                 self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
@@ -93,6 +92,8 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
+        // Before all that follows: an answer that is stored is never asked for again.
+        self.enter(State::ExecutingTool, context);
         match decision {
             decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
                 self.decide_objection(pending.call, decision, context);
@@ -104,9 +105,8 @@ impl Agent {
                 self.emit(&chunk);
                 self.emit(&Chunk::Mark("refused".into()));
             }
-            Ok(()) => self.allow(&pending),
+            Ok(()) => self.allow(&pending, context),
         }
-        self.enter(State::ExecutingTool, context);
         self.advance_tools(context);
         true
     }
@@ -136,9 +136,26 @@ impl Agent {
         }
     }
 
+    /// Closes the loop's question about this call without an answer: the loop takes the call up again.
+    pub fn withdraw_question(&mut self, id: &str, context: &mut Context) {
+        let is_asked = |at: usize| self.work.calls[at].call.id == id;
+        if !self.work.question.as_ref().is_some_and(|question| is_asked(question.call)) {
+            return;
+        }
+        let Some(pending) = self.work.question.take() else { return };
+        let call = &mut self.work.calls[pending.call];
+        let Progress::Objected(spec, objected) = &call.progress else { return };
+        let Run::InEventLoop(request) = spec.run else { return };
+        let request = Effect::ToolRequest(id.to_owned(), request(&objected.0.arguments));
+        call.progress = Progress::ByLoop(None);
+        self.enter(State::ExecutingTool, context);
+        context.outbox.push(self.id(), request);
+        self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));
+    }
+
     /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
-    fn allow(&mut self, pending: &PendingQuestion) {
-        if !self.plan_again(pending.call, Permission::Wanted) {
+    fn allow(&mut self, pending: &PendingQuestion, context: &mut Context) {
+        if !self.plan_again(pending.call, Permission::Wanted, context) {
             return;
         }
         let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
@@ -147,10 +164,6 @@ impl Agent {
             return self.emit(&Chunk::Note(note.into()));
         }
         *permission = Permission::Given;
-        if let (Some(grant), Some(network)) = (pending.grant, &prepared.question.network) {
-            self.allowed_hosts.extend(network.wanted().iter().cloned());
-            self.allowed_hosts.extend((grant == NetworkGrant::Everything).then_some(HostPattern::ANY));
-        }
         if spec.reach == Reach::Reads
             && let Some(directory) = outside(prepared).map(Path::to_path_buf)
         {
@@ -162,7 +175,7 @@ impl Agent {
     pub fn object_to_call(&mut self, id: &str, objection: Objection, context: &mut Context) -> bool {
         let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return false };
-        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call) {
+        self.work.calls[at].progress = match self.plan(&self.work.calls[at].call, context).progress {
             Progress::Waiting(spec, prepared, _) => Progress::Objected(spec, Box::new((*prepared, objection))),
             answered => answered,
         };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use toml::Spanned;
 use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader};
@@ -9,6 +10,7 @@ use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::project_rules;
 use crate::domain::rule::{Rule, Rules};
 
 /// The valid part of a file.
@@ -22,6 +24,8 @@ pub struct Layer {
     pub environments: Vec<(EnvironmentEntry, Location)>,
     /// `[rules]`.
     pub rules: Rules,
+    /// `[projects.DIRECTORY]`.
+    pub project_rules: Vec<(PathBuf, Rules)>,
     /// The lists of `[sandbox]` and `[tools]`.
     pub opened: Opened,
 }
@@ -34,7 +38,7 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 7] = ["providers", "environments", "rules", "limits", "team", "sandbox", "tools"];
+const TABLES: [&str; 8] = ["providers", "environments", "rules", "projects", "limits", "team", "sandbox", "tools"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -60,6 +64,10 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
             "providers" => layer.providers = providers::read(reader, &entry),
             "environments" => layer.environments = environments(reader, &entry),
             "rules" => layer.rules = rules(reader, &entry),
+            project_rules::TABLE if reader.is_project() => {
+                reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");
+            }
+            project_rules::TABLE => layer.project_rules = projects(reader, &entry),
             "limits" | "team" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
@@ -179,6 +187,18 @@ pub const RULES: &[(&str, &str)] = &[
     ("deny", "What is refused under every policy"),
 ];
 
+/// The rules of each directory. One that does not exist has no agents.
+fn projects(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(PathBuf, Rules)> {
+    let mut projects = Vec::new();
+    for inner in reader.table(entry) {
+        match absolute(inner.name, reader.home) {
+            Some(path) => projects.push((path.canonicalize().unwrap_or(path), rules(reader, &inner))),
+            None => reader.error(&inner, "expected a directory that begins with / or ~/ as the name"),
+        }
+    }
+    projects
+}
+
 /// A project can only restrict: what it allows is ignored.
 fn rules(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Rules {
     let mut rules = Rules::default();
@@ -200,9 +220,10 @@ fn rules(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Rules {
 
 fn rule_list(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Rule> {
     let mut rules = Vec::new();
-    for text in reader.texts(entry) {
+    let spans: Vec<_> = entry.value.get_ref().as_array().into_iter().flatten().map(Spanned::span).collect();
+    for (text, span) in reader.texts(entry).into_iter().zip(spans) {
         match text.parse::<Rule>() {
-            Ok(rule) => rules.push(rule),
+            Ok(rule) => rules.push(rule.from_source(&reader.location(&span))),
             Err(error) => reader.error(entry, &error.message),
         }
     }

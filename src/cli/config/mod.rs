@@ -34,6 +34,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
+use crate::domain::approval::Policy;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
@@ -89,6 +90,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
     values.config.commands = custom_commands(&files, &mut diagnostics);
+    values.config.project_rules = user.project_rules;
+    values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
     values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
     values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);
     let sandbox = &mut values.config.sandbox;
@@ -99,6 +102,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
     values.config.private_paths =
         files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();
+    let policy = SETTINGS.iter().zip(&sources).find(|(setting, _)| setting.key == "approval");
+    if matches!(policy, Some((_, Source::Project(_)))) {
+        values.config.policy_ceiling = values.config.policy;
+    }
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
     loaded.set_data_directory(env);
     loaded.choose_model();
@@ -117,6 +124,17 @@ impl Loaded {
         };
         let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
         Err(Error::new(first.kind, first_of(messages).join("\n")))
+    }
+
+    /// For a run in which nobody can be asked: what would ask is refused, unless the command line or the environment names
+    /// a policy, which all agents of the run then have at most.
+    pub fn unattended(mut self) -> Self {
+        let (is_named, config) = (self.is_explicit("approval"), &mut self.values.config);
+        if !is_named || config.policy == Policy::Ask {
+            config.policy = Policy::narrow(config.policy, Policy::Never);
+        }
+        config.policy_ceiling = config.policy;
+        self
     }
 
     /// The configuration as far as it is valid.
@@ -354,7 +372,8 @@ fn candidates(
 fn all_rules(layers: [Rules; 2], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
     let mut parse = |texts: &[String], option: &str| -> Vec<Rule> {
         let mut parse = |text: &String| {
-            text.parse().map_err(|error: Error| diagnostics.error(format!("{option}: {}", error.message)))
+            let parsed = text.parse().map(|rule: Rule| rule.from_source(&option));
+            parsed.map_err(|error: Error| diagnostics.error(format!("{option}: {}", error.message)))
         };
         texts.iter().filter_map(|text| parse(text).ok()).collect()
     };

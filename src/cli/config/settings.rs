@@ -13,12 +13,20 @@ use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
 use crate::domain::thinking::Thinking;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Values {
     /// `provider/model`, before it is looked up in the catalog.
     pub model: Option<String>,
     pub ephemeral: bool,
     pub config: Config,
+}
+
+impl Default for Values {
+    /// A person at a terminal can be asked.
+    fn default() -> Self {
+        let config = Config { policy: Policy::Ask, ..Config::default() };
+        Self { model: None, ephemeral: false, config }
+    }
 }
 
 pub struct Setting {

@@ -105,7 +105,10 @@ pub(super) fn shown(loaded: &Loaded) -> String {
         }
     }
     loaded.providers.iter().for_each(|known| provider(&mut out, known));
-    rules(&mut out, &loaded.config().rules);
+    rules(&mut out, "rules", &loaded.config().rules);
+    for (directory, of_project) in &loaded.config().project_rules {
+        rules(&mut out, &format!("projects.{:?}", directory.display().to_string()), of_project);
+    }
     loaded.config().environments.iter().for_each(|entry| environment(&mut out, entry));
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
@@ -150,10 +153,11 @@ fn model(name: &str, facts: &ModelFacts) -> String {
     if parts.len() == 1 { format!("{name:?}") } else { format!("{{ {} }}", parts.join(", ")) }
 }
 
-fn rules(out: &mut String, rules: &Rules) {
+/// `table` is the name of the table in the file.
+fn rules(out: &mut String, table: &str, rules: &Rules) {
     let lists = [("allow", &rules.allow), ("ask", &rules.ask), ("deny", &rules.deny)];
     for (at, (name, list)) in lists.into_iter().filter(|(_, list)| !list.is_empty()).enumerate() {
-        let table = if at == 0 { "\n[rules]\n" } else { "" };
+        let table = if at == 0 { format!("\n[{table}]\n") } else { String::new() };
         let texts: Vec<String> = list.iter().map(ToString::to_string).collect();
         let _ = writeln!(out, "{table}{name} = {texts:?}");
     }

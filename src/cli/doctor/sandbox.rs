@@ -1,5 +1,7 @@
 //! Checks which level of the sandbox can be built here, by running a command in it.
 
+use std::fs;
+
 use super::Report;
 use crate::domain::config::Config;
 use crate::domain::sandbox::Network;
@@ -19,6 +21,11 @@ pub fn check(report: &mut Report, config: &Config) {
     for (stronger, why) in failed.iter().filter(|(stronger, _)| *stronger != Level::None) {
         report.warn("sandbox", format!("not available: {}: {why}", stronger.name()));
     }
+    if !level.has_namespaces()
+        && let Some(setting) = forbids_namespaces()
+    {
+        report.warn("sandbox", format!("this setting of the system forbids namespaces: {setting}"));
+    }
     match level {
         Level::Namespaces => report.ok("sandbox", format!("commands run in it: {}", level.name())),
         Level::SharedProc => {
@@ -28,11 +35,13 @@ pub fn check(report: &mut Report, config: &Config) {
             "sandbox",
             format!(
                 "commands run with {}: they can change .git, AGENTS.md and other protected files of the workspace, and \
-                 permissions of any file of yours",
+                 permissions of any file of yours; the policy auto asks for each command",
                 level.name()
             ),
         ),
-        Level::None => report.warn("sandbox", "none can be built: commands can do whatever you can"),
+        Level::None => {
+            report.warn("sandbox", "none can be built: commands can do whatever you can; the policy auto asks for each")
+        }
     }
     network(report, &env, level);
 }
@@ -59,4 +68,23 @@ fn network(report: &mut Report, env: &Environment, level: Level) {
             format!("commands cannot be restricted to hosts: a call asks for the whole network or has none ({why})"),
         ),
     }
+}
+
+/// What keeps ordinary users from making namespaces, if a setting does. The last two are of Debian and of AppArmor.
+fn forbids_namespaces() -> Option<&'static str> {
+    let is = |name: &str, value: &str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        fs::read_to_string(path).is_ok_and(|text| text.trim() == value)
+    };
+    [
+        ("user.max_user_namespaces", "0", "user.max_user_namespaces = 0"),
+        ("kernel.unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone = 0"),
+        (
+            "kernel.apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns = 1 (an AppArmor profile with \"userns,\" for polylogue allows them)",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(name, value, setting)| is(name, value).then_some(setting))
 }

@@ -1,7 +1,5 @@
-//! Checks the terminal, the locale, git and what the kernel offers for a sandbox.
+//! Checks the terminal, the locale, the number of open files and git.
 
-use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, getrlimit};
@@ -18,9 +16,6 @@ const MIN_DESCRIPTORS: u64 = 1024;
 pub fn check(report: &mut Report, env: &ProcessEnvironment) {
     terminal(report, env);
     locale(report, env);
-    landlock(report);
-    user_namespaces(report);
-    seccomp(report);
     descriptors(report);
     git(report);
 }
@@ -57,57 +52,6 @@ fn locale(report: &mut Report, env: &ProcessEnvironment) {
     }
 }
 
-/// The Linux versions that introduced each version of Landlock's ABI (landlock(7), "VERSIONS").
-const LANDLOCK: [(u32, u32); 7] = [(5, 13), (5, 19), (6, 2), (6, 7), (6, 10), (6, 12), (6, 15)];
-
-/// The ABI version is derived from the kernel release: asking the kernel would need unsafe code.
-fn landlock(report: &mut Report) {
-    let Ok(modules) = fs::read_to_string("/sys/kernel/security/lsm") else {
-        return report.warn("sandbox", "Landlock: unknown, securityfs is not mounted");
-    };
-    if !modules.split(',').any(|module| module.trim() == "landlock") {
-        return report.warn("sandbox", "Landlock: disabled; enable it with the kernel parameter lsm=landlock,…");
-    }
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
-    let version = release_of(&release).map_or(0, landlock_version);
-    report.ok("sandbox", format!("Landlock: enabled, ABI version {version} or later (Linux {release})"));
-}
-
-fn landlock_version(release: (u32, u32)) -> usize {
-    LANDLOCK.iter().take_while(|since| **since <= release).count()
-}
-
-fn release_of(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-fn user_namespaces(report: &mut Report) {
-    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let limit = number("/proc/sys/user/max_user_namespaces");
-    // The first file is Debian's, the second AppArmor's.
-    let is_denied = number("/proc/sys/kernel/unprivileged_userns_clone") == Some(0);
-    let is_restricted = number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1);
-    match limit {
-        None | Some(0) => report.warn("sandbox", "user namespaces: disabled; see user.max_user_namespaces"),
-        Some(_) if is_denied => {
-            report.warn("sandbox", "user namespaces: only for root; see kernel.unprivileged_userns_clone");
-        }
-        Some(_) if is_restricted => report.warn(
-            "sandbox",
-            "user namespaces: restricted by AppArmor; see kernel.apparmor_restrict_unprivileged_userns",
-        ),
-        Some(_) => report.ok("sandbox", "user namespaces: available"),
-    }
-}
-
-fn seccomp(report: &mut Report) {
-    match Path::new("/proc/sys/kernel/seccomp/actions_avail").exists() {
-        true => report.ok("sandbox", "seccomp filters: available"),
-        false => report.warn("sandbox", "seccomp filters: not built into the kernel"),
-    }
-}
-
 fn descriptors(report: &mut Report) {
     match getrlimit(Resource::Nofile).maximum {
         Some(limit) if limit < MIN_DESCRIPTORS => {
@@ -125,20 +69,5 @@ fn git(report: &mut Report) {
             report.ok("git", String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         _ => report.warn("git", "not found: install it to give agents their own worktrees"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_version_of_landlock_follows_from_the_release() {
-        let version = |release| release_of(release).map(landlock_version);
-        assert_eq!(version("6.8.0-31-generic"), Some(4));
-        assert_eq!(version("5.10.2"), Some(0));
-        assert_eq!(version("6.15.1"), Some(7));
-        assert_eq!(version("7.0-rc1"), Some(7));
-        assert_eq!(version("strange"), None);
     }
 }

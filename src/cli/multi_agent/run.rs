@@ -27,7 +27,8 @@ pub fn run(plan: Plan, loaded: Loaded, is_json: bool) -> Result<u8> {
     process::prepare();
     // The default is meant for a chat; here all members may work at once.
     let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MAX_MEMBERS };
-    let config = Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.into_config()? };
+    let config =
+        Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.unattended().into_config()? };
     plan.check_models(&config.catalog)?;
     let mut report = Report::new(Streams::of_process()?, is_json);
     config.hint.iter().chain(&config.notes).for_each(|note| report.streams.note(note));

@@ -22,6 +22,8 @@ impl LocalHost {
     /// # Errors
     /// There is no such agent.
     pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>) -> Result<Self> {
+        // Nobody is there who could answer, and the new text is not to wait for it.
+        repl.withdraw_restored_question(agent_id)?;
         let viewer = repl.attach_to_last(agent_id, 0)?;
         if let Some(max_requests) = max_requests {
             repl.limit_requests(max_requests);
@@ -105,7 +107,9 @@ impl Host for LocalHost {
     }
 
     fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>> {
-        let others = self.repl.roster().busy().iter().filter(|other| **other != self.agent_id).count();
+        let roster = self.repl.roster();
+        let is_other = |id: &&AgentId| **id != self.agent_id && !roster.asking().contains(id);
+        let others = roster.busy().iter().filter(is_other).count();
         if others > 0 {
             output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
         }

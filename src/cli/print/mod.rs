@@ -88,7 +88,8 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
         return Run { host, output, lines, signals, deadline }.run(prompt.as_deref());
     }
     process::prepare();
-    let config = Config { supervisor: process::own_binary()?, ..config::load(arguments, env).into_config()? };
+    let config =
+        Config { supervisor: process::own_binary()?, ..config::load(arguments, env).unattended().into_config()? };
     config.hint.iter().chain(&config.notes).for_each(|note| output.note(note));
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let store = directory.as_deref().map_or_else(Store::in_memory, open)?;

@@ -19,7 +19,7 @@ use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::Chunk;
-use crate::domain::wire::{Request, Response};
+use crate::domain::wire::{Permissions, Request, Response};
 use crate::reactor::{Reactor, Source};
 use crate::repl::Turn;
 use crate::socket::{Connection, Line};
@@ -36,13 +36,15 @@ pub struct ServerHost {
     queue: VecDeque<String>,
     is_turn_running: bool,
     max_requests: Option<u32>,
+    /// The policy that the command line names.
+    approval: Option<String>,
     requests: u32,
     /// Set when the run cannot continue.
     ending: Option<Ending>,
 }
 
 impl ServerHost {
-    fn new(client: Client, agent: String, max_requests: Option<u32>) -> Result<Self> {
+    fn new(client: Client, agent: String, max_requests: Option<u32>, approval: Option<String>) -> Result<Self> {
         Ok(Self {
             // A chunk may be longer than the longest request.
             server: Connection::new(client.into_stream(), usize::MAX)?,
@@ -52,6 +54,7 @@ impl ServerHost {
             queue: VecDeque::new(),
             is_turn_running: false,
             max_requests,
+            approval,
             requests: 0,
             ending: None,
         })
@@ -67,7 +70,8 @@ impl ServerHost {
             self.ending = Some(Ending::max_turns());
             return Ok(());
         }
-        let line = request_line(&Request::Turn { agent: self.agent.clone(), text, max_requests })?;
+        let approval = self.approval.clone();
+        let line = request_line(&Request::Turn { agent: self.agent.clone(), text, max_requests, approval })?;
         self.write(&line);
         self.is_turn_running = true;
         Ok(())
@@ -204,14 +208,29 @@ impl Host for ServerHost {
 /// The agent does not exist, the model is not configured, or the server does not answer.
 pub fn host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Box<dyn Host>>> {
     let Some(mut client) = connect::find_server(arguments, env)? else { return Ok(None) };
-    let agent = choose_agent(&mut client, &AgentChoice::of(arguments), arguments.model.clone())?;
-    Ok(Some(Box::new(ServerHost::new(client, agent, arguments.max_turns)?)))
+    let choice = AgentChoice::of(arguments);
+    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
+    if choice != AgentChoice::New && !(arguments.allow.is_empty() && arguments.deny.is_empty()) {
+        return Err(Error::usage(
+            "--allow and --deny hold for a new agent of the running server: leave out --continue and --resume, or stop the \
+             server (polylogue stop)",
+        ));
+    }
+    let permissions =
+        Permissions { approval: approval.clone(), allow: arguments.allow.clone(), deny: arguments.deny.clone() };
+    let agent = choose_agent(&mut client, &choice, arguments.model.clone(), permissions)?;
+    Ok(Some(Box::new(ServerHost::new(client, agent, arguments.max_turns, approval)?)))
 }
 
 /// The id of the selected agent. `model` is the model that it shall use from now on.
-fn choose_agent(client: &mut Client, choice: &AgentChoice, model: Option<String>) -> Result<String> {
+fn choose_agent(
+    client: &mut Client,
+    choice: &AgentChoice,
+    model: Option<String>,
+    permissions: Permissions,
+) -> Result<String> {
     let agent = match choice {
-        AgentChoice::New => return Ok(id_of(&client.request(&Request::New { name: None, model })?)),
+        AgentChoice::New => return Ok(id_of(&client.request(&Request::New { name: None, model, permissions })?)),
         AgentChoice::Last => None,
         AgentChoice::Named(name) => Some(name.clone()),
         AgentChoice::Unnamed => {

@@ -25,7 +25,13 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     let is_present = |column: &&str| rows.iter().any(|row| row.get(*column).is_some());
     let columns: Vec<&str> = columns.iter().copied().filter(is_present).collect();
     let heading = columns.iter().map(|column| column.to_uppercase()).collect();
-    let cells = |row: &Value| columns.iter().map(|column| cell(&row[*column])).collect();
+    let cells = |row: &Value| {
+        let cells = columns.iter().map(|column| match row[*column].as_u64() {
+            Some(bytes) if *column == "memory" => bytes_in_words(bytes),
+            _ => cell(&row[*column]),
+        });
+        cells.collect()
+    };
     let lines: Vec<Vec<String>> = std::iter::once(heading).chain(rows.iter().map(cells)).collect();
     let widest = |at: usize| lines.iter().map(|line| width(&line[at])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns.len()).map(widest).collect();
@@ -54,6 +60,19 @@ pub fn questions(list: &Value, is_json: bool) {
             print_line(&format!("    {}", sanitise(line)));
         }
     }
+}
+
+/// A number of bytes for a person, in the unit that leaves one to four digits before the point.
+fn bytes_in_words(bytes: u64) -> String {
+    const UNITS: [&str; 3] = ["KiB", "MiB", "GiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut number, mut unit) = (bytes as f64 / 1024.0, 0);
+    while number >= 1024.0 && unit + 1 < UNITS.len() {
+        (number, unit) = (number / 1024.0, unit + 1);
+    }
+    format!("{number:.1} {}", UNITS[unit])
 }
 
 fn cell(value: &Value) -> String {
@@ -132,5 +151,16 @@ impl Printer {
     fn put(&mut self, text: &str) {
         let mut out = std::io::stdout().lock();
         self.is_closed |= out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_in_the_unit_that_suits_them() {
+        let shown = [0, 1023, 1024, 1536, (1 << 20) - 1, 12_345_678, 1 << 30, 1 << 41].map(bytes_in_words);
+        assert_eq!(shown, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1024.0 KiB", "11.8 MiB", "1.0 GiB", "2048.0 GiB"]);
     }
 }

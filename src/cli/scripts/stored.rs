@@ -22,7 +22,11 @@ pub fn agents(directory: &Path) -> Result<Value> {
     for row in &registry.agents {
         let parent = store.living_ancestor(row.id)?.map(|id| id.to_string());
         // A chat that holds the store is in the middle of this turn.
-        let status = if row.was_busy { Status::Running } else { Status::Idle };
+        let status = match (row.was_busy, row.is_asking) {
+            (true, true) => Status::AwaitingApproval,
+            (true, false) => Status::Running,
+            (false, _) => Status::Idle,
+        };
         agents.push(json!({
             "id": row.id.to_string(),
             "number": row.ordinal,

@@ -75,6 +75,8 @@ pub fn settings() -> String {
     }
     out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
     keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out +=
+        "\n[projects.DIRECTORY], only in your own file, has the same lists for agents that\nwork in that directory.\n";
     out += "\n[providers.NAME] defines a provider; its models are named NAME/MODEL:\n\n";
     providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\nAn entry of models is a name, or a table with these keys:\n\n";

@@ -30,7 +30,7 @@ impl Case {
         match decide(&permissions, request) {
             Verdict::Free => 'f',
             Verdict::Ask(_) => 'a',
-            Verdict::Refuse(_) => 'r',
+            Verdict::Unasked(_) | Verdict::Refuse(_) => 'r',
         }
     }
 
@@ -91,8 +91,7 @@ fn every_policy_has_its_verdict_on_every_request() {
     assert_eq!(verdicts(&|case| case.write("/home/me/.ssh/id")), "rrrrrr");
     assert_eq!(verdicts(&|case| case.command("make; rm x")), "rraaff");
     assert_eq!(verdicts(&|case| case.command("echo x > .git/config")), "rraaaa");
-    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org", is_granted: false })), "araaaf");
-    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org", is_granted: true })), "ffffff");
+    assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org" })), "araaaf");
     assert_eq!(verdicts(&|case| case.of(&Request::Mcp { server: "s", tool: "t" })), "rraaaf");
     let fork = |is_other_provider| Request::Fork { model: "p/m", is_other_provider };
     assert_eq!(verdicts(&|case| case.of(&fork(false))), "ffffff");
@@ -152,7 +151,7 @@ fn a_command_that_changes_the_shell_leaves_nothing_free_behind_it() {
 fn deny_wins_over_ask_and_ask_over_allow() {
     let all = ["bash(*)", "edit(**)", "read(**)", "net(*)", "mcp(*)", "fork(*)"];
     let requests = |case: &Case| {
-        let network = case.of(&Request::Network { host: "Example.ORG.", is_granted: true });
+        let network = case.of(&Request::Network { host: "Example.ORG." });
         let tool = case.of(&Request::Mcp { server: "s", tool: "t" });
         let fork = case.of(&Request::Fork { model: "p/m", is_other_provider: false });
         [case.command("ls"), case.write("/w/a"), case.read("/w/a"), network, tool, fork].iter().collect::<String>()
@@ -177,7 +176,7 @@ fn patterns_of_paths_begin_in_the_workspace_the_home_or_the_root() {
 #[cfg(feature = "shell-grammar")]
 #[test]
 fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
-    let suggested = |command| suggest_rules(command).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let suggested = |command| suggest_rules(command, false).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(suggested("cargo test --all && git add ."), ["bash(cargo test:*)", "bash(git add:*)"]);
     assert_eq!(suggested("ls | python3 'a b.py'"), ["bash(python3 'a b.py')"]);
     assert_eq!(suggested("npm run build -- --x"), ["bash(npm run build:*)"]);
@@ -185,7 +184,7 @@ fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
         assert_eq!(suggested(none), [""; 0], "{none}");
     }
     for (_, command) in corpus() {
-        let allow = suggest_rules(&command);
+        let allow = suggest_rules(&command, false);
         let case = Case::new(Policy::Ask, Rules { allow: allow.clone(), ..Rules::default() });
         let is_elsewhere = ["/", "..", ".git", "AGENTS"].iter().any(|part| command.contains(part));
         assert!(allow.is_empty() || is_elsewhere || case.command(&command) == 'f', "{command:?} {allow:?}");

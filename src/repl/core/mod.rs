@@ -24,6 +24,7 @@ use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, Settings};
+use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::Reactor;
@@ -45,6 +46,10 @@ pub(super) struct Core {
     pub(super) send_queue: SendQueue,
     pub(super) request_limits: RequestLimits,
     pub(super) trees: Trees,
+    /// The rules that were given to all agents until the program exits.
+    pub(super) session_rules: Vec<Grant>,
+    /// Calls that were refused because nobody may be asked, for a run without a terminal.
+    pub(super) refused: Vec<(AgentId, String)>,
     /// Effects that were not applied yet.
     outbox: Outbox,
     /// Events that were not delivered yet.
@@ -80,6 +85,8 @@ impl Core {
             factory,
             request_limits: RequestLimits::default(),
             trees: Trees::default(),
+            session_rules: Vec::new(),
+            refused: Vec::new(),
             outbox,
             events: VecDeque::new(),
             draining: Vec::new(),
@@ -90,12 +97,12 @@ impl Core {
     /// Calls `act` with one agent, then registers the sockets of its connection before anything else can happen: the
     /// kernel reuses descriptors at once.
     pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
-        let Self { config, clock, network, waker, outbox, roster, .. } = self;
+        let Self { config, clock, network, waker, outbox, roster, session_rules, .. } = self;
         let usual = config.settings;
         let now = clock.now();
         let (outcome, requests) = roster.with(id, |agent| {
             let settings = Settings { retry: agent.retry.unwrap_or(usual.retry), ..usual };
-            let mut context = Context { now, settings: &settings, network, wake: waker, outbox };
+            let mut context = Context { now, settings: &settings, session_rules, network, wake: waker, outbox };
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;

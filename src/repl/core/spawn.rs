@@ -58,6 +58,8 @@ pub(in crate::repl) struct Spawn {
     pub run: Option<String>,
     /// A note at its parent announces it unless a terminal follows it.
     pub is_announced: bool,
+    /// It begins with the configured policy and without rules of its own, not with those of its parent.
+    pub is_independent: bool,
 }
 
 impl Spawn {
@@ -78,6 +80,7 @@ impl Spawn {
             has_tools: true,
             run: None,
             is_announced: false,
+            is_independent: false,
         }
     }
 }
@@ -142,6 +145,10 @@ impl Core {
             if let Some(run) = &spec.run {
                 store.join_run(new.id, run)?;
             }
+            if spec.is_independent {
+                store.set_policy(new.id, None)?;
+                store.set_rules(new.id, None)?;
+            }
             if !made_by.is_top() {
                 store.set_made_by(new.id, made_by)?;
             }
@@ -174,6 +181,11 @@ impl Core {
         let mut child = child.ok_or_else(agent_gone)?;
         child.identity.made_by = made_by;
         child.inputs.thinking = thinking;
+        if spec.is_independent {
+            child.policy = self.factory.new_policy();
+            child.rules.own.clear();
+            child.rules.deny.clear();
+        }
         child.inputs.has_tools = spec.has_tools;
         (child.role, child.retry) = (spec.role, spec.retry);
         if let Some(system) = spec.system {

@@ -6,9 +6,6 @@ use crate::base::id::AgentId;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
-/// The result of a call that needs approval in a turn without a user.
-const UNATTENDED: &str = "refused: the call needs approval, and this runs unattended";
-
 impl Core {
     /// Reports the end of a turn, unless the next one has begun already: then the chunks of the two cannot be separated.
     pub(in crate::repl) fn end_turn(&mut self, agent: AgentId) {
@@ -32,7 +29,9 @@ impl Core {
     pub(in crate::repl) fn refuse_question(&mut self, agent: AgentId) -> Option<String> {
         let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
         self.trees.note_unattended(agent);
-        self.with_agent(agent, |agent, context| agent.decide(number, Err(UNATTENDED), context));
-        Some(question.title)
+        let remedy = question.ways.remedy("the user can allow it with");
+        let reason = format!("refused: the call needs approval, and this runs unattended{remedy}");
+        self.with_agent(agent, |agent, context| agent.decide(number, Err(&reason), context));
+        Some(question.title + &question.ways.remedy("to allow it:"))
     }
 }

@@ -16,6 +16,7 @@ use super::client::ClientState;
 use crate::agent::{Agent, Queued, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
+use crate::domain::approval::Policy;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
@@ -27,6 +28,8 @@ pub(super) struct ClientTurn {
     stage: Stage,
     /// The most requests to models that it may make.
     most: Option<u32>,
+    /// The most that its agent may do without a question.
+    policy: Policy,
     /// Requests that it has made, when it has ended.
     requests: u32,
     /// It needed more requests than it may make.
@@ -105,9 +108,15 @@ impl ClientTurn {
 
 impl Server {
     /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
-    pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, most: Option<u32>) {
-        let stage = Stage::Queued { is_resumed: false };
-        let turn = ClientTurn { agent, stage, most, requests: 0, is_limited: false, limit: None };
+    pub(in crate::repl) fn begin_turn(
+        &mut self,
+        core: &mut Core,
+        id: ClientId,
+        agent: AgentId,
+        bounds: (Option<u32>, Policy),
+    ) {
+        let (stage, (most, policy)) = (Stage::Queued { is_resumed: false }, bounds);
+        let turn = ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -150,6 +159,7 @@ impl Server {
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
             core.request_limits.begin_turn(agent, turn.most);
+            core.roster.with(agent, |agent| agent.narrow_turn(turn.policy));
         }
     }
 

@@ -2,10 +2,10 @@
 
 use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
-use crate::domain::flow::{Change, NetworkGrant};
+use crate::domain::flow::Change;
 use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::domain::rule::Scope;
 use crate::repl::terminals::question::QuestionKeys;
-use crate::tools::NetworkAccess;
 
 /// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -14,8 +14,8 @@ pub struct Situation {
     pub policy: Policy,
     /// What keys mean for the question that is shown.
     pub question: QuestionKeys,
-    /// What an answer to the question can allow besides.
-    pub network: Option<NetworkAccess>,
+    /// Rules could allow what the question is about.
+    pub has_rules: bool,
     /// The question has several pages.
     pub is_question_paged: bool,
     /// The key is followed by text that was typed or pasted with it.
@@ -40,8 +40,10 @@ pub enum Action {
     Paste(String),
     Send,
     Answer(bool),
-    /// Allows the call, and hosts to the agent.
-    AnswerNetwork(NetworkGrant),
+    /// Allows the call and gives its rules to this scope.
+    Always(Scope),
+    /// Shows the rules that "always" would give, or the question again.
+    ShowRules(bool),
     /// Shows the next page of the question, or the one before.
     TurnPage(bool),
     Change(Change),
@@ -65,6 +67,7 @@ impl Action {
                 | Self::Paste(_)
                 | Self::Scroll(_)
                 | Self::TurnPage(_)
+                | Self::ShowRules(_)
                 | Self::Redraw
         )
     }
@@ -106,13 +109,13 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
 
 fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
     match code {
-        KeyCode::Char(c @ ('y' | 'Y' | 'n' | 'N')) if may_answer(situation) => answer(c, situation),
-        KeyCode::Char(c) if may_answer(situation) && network_grant(c, situation).is_some() => grant(c, situation),
+        KeyCode::Char(c) if may_answer(situation) && is_answer(c, situation) => answer(c, situation),
         KeyCode::Char(c) => Action::Type(c.to_string()),
         KeyCode::Enter if modifiers.shift => Action::Edit(newline),
         KeyCode::Enter if !situation.is_draft_empty => Action::Send,
         KeyCode::Enter if situation.is_held_up => Action::Change(Change::TryNow),
         KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
+        KeyCode::Escape if shows_rules(situation) => Action::ShowRules(false),
         KeyCode::Escape if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
         KeyCode::Escape if !situation.is_draft_empty && !situation.has_notice => Action::Edit(clear),
         KeyCode::Backspace => Action::Edit(Draft::backspace),
@@ -176,8 +179,7 @@ fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
 fn with_alt(code: KeyCode, situation: &Situation) -> Action {
     match code {
         KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
-        KeyCode::Char(c @ ('y' | 'n')) => answer(c, situation),
-        KeyCode::Char(c) if network_grant(c, situation).is_some() => grant(c, situation),
+        KeyCode::Char(c) if situation.question != QuestionKeys::Text && is_answer(c, situation) => answer(c, situation),
         KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
         KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
         KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
@@ -194,26 +196,30 @@ fn may_answer(situation: &Situation) -> bool {
     situation.question != QuestionKeys::Text && situation.is_draft_empty && !situation.is_followed
 }
 
+fn shows_rules(situation: &Situation) -> bool {
+    matches!(situation.question, QuestionKeys::ScopeSettling | QuestionKeys::Scope)
+}
+
+/// Whether a letter means something for the question that is shown.
+fn is_answer(letter: char, situation: &Situation) -> bool {
+    let letters = match situation.question {
+        QuestionKeys::ScopeSettling | QuestionKeys::Scope => "yaspn",
+        _ if situation.has_rules => "yna",
+        _ => "yn",
+    };
+    letters.contains(letter.to_ascii_lowercase())
+}
+
 fn answer(letter: char, situation: &Situation) -> Action {
-    match (situation.question, letter.eq_ignore_ascii_case(&'y')) {
-        (QuestionKeys::Text, _) | (QuestionKeys::Settling, true) => Action::Nothing,
-        (QuestionKeys::ReadOn, true) => Action::TurnPage(true),
-        (_, is_allowed) => Action::Answer(is_allowed),
-    }
-}
-
-/// What the letter allows of the network that the question is about.
-fn network_grant(letter: char, situation: &Situation) -> Option<NetworkGrant> {
-    match (letter.to_ascii_lowercase(), situation.network?) {
-        ('h', NetworkAccess::Hosts) => Some(NetworkGrant::Hosts),
-        ('a', _) => Some(NetworkGrant::Everything),
-        _ => None,
-    }
-}
-
-fn grant(letter: char, situation: &Situation) -> Action {
-    match (situation.question, network_grant(letter, situation)) {
-        (QuestionKeys::Answer, Some(grant)) => Action::AnswerNetwork(grant),
+    match (situation.question, letter.to_ascii_lowercase()) {
+        (QuestionKeys::ScopeSettling | QuestionKeys::Scope, 'n') => Action::ShowRules(false),
+        (QuestionKeys::Scope, 's') => Action::Always(Scope::Session),
+        (QuestionKeys::Scope, 'a') => Action::Always(Scope::Agent),
+        (QuestionKeys::Scope, 'p') => Action::Always(Scope::Project),
+        (QuestionKeys::ReadOn, 'y' | 'a') => Action::TurnPage(true),
+        (QuestionKeys::Answer, 'y') => Action::Answer(true),
+        (QuestionKeys::Answer, 'a') => Action::ShowRules(true),
+        (QuestionKeys::ReadOn | QuestionKeys::Settling | QuestionKeys::Answer, 'n') => Action::Answer(false),
         _ => Action::Nothing,
     }
 }
@@ -262,20 +268,27 @@ mod tests {
     }
 
     #[test]
-    fn hosts_are_allowed_to_the_agent_only_by_a_question_about_them() {
-        let of = |letter: char, situation: Situation| action_of(&press(KeyCode::Char(letter)), &situation);
-        let hosts = Situation { network: Some(NetworkAccess::Hosts), ..asked() };
-        let everything = Situation { network: Some(NetworkAccess::Everything), ..asked() };
-        assert!(matches!(of('h', hosts), Action::AnswerNetwork(NetworkGrant::Hosts)));
-        assert!(matches!(of('a', hosts), Action::AnswerNetwork(NetworkGrant::Everything)));
-        assert!(matches!(of('a', everything), Action::AnswerNetwork(NetworkGrant::Everything)));
-        assert!(matches!(of('h', everything), Action::Type(_)));
-        assert!(matches!(of('h', asked()), Action::Type(_)));
-        for question in [QuestionKeys::Settling, QuestionKeys::ReadOn] {
-            assert!(matches!(of('h', Situation { question, ..hosts }), Action::Nothing));
+    fn a_shows_the_rules_and_only_then_a_letter_gives_them() {
+        let with_rules = Situation { has_rules: true, ..asked() };
+        let at = |question, code| action_of(&press(code), &Situation { question, ..with_rules });
+        let letter = |question, c| at(question, KeyCode::Char(c));
+        assert!(matches!(letter(QuestionKeys::Answer, 'a'), Action::ShowRules(true)));
+        assert!(matches!(letter(QuestionKeys::ReadOn, 'a'), Action::TurnPage(true)));
+        assert!(matches!(letter(QuestionKeys::Settling, 'a'), Action::Nothing));
+        assert!(matches!(letter(QuestionKeys::Text, 'a'), Action::Type(_)));
+        for c in ['s', 'a', 'p', 'y'] {
+            assert!(matches!(letter(QuestionKeys::ScopeSettling, c), Action::Nothing), "{c}");
         }
-        assert!(matches!(of('a', Situation { question: QuestionKeys::Text, ..hosts }), Action::Type(_)));
-        assert!(matches!(of('a', Situation { is_draft_empty: false, ..hosts }), Action::Type(_)));
+        assert!(matches!(letter(QuestionKeys::Scope, 'y'), Action::Nothing));
+        assert!(matches!(letter(QuestionKeys::Scope, 's'), Action::Always(Scope::Session)));
+        assert!(matches!(letter(QuestionKeys::Scope, 'a'), Action::Always(Scope::Agent)));
+        assert!(matches!(letter(QuestionKeys::Scope, 'p'), Action::Always(Scope::Project)));
+        for question in [QuestionKeys::ScopeSettling, QuestionKeys::Scope] {
+            assert!(matches!(letter(question, 'n'), Action::ShowRules(false)));
+            assert!(matches!(at(question, KeyCode::Escape), Action::ShowRules(false)));
+        }
+        let without = action_of(&press(KeyCode::Char('a')), &asked());
+        assert!(matches!(without, Action::Type(_)), "there is no rule to give");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //!   model            tokens       status line
 //! ```
 
-use crate::agent::Role;
+use crate::agent::{Agent, Role};
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
@@ -69,6 +69,12 @@ pub(super) fn is_large_enough_to_ask((columns, rows): (u16, u16)) -> bool {
 /// The columns that text of the conversation has on a terminal of this width.
 pub(in crate::repl) fn text_width(columns: u16) -> u16 {
     columns.saturating_sub(GUTTER).max(1)
+}
+
+/// The file in which a rule for the agent's directory would be saved, if it would.
+fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
+    let is_lasting = agent.inputs.environment.worktree.is_none();
+    core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
 
 impl Terminals {
@@ -216,6 +222,7 @@ impl Terminals {
                 .map(|agent| agent.identity.label())
                 .collect(),
             is_read_only: is_read_only || core.store.is_read_only(),
+            rule_file: core.roster.get(id).and_then(|agent| rule_file(core, agent)),
         }
     }
 }

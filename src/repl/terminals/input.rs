@@ -72,10 +72,14 @@ impl Terminals {
                 let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
                 return Some(Act::Change(Change::Answer { question, decision }));
             }
-            Action::AnswerNetwork(grant) => {
+            Action::Always(scope) => {
                 let question = core.roster.get(agent)?.question()?.number;
-                let decision = Decision::AllowNetwork(grant);
-                return Some(Act::Change(Change::Answer { question, decision }));
+                return Some(Act::Change(Change::Answer { question, decision: Decision::Always(scope) }));
+            }
+            Action::ShowRules(is_shown) => {
+                let terminal = self.get_mut(id)?;
+                terminal.display.question.as_mut()?.show_rules(is_shown, core.clock.now());
+                terminal.input.revision += 1;
             }
             Action::Change(change) => return Some(Act::Change(change)),
             Action::Go(direction) => {
@@ -97,7 +101,7 @@ impl Terminals {
         Some(Situation {
             policy: agent.policy,
             question,
-            network: agent.question().and_then(|pending| pending.question.asked_network()),
+            has_rules: agent.question().is_some_and(|pending| !pending.question.ways.rules.is_empty()),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),

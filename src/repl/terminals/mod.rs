@@ -27,6 +27,7 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::Component;
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
+use crate::repl::terminals::draw::text_width;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
 pub(super) use draw::QUEUE_ROWS;
@@ -121,8 +122,14 @@ impl Terminals {
             focus: terminal.focus,
             is_read_only: terminal.mode.is_read_only,
             is_origin: *id == origin,
+            text_columns: text_width(terminal.size.0).into(),
         };
         self.terminals.iter().map(info).collect()
+    }
+
+    /// The columns for text at a terminal.
+    pub(super) fn text_columns(&self, id: TerminalId) -> Option<usize> {
+        self.get(id).map(|terminal| text_width(terminal.size.0).into())
     }
 
     /// Shows another agent at the terminal where this was asked for.

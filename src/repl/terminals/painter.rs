@@ -9,7 +9,7 @@ use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
-use crate::tools::{Answers, NetworkAccess, Question};
+use crate::tools::{Answers, visible};
 
 /// Rows that the text keeps while a question does not fit.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
@@ -23,6 +23,8 @@ pub(super) struct ScreenInfo {
     pub at_work: usize,
     pub asking: Vec<String>,
     pub is_read_only: bool,
+    /// Where rules for the directory of the agent can be saved.
+    pub rule_file: Option<String>,
 }
 
 pub(super) struct Painted {
@@ -158,14 +160,48 @@ impl Painter<'_> {
             return (vec![Row::of("enlarge to answer", yellow)], None);
         }
         let page = self.question_page(&pending.question.detail, room);
+        if self.question.is_some_and(QuestionView::shows_rules) {
+            let rows = self.scope_rows(pending);
+            // What was not shown is not given.
+            let is_whole = rows.len() <= room;
+            return if is_whole {
+                (rows, Some(page))
+            } else {
+                (vec![Row::of("enlarge to see the rules", yellow)], None)
+            };
+        }
         let answers = pending.question.answers;
         let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), yellow)];
         rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
         if !page.is_whole() {
             rows.push(Row::of(place_of(&page), Style::color(Color::Red)));
         }
-        rows.push(Row::of(self.question_hint(&pending.question, &page, is_typing), yellow));
+        rows.push(Row::of(self.question_hint(pending, &page, is_typing), yellow));
         (rows, Some(page))
+    }
+
+    /// The rules that "always" would give, and for whom.
+    fn scope_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
+        let (yellow, columns) = (Style::color(Color::Yellow), usize::from(self.size.0).saturating_sub(2).max(1));
+        let mut rows = vec![Row::of("Run this, and from now on without a question:", yellow)];
+        let rules = pending.question.ways.rules.iter();
+        let texts =
+            rules.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
+        for text in texts.flatten() {
+            let shown = visible(&text);
+            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
+        }
+        let mut scopes = vec!["s: all agents in this directory, until polylogue exits".to_owned()];
+        scopes.push("a: this agent and those that it forks from now on".to_owned());
+        scopes.extend(
+            self.screen_info.rule_file.as_ref().map(|file| format!("p: all agents in this directory, saved in {file}")),
+        );
+        scopes.push("n: back to the question".to_owned());
+        for scope in scopes {
+            let shown = text::sanitise(&scope).into_owned();
+            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), yellow)));
+        }
+        rows
     }
 
     fn question_page(&self, detail: &[String], room: usize) -> Page {
@@ -180,13 +216,10 @@ impl Painter<'_> {
     }
 
     /// What the keys do.
-    fn question_hint(&self, question: &Question, page: &Page, is_typing: bool) -> String {
-        let Answers { yes, no, .. } = question.answers;
-        let more = match question.asked_network() {
-            Some(NetworkAccess::Hosts) => ", h: these hosts always, a: all hosts always",
-            Some(NetworkAccess::Everything) => ", a: the network always",
-            Some(NetworkAccess::Open) | None => "",
-        };
+    fn question_hint(&self, pending: &PendingQuestion, page: &Page, is_typing: bool) -> String {
+        let Answers { yes, no, .. } = pending.question.answers;
+        let has_rules = !pending.question.ways.rules.is_empty();
+        let (always, alt_always) = if has_rules { (", a always", ", Alt+A always") } else { ("", "") };
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
@@ -196,8 +229,12 @@ impl Painter<'_> {
             (_, true) if !is_seen => format!("  Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
             // It ends with this frame.
             (QuestionKeys::ReadOn, _) => "  …".into(),
-            (QuestionKeys::Answer, false) => format!("  y to {yes}, n to {no}{more}"),
-            (QuestionKeys::Answer, true) => format!("  Alt+Y to {yes}, Alt+N to {no} (the input is not empty)"),
+            (QuestionKeys::Answer, true) => {
+                format!("  Alt+Y to {yes}, Alt+N to {no}{alt_always} (the input is not empty)")
+            }
+            (QuestionKeys::Answer, _) => format!("  y to {yes}, n to {no}{always}"),
+            // The rules are shown instead.
+            (QuestionKeys::ScopeSettling | QuestionKeys::Scope, _) => String::new(),
         }
     }
 
@@ -216,20 +253,24 @@ impl Painter<'_> {
     }
 
     fn status(&self, agent: &Agent) -> Row {
-        let used = agent.used.input + agent.used.output;
-        let mut left = format!("  {}", agent.inputs.endpoint.full_name());
-        if used > 0 {
-            left.push_str(&format!("  {} tokens, context {}", used, agent.view.context_tokens));
-        }
-        if agent.policy != Policy::default() {
-            left.push_str(&format!("  approval {}", agent.policy));
+        let columns = usize::from(self.size.0);
+        let mut end = String::new();
+        if agent.policy() != Policy::default() {
+            end.push_str(&format!("  approval {}", agent.policy()));
         }
         if self.screen_info.is_read_only {
-            left.push_str("  read-only");
+            end.push_str("  read-only");
         }
-        let right = "/help ";
-        let space = usize::from(self.size.0).saturating_sub(text::width(&left) + right.len());
-        let left = text::sanitise(&left).into_owned();
+        // On a narrow terminal the use of tokens is left out first, then the model is shortened: what the agent may do
+        // unasked stays.
+        let used = agent.used.input + agent.used.output;
+        let model = text::sanitise(&agent.inputs.endpoint.full_name()).into_owned();
+        let usage = format!("  {used} tokens, context {}", agent.view.context_tokens);
+        let is_room = 2 + text::width(&model) + usage.len() + end.len() <= columns;
+        let usage = if used > 0 && is_room { usage.as_str() } else { "" };
+        let model = text::shortened(&model, columns.saturating_sub(2 + usage.len() + end.len()));
+        let (left, right) = (format!("  {model}{usage}{end}"), "/help ");
+        let space = columns.saturating_sub(text::width(&left) + right.len());
         let line = if space > 0 { format!("{left}{}{right}", " ".repeat(space)) } else { left };
         self.row(Row::of(line, Style::DIM))
     }

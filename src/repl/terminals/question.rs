@@ -6,6 +6,7 @@
 //!   └─────────────────┴────────────────────────┴────────────────┴──────────▶
 //! ```
 //!
+//! `a` shows the rules that would allow such calls from then on in place of the question; then a letter says for whom.
 //! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
 
 use std::time::Duration;
@@ -78,6 +79,10 @@ pub enum QuestionKeys {
     /// Its end has just appeared: `y` does nothing.
     Settling,
     Answer,
+    /// The rules that "always" would give have just appeared.
+    ScopeSettling,
+    /// A letter says for whom the rules shall hold.
+    Scope,
 }
 
 /// A question that a terminal shows or has shown.
@@ -94,6 +99,8 @@ pub(in crate::repl) struct QuestionView {
     /// Everything before was shown without a gap.
     seen: RowPosition,
     ended: Option<Moment>,
+    /// Since when its rules are shown in its place.
+    rules_since: Option<Moment>,
 }
 
 impl QuestionView {
@@ -108,6 +115,7 @@ impl QuestionView {
             page: Page::default(),
             seen: RowPosition::default(),
             ended: None,
+            rules_since: None,
         }
     }
 
@@ -141,6 +149,7 @@ impl QuestionView {
     /// The terminal shows something else.
     pub fn on_hidden(&mut self) {
         self.is_shown = false;
+        self.rules_since = None;
     }
 
     /// Whether it has more than one page.
@@ -163,10 +172,22 @@ impl QuestionView {
         can_turn
     }
 
+    /// Shows the rules that "always" would give, or the question again.
+    pub fn show_rules(&mut self, is_shown: bool, now: Moment) {
+        self.rules_since = is_shown.then_some(now);
+        self.ended = self.ended.map(|_| now);
+    }
+
+    pub fn shows_rules(&self) -> bool {
+        self.rules_since.is_some()
+    }
+
     /// What a key means that arrives at this time.
     pub fn keys(&self, now: Moment) -> QuestionKeys {
         match self.ended {
             _ if !self.is_shown || now < self.appeared + SETTLING => QuestionKeys::Text,
+            _ if self.rules_since.is_some_and(|since| now < since + SETTLING) => QuestionKeys::ScopeSettling,
+            _ if self.rules_since.is_some() => QuestionKeys::Scope,
             None => QuestionKeys::ReadOn,
             Some(ended) if now < ended + SETTLING => QuestionKeys::Settling,
             Some(_) => QuestionKeys::Answer,
@@ -179,7 +200,8 @@ impl QuestionView {
             QuestionKeys::Text => Some(self.appeared + SETTLING),
             // The last frame may have been the first with the end.
             QuestionKeys::ReadOn | QuestionKeys::Settling => self.ended.map(|ended| ended + SETTLING),
-            QuestionKeys::Answer => None,
+            QuestionKeys::ScopeSettling => self.rules_since.map(|since| since + SETTLING),
+            QuestionKeys::Answer | QuestionKeys::Scope => None,
         }
         .filter(|_| self.is_shown)
     }

@@ -1,5 +1,4 @@
-//! The supervisor's part: makes the namespaces, starts the init process in them, and looks at the protected files
-//! afterwards. The supervisor itself stays outside of every Landlock domain, so that it can end all processes.
+//! The supervisor's part: makes the namespaces and starts the init process in them. The supervisor itself stays outside of every Landlock domain, so that it can end all processes.
 
 mod file_rules;
 mod init;
@@ -7,7 +6,7 @@ mod limits;
 mod mounts;
 mod network;
 mod powers;
-mod protected;
+mod sockets;
 mod syscalls;
 
 use std::ffi::{OsStr, OsString};
@@ -27,7 +26,6 @@ use super::report::send_text;
 use super::{Level, Plan, Report, variables};
 use crate::domain::sandbox::Network;
 pub use init::main as init;
-use protected::Protected;
 
 /// The first argument that selects the init process.
 pub const INIT_FLAG: &str = "--supervise-init";
@@ -36,7 +34,7 @@ pub const INIT_FLAG: &str = "--supervise-init";
 #[derive(Serialize, Deserialize)]
 struct InitPlan {
     plan: Plan,
-    /// Paths on which other programs listen.
+    /// Sockets of other programs, which a read-only mount does not protect from `connect`.
     sockets: Vec<PathBuf>,
     /// Where temporary files go if `/tmp` is not private.
     temporary: Option<PathBuf>,
@@ -46,7 +44,6 @@ struct InitPlan {
 pub struct Started {
     pub child: Child,
     reports: Option<UnixStream>,
-    protected: Protected,
     temporary: Option<PathBuf>,
 }
 
@@ -61,13 +58,11 @@ pub fn start(plan: Plan, proxy: Option<OwnedFd>, program: &OsStr, arguments: &[O
         command.args(arguments).stdin(Stdio::null()).process_group(0);
         command.env_clear().envs(variables::given(&plan.variables, &[]));
         let child = command.spawn().map_err(|error| not_started(program, &error))?;
-        return Ok(Started { child, reports: None, protected: Protected::default(), temporary: None });
+        return Ok(Started { child, reports: None, temporary: None });
     }
-    protected::create_missing(&plan);
-    let protected = Protected::of(&plan);
     let temporary = (!plan.level.has_namespaces()).then(private_directory).transpose();
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
-    let sockets = listening_sockets();
+    let sockets = sockets::to_mask(&plan.sockets);
     if plan.level.has_namespaces() {
         enter_namespaces(&plan.network).map_err(Report::Unavailable)?;
     }
@@ -76,7 +71,7 @@ pub fn start(plan: Plan, proxy: Option<OwnedFd>, program: &OsStr, arguments: &[O
     let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
     let (reports, child) = start_init(&plan, proxy.as_ref(), program, arguments)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
-    Ok(Started { child, reports: Some(reports), protected, temporary })
+    Ok(Started { child, reports: Some(reports), temporary })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
@@ -117,21 +112,6 @@ fn enter_namespaces(network: &Network) -> Result<(), String> {
     powers::pass_on().map_err(|error| format!("capabilities: {error}"))
 }
 
-/// The paths on which programs listen, which a read-only mount does not protect from `connect` (proc_net(5)).
-fn listening_sockets() -> Vec<PathBuf> {
-    const ACCEPTS: &str = "00010000";
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let path = |line: &str| {
-        let mut fields = line.split_whitespace();
-        let accepts = fields.nth(3)? == ACCEPTS;
-        fields.nth(3).filter(|path| accepts && path.starts_with('/')).map(PathBuf::from)
-    };
-    let mut paths: Vec<PathBuf> = table.lines().skip(1).filter_map(path).collect();
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
 /// A new directory for temporary files of one call.
 fn private_directory() -> io::Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("polylogue-{}", uuid::Uuid::new_v4().simple()));
@@ -142,8 +122,7 @@ fn private_directory() -> io::Result<PathBuf> {
 impl Started {
     /// After the end of all processes: what has to be reported.
     pub fn finish(self) -> Vec<Report> {
-        let mut reports = self.reports.as_ref().map(Report::receive).unwrap_or_default();
-        reports.extend(self.protected.changes().into_iter().map(Report::Changed));
+        let reports = self.reports.as_ref().map(Report::receive).unwrap_or_default();
         if let Some(directory) = &self.temporary {
             // What cannot be removed is left in the directory for temporary files, as any program might.
             let _ = fs::remove_dir_all(directory);

@@ -19,15 +19,15 @@ use std::ffi::CString;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::sched::CloneFlags;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind_recursive,
-    mount_change, mount_remount, move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind,
+    mount_bind_recursive, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 
 use super::{InitPlan, limits};
@@ -46,16 +46,20 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Kept in `/run`: programs of the system on NixOS.
 const KEPT_IN_RUN: &str = "/run/current-system";
 const RESOLVER: &str = "/etc/resolv.conf";
-/// Where overlays keep what is written, until they are mounted.
-const UPPER: &str = "/run/.overlays";
+/// One file system that holds whatever a call writes outside of the workspace, so that one size bounds all of it. It is
+/// mounted here until its parts are in their places.
+const SCRATCH: &str = "/run/.scratch";
+/// How many files it may hold: empty ones have no size.
+const MAX_SCRATCH_FILES: u64 = 1 << 20;
+/// How often mounts are made read-only that other processes move meanwhile.
+const ATTEMPTS: usize = 64;
 
 /// What happens to a path, in this order if it is the same.
 enum Step {
-    /// An empty directory of its own.
-    Cover {
-        size: u64,
-        mode: &'static str,
-    },
+    /// An empty directory that cannot be written.
+    Cover,
+    /// An empty directory for temporary files.
+    Scratch,
     Link(PathBuf),
     Keep(OwnedFd),
     Overlay(OwnedFd),
@@ -65,7 +69,7 @@ enum Step {
 impl Step {
     fn rank(&self) -> u8 {
         match self {
-            Self::Cover { .. } => 0,
+            Self::Cover | Self::Scratch => 0,
             Self::Link(_) => 1,
             Self::Keep(_) => 2,
             Self::Overlay(_) => 3,
@@ -78,7 +82,8 @@ struct Builder<'a> {
     plan: &'a Plan,
     /// What may be written; the longest path decides.
     is_writable: BTreeMap<PathBuf, bool>,
-    overlays: usize,
+    /// How many parts of [`SCRATCH`] are in use.
+    parts: usize,
 }
 
 /// Builds the file system in a new mount namespace and enters the directory of the command.
@@ -86,7 +91,7 @@ struct Builder<'a> {
 /// # Errors
 /// The step that failed.
 pub fn build(init: &InitPlan) -> Result<(), Report> {
-    let builder = Builder { plan: &init.plan, is_writable: BTreeMap::new(), overlays: 0 };
+    let builder = Builder { plan: &init.plan, is_writable: BTreeMap::new(), parts: 0 };
     builder.build(&init.sockets)?;
     let directory = &init.plan.directory;
     std::env::set_current_dir(directory).map_err(|error| {
@@ -129,12 +134,14 @@ impl Builder<'_> {
         for (path, step) in steps {
             self.carry_out(&path, step)?;
         }
-        if self.overlays > 0 {
-            failed(UPPER, unmount(UPPER, UnmountFlags::DETACH))?;
-        }
+        failed(SCRATCH, unmount(SCRATCH, UnmountFlags::DETACH))?;
         self.mount_points()?;
-        for socket in sockets.iter().filter(|socket| socket.symlink_metadata().is_ok()) {
-            failed(socket.display(), mount_bind_recursive("/dev/null", socket))?;
+        for socket in sockets {
+            match mount_bind_recursive("/dev/null", socket) {
+                // In a directory that is covered, or gone.
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
+                Err(error) => return Err(format!("{}: {error}", socket.display())),
+            }
         }
         Ok(())
     }
@@ -148,17 +155,16 @@ impl Builder<'_> {
     fn steps(&mut self) -> Vec<(PathBuf, Step)> {
         let plan = self.plan;
         let mut steps = Vec::new();
-        let scratch = plan.limits.scratch;
-        let cover = |size, mode| Step::Cover { size, mode };
         let covered =
-            [("/tmp", cover(scratch, "1777")), ("/var/tmp", cover(scratch, "1777")), ("/run", cover(65536, "755"))];
+            [("/run", Step::Cover), ("/tmp", Step::Scratch), ("/var/tmp", Step::Scratch), ("/dev/shm", Step::Scratch)];
         let mut covered: Vec<(PathBuf, Step)> =
             covered.into_iter().map(|(path, step)| (PathBuf::from(path), step)).collect();
         let is_open = |path: &Path| plan.writable.iter().any(|open| path.starts_with(open));
-        covered.extend(plan.home.clone().filter(|home| !is_open(home)).map(|home| (home, cover(65536, "755"))));
-        covered.retain(|(path, _)| path.symlink_metadata().is_ok_and(|found| found.is_dir()));
+        covered.extend(plan.home.clone().filter(|home| !is_open(home)).map(|home| (home, Step::Cover)));
+        let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        covered.retain(|(path, _)| path.starts_with("/dev") || is_there(path));
         for (path, _) in &covered {
-            self.is_writable.insert(path.clone(), path.ends_with("tmp"));
+            self.is_writable.insert(path.clone(), false);
         }
         let more = [PathBuf::from(KEPT_IN_RUN)].into_iter().chain(self.resolver());
         for path in plan.readable.iter().cloned().chain(more) {
@@ -176,7 +182,7 @@ impl Builder<'_> {
         steps.extend(plan.links.iter().map(|(path, target)| (path.clone(), Step::Link(target.clone()))));
         steps.extend(plan.denied.iter().map(|path| (path.clone(), Step::Mask)));
         steps.sort_by(|(one, step), (other, next)| one.cmp(other).then(step.rank().cmp(&next.rank())));
-        covered.sort_by(|(one, _), (other, _)| one.cmp(other));
+        // `/run` first, which holds the file system of the others.
         covered.extend(steps);
         covered
     }
@@ -189,14 +195,13 @@ impl Builder<'_> {
 
     fn devices(&mut self, nodes: Vec<(&str, OwnedFd)>) -> Result<(), String> {
         let dev = Path::new("/dev");
-        tmpfs(dev, 65536, "755")?;
+        tmpfs(dev, "755")?;
         for (name, node) in nodes {
             self.place(&dev.join(name), &node)?;
         }
         for name in ["shm", "pts"] {
             failed(name, fs::create_dir(dev.join(name)))?;
         }
-        tmpfs(&dev.join("shm"), self.plan.limits.scratch, "1777")?;
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         let options = c"newinstance,ptmxmode=0666,mode=620";
         failed("/dev/pts", mount("devpts", "/dev/pts", "devpts", flags, Some(options)))?;
@@ -204,17 +209,17 @@ impl Builder<'_> {
             failed(name, symlink(target, dev.join(name)))?;
         }
         self.is_writable.insert(dev.to_owned(), false);
-        self.is_writable.insert(dev.join("shm"), true);
         self.is_writable.insert(dev.join("pts"), true);
         Ok(())
     }
 
     fn carry_out(&mut self, path: &Path, step: Step) -> Result<(), String> {
         match step {
-            Step::Cover { size, mode } => {
+            Step::Cover => {
                 failed(path.display(), fs::create_dir_all(path))?;
-                tmpfs(path, size, mode)
+                tmpfs(path, "755")
             }
+            Step::Scratch => self.scratch(path),
             Step::Link(target) => {
                 // Fails where the link itself is still there, because its directory is not covered.
                 drop(path.parent().map(fs::create_dir_all));
@@ -247,18 +252,35 @@ impl Builder<'_> {
         failed(path.display(), move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH))
     }
 
+    /// A new directory in [`SCRATCH`].
+    fn part(&mut self) -> Result<PathBuf, String> {
+        if self.parts == 0 {
+            failed(SCRATCH, fs::create_dir_all(SCRATCH))?;
+            let size = self.plan.limits.scratch;
+            tmpfs_with(Path::new(SCRATCH), &format!("size={size},nr_inodes={MAX_SCRATCH_FILES},mode=755"))?;
+        }
+        self.parts += 1;
+        let part = Path::new(SCRATCH).join(self.parts.to_string());
+        failed(part.display(), fs::create_dir(&part))?;
+        Ok(part)
+    }
+
+    /// Covers a directory with an empty one in which everybody may create files.
+    fn scratch(&mut self, path: &Path) -> Result<(), String> {
+        let part = self.part()?;
+        failed(part.display(), fs::set_permissions(&part, fs::Permissions::from_mode(0o1777)))?;
+        self.is_writable.insert(path.to_owned(), true);
+        failed(path.display(), mount_bind(&part, path))
+    }
+
     /// Puts an overlay on a directory (the kernel's documentation of overlayfs).
     fn overlay(&mut self, path: &Path) -> Result<(), String> {
         let text = path.to_str().filter(|text| !text.contains([',', ':', '\\']));
         let lower = text.ok_or("the path cannot be written in the options of a mount")?;
-        if self.overlays == 0 {
-            failed(UPPER, fs::create_dir_all(UPPER))?;
-            tmpfs(Path::new(UPPER), self.plan.limits.scratch, "755")?;
-        }
-        self.overlays += 1;
-        let upper = format!("{UPPER}/{}", self.overlays);
-        failed(&upper, fs::create_dir_all(format!("{upper}/upper")))?;
-        failed(&upper, fs::create_dir_all(format!("{upper}/work")))?;
+        let upper = self.part()?;
+        let upper = upper.display();
+        failed(&upper, fs::create_dir(format!("{upper}/upper")))?;
+        failed(&upper, fs::create_dir(format!("{upper}/work")))?;
         let options = format!("userxattr,lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work");
         let options = failed(path.display(), CString::new(options))?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -273,7 +295,7 @@ impl Builder<'_> {
             return failed(path.display(), mount_bind_recursive("/dev/null", path));
         }
         let is_passed = self.plan.writable.iter().any(|open| open.starts_with(path) && open != path);
-        tmpfs(path, 65536, if is_passed { "711" } else { "000" })
+        tmpfs(path, if is_passed { "711" } else { "000" })
     }
 
     /// Makes mount points of everything protected, and of every directory between a writable place and what is protected
@@ -315,24 +337,46 @@ impl Builder<'_> {
         path.ancestors().find_map(|above| self.is_writable.get(above)).copied().unwrap_or(false)
     }
 
+    /// Takes the power to write from every mount that a command can get to, but for the open ones. Other processes may move
+    /// a directory meanwhile, with what is mounted in it: it is done again until nothing is left to do.
     fn make_read_only(&self) -> Result<(), String> {
-        let table = failed("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
-        for entry in table.split(|byte| *byte == b'\n').filter_map(Mounted::of) {
-            let mut flags = entry.flags | MountFlags::BIND | MountFlags::NOSUID;
-            if !self.may_write(&entry.path) {
-                flags |= MountFlags::RDONLY;
+        let mut closed = BTreeSet::new();
+        for _ in 0..ATTEMPTS {
+            let mut lacking = self.lacking()?;
+            lacking.retain(|entry| !closed.contains(&entry.id));
+            if lacking.is_empty() {
+                return Ok(());
             }
-            if !(entry.path.starts_with("/dev") && entry.path != Path::new("/dev")) {
-                flags |= MountFlags::NODEV;
-            }
-            match mount_remount(&entry.path, flags, c"") {
-                Ok(()) => {}
-                // Covered by another mount, or in a directory that cannot be entered: a command does not get there.
-                Err(Errno::ACCESS | Errno::NOENT | Errno::INVAL) if entry.path != Path::new("/") => {}
-                Err(error) => return Err(format!("{} read-only: {error}", entry.path.display())),
+            for entry in lacking {
+                match mount_remount(&entry.path, entry.flags | MountFlags::BIND | self.needed(&entry.path), c"") {
+                    // Whether it is still there is seen next time.
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::INVAL) => {}
+                    // In a directory of another user, which a command cannot enter either.
+                    Err(Errno::ACCESS) => drop(closed.insert(entry.id)),
+                    Err(error) => return Err(format!("{} read-only: {error}", entry.path.display())),
+                }
             }
         }
-        Ok(())
+        Err("mounts cannot be made read-only, or are moved all the time".into())
+    }
+
+    /// The mounts that a command can get to and that lack a flag.
+    fn lacking(&self) -> Result<Vec<Mounted>, String> {
+        let table = failed("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
+        let all = table.split(|byte| *byte == b'\n').filter_map(Mounted::of).map(|entry| (entry.id, entry)).collect();
+        let lacks = |entry: &&Mounted| !entry.flags.contains(self.needed(&entry.path)) && entry.is_reachable(&all);
+        Ok(all.values().filter(lacks).cloned().collect())
+    }
+
+    fn needed(&self, path: &Path) -> MountFlags {
+        let mut flags = MountFlags::NOSUID;
+        if !self.may_write(path) {
+            flags |= MountFlags::RDONLY;
+        }
+        if !(path.starts_with("/dev") && path != Path::new("/dev")) {
+            flags |= MountFlags::NODEV;
+        }
+        flags
     }
 }
 
@@ -342,14 +386,23 @@ fn tree(path: &Path) -> rustix::io::Result<OwnedFd> {
     open_tree(CWD, path, flags)
 }
 
-fn tmpfs(path: &Path, size: u64, mode: &str) -> Result<(), String> {
-    let options = failed(path.display(), CString::new(format!("size={size},mode={mode}")))?;
+/// An empty directory that is not written to later.
+fn tmpfs(path: &Path, mode: &str) -> Result<(), String> {
+    tmpfs_with(path, &format!("size=64k,mode={mode}"))
+}
+
+fn tmpfs_with(path: &Path, options: &str) -> Result<(), String> {
+    let options = failed(path.display(), CString::new(options))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     failed(path.display(), mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())))
 }
 
 /// A line of mountinfo (proc_pid_mountinfo(5)).
+#[derive(Clone)]
 struct Mounted {
+    id: u64,
+    /// The mount that it is mounted on.
+    parent: u64,
     path: PathBuf,
     flags: MountFlags,
 }
@@ -357,10 +410,35 @@ struct Mounted {
 impl Mounted {
     fn of(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b' ');
-        let path = unescaped(fields.nth(4)?);
+        let mut number = || std::str::from_utf8(fields.next()?).ok()?.parse().ok();
+        let (id, parent) = (number()?, number()?);
+        let path = unescaped(fields.nth(2)?);
         let flags = std::str::from_utf8(fields.next()?).ok()?.split(',').map(flag);
         let flags = flags.fold(MountFlags::empty(), |all, one| all | one);
-        Some(Self { path: PathBuf::from(std::ffi::OsString::from_vec(path)), flags })
+        Some(Self { id, parent, path: PathBuf::from(std::ffi::OsString::from_vec(path)), flags })
+    }
+
+    /// Whether a command can get to it: no other mount lies on it or on a directory above it. The path alone does not tell,
+    /// since it may change at any time.
+    fn is_reachable(&self, all: &BTreeMap<u64, Self>) -> bool {
+        !self.is_covered(all) && self.has_place(all)
+    }
+
+    fn is_covered(&self, all: &BTreeMap<u64, Self>) -> bool {
+        all.values().any(|other| other.parent == self.id && other.path == self.path && other.id != self.id)
+    }
+
+    /// Whether the directory that it is mounted on can be got to.
+    fn has_place(&self, all: &BTreeMap<u64, Self>) -> bool {
+        let Some(parent) = all.get(&self.parent).filter(|parent| parent.id != self.id) else { return true };
+        if self.path == parent.path {
+            return parent.has_place(all);
+        }
+        let is_above = |other: &Self| {
+            let is_sibling = other.parent == parent.id && other.id != self.id && other.path != parent.path;
+            is_sibling && self.path != other.path && self.path.starts_with(&other.path)
+        };
+        parent.is_reachable(all) && !all.values().any(is_above)
     }
 }
 
@@ -407,8 +485,27 @@ mod tests {
     fn a_line_of_mountinfo_is_read_with_its_escapes() {
         let line = b"36 35 98:0 /mnt1 /mnt\\040two\\134 rw,noatime,nodev master:1 - ext3 /dev/root rw,errors=continue";
         let entry = Mounted::of(line).unwrap();
-        assert_eq!(entry.path, Path::new("/mnt two\\"));
+        assert_eq!((entry.id, entry.parent, &*entry.path), (36, 35, Path::new("/mnt two\\")));
         assert_eq!(entry.flags, MountFlags::NOATIME | MountFlags::NODEV);
         assert!(Mounted::of(b"").is_none());
+    }
+
+    #[test]
+    fn a_mount_that_another_one_covers_is_out_of_reach() {
+        let table = [
+            "1 0 8:1 / / rw - ext4 x rw",
+            "2 1 0:2 / /run rw - tmpfs x rw",
+            "3 2 0:3 / /run/user rw - tmpfs x rw",
+            "4 2 0:4 / /run rw - tmpfs x rw",
+            "5 1 0:5 / /home/me/disk rw - ext4 x rw",
+            "6 1 0:6 / /home/me rw - tmpfs x rw",
+            "7 6 0:7 / /home/me/disk rw - ext4 x rw",
+            "8 1 0:8 / /home/melanie rw - ext4 x rw",
+            "9 4 0:9 / /run/user rw - tmpfs x rw",
+        ];
+        let entries = table.iter().map(|line| Mounted::of(line.as_bytes()).unwrap());
+        let all: BTreeMap<u64, Mounted> = entries.map(|entry| (entry.id, entry)).collect();
+        let reachable: Vec<u64> = all.values().filter(|entry| entry.is_reachable(&all)).map(|entry| entry.id).collect();
+        assert_eq!(reachable, [1, 4, 6, 7, 8, 9]);
     }
 }

@@ -212,6 +212,26 @@ fn a_project_can_restrict_what_agents_do_and_never_allow_more() {
 }
 
 #[test]
+fn rules_of_one_directory_are_those_of_the_person_only() {
+    let scene = Scene::new();
+    let work = scene.home.path().join("work").canonicalize().unwrap();
+    let users = format!(
+        "[projects.\"~/work\"]\nallow = [\"bash(make)\"]\n[projects.\"{}\"]\nask = [\"bash(ls)\"]\n",
+        work.display()
+    );
+    let theirs = "[projects.\"/\"]\nallow = [\"bash(*)\"]\n";
+    let config = scene.user(users).project(theirs).config();
+    let shown: Vec<_> =
+        config.project_rules.iter().map(|(path, rules)| (path.clone(), rules.allow.len(), rules.ask.len())).collect();
+    assert_eq!(shown, [(work.clone(), 1, 0), (work, 0, 1)]);
+    assert!(config.notes[0].contains("projects: ignored: a project cannot allow anything"), "{:?}", config.notes);
+    let source = config.project_rules[0].1.allow[0].source().unwrap();
+    assert!(source.ends_with("config.toml:2"), "{source}");
+    let error = Scene::new().user("[projects.work]\nallow = []").error().message;
+    assert!(error.contains("expected a directory that begins with / or ~/ as the name"), "{error}");
+}
+
+#[test]
 fn invalid_rules_and_policies_are_errors_that_name_the_line() {
     for (text, expected) in [
         ("approval = \"all\"", ":1: approval: expected ask, auto, plan, never or yolo"),

@@ -1,0 +1,81 @@
+//! The question that was open when an earlier process ended is asked again. Every call is planned as if it was new; none
+//! runs before the person has answered, also where it would not need the question today.
+
+use std::sync::Arc;
+
+use super::{Call, Objection, Permission, Progress, failed, unrunnable};
+use crate::agent::exchange::Exchange;
+use crate::agent::{Agent, Context};
+use crate::domain::approval::Policy;
+use crate::domain::chunk::Chunk;
+use crate::domain::flow::ToolRequest;
+use crate::domain::tool::Reach;
+use crate::store::{AskingTurn, NO_RESULT};
+use crate::tools::file_versions::KnownFiles;
+use crate::tools::{Prepared, Run};
+
+/// The call about which the person is asked again.
+#[derive(Debug)]
+pub struct RestoredCall {
+    pub id: String,
+    /// What the loop is to carry out, for a tool of the loop.
+    pub request: Option<ToolRequest>,
+}
+
+impl Agent {
+    /// Takes up the turn of an earlier process, up to its question; [`Agent::ask_again`] asks it. `None`: the call can no
+    /// longer be made, and nothing has changed.
+    pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
+        // Where nobody can be asked now, the question waits for the person who uses a chat.
+        let policy = Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default();
+        let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
+        let calls = turn.calls.into_iter().map(|(call, result)| {
+            let is_stored = result.is_some();
+            let planned = || self.plan_under(policy, &call, context).progress;
+            let progress = result.map_or_else(planned, Progress::Answered);
+            Call { call, progress, is_stored, refusal: None }
+        });
+        let mut calls: Vec<Call> = calls.collect();
+        answer_uncertain(&mut calls);
+        let known_files = Arc::new(self.known_files.fork());
+        let asked = calls.iter_mut().find(|call| !call.is_stored);
+        let Some(Call { call, progress: Progress::Waiting(spec, prepared, permission), .. }) = asked else {
+            self.known_files = before;
+            return None;
+        };
+        *permission = Permission::Wanted;
+        let request = match spec.run {
+            Run::InEventLoop(request) => Some(request(&prepared.arguments)),
+            Run::OnThread(_) => None,
+        };
+        let restored = RestoredCall { id: call.id.clone(), request };
+        (self.work.calls, self.known_files) = (calls, known_files);
+        let refused = self.work.calls.iter().filter(|call| !call.is_stored).flat_map(unrunnable);
+        refused.collect::<Vec<Chunk>>().iter().for_each(|chunk| self.emit(chunk));
+        self.exchange = Exchange::restored(context.now, turn.message, turn.rounds);
+        Some(restored)
+    }
+
+    /// Asks the question of a turn that was taken up, with the objection of the loop if it has one.
+    pub fn ask_again(&mut self, objection: Option<Objection>, context: &mut Context) {
+        let Some(at) = self.work.calls.iter().position(|call| !call.is_stored) else { return };
+        if let (Some(objection), Progress::Waiting(spec, prepared, _)) = (objection, &self.work.calls[at].progress) {
+            self.work.calls[at].progress = Progress::Objected(spec, Box::new((Prepared::clone(prepared), objection)));
+        }
+        self.put_question(at, true, context);
+    }
+}
+
+/// Calls that the loop carried out beside the question may have been carried out completely.
+fn answer_uncertain(calls: &mut [Call]) {
+    let mut open = calls.iter_mut().filter(|call| !call.is_stored);
+    let reads = |call: &Call| matches!(&call.progress, Progress::Waiting(spec, ..) if spec.reach == Reach::Reads);
+    if !open.next().is_some_and(|asked| reads(asked)) {
+        return;
+    }
+    for call in open.take_while(|call| reads(call)) {
+        if matches!(&call.progress, Progress::Waiting(spec, ..) if matches!(spec.run, Run::InEventLoop(_))) {
+            call.progress = Progress::Answered(failed(&call.call, NO_RESULT));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Rules that a person gives agents: in the answer to a question, and taken back. Agents never give any.
+
+use std::path::{Path, PathBuf};
+
+use crate::agent::Agent;
+use crate::base::error::{Error, Result, system_message};
+use crate::base::file;
+use crate::base::id::AgentId;
+use crate::domain::approval::Policy;
+use crate::domain::project_rules;
+use crate::domain::rule::{Grant, Rule, Rules, Scope};
+use crate::repl::core::{Core, agent_gone};
+
+/// More refused calls are not reported.
+const MAX_REFUSED: usize = 1000;
+
+/// Gives the rules of an open question to an agent or to all that work in the same directory. Nothing is given if the
+/// question is closed.
+///
+/// # Errors
+/// No rule would allow the call, or the rules cannot be stored. Nothing has changed then.
+pub(super) fn grant(core: &mut Core, agent_id: AgentId, question: u64, scope: Scope) -> Result<()> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
+    let rules = pending.question.ways.rules.clone();
+    if rules.is_empty() {
+        return Err(Error::usage("no rule can allow this call: answer yes or no"));
+    }
+    let workspace = workspace_of(agent);
+    let grants = rules.iter().map(|rule| Grant { rule: rule.clone(), workspace: workspace.clone() });
+    match scope {
+        Scope::Agent => {
+            let mut all = agent.rules.clone();
+            add(&mut all.own, grants);
+            if !core.store.is_read_only() {
+                core.store.set_rules(agent_id, all.stored().as_deref())?;
+            }
+            core.roster.with(agent_id, |agent| agent.rules = all);
+        }
+        Scope::Project => {
+            let file = file_for(core, agent)?;
+            save(&file, &workspace, &rules)?;
+            let saved = |grant: Grant| Grant { rule: grant.rule.from_source(&file.display()), ..grant };
+            add(&mut core.session_rules, grants.map(saved));
+        }
+        Scope::Session => add(&mut core.session_rules, grants),
+    }
+    Ok(())
+}
+
+/// Sets what an agent may do that a client has just created. Not stored: it holds while the server runs.
+pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules): (Policy, Rules)) {
+    core.roster.with(agent_id, |agent| {
+        agent.policy = policy;
+        let workspace = workspace_of(agent);
+        agent.rules.own.extend(rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
+        agent.rules.deny.extend(rules.deny);
+    });
+}
+
+/// The file in which rules for the directory of this agent are saved.
+///
+/// # Errors
+/// They cannot be saved: there is no such file, or the directory is a worktree that is removed with its agent.
+fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
+    if agent.inputs.environment.worktree.is_some() {
+        return Err(Error::usage("rules for a worktree are not saved: it is removed with its agent"));
+    }
+    core.config.user_file.clone().ok_or_else(|| Error::usage("there is no configuration file"))
+}
+
+/// Takes back a rule that was given to this agent or to all that work in its directory.
+///
+/// # Errors
+/// There is no such rule, or the store cannot be written.
+pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
+    let saved = core.session_rules.iter().find(|grant| grant.rule == *rule && grant.workspace == workspace);
+    if let Some(file) = saved.and_then(|grant| grant.rule.source()) {
+        return Err(Error::usage(format!("{rule} is saved in {file}: remove it there (polylogue config edit)")));
+    }
+    let is_kept = |grant: &Grant| grant.rule != *rule || grant.workspace != workspace;
+    let before = all.own.len() + core.session_rules.len();
+    all.own.retain(is_kept);
+    let session: Vec<Grant> = core.session_rules.iter().filter(|grant| is_kept(grant)).cloned().collect();
+    if all.own.len() + session.len() == before {
+        return Err(Error::usage(format!("{rule} was given neither to this agent nor to this session")));
+    }
+    let stored =
+        if core.store.is_read_only() { Ok(()) } else { core.store.set_rules(agent_id, all.stored().as_deref()) };
+    // Less is allowed in any case, at least until the program exits.
+    core.session_rules = session;
+    core.roster.with(agent_id, |agent| agent.rules = all);
+    stored
+}
+
+/// Notes a call that was refused because nobody may be asked.
+pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) {
+    if core.refused.len() < MAX_REFUSED {
+        core.refused.push((agent_id, message));
+    }
+}
+
+/// The rules that hold for an agent, one per line, with where they come from.
+///
+/// # Errors
+/// The agent is gone.
+pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let workspace = workspace_of(agent);
+    let mut lines = Vec::new();
+    let mut list = |name: &str, rule: &Rule, source: &str| lines.push(format!("{name:<6} {rule}  ({source})"));
+    let given = |grants: &[Grant]| -> Vec<Rule> {
+        grants.iter().filter(|grant| grant.workspace == workspace).map(|grant| grant.rule.clone()).collect()
+    };
+    for rule in given(&agent.rules.own) {
+        list("allow", &rule, rule.source().unwrap_or("this agent"));
+    }
+    given(&core.session_rules).iter().for_each(|rule| list("allow", rule, rule.source().unwrap_or("this session")));
+    agent.rules.deny.iter().for_each(|rule| list("deny", rule, rule.source().unwrap_or("this agent")));
+    let configured = &agent.inputs.environment.rules;
+    for (name, rules) in [("allow", &configured.allow), ("ask", &configured.ask), ("deny", &configured.deny)] {
+        rules.iter().for_each(|rule| list(name, rule, rule.source().unwrap_or("configuration")));
+    }
+    if lines.is_empty() {
+        lines.push("no rules: a at a question allows calls like it from then on (polylogue help approval)".into());
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Where the relative patterns of an agent's rules begin.
+pub(super) fn workspace_of(agent: &Agent) -> PathBuf {
+    agent.inputs.environment.path_policy().workspace.to_path_buf()
+}
+
+fn add(known: &mut Vec<Grant>, new: impl Iterator<Item = Grant>) {
+    for grant in new {
+        if !known.contains(&grant) {
+            known.push(grant);
+        }
+    }
+}
+
+/// Adds rules for a directory to the user's configuration file, which is created if it does not exist.
+fn save(path: &Path, directory: &Path, rules: &[Rule]) -> Result<()> {
+    let fail = |error: std::io::Error| {
+        Error::usage(format!("the rule was not saved: {}: {}", path.display(), system_message(&error)))
+    };
+    let before = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(fail)?,
+    };
+    let after = project_rules::added(&before, directory, rules)
+        .map_err(|why| Error::usage(format!("the rule was not saved: {}: {why}", path.display())))?;
+    file::replace(path, after.as_bytes()).map_err(fail)
+}

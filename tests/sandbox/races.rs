@@ -1,0 +1,99 @@
+//! Other processes that change something while the sandbox is built.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use polylogue::config::SandboxSettings;
+use serde_json::json;
+
+use super::{Level, Place, levels, users};
+use crate::support::internals::sandbox::Policy;
+use crate::support::internals::tools::Environment;
+use crate::support::internals::{ToolCall, tools};
+use crate::support::program::PROGRAM;
+
+#[test]
+fn a_mount_that_is_moved_meanwhile_does_not_stay_writable() {
+    const MOVES: &str = "mkdir -p $OUT/a/m && mount -t tmpfs none $OUT/a/m || exit 1
+        (cd $OUT; exec 0<&- >&- 2>&-; while mv a b; do mv b a; done) &";
+    for user in users() {
+        let place = Place { before: Some(MOVES.into()), ..Place::new(user) };
+        if place.run(Level::None, "true").code != Some(0) {
+            return eprintln!("there are no namespaces here: no mount is moved");
+        }
+        for level in levels(&Place::new(user)).into_iter().filter(|level| level.has_namespaces()) {
+            for _ in 0..10 {
+                let place = Place { before: Some(MOVES.into()), ..Place::new(user) };
+                // Behind the mounts, Landlock would deny it as well.
+                let out = place.run(level, "grep -E '/outside/[ab]/m [^ ]*' -o /proc/self/mountinfo; echo done").out;
+                let is_kept = out.lines().all(|line| line == "done" || line.contains("/m ro,"));
+                assert!(out.ends_with("done\n") && is_kept, "{level:?} {user:?}: {out}");
+            }
+        }
+    }
+}
+
+fn run(env: &Environment, command: &str, between: impl FnOnce()) -> String {
+    let bash = tools::find("bash").expect("a tool");
+    let arguments = json!({"command": command}).to_string();
+    let prepared = bash.prepare(&arguments, env).expect("arguments");
+    between();
+    let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments };
+    let (sender, wakes) = std::sync::mpsc::sync_channel(1);
+    let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
+    let running =
+        tools::Running::start(bash, call, prepared, std::sync::Arc::new(env.clone()), wake).expect("a thread");
+    wakes.recv().expect("an end");
+    running.collect().content
+}
+
+fn environment(place: &Place) -> Environment {
+    Environment {
+        supervisor: PROGRAM.into(),
+        sandbox: Policy::new(SandboxSettings::default()),
+        ..Environment::at(place.path("home/work"))
+    }
+}
+
+#[test]
+fn a_failure_in_one_workspace_takes_no_walls_from_the_others() {
+    let place = Place::new(None);
+    if !levels(&place).contains(&Level::Namespaces) {
+        return eprintln!("there are no namespaces here");
+    }
+    let supervisor = place.path("supervisor");
+    let work = place.path("home/work");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$PWD\" = '{}' ]; then printf '%s\\n' '{{\"Unavailable\":\"swapped\"}}' >&0; exit 126; fi\n\
+         exec {PROGRAM} \"$@\"\n",
+        work.display()
+    );
+    fs::write(&supervisor, script).expect("a file");
+    fs::set_permissions(&supervisor, fs::Permissions::from_mode(0o755)).expect("permissions");
+    let env = Environment { supervisor, ..environment(&place) };
+    let content = run(&env, "touch it-ran", || {});
+    assert_eq!(content, "[not started: the sandbox cannot be set up here: swapped]");
+    assert_eq!(env.sandbox.level(), Level::Namespaces);
+    assert!(!work.join("it-ran").exists());
+}
+
+#[test]
+fn a_command_that_was_judged_by_stronger_walls_does_not_run_behind_weaker_ones() {
+    let place = Place::new(None);
+    for weaker in [Level::Landlock, Level::None] {
+        let env = environment(&place);
+        let weaken = || {
+            let mut level = env.sandbox.level();
+            while level != weaker {
+                level = env.sandbox.falls_from(level);
+            }
+        };
+        let content = run(&env, "touch it-ran", weaken);
+        assert!(content.starts_with("[not started: this system cannot build the whole sandbox"), "{content}");
+        assert!(!place.path("home/work/it-ran").exists());
+        assert!(!env.is_sandboxed(), "auto asks");
+        let again = run(&env, "touch it-ran", || {});
+        assert!(!again.contains("not started") || weaker == Level::Landlock, "{again}");
+        fs::remove_file(place.path("home/work/it-ran")).unwrap_or_default();
+    }
+}
