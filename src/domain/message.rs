@@ -34,7 +34,7 @@ pub enum Body {
     /// The conversation continues after the message with this id; those in between are removed.
     Rewind(MessageId),
     /// A fork: in the parent's log the child's id and name, in the child's log the parent's id and `from` its name. Earlier
-    /// versions stored the id alone. See [`fork_mark`].
+    /// versions stored the id alone.
     Fork(String),
     /// The turn ended early; the text says why.
     Interrupted(String),
