@@ -230,7 +230,7 @@ fn a_database_of_version_4_keeps_its_limits() {
 }
 
 #[test]
-fn a_database_of_version_5_keeps_policies_and_rules_of_agents() {
+fn a_database_of_version_5_keeps_policies_rules_and_open_questions_of_agents() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v5.sql")).unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -238,6 +238,7 @@ fn a_database_of_version_5_keeps_policies_and_rules_of_agents() {
     let kept: Vec<_> = agents.iter().map(|agent| (agent.policy.as_deref(), agent.rules.as_deref())).collect();
     let rules = "[[\"/w\",\"bash(cargo test:*)\"]]";
     assert_eq!(kept, [(Some("auto"), None), (Some("plan"), Some(rules))]);
+    assert_eq!(agents.iter().map(|agent| agent.is_asking).collect::<Vec<_>>(), [false, true]);
     drop(store);
 
     let today = tempfile::tempdir().unwrap();
