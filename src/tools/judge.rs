@@ -313,6 +313,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    #[cfg(feature = "shell-grammar")]
     use crate::sandbox::Level;
 
     fn is_free(environment: &Environment, path: &str, extent: Extent) -> bool {
