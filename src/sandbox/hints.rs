@@ -50,7 +50,8 @@ pub fn likely_cause(plan: &Plan, output: &str) -> Option<String> {
     let is_hidden = |path: &Path| is_in_home(path) && !is_open(path) && !is_seen(path);
     let is_outside = |path: &Path| plan.level == Level::Landlock && !is_open(path) && !path.starts_with("/dev");
     let cause = if plan.network == Network::Off && has(&NO_NETWORK) {
-        "commands have no network; the user can allow it with sandbox.network in config.toml"
+        "commands have no network but the hosts that `network` of a call names; the user can allow more with \
+         sandbox.network in config.toml"
     } else if has(&READ_ONLY) {
         "commands write only in the workspace, and not to its protected files such as .git/config and AGENTS.md; the user \
          can open another directory with sandbox.write in config.toml"
