@@ -190,7 +190,10 @@ impl Rule {
 
     /// The pattern of a path rule as a matcher of absolute paths; `None` if it begins with `~/` and there is no home.
     pub fn path_matcher(&self, workspace: &Path, home: Option<&Path>) -> Option<GlobMatcher> {
-        let below = |directory: &Path, rest: &str| format!("{}/{rest}", globset::escape(&directory.to_string_lossy()));
+        // The crate's function escapes everything but the sign that escapes.
+        let below = |directory: &Path, rest: &str| {
+            format!("{}/{rest}", globset::escape(&directory.to_string_lossy().replace('\\', r"\\")))
+        };
         let pattern = match self.pattern.strip_prefix("~/") {
             Some(rest) => below(home?, rest),
             None if self.pattern.starts_with('/') => self.pattern.clone(),
@@ -286,6 +289,15 @@ mod tests {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
         assert_eq!(" bash( ls ) ".parse::<Rule>().unwrap().to_string(), "bash(ls)");
+    }
+
+    #[test]
+    fn signs_in_the_names_of_directories_mean_themselves() {
+        let rule: Rule = "edit(src/**)".parse().unwrap();
+        for directory in [r"/we\ird]\dir", "/a*b", "/a{b,c}", "/[x]"] {
+            let matcher = rule.path_matcher(Path::new(directory), None).unwrap();
+            assert!(matcher.is_match(format!("{directory}/src/y")), "{directory}");
+        }
     }
 
     #[test]

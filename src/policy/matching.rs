@@ -29,6 +29,11 @@ pub enum Match {
     Certain,
 }
 
+/// Whether the arguments of a program contain another command.
+pub fn is_wrapper(program: &str) -> bool {
+    WRAPPERS.contains(&base_name(program))
+}
+
 /// Whether an allow rule covers this simple command.
 pub fn allows(rule: &Rule, command: &SimpleCommand) -> bool {
     rule.subject() == Subject::Bash && is_match(rule.pattern(), &command.canonical())
@@ -84,7 +89,7 @@ fn is_match_of_words(rule: &Rule, words: &[&str]) -> bool {
         let is_script = rest[at].contains(char::is_whitespace);
         is_match_from(rule, &rest[at..]) || (is_script && catches_text(rule, rest[at]) == Match::Certain)
     };
-    let is_wrapper = WRAPPERS.contains(&base_name(program));
+    let is_wrapper = is_wrapper(program);
     is_match_from(rule, words) || (is_wrapper && (0..rest.len().min(MAX_WORDS)).any(is_inner))
 }
 

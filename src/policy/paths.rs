@@ -147,9 +147,10 @@ impl DenyList {
         own.chain(root).chain(others).collect()
     }
 
-    /// Whether it is a home directory or above one.
+    /// Whether it is a home directory, above one, or a directory in it where all programs have their files.
     pub fn is_broad(&self, directory: &Path) -> bool {
-        self.below_homes(directory).iter().any(|rest| rest.as_os_str().is_empty())
+        let is_shared = |rest: &Path| matches!(rest.to_str(), Some("" | ".config" | ".local" | ".local/share"));
+        self.below_homes(directory).iter().any(|rest| is_shared(rest))
             || HOMES.iter().any(|home| Path::new(home).starts_with(directory))
             || self.home.as_ref().is_some_and(|home| home.starts_with(directory))
     }

@@ -84,7 +84,7 @@ impl Repl {
             Request::New { name, model, permissions } => {
                 let permissions = permissions_of(permissions)?;
                 let id = self.create(name.as_deref(), model.as_deref())?;
-                rules::set_permissions(&mut self.core, id, permissions);
+                rules::set_permissions(&mut self.core, id, permissions)?;
                 describe(&self.core, id)?
             }
             Request::Show { agent: Some(agent) } => {

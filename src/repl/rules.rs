@@ -48,14 +48,21 @@ pub(super) fn grant(core: &mut Core, agent_id: AgentId, question: u64, scope: Sc
     Ok(())
 }
 
-/// Sets what an agent may do that a client has just created. Not stored: it holds while the server runs.
-pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules): (Policy, Rules)) {
+/// Sets what an agent may do that a client has just created. Its rules hold while the server runs; after that one with
+/// rules that refuse has to ask.
+///
+/// # Errors
+/// The store cannot be written.
+pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules): (Policy, Rules)) -> Result<()> {
+    let stored = if rules.deny.is_empty() { policy } else { policy.min(Policy::Ask) };
+    core.store.set_policy(agent_id, Some(stored.name()))?;
     core.roster.with(agent_id, |agent| {
         agent.policy = policy;
         let workspace = workspace_of(agent);
         agent.rules.own.extend(rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
         agent.rules.deny.extend(rules.deny);
     });
+    Ok(())
 }
 
 /// The file in which rules for the directory of this agent are saved.

@@ -146,15 +146,15 @@ impl Environments {
         ResolvedEnvironment { environment: Arc::new(environment), system }
     }
 
-    /// The rules for agents that work in this directory.
+    /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well.
     fn rules_at(&self, directory: &Path) -> Arc<Rules> {
-        let mut of_project = self.project_rules.iter().filter(|(project, _)| project == directory).peekable();
+        let mut of_project = self.project_rules.iter().filter(|(project, _)| directory.starts_with(project)).peekable();
         if of_project.peek().is_none() {
             return self.template.rules.clone();
         }
         let mut all = (*self.template.rules).clone();
-        for (_, Rules { allow, ask, deny }) in of_project {
-            all.allow.extend(allow.iter().cloned());
+        for (project, Rules { allow, ask, deny }) in of_project {
+            all.allow.extend(allow.iter().filter(|_| project == directory).cloned());
             all.ask.extend(ask.iter().cloned());
             all.deny.extend(deny.iter().cloned());
         }

@@ -134,7 +134,12 @@ impl Judge<'_> {
             Judged::Command => self.suggestions_for_command(prepared, rules),
             Judged::Write => in_directory(Subject::Edit).into_iter().collect(),
             Judged::Read => in_directory(Subject::Read).into_iter().collect(),
-            Judged::Fork => text("model").and_then(|model| Rule::new(Subject::Fork, model).ok()).into_iter().collect(),
+            // A star of the call would become one of the rule.
+            Judged::Fork => text("model")
+                .filter(|model| !model.contains('*'))
+                .and_then(|model| Rule::new(Subject::Fork, model).ok())
+                .into_iter()
+                .collect(),
             Judged::Nothing | Judged::Change => Vec::new(),
         }
     }

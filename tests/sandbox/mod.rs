@@ -130,7 +130,7 @@ impl Place {
             None => self.command(PROGRAM),
             Some(script) => {
                 let mut command = self.command("unshare");
-                command.args(["-Urm", "bash", "-c", &format!("{script}\nexec \"$@\""), "bash", PROGRAM]);
+                command.args(["-Urm", "bash", "--norc", "-c", &format!("{script}\nexec \"$@\""), "bash", PROGRAM]);
                 command
             }
         };

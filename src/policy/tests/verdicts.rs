@@ -176,11 +176,15 @@ fn patterns_of_paths_begin_in_the_workspace_the_home_or_the_root() {
 #[cfg(feature = "shell-grammar")]
 #[test]
 fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
-    let suggested = |command| suggest_rules(command, false).iter().map(ToString::to_string).collect::<Vec<_>>();
+    let suggested = |command| suggest_rules(command, true).iter().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(suggested("cargo test --all && git add ."), ["bash(cargo test:*)", "bash(git add:*)"]);
-    assert_eq!(suggested("ls | python3 'a b.py'"), ["bash(python3 'a b.py')"]);
+    assert_eq!(suggested("ls | ./report 'a b.txt'"), ["bash(./report 'a b.txt')"]);
     assert_eq!(suggested("npm run build -- --x"), ["bash(npm run build:*)"]);
-    for none in ["ls", "echo $(x)", "rm *", "rm '*'", "a; b; c; d; e; f"] {
+    let unsandboxed = suggest_rules("cargo test --all", false);
+    assert_eq!(unsandboxed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["bash(cargo test --all)"]);
+    let by_input =
+        ["echo ls | sh", "cat i | bash -s", "xargs rm < list", "python3.12 - < x", "echo a | tee cfg", "make < x"];
+    for none in ["ls", "echo $(x)", "rm *", "rm '*'", "a; b; c; d; e; f"].into_iter().chain(by_input) {
         assert_eq!(suggested(none), [""; 0], "{none}");
     }
     for (_, command) in corpus() {

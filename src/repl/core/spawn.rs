@@ -145,6 +145,10 @@ impl Core {
             if let Some(run) = &spec.run {
                 store.join_run(new.id, run)?;
             }
+            // The row of the child has what is stored of the parent, which may be allowed less in this turn.
+            if parent.policy() != parent.policy {
+                store.set_policy(new.id, Some(parent.policy().name()))?;
+            }
             if spec.is_independent {
                 store.set_policy(new.id, None)?;
                 store.set_rules(new.id, None)?;

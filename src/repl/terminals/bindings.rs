@@ -44,6 +44,8 @@ pub enum Action {
     Always(Scope),
     /// Shows the rules that "always" would give, or the question again.
     ShowRules(bool),
+    /// An answer that came too soon, as from a key that is held: only silence makes the next one an answer.
+    TooSoon,
     /// Shows the next page of the question, or the one before.
     TurnPage(bool),
     Change(Change),
@@ -66,6 +68,7 @@ impl Action {
                 | Self::Type(_)
                 | Self::Paste(_)
                 | Self::Scroll(_)
+                | Self::TooSoon
                 | Self::TurnPage(_)
                 | Self::ShowRules(_)
                 | Self::Redraw
@@ -220,6 +223,7 @@ fn answer(letter: char, situation: &Situation) -> Action {
         (QuestionKeys::Answer, 'y') => Action::Answer(true),
         (QuestionKeys::Answer, 'a') => Action::ShowRules(true),
         (QuestionKeys::ReadOn | QuestionKeys::Settling | QuestionKeys::Answer, 'n') => Action::Answer(false),
+        (QuestionKeys::Settling | QuestionKeys::ScopeSettling, _) => Action::TooSoon,
         _ => Action::Nothing,
     }
 }
@@ -255,7 +259,7 @@ mod tests {
         assert!(matches!(y(Situation { is_followed: true, ..asked }), Action::Type(_)));
         assert!(matches!(y(Situation { question: QuestionKeys::Text, ..asked }), Action::Type(_)));
         assert!(matches!(y(Situation { question: QuestionKeys::ReadOn, ..asked }), Action::TurnPage(true)));
-        assert!(matches!(y(Situation { question: QuestionKeys::Settling, ..asked }), Action::Nothing));
+        assert!(matches!(y(Situation { question: QuestionKeys::Settling, ..asked }), Action::TooSoon));
         let alt_y = Key::Press(KeyCode::Char('y'), Modifiers { alt: true, ..Modifiers::default() });
         let typing = Situation { is_draft_empty: false, ..asked };
         assert!(matches!(action_of(&alt_y, &typing), Action::Answer(true)));
@@ -274,10 +278,10 @@ mod tests {
         let letter = |question, c| at(question, KeyCode::Char(c));
         assert!(matches!(letter(QuestionKeys::Answer, 'a'), Action::ShowRules(true)));
         assert!(matches!(letter(QuestionKeys::ReadOn, 'a'), Action::TurnPage(true)));
-        assert!(matches!(letter(QuestionKeys::Settling, 'a'), Action::Nothing));
+        assert!(matches!(letter(QuestionKeys::Settling, 'a'), Action::TooSoon));
         assert!(matches!(letter(QuestionKeys::Text, 'a'), Action::Type(_)));
         for c in ['s', 'a', 'p', 'y'] {
-            assert!(matches!(letter(QuestionKeys::ScopeSettling, c), Action::Nothing), "{c}");
+            assert!(matches!(letter(QuestionKeys::ScopeSettling, c), Action::TooSoon), "{c}");
         }
         assert!(matches!(letter(QuestionKeys::Scope, 'y'), Action::Nothing));
         assert!(matches!(letter(QuestionKeys::Scope, 's'), Action::Always(Scope::Session)));

@@ -58,6 +58,11 @@ impl Terminals {
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
+            Action::TooSoon => {
+                let terminal = self.get_mut(id)?;
+                terminal.display.question.as_mut()?.settle_again(core.clock.now());
+                terminal.input.revision += 1;
+            }
             Action::TurnPage(is_forward) => {
                 let terminal = self.get_mut(id)?;
                 terminal.display.question.as_mut()?.turn_page(is_forward);

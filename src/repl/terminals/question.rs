@@ -178,6 +178,12 @@ impl QuestionView {
         self.ended = self.ended.map(|_| now);
     }
 
+    /// A key came too soon: the time begins anew.
+    pub fn settle_again(&mut self, now: Moment) {
+        self.ended = self.ended.map(|_| now);
+        self.rules_since = self.rules_since.map(|_| now);
+    }
+
     pub fn shows_rules(&self) -> bool {
         self.rules_since.is_some()
     }
