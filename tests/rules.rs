@@ -84,16 +84,22 @@ fn a_rule_is_shown_before_it_is_given_and_keys_that_come_too_soon_give_nothing()
     assert!(!app.data().join("config.toml").exists(), "a rule of the session is not saved");
 }
 
-#[test]
-fn a_rule_of_the_session_holds_for_all_agents_in_the_directory_and_ends_with_the_program() {
+/// Two agents; the first got a rule for `src` with this scope.
+fn two_agents_and_a_rule(scope: &[u8]) -> (Peer, Harness) {
     let peer = Peer::start();
     let mut app = app(&peer, Policy::Ask);
     app.fork(0);
     app.switch(0);
     calls(&mut app, &peer, 0, &[write("src/a")]);
     app.turn_until_asked(0);
-    always(&mut app, b"s");
+    always(&mut app, scope);
     last_result(&mut app, &peer);
+    (peer, app)
+}
+
+#[test]
+fn a_rule_of_the_session_holds_for_all_agents_in_the_directory_and_ends_with_the_program() {
+    let (peer, mut app) = two_agents_and_a_rule(b"s");
     assert_runs(&mut app, &peer, 1, "src/b");
     app.enter("/rules");
     assert!(app.screen_text().contains("allow  edit(src/**)  (this session)"), "{}", app.screen_text());
@@ -103,14 +109,7 @@ fn a_rule_of_the_session_holds_for_all_agents_in_the_directory_and_ends_with_the
 
 #[test]
 fn a_rule_of_an_agent_holds_for_it_and_later_children_also_after_a_restart_until_it_is_removed() {
-    let peer = Peer::start();
-    let mut app = app(&peer, Policy::Ask);
-    app.fork(0);
-    app.switch(0);
-    calls(&mut app, &peer, 0, &[write("src/a")]);
-    app.turn_until_asked(0);
-    always(&mut app, b"a");
-    last_result(&mut app, &peer);
+    let (peer, mut app) = two_agents_and_a_rule(b"a");
     assert_asks(&mut app, &peer, 1, "src/b");
     app.fork(0);
     let mut app = app.crash_and_restart();

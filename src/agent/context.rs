@@ -58,7 +58,7 @@ pub enum Effect {
     },
     /// A call waits for a person. Append the results of the calls before it.
     Question(Vec<Body>),
-    /// A call was refused because nobody may be asked; in words for the person.
+    /// A call was refused because the user may not be asked; text for the user.
     Refused(String),
     /// The person has answered the question that the loop asked about this call.
     Decided {

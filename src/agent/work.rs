@@ -51,7 +51,7 @@ struct Call {
     progress: Progress,
     /// Its result is in the log.
     is_stored: bool,
-    /// What the person is told of a call that is refused because nobody may be asked.
+    /// What the user is told of a call that is refused because the user may not be asked.
     refusal: Option<String>,
 }
 

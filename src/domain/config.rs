@@ -140,7 +140,7 @@ pub struct RetryPolicy {
 }
 
 impl Default for Config {
-    /// A store in memory, the provider echo, the current directory. Nobody is asked: a program that shows questions and
+    /// A store in memory, the provider echo, the current directory. The user is never asked: a program that shows questions and
     /// answers them with [`Change::Answer`](crate::Change::Answer) sets another policy.
     fn default() -> Self {
         Self {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::base::error::{Error, ErrorKind};
 
-/// What a pattern without a port stands for: HTTP and HTTPS.
+/// The ports of a pattern that names none: HTTP and HTTPS.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 /// RFC 1035, 2.3.4.
 const MAX_NAME: usize = 253;

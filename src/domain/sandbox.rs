@@ -41,7 +41,7 @@ const OFF: &str = "off";
 const HOST: &str = "host";
 
 impl Network {
-    /// The value that a text stands for: `off`, `host`, or hosts with commas between them.
+    /// Parses a value: `off`, `host`, or hosts with commas between them.
     pub fn named(text: &str) -> Option<Self> {
         match text {
             OFF => Some(Self::Off),
@@ -52,7 +52,7 @@ impl Network {
         }
     }
 
-    /// These hosts; `None` if one of them is none.
+    /// These hosts; `None` if one of them is invalid.
     pub fn of_hosts<'a>(hosts: impl Iterator<Item = &'a str>) -> Option<Self> {
         let hosts: Vec<HostPattern> = hosts.map(|host| host.parse().ok()).collect::<Option<_>>()?;
         Some(if hosts.is_empty() { Self::Off } else { Self::Hosts(hosts) })

@@ -101,11 +101,11 @@ fn is_match_from(rule: &Rule, words: &[&str]) -> bool {
     is_match(rule.pattern(), &joined) || is_match(rule.pattern(), &by_base_name)
 }
 
-fn base_name(program: &str) -> &str {
+pub fn base_name(program: &str) -> &str {
     Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program)
 }
 
-/// `*` stands for any text; ` *` and `:*` at the end for any arguments or none.
+/// `*` matches any text, and ` *` and `:*` at the end any arguments or none.
 pub fn is_match(pattern: &str, command: &str) -> bool {
     match pattern.strip_suffix(":*").or_else(|| pattern.strip_suffix(" *")) {
         Some(prefix) => is_wildcard(prefix, command) || is_wildcard(&format!("{prefix} *"), command),
@@ -117,7 +117,7 @@ pub fn is_match(pattern: &str, command: &str) -> bool {
 pub fn is_wildcard(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
-    // The last star, and where the text behind it was tried last.
+    // The last star, and where in the text its end was tried last.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_text_and_at_the_end_of_words_for_arguments() {
+    fn a_star_matches_text_and_at_the_end_arguments() {
         for (pattern, command, expected) in [
             ("git status", "git status", true),
             ("git status", "git status -s", false),

@@ -223,7 +223,7 @@ fn denied(rule: &Rule) -> Verdict {
     Verdict::Refuse(format!("refused by the rule deny {rule}"))
 }
 
-/// Names of tools and models; a server stands for all its tools.
+/// Names of tools and models; the name of a server matches all its tools.
 fn matches_name(rule: &Rule, name: &str) -> bool {
     let pattern = rule.pattern();
     match rule.subject() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::matching::is_wrapper;
+use super::matching::{base_name, is_wrapper};
 use super::readonly;
 use super::shell::{self, SimpleCommand};
 use crate::domain::rule::{Rule, Subject};
@@ -83,8 +83,7 @@ fn rule_for(command: &SimpleCommand, sandboxed: bool) -> Option<Rule> {
 
 /// Whether a program runs another command, or what it reads: also with a version in its name, as `python3.12`.
 fn runs_its_input(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let name = base_name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     is_wrapper(program) || name.is_empty() || INTERPRETERS.contains(&name)
 }
 

@@ -1,4 +1,4 @@
-//! Where the body of a plain request ends (RFC 9112, 6 and 7.1): nothing behind it goes to the server.
+//! Where the body of a plain request ends (RFC 9112, 6 and 7.1): nothing after it goes to the server.
 
 /// How much of what a client sends belongs to its request.
 #[derive(Debug, Clone, PartialEq, Eq)]

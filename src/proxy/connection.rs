@@ -331,7 +331,7 @@ mod tests {
     fn a_tunnel_ends_when_both_sides_have_ended_and_passes_each_end_on() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let (mut near, mut connection) = ask(server.local_addr().unwrap().port());
-        // Nobody listens at the first address.
+        // The first address refuses connections.
         connection.on_addresses(&addresses(&[3, 1]), Moment::default());
         let far = std::thread::spawn(move || {
             let (mut far, _) = server.accept().unwrap();

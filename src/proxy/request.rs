@@ -29,7 +29,7 @@ pub struct Request {
     pub is_tunnel: bool,
     /// The head for the server, and what of the body came with it.
     pub first: Vec<u8>,
-    /// What is still to come of the body.
+    /// The part of the body that is not yet received.
     pub body: Body,
 }
 

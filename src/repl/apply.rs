@@ -64,10 +64,7 @@ impl Repl {
             Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
             Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::ShowLimits(limited) => {
-                let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
-                self.show(origin, agent_id, |core| limits::describe(core, limited, columns))
-            }
+            Change::ShowLimits(limited) => self.show_limits(origin, agent_id, limited),
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
             change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
                 let staged = stage(core, origin, agent_id, &change)?;
@@ -107,6 +104,11 @@ impl Repl {
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
+    }
+
+    fn show_limits(&mut self, origin: Origin, agent_id: AgentId, limited: AgentId) -> Result<()> {
+        let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
+        self.show(origin, agent_id, |core| limits::describe(core, limited, columns))
     }
 
     fn show(

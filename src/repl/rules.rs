@@ -102,7 +102,7 @@ pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<
     stored
 }
 
-/// Notes a call that was refused because nobody may be asked.
+/// Notes a call that was refused because the user may not be asked.
 pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) {
     if core.refused.len() < MAX_REFUSED {
         core.refused.push((agent_id, message));

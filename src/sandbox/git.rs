@@ -109,7 +109,7 @@ fn settings(text: &str) -> Vec<(String, String, String)> {
     found
 }
 
-/// A value without its quotes and the comment behind it.
+/// A value without its quotes and the comment after it.
 fn unquoted(value: &str) -> String {
     let (mut text, mut is_quoted) = (String::new(), false);
     let mut characters = value.chars();

@@ -93,7 +93,7 @@ pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<
     to.write_all(text.as_bytes())
 }
 
-/// Reads such a text with its descriptor, and nothing behind it.
+/// Reads such a text with its descriptor, and nothing after it.
 ///
 /// # Errors
 /// The other side has closed the socket, or the text is too long or not UTF-8.

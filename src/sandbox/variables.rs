@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// Names that every command gets. One that ends in `_` stands for all that begin with it.
+/// Names that every command gets. One that ends in `_` means all that begin with it.
 const GIVEN: [&str; 33] = [
     "PATH",
     "HOME",

@@ -13,7 +13,7 @@ use crate::domain::message::Body;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 const INTERRUPTED: &str = "the process ended during this turn";
-/// The result of a call whose end nobody saw.
+/// The result of a call whose end is unknown.
 pub const NO_RESULT: &str =
     "the process ended before this call returned: it may have run completely, in part, or not at all";
 

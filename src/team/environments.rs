@@ -56,14 +56,12 @@ impl Environments {
     pub fn new(config: &Config, proxy: Option<Calls>) -> Self {
         let data = config.data_directory.as_ref();
         let own: Vec<PathBuf> = data.into_iter().chain(&config.private_paths).cloned().collect();
-        let denied =
-            Arc::new(tools::locate::deny_list(std::env::home_dir(), &own, &tools::locate::moved_directories()));
+        let denied = tools::locate::deny_list(std::env::home_dir(), &own, &tools::locate::moved_directories());
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let outputs = data.map_or_else(|| real(&std::env::temp_dir()), |data| real(data).join("outputs"));
         let mut sandbox = config.sandbox.clone();
         sandbox.hidden.extend(own.iter().cloned());
         let template = Environment {
-            denied,
             output_directory: outputs,
             rules: Arc::new(config.rules.clone()),
             supervisor: config.supervisor.clone(),
@@ -71,7 +69,7 @@ impl Environments {
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
             proxy,
-            ..Environment::at(real(&config.working_directory))
+            ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();

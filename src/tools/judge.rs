@@ -243,7 +243,7 @@ impl Places<'_> {
         (path, verdict)
     }
 
-    /// A pattern in the last part of a path; in another part, it may stand for any directory.
+    /// A pattern in the last part of a path; in another part, it may match any directory.
     fn place_of_pattern(&self, written: &Path, pattern: &str) -> (PathBuf, PathVerdict) {
         let above = Path::new(pattern).parent().unwrap_or(Path::new("/"));
         if above.to_string_lossy().contains(['*', '?', '[']) {

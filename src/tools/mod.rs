@@ -217,6 +217,14 @@ pub struct Environment {
 impl Environment {
     /// All tools in this directory, with default limits; long output is saved in the directory for temporary files.
     pub fn at(working_directory: PathBuf) -> Self {
+        Self::with_deny_list(
+            working_directory,
+            locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories()),
+        )
+    }
+
+    /// Like [`Environment::at`], with this deny list.
+    pub fn with_deny_list(working_directory: PathBuf, denied: DenyList) -> Self {
         Self {
             spec: String::new(),
             tools: TOOLS.to_vec(),
@@ -225,7 +233,7 @@ impl Environment {
             worktree: None,
             known_files: Arc::default(),
             working_directory,
-            denied: Arc::new(locate::deny_list(std::env::home_dir(), &[], &locate::moved_directories())),
+            denied: Arc::new(denied),
             rules: Arc::default(),
             output_directory: std::env::temp_dir(),
             supervisor: PathBuf::from("/proc/self/exe"),

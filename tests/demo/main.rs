@@ -68,7 +68,9 @@ impl Tour {
         self.pause(LOOK);
         self.line("/switch 0");
         self.line("/fork --name builder");
-        self.line("!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort\"}\n!next\nThe build passes.");
+        self.line(
+            "!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort > plan.txt\"}\n!next\nThe build passes.",
+        );
         self.until("y to run it");
         self.pause(LOOK);
         self.picture("approval");

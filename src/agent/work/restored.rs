@@ -26,7 +26,7 @@ impl Agent {
     /// Takes up the turn of an earlier process, up to its question; [`Agent::ask_again`] asks it. `None`: the call can no
     /// longer be made, and nothing has changed.
     pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
-        // Where nobody can be asked now, the question waits for the person who uses a chat.
+        // Without a terminal, the question waits until a chat shows it.
         let policy = Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default();
         let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
         let calls = turn.calls.into_iter().map(|(call, result)| {

@@ -126,7 +126,7 @@ impl Loaded {
         Err(Error::new(first.kind, first_of(messages).join("\n")))
     }
 
-    /// For a run in which nobody can be asked: what would ask is refused, unless the command line or the environment names
+    /// For a run without a terminal: what would ask is refused, unless the command line or the environment names
     /// a policy, which all agents of the run then have at most.
     pub fn unattended(mut self) -> Self {
         let (is_named, config) = (self.is_explicit("approval"), &mut self.values.config);

@@ -22,7 +22,7 @@ impl LocalHost {
     /// # Errors
     /// There is no such agent.
     pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>) -> Result<Self> {
-        // Nobody is there who could answer, and the new text is not to wait for it.
+        // No one can answer here, and the new text must not wait for it.
         repl.withdraw_restored_question(agent_id)?;
         let viewer = repl.attach_to_last(agent_id, 0)?;
         if let Some(max_requests) = max_requests {

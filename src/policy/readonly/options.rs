@@ -55,10 +55,10 @@ pub fn refuse_patterns(arguments: &[Word]) -> Result<(), Reason> {
     if arguments.iter().any(|word| word.is_glob) { Err("a pattern") } else { Ok(()) }
 }
 
-/// Every argument that may be a path: what is not an option, and the values of options. A pattern may stand for many paths.
+/// Every argument that may be a path: what is not an option, and the values of options. A pattern may match many paths.
 ///
 /// # Errors
-/// An option may contain a path in a way that is not followed, or more than one file may be read at each path that a pattern stands for.
+/// An option may contain a path in a way that is not followed, or more than one file may be read at each path that a pattern matches.
 pub fn paths(arguments: &[Word], extent: Extent) -> Result<Vec<Read>, Reason> {
     let mut reads = Vec::new();
     let mut has_options_end = false;

@@ -122,7 +122,7 @@ pub fn reads(name: &str, arguments: &[Word]) -> Result<Vec<Read>, Reason> {
 
 /// A program that searches directories looks through the working directory, if no operand names another.
 ///
-/// A pattern may stand for a symbolic link, which is followed where an operand names it.
+/// A pattern may match a symbolic link, which is followed where an operand names it.
 fn trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     refuse_patterns(arguments)?;
     let mut reads = paths(arguments, Extent::Tree)?;

@@ -48,7 +48,7 @@ pub(super) struct Core {
     pub(super) trees: Trees,
     /// The rules that were given to all agents until the program exits.
     pub(super) session_rules: Vec<Grant>,
-    /// Calls that were refused because nobody may be asked, for a run without a terminal.
+    /// Calls that were refused because the user may not be asked, for a run without a terminal.
     pub(super) refused: Vec<(AgentId, String)>,
     /// Effects that were not applied yet.
     outbox: Outbox,

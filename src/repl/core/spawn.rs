@@ -139,23 +139,10 @@ impl Core {
             if thinking != before {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
-            if let Some(system) = &spec.system {
-                store.set_system(new.id, Some(system))?;
-            }
-            if let Some(run) = &spec.run {
-                store.join_run(new.id, run)?;
-            }
-            // The row of the child has what is stored of the parent, which may be allowed less in this turn.
-            if parent.policy() != parent.policy {
-                store.set_policy(new.id, Some(parent.policy().name()))?;
-            }
-            if spec.is_independent {
-                store.set_policy(new.id, None)?;
-                store.set_rules(new.id, None)?;
-            }
             if !made_by.is_top() {
                 store.set_made_by(new.id, made_by)?;
             }
+            store_settings(store, new.id, &spec, parent)?;
             Ok(staged)
         })?;
         Ok(StagedChild { spec, forked, first, endpoint, thinking, made_by })
@@ -163,7 +150,7 @@ impl Core {
 
     /// Puts a stored child into memory, and lets it answer its prompt.
     pub(in crate::repl) fn install_child(&mut self, staged: StagedChild) -> Result<AgentId> {
-        let StagedChild { spec, forked, first, endpoint, thinking, made_by } = staged;
+        let StagedChild { mut spec, forked, first, endpoint, thinking, made_by } = staged;
         let id = forked.row.id;
         let has_own_instructions = forked.row.system.is_some();
         let child = self.roster.with(spec.parent, |parent| {
@@ -185,19 +172,8 @@ impl Core {
         let mut child = child.ok_or_else(agent_gone)?;
         child.identity.made_by = made_by;
         child.inputs.thinking = thinking;
-        if spec.is_independent {
-            child.policy = self.factory.new_policy();
-            child.rules.own.clear();
-            child.rules.deny.clear();
-        }
-        child.inputs.has_tools = spec.has_tools;
         (child.role, child.retry) = (spec.role, spec.retry);
-        if let Some(system) = spec.system {
-            child.inputs.system = system.into();
-        }
-        if let Some(resolved) = spec.environment {
-            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
-        }
+        self.give_settings(&mut child, &mut spec, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
         if made_by == MadeBy::Model {
             self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
@@ -215,6 +191,22 @@ impl Core {
         }
         Ok(id)
     }
+
+    /// Gives a child what differs from its parent.
+    fn give_settings(&self, child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool) {
+        if spec.is_independent {
+            child.policy = self.factory.new_policy();
+            child.rules.own.clear();
+            child.rules.deny.clear();
+        }
+        child.inputs.has_tools = spec.has_tools;
+        if let Some(system) = spec.system.take() {
+            child.inputs.system = system.into();
+        }
+        if let Some(resolved) = spec.environment.take() {
+            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
+        }
+    }
 }
 
 /// Stores a child with what it inherits, and with its first message if there is a prompt.
@@ -231,6 +223,24 @@ fn store_child(
         (_, None) => Ok((store.fork(new, now)?, None)),
         (_, Some(prompt)) => store.fork_and_begin(new, prompt, now).map(|(forked, first)| (forked, Some(first))),
     }
+}
+
+/// Stores what differs from the parent's row, which the row of the child was copied from.
+fn store_settings(store: &Store, id: AgentId, spec: &Spawn, parent: &Agent) -> Result<()> {
+    if let Some(system) = &spec.system {
+        store.set_system(id, Some(system))?;
+    }
+    if let Some(run) = &spec.run {
+        store.join_run(id, run)?;
+    }
+    if spec.is_independent {
+        store.set_policy(id, None)?;
+        store.set_rules(id, None)?;
+    } else if parent.policy() != parent.policy {
+        // The row has what is stored of the parent, which may be allowed less in this turn.
+        store.set_policy(id, Some(parent.policy().name()))?;
+    }
+    Ok(())
 }
 
 fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<MessageId> {

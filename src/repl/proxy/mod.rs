@@ -145,7 +145,7 @@ impl Proxy {
     fn begin(&mut self, reactor: &mut Reactor, new: NewCall) {
         let NewCall { control, hosts } = new;
         let id = self.next_number();
-        // Without it the command finds nobody at its proxy, and says so.
+        // Without it the command cannot connect to its proxy, and says so.
         let Some(control_socket) = self.watch(reactor, Socket::Control(id), control.as_raw_fd()) else { return };
         let hosts = Rc::new(hosts);
         let call = Call {
@@ -219,7 +219,7 @@ impl Proxy {
                 }
                 Some(Err(error)) if is_of_one_connection(&error) => {}
                 Some(Err(_)) | None => {
-                    // Nobody waits, or the listener is broken.
+                    // No connection is waiting, or the listener is broken.
                     self.calls.entry(id).and_modify(|call| call.may_accept = false);
                     return;
                 }
@@ -343,7 +343,7 @@ impl Component for Proxy {
             self.begin(&mut core.reactor, new);
         }
         if self.calls.is_empty() {
-            // Nobody waits for them any more.
+            // Their connections are closed.
             self.lookups = Lookups::default();
             return;
         }

@@ -1,5 +1,5 @@
 //! A new network namespace: its loopback interface has to be switched on (rtnetlink(7)), and on it a proxy listens that the
-//! main process serves. A socket stays in the namespace in which it was made, whoever has it.
+//! main process serves. A socket stays in the namespace in which it was made, also in another process.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,6 +1,6 @@
 //! The Unix sockets of other programs: their paths, which the init process covers.
 //!
-//! The kernel tells the name that a program gave to `bind`, which may be relative to a directory that nobody knows, and the
+//! The kernel tells the name that a program gave to `bind`, which may be relative to an unknown directory, and the
 //! inode of the file (sock_diag(7)). A socket in an open place is found by its inode. A relative name is looked for in the
 //! working directories of all processes that may be seen.
 
@@ -21,7 +21,7 @@ const NLMSG_DONE: u16 = 3;
 const UDIAG_SHOW_NAME_AND_VFS: u32 = 3;
 const UNIX_DIAG_NAME: u16 = 0;
 const UNIX_DIAG_VFS: u16 = 1;
-/// Of a `nlmsghdr`, and of the `unix_diag_msg` behind it.
+/// Of a `nlmsghdr`, and of the `unix_diag_msg` after it.
 const HEADER: usize = 16;
 const MESSAGE: usize = 16;
 
