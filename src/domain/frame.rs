@@ -34,20 +34,42 @@ pub struct Style {
     pub dim: bool,
     pub italic: bool,
     pub underline: bool,
+    pub strike: bool,
     /// Text and background exchanged.
     pub reverse: bool,
 }
 
-/// One of the terminal's named colours, so that its theme applies.
+/// What a colour means. The theme of the terminal says how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Color {
+    /// The terminal's own.
     #[default]
     Default,
-    Red,
-    Green,
-    Yellow,
-    Blue,
-    Cyan,
+    /// What the user typed.
+    User,
+    /// What an agent does.
+    Activity,
+    /// A tool call.
+    Tool,
+    Note,
+    Error,
+    /// A question, or anything else that waits for the user.
+    Attention,
+    Added,
+    Removed,
+    Heading,
+    /// Code within text.
+    Code,
+    Link,
+    // Syntax of code blocks.
+    Keyword,
+    Type,
+    Function,
+    String,
+    Number,
+    Comment,
+    Constant,
+    Tag,
 }
 
 impl Row {
@@ -77,7 +99,7 @@ impl Row {
 
 impl Style {
     pub const fn color(color: Color) -> Self {
-        Self { color, bold: false, dim: false, italic: false, underline: false, reverse: false }
+        Self { color, bold: false, dim: false, italic: false, underline: false, strike: false, reverse: false }
     }
 
     pub const DIM: Self = Self { dim: true, ..Self::color(Color::Default) };

@@ -67,7 +67,7 @@ fn interrupts(table: &mut Table) {
     const WAYS: &[Way] = &[
         ("a reply that hangs", "begin\n!hang", |app| !app.agent(0).partial_text().is_empty()),
         ("waiting for a retry", "!fail 503", |app| matches!(app.agent(0).wait(), Wait::Retry { .. })),
-        ("a question", "!tool bash {\"command\":\"true\"}", |app| app.state(0) == State::AwaitingApproval),
+        ("a question", "!tool bash {\"command\":\"touch asked\"}", |app| app.state(0) == State::AwaitingApproval),
     ];
     for (name, text, is_there) in WAYS {
         let time = worst(|| {

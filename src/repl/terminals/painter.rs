@@ -94,7 +94,7 @@ impl Painter<'_> {
             return None;
         }
         let picture = SPINNER[usize::try_from(self.spinner % SPINNER.len() as u128).unwrap_or(0)];
-        let mut row = Row::of(format!("{picture} "), Style::color(Color::Cyan));
+        let mut row = Row::of(format!("{picture} "), Style::color(Color::Activity));
         row.push(self.activity.as_str(), Style::DIM);
         Some(self.row(row))
     }
@@ -119,7 +119,7 @@ impl Painter<'_> {
         }
         if let [first, rest @ ..] = around.asking.as_slice() {
             let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Yellow));
+            row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Attention));
         }
         let used = text::width(&row.text());
         row.push("─".repeat(usize::from(self.size.0).saturating_sub(used)), Style::DIM);
@@ -136,7 +136,7 @@ impl Painter<'_> {
         let columns = usize::from(self.size.0).max(1);
         for line in self.notice.iter().flat_map(|notice| notice.lines()) {
             let line = text::sanitise(line);
-            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(part, Style::color(Color::Yellow))));
+            rows.extend(text::wrap(&line, columns).map(|(_, part)| Row::of(part, Style::color(Color::Attention))));
         }
         let queued = agent.queue.iter().enumerate().take(QUEUE_ROWS);
         rows.extend(
@@ -155,9 +155,9 @@ impl Painter<'_> {
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
     /// that it cannot be answered.
     fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, Option<Page>) {
-        let yellow = Style::color(Color::Yellow);
+        let attention = Style::color(Color::Attention);
         if !is_large_enough_to_ask(self.size) {
-            return (vec![Row::of("enlarge to answer", yellow)], None);
+            return (vec![Row::of("enlarge to answer", attention)], None);
         }
         let page = self.question_page(&pending.question.detail, room);
         if self.question.is_some_and(QuestionView::shows_rules) {
@@ -167,23 +167,23 @@ impl Painter<'_> {
             return if is_whole {
                 (rows, Some(page))
             } else {
-                (vec![Row::of("enlarge to see the rules", yellow)], None)
+                (vec![Row::of("enlarge to see the rules", attention)], None)
             };
         }
         let answers = pending.question.answers;
-        let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), yellow)];
+        let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), attention)];
         rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
         if !page.is_whole() {
-            rows.push(Row::of(place_of(&page), Style::color(Color::Red)));
+            rows.push(Row::of(place_of(&page), Style::color(Color::Error)));
         }
-        rows.push(Row::of(self.question_hint(pending, &page, is_typing), yellow));
+        rows.push(Row::of(self.question_hint(pending, &page, is_typing), attention));
         (rows, Some(page))
     }
 
     /// The rules that "always" would give, and for whom.
     fn scope_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
-        let (yellow, columns) = (Style::color(Color::Yellow), usize::from(self.size.0).saturating_sub(2).max(1));
-        let mut rows = vec![Row::of("Run this, and from now on without a question:", yellow)];
+        let (attention, columns) = (Style::color(Color::Attention), usize::from(self.size.0).saturating_sub(2).max(1));
+        let mut rows = vec![Row::of("Run this, and from now on without a question:", attention)];
         let rules = pending.question.ways.rules.iter();
         let texts =
             rules.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
@@ -199,7 +199,7 @@ impl Painter<'_> {
         scopes.push("n: back to the question".to_owned());
         for scope in scopes {
             let shown = text::sanitise(&scope).into_owned();
-            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), yellow)));
+            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), attention)));
         }
         rows
     }
@@ -245,7 +245,7 @@ impl Painter<'_> {
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
         let shown = layout.rows.iter().enumerate().skip(first).take(most);
         let rows = shown.map(|(n, text)| {
-            let mut row = Row::of(if n == 0 { "> " } else { "  " }, Style::color(Color::Green));
+            let mut row = Row::of(if n == 0 { "> " } else { "  " }, Style::color(Color::User));
             row.push(text.as_str(), Style::default());
             self.row(row)
         });
@@ -308,13 +308,13 @@ fn text_row(row: VisibleRow) -> Row {
 
 fn look_of(kind: LineKind) -> (&'static str, Style) {
     match kind {
-        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::Green) }),
+        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::User) }),
         LineKind::Assistant => ("  ", Style::default()),
         LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
-        LineKind::ToolCall => ("* ", Style::color(Color::Cyan)),
+        LineKind::ToolCall => ("* ", Style::color(Color::Tool)),
         LineKind::ToolOutput => ("| ", Style::DIM),
-        LineKind::Note => ("  ", Style::color(Color::Blue)),
-        LineKind::Error => ("! ", Style::color(Color::Red)),
+        LineKind::Note => ("  ", Style { dim: true, ..Style::color(Color::Note) }),
+        LineKind::Error => ("! ", Style::color(Color::Error)),
         LineKind::Mark => ("- ", Style::DIM),
     }
 }

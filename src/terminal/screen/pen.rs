@@ -117,8 +117,14 @@ impl Pen {
         if self.style != Style::default() && style != Style::default() {
             codes.push("0");
         }
-        let attributes =
-            [(style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"), (style.reverse, "7")];
+        let attributes = [
+            (style.bold, "1"),
+            (style.dim, "2"),
+            (style.italic, "3"),
+            (style.underline, "4"),
+            (style.reverse, "7"),
+            (style.strike, "9"),
+        ];
         codes.extend(attributes.iter().filter(|(is_set, _)| *is_set).map(|(_, code)| *code));
         codes.extend(color(style.color));
         self.send(&format!("\x1b[{}m", codes.join(";")));
@@ -141,11 +147,13 @@ fn absolute(x: u16, y: u16) -> String {
 /// The colour's SGR code (ECMA-48, 8.3.117; 90 is aixterm's bright black).
 fn color(color: Color) -> Option<&'static str> {
     match color {
-        Color::Default => None,
-        Color::Red => Some("31"),
-        Color::Green => Some("32"),
-        Color::Yellow => Some("33"),
-        Color::Blue => Some("34"),
-        Color::Cyan => Some("36"),
+        Color::Default | Color::Note => None,
+        Color::Error | Color::Removed => Some("31"),
+        Color::User | Color::Added | Color::String => Some("32"),
+        Color::Attention | Color::Number | Color::Constant => Some("33"),
+        Color::Link | Color::Function | Color::Heading => Some("34"),
+        Color::Keyword | Color::Tag => Some("35"),
+        Color::Activity | Color::Tool | Color::Code | Color::Type => Some("36"),
+        Color::Comment => Some("90"),
     }
 }

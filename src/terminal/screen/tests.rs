@@ -44,7 +44,7 @@ impl Random {
     }
 
     fn style(&mut self) -> Style {
-        let color = [Color::Default, Color::Red, Color::Cyan][self.below(3)];
+        let color = [Color::Default, Color::Error, Color::Tool][self.below(3)];
         Style { bold: self.below(3) == 0, reverse: self.below(4) == 0, ..Style::color(color) }
     }
 
@@ -267,7 +267,7 @@ fn the_palette_follows_the_environment() {
     }
     let red = Frame {
         width: 9,
-        rows: vec![Row::of("r", Style { bold: true, ..Style::color(Color::Red) })],
+        rows: vec![Row::of("r", Style { bold: true, ..Style::color(Color::Error) })],
         ..Frame::default()
     };
     for (palette, sgr) in [((true, true), "\x1b[1;31mr"), ((false, true), "\x1b[1mr"), ((false, false), "Jr")] {

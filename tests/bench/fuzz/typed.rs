@@ -259,7 +259,7 @@ fn row(chance: &mut Chance, width: u16) -> Row {
             return row;
         }
         left -= text::width(symbol);
-        let color = chance.of(&[Color::Default, Color::Red, Color::Cyan]);
+        let color = chance.of(&[Color::Default, Color::Error, Color::Tool]);
         row.push(symbol, Style { bold: chance.once_in(3), reverse: chance.once_in(5), ..Style::color(color) });
     }
     row
