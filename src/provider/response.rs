@@ -66,7 +66,14 @@ struct Events<R> {
 
 impl<R: ReplyParser> Events<R> {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
-        self.take(data, out, |reply, data, out| reply.event(name, data, out))
+        let has_begun = self.reply.has_begun();
+        let outcome = self.take(data, out, |reply, data, out| reply.event(name, data, out));
+        let is_damaged = || serde_json::from_str::<serde::de::IgnoredAny>(data).is_err();
+        outcome.map_err(|error| match error.kind {
+            // Nothing is lost by asking again.
+            ErrorKind::Protocol if !has_begun && is_damaged() => Error { kind: ErrorKind::Network, ..error },
+            _ => error,
+        })
     }
 
     fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
