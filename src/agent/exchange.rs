@@ -87,6 +87,8 @@ pub struct Exchange {
     /// Bytes transferred in both directions when last checked.
     moved: u64,
     stall_at: Option<Moment>,
+    /// When the reply has to be complete.
+    overdue_at: Option<Moment>,
     checkpoint_at: Option<Moment>,
     checkpointed_at: Option<Moment>,
     /// How many bytes of text and thinking are stored.
@@ -133,8 +135,9 @@ impl Exchange {
             Wait::Nothing | Wait::Slot | Wait::Key | Wait::Transfer => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
+        let overdue = self.overdue_at.map(|at| (at, "overdue"));
         let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
-        waited.into_iter().chain(stall).chain(checkpoint).min()
+        waited.into_iter().chain(stall).chain(overdue).chain(checkpoint).min()
     }
 
     pub fn is_shown(&self) -> bool {
@@ -166,6 +169,7 @@ impl Agent {
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.limits = limits;
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+        self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
         match self.open(context) {
             Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
@@ -313,6 +317,13 @@ impl Agent {
             let seconds = context.settings.stall_timeout.as_secs();
             let message = format!("no data from {} for {seconds} s", self.request_endpoint().full_name());
             self.fail(Error::new(ErrorKind::Stalled, message), context);
+        } else if self.exchange.overdue_at.is_some_and(|at| at <= context.now) {
+            let seconds = context.settings.reply_timeout.as_secs();
+            let message = format!(
+                "no complete reply from {} within {seconds} s (limits.reply_timeout)",
+                self.request_endpoint().full_name()
+            );
+            self.fail(Error::new(ErrorKind::Stalled, message), context);
         }
     }
 
@@ -385,7 +396,7 @@ impl Agent {
 
     fn clear_wait(&mut self) {
         self.exchange.wait = Wait::Nothing;
-        self.exchange.stall_at = None;
+        (self.exchange.stall_at, self.exchange.overdue_at) = (None, None);
         self.exchange.checkpoint_at = None;
     }
 }
