@@ -100,6 +100,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     }
     exchange.usage(7, 5).finish("stop").done();
     assert_eq!(program.next("usage")["input"], 7);
+    assert_eq!(program.object()["stop_reason"], "stop");
     assert_eq!(program.object()["status"], "idle");
     let (result, output) = (program.object(), program.ends());
     assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "", ""));
