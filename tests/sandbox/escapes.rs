@@ -96,6 +96,26 @@ fn what_is_written_to_a_cache_is_gone_after_the_call() {
     });
 }
 
+#[test]
+fn a_cache_that_does_not_exist_can_be_filled_during_a_call() {
+    everywhere(|place, level| {
+        let script = "for d in .npm/_cacache .cache/pip/http go/pkg .gradle .m2/repository .nuget/packages; do
+            mkdir -p ~/$d && echo filled > ~/$d/f && cat ~/$d/f; done; mkdir ~/.other 2> /dev/null || echo closed";
+        fs::remove_dir_all(place.path("home/.cache")).expect("a directory");
+        let out = place.run(level, script).out;
+        // Landlock can only take away, and what is absent cannot be opened.
+        let filled = if level.has_namespaces() { 6 } else { 0 };
+        assert_eq!(out.matches("filled\n").count(), filled, "{level:?} {:?}: {out}", place.user);
+        assert!(out.contains("closed\n"), "{level:?}: {out}");
+        for cache in [".npm", ".cache", "go", ".gradle", ".m2", ".nuget"] {
+            assert!(!place.path("home").join(cache).exists(), "{level:?} {cache}");
+        }
+        // Nothing is covered there: the directory would be a real one.
+        let home = place.path("home");
+        assert_eq!(place.run_in(&home, level, "ls -d ~/.npm ~/go 2> /dev/null").out, "");
+    });
+}
+
 /// Files of the workspace that later programs obey.
 const PROTECTED: &[(&str, &str, Gap)] = &[
     ("write .git/config", "echo x >> .git/config", Gap::Landlock),
