@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use super::{Level, Place, SECRETS, everywhere};
+use super::{Level, Place, SECRETS, everywhere, users};
 
 /// At which levels an attempt succeeds although it should not: the gaps that `doctor` tells.
 #[derive(PartialEq, Eq)]
@@ -196,6 +196,7 @@ fn other_processes_are_out_of_reach() {
             ("system settings", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness".into()),
             ("a lower oom score", "echo -1000 > /proc/self/oom_score_adj".into()),
             ("signal to another", format!("kill -0 {pid}")),
+            ("stop of another", format!("kill -STOP {pid}")),
             ("end of another", format!("kill -9 {pid}")),
         ];
         let lines: Vec<(&str, &str)> = lines.iter().map(|(name, line)| (*name, &**line)).collect();
@@ -223,6 +224,22 @@ fn neither_keys_nor_the_agent_nor_descriptors_are_inherited() {
         // The last one is the directory that ls reads.
         assert!(response.out.ends_with("\n0 1 2 3 "), "{level:?}: {}", response.out);
     });
+}
+
+#[test]
+fn without_any_wall_a_command_gets_no_secret_and_leaves_no_process() {
+    for user in users() {
+        let place = Place::new(user);
+        let mark = crate::support::scene::mark();
+        let script = format!(
+            "env; tr '\\0' ' ' < /proc/self/environ; cat /proc/self/cmdline /proc/$PPID/cmdline; echo
+             ls /proc/self/fd | tr '\\n' ' '; (setsid bash -c \"trap '' TERM; sleep {mark}\" &)"
+        );
+        let response = place.run(Level::None, &script);
+        assert!(!response.out.contains("SECRET") && !response.out.contains("SSH_AUTH_SOCK"), "{}", response.out);
+        assert!(response.out.ends_with("\n0 1 2 3 "), "{user:?}: {}", response.out);
+        assert!(!crate::support::scene::is_running(&mark), "{user:?}");
+    }
 }
 
 #[test]
