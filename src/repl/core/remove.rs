@@ -23,7 +23,7 @@ impl Core {
             return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
-        self.store.kill(&self.by_creation(&victims), self.clock.unix_ms())?;
+        self.store.kill(&self.roster.by_creation(&victims), self.clock.unix_ms())?;
         let now = self.clock.unix_ms();
         if cascade {
             self.trees.on_subtree_removed(&self.roster, id, &victims, now);
@@ -49,7 +49,7 @@ impl Core {
         // The deepest are the first, and the agent itself is the last.
         victims.pop();
         let now = self.clock.unix_ms();
-        self.store.kill(&self.by_creation(&victims), now)?;
+        self.store.kill(&self.roster.by_creation(&victims), now)?;
         let children: Vec<AgentId> = self.roster.children(id).collect();
         for child in children {
             let subtree = self.roster.subtree(child);
@@ -59,13 +59,6 @@ impl Core {
         let killed = text::counted(victims.len(), "descendant", "descendants");
         self.note(id, LineKind::Mark, &format!("{killed} killed"));
         Ok(victims.len())
-    }
-
-    /// In the order of their rows in the store, where neighbours are changed quickest.
-    fn by_creation(&self, agents: &[AgentId]) -> Vec<AgentId> {
-        let mut agents = agents.to_vec();
-        agents.sort_by_key(|id| self.roster.get(*id).map(|agent| agent.identity.ordinal));
-        agents
     }
 
     fn remove_killed(&mut self, victims: &[AgentId], adopter: AgentId) {
