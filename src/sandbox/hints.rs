@@ -45,7 +45,8 @@ pub fn likely_cause(plan: &Plan, output: &str) -> Option<String> {
     };
     let is_open = |path: &Path| plan.writable.iter().any(|open| path.starts_with(open));
     let is_denied = |path: &Path| plan.denied.iter().any(|denied| path.starts_with(denied));
-    let is_seen = |path: &Path| plan.readable.iter().chain(&plan.caches).any(|open| path.starts_with(open));
+    let seen = || plan.readable.iter().chain(&plan.caches).chain(&plan.missing_caches);
+    let is_seen = |path: &Path| seen().any(|open| path.starts_with(open));
     let is_in_home = |path: &Path| plan.home.as_ref().is_some_and(|home| path.starts_with(home));
     let is_hidden = |path: &Path| is_in_home(path) && !is_open(path) && !is_seen(path);
     let is_outside = |path: &Path| plan.level == Level::Landlock && !is_open(path) && !path.starts_with("/dev");
