@@ -53,6 +53,8 @@ struct Call {
     is_stored: bool,
     /// What the user is told of a call that is refused because the user may not be asked.
     refusal: Option<String>,
+    /// An earlier process asked about it: it is asked also where new calls would be refused.
+    is_restored: bool,
 }
 
 enum Progress {
@@ -267,7 +269,7 @@ impl Agent {
         (self.work.stopping, self.work.has_slot) = (None, true);
         let plan = |call: ToolCall| {
             let Planned { progress, refusal } = self.plan(&call, context);
-            Call { call, progress, refusal, is_stored: false }
+            Call { call, progress, refusal, is_stored: false, is_restored: false }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
@@ -349,7 +351,8 @@ impl Agent {
     /// a permission that it did not have.
     fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();
-        let Planned { mut progress, refusal } = self.plan(&call, context);
+        let policy = if self.work.calls[at].is_restored { self.policy_of_restored() } else { self.policy() };
+        let Planned { mut progress, refusal } = self.plan_under(policy, &call, context);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
             && let Some(message) = missing(prepared, spec.reach)
         {
