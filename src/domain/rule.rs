@@ -197,6 +197,13 @@ impl Rule {
 
     /// What a person should know before the rule allows anything.
     pub fn caution(&self) -> Option<&'static str> {
+        let takes_any = self.subject == Subject::Bash && (self.pattern.ends_with(":*") || self.pattern.ends_with(" *"));
+        self.surprise()
+            .or_else(|| takes_any.then_some("with any arguments, also options that run other programs or change files"))
+    }
+
+    /// What a person who wrote the rule may not have meant.
+    pub fn surprise(&self) -> Option<&'static str> {
         let inner = self.pattern.trim_end_matches('*').contains('*');
         (self.subject == Subject::Bash && inner)
             .then_some("a * that is not at the end also matches options that run other programs")
@@ -358,5 +365,14 @@ mod tests {
         assert!("bash(git * main)".parse::<Rule>().unwrap().caution().is_some());
         assert!("bash(git log*)".parse::<Rule>().unwrap().caution().is_none());
         assert!("edit(src/*/x)".parse::<Rule>().unwrap().caution().is_none());
+    }
+
+    #[test]
+    fn a_rule_for_any_arguments_says_so_when_it_is_offered() {
+        for text in ["bash(cargo test:*)", "bash(make *)"] {
+            let rule = text.parse::<Rule>().unwrap();
+            assert!(rule.caution().unwrap().starts_with("with any arguments") && rule.surprise().is_none(), "{text}");
+        }
+        assert_eq!("bash(make check)".parse::<Rule>().unwrap().caution(), None);
     }
 }

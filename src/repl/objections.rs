@@ -63,7 +63,8 @@ impl Objections {
     /// The question of this agent is closed: the loop takes up the calls that waited for its answer.
     pub(super) fn resume_waiting(&mut self, core: &mut Core, agent: AgentId) {
         for (call, request) in self.waiting.remove(&agent).unwrap_or_default() {
-            core.push_effect(agent, Effect::ToolRequest(call, request));
+            let request = Effect::ToolRequest(call, request);
+            core.with_agent(agent, |_, context| context.outbox.push(agent, request));
         }
     }
 

@@ -32,7 +32,7 @@ impl Agent {
             let is_stored = result.is_some();
             let planned = || self.plan_under(policy, &call, context).progress;
             let progress = result.map_or_else(planned, Progress::Answered);
-            Call { call, progress, is_stored, refusal: None, is_restored: false }
+            Call { call, progress, is_stored, is_shown: true, refusal: None, is_restored: false }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);

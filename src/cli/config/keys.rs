@@ -248,7 +248,7 @@ fn rule_list(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Rule> {
         }
     }
     for (rule, caution) in
-        rules.iter().filter_map(|rule| Some((rule, rule.caution()?))).filter(|_| entry.name == "allow")
+        rules.iter().filter_map(|rule| Some((rule, rule.surprise()?))).filter(|_| entry.name == "allow")
     {
         let location = reader.location(&entry.value.span());
         reader.diagnostics.warnings.push(format!("{location}: {}: {rule}: {caution}", entry.key));

@@ -112,11 +112,6 @@ impl Core {
         Some(outcome)
     }
 
-    /// Adds an effect of an agent, which is applied after those before it.
-    pub(in crate::repl) fn push_effect(&mut self, agent: AgentId, effect: Effect) {
-        self.outbox.push(agent, effect);
-    }
-
     /// The next effect that is to be applied.
     pub(super) fn take_effect(&mut self) -> Option<(AgentId, Effect)> {
         self.outbox.pop()
