@@ -49,7 +49,7 @@ impl Reply {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.push_thinking((index, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
             }
-            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0, out)?,
+            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0)?,
             "response.function_call_arguments.done" => self.complete_arguments(index, &event.arguments.0, out)?,
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let mut response = event.response.unwrap_or_default();
