@@ -98,7 +98,7 @@ mod tests {
 
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
         let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
-        decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });
+        decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), ..HttpHead::default() });
         for piece in pieces {
             decoder.feed(format!("data: {piece}\n\n").as_bytes(), &mut out);
         }

@@ -173,7 +173,7 @@ impl Core {
         child.identity.made_by = made_by;
         child.inputs.thinking = thinking;
         (child.role, child.retry) = (spec.role, spec.retry);
-        give_settings(&self.factory, &mut child, &mut spec, has_own_instructions);
+        give_settings(&mut child, &mut spec, &self.factory, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
         if made_by == MadeBy::Model {
             self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
@@ -194,7 +194,7 @@ impl Core {
 }
 
 /// Gives a child what differs from its parent.
-fn give_settings(factory: &AgentFactory, child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool) {
+fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, has_own_instructions: bool) {
     if spec.is_independent {
         child.policy = factory.new_policy();
         child.rules.own.clear();
