@@ -84,15 +84,21 @@ mod tests {
     use super::*;
     use crate::domain::sandbox::SandboxSettings;
     use crate::sandbox::search::Index;
-    use crate::sandbox::{Limits, Places};
+    use crate::sandbox::{Places, ResourceLimits};
 
     fn plan(level: Level, network: Network) -> Plan {
         let workspace = Path::new("/home/ada/work");
         let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[], is_git: false };
         let settings = SandboxSettings { network, ..SandboxSettings::default() };
-        let mut plan =
-            Plan::new(&places, &settings, Some(Path::new("/home/ada")), level, Limits::default(), &Index::default())
-                .unwrap();
+        let mut plan = Plan::new(
+            &places,
+            &settings,
+            Some(Path::new("/home/ada")),
+            level,
+            ResourceLimits::default(),
+            &Index::default(),
+        )
+        .unwrap();
         plan.denied.push("/home/ada/.ssh".into());
         plan
     }

@@ -47,12 +47,12 @@ pub struct Plan {
     pub(super) index: Index,
     /// Names of variables besides the usual ones.
     pub variables: Vec<String>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// Bounds of each process or of the whole call. In bytes, but for numbers of processes and files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Processes and threads of the call.
     pub processes: u64,
     pub open_files: u64,
@@ -65,7 +65,7 @@ pub struct Limits {
     pub scratch: u64,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     /// Generous: they stop what runs away, not what is large.
     fn default() -> Self {
         let memory = memory();
@@ -110,7 +110,7 @@ impl Plan {
         settings: &SandboxSettings,
         home: Option<&Path>,
         level: Level,
-        limits: Limits,
+        limits: ResourceLimits,
         index: &Index,
     ) -> Result<Self, Refusal> {
         let home = home.map(real).filter(|home| home.is_absolute() && home.parent().is_some());
@@ -334,7 +334,7 @@ mod tests {
             &SandboxSettings::default(),
             Some(home),
             Level::Namespaces,
-            Limits::default(),
+            ResourceLimits::default(),
             &Index::default(),
         )
     }

@@ -72,7 +72,7 @@ pub(in crate::repl) fn text_width(columns: u16) -> u16 {
 }
 
 /// The file in which a rule for the agent's directory would be saved, if it would.
-fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
+pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
     let is_lasting = agent.inputs.environment.worktree.is_none();
     core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
@@ -92,7 +92,8 @@ impl Terminals {
             .map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
-        terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
+        let asked = state.question.zip(painted.page).map(|(number, page)| (focus, number, page));
+        terminal.note_question(asked, painted.has_whole_rules, now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
