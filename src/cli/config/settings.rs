@@ -9,6 +9,7 @@ use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::{Config, TeamSettings};
+use crate::domain::display::StatusField;
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
 use crate::domain::thinking::Thinking;
@@ -74,6 +75,8 @@ pub enum Kind {
     Fraction(fn(&mut Config) -> &mut f64),
     /// The limit of a tree of agents; "none" is no limit.
     Limit(LimitName),
+    /// The fields of the status line.
+    Fields(fn(&mut Config) -> &mut Vec<StatusField>),
 }
 
 /// A year: below it no sum of durations overflows.
@@ -230,6 +233,11 @@ pub const SETTINGS: &[Setting] = &[
     limit(LimitName::Tokens, "Maximum number of tokens of an agent and of what models made below it", None),
     limit(LimitName::Usd, "Maximum US dollars that an agent and what models made below it may spend", Some(MAX_USD)),
     limit(LimitName::Seconds, "Maximum seconds that an agent and what models made below it may work", None),
+    display(
+        "display.status",
+        "Fields of the status line, from the left; on a narrow terminal the last ones are left out",
+        Kind::Fields(|config| &mut config.display.status),
+    ),
     setting(
         "team.strategy",
         "Order in which several agents work on one task",
@@ -254,6 +262,11 @@ pub const SETTINGS: &[Setting] = &[
 
 const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting {
     Setting { key, about, flag: None, files: Files::All, kind }
+}
+
+/// What a person's own file decides about the screen.
+const fn display(key: &'static str, about: &'static str, kind: Kind) -> Setting {
+    Setting { files: Files::User, ..setting(key, about, kind) }
 }
 
 const MAX_AGENTS: (&str, FlagValue) = ("--max-agents", |arguments| arguments.max_agents.clone().map(Into::into));
@@ -310,6 +323,7 @@ impl Setting {
             Kind::Name(field, names) => *field(config) = name(value, &names())?,
             Kind::Network(field) => *field(config) = network(value)?,
             Kind::Limit(name) => config.tree_limits[*name] = most(value, *name)?,
+            Kind::Fields(field) => *field(config) = fields(value)?,
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
             }
@@ -373,6 +387,10 @@ impl Setting {
             Kind::Name(field, _) => format!("{:?}", field(config)),
             Kind::Network(field) => field(config).shown(),
             Kind::Fraction(field) => field(config).to_string(),
+            Kind::Fields(field) => {
+                let names: Vec<String> = field(config).iter().map(|field| format!("{:?}", field.name())).collect();
+                format!("[{}]", names.join(", "))
+            }
             Kind::Limit(name) => {
                 config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.shown(most))
             }
@@ -396,6 +414,10 @@ impl Kind {
             Self::Network(_) => "off, host or a list of hosts".into(),
             Self::Fraction(_) => "a number from 0 to 1".into(),
             Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
+            Self::Fields(_) => {
+                let names = StatusField::ALL.map(|(_, name, _)| name);
+                format!("a list of {}", names.join(", "))
+            }
         }
     }
 }
@@ -420,6 +442,14 @@ fn network(value: &Value) -> Option<Network> {
     match value {
         Value::Texts(hosts) => Network::of_hosts(hosts.iter().map(String::as_str)),
         other => Network::named(other.text()?),
+    }
+}
+
+/// A list in a file; names with commas between them in a variable.
+fn fields(value: &Value) -> Option<Vec<StatusField>> {
+    match value {
+        Value::Texts(names) => names.iter().map(|name| StatusField::named(name)).collect(),
+        other => other.text()?.split(',').map(|name| StatusField::named(name.trim())).collect(),
     }
 }
 

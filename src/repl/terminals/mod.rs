@@ -4,6 +4,7 @@
 //! which has its own.
 
 mod bindings;
+mod branches;
 mod device;
 mod display;
 mod draw;
@@ -12,14 +13,19 @@ mod keyboard;
 mod leaving;
 mod painter;
 mod question;
+mod separator;
+mod status;
 mod terminal;
+mod unseen;
 
 use std::collections::BTreeMap;
 
+use crate::agent::Role;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
+use crate::domain::chunk::Status;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
@@ -27,7 +33,9 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::Component;
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
+use crate::repl::terminals::branches::Branches;
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::unseen::Unseen;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
 pub(super) use draw::QUEUE_ROWS;
@@ -39,6 +47,8 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
     count: u64,
+    branches: Branches,
+    unseen: Unseen,
 }
 
 impl Terminals {
@@ -148,6 +158,16 @@ impl Terminals {
         terminal.ok_or_else(|| Error::usage(message))?.copy(text)
     }
 
+    /// Reads the branch again, which the turn may have changed, and notes an agent that nobody looks at.
+    fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
+        let Some(agent) = core.roster.get(id) else { return };
+        if !self.showing(&[id]).is_empty() {
+            self.branches.refresh(&agent.inputs.environment.working_directory);
+        } else if agent.role == Role::Normal && agent.status() == Status::Idle {
+            self.unseen.add(id);
+        }
+    }
+
     /// Shows a text above the input of this terminal until the next key there.
     pub(super) fn notify(&mut self, id: TerminalId, text: String) {
         if let Some(terminal) = self.get_mut(id) {
@@ -202,8 +222,10 @@ impl Component for Terminals {
                     core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
                 }
             }
-            Event::Removed { agent, adopter: Some(adopter), .. } => {
-                for id in self.showing(&[*agent]) {
+            Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
+            Event::Removed { agent, adopter, .. } => {
+                self.unseen.remove(*agent);
+                for (id, adopter) in self.showing(&[*agent]).into_iter().zip(adopter.iter().cycle()) {
                     self.show(core, id, *adopter);
                 }
             }

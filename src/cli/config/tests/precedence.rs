@@ -22,6 +22,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         }
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
+        Kind::Fields(_) => ["\"model\"", "\"branch\"", "\"thinking\"", "\"context\"", "\"tokens\""],
         // A project may only lower them.
         Kind::Limit(_) => ["7", "6", "5", "4", "3"],
     }
@@ -88,7 +89,7 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
                 let expected = effective(high, setting, value).trim_matches('"');
                 let shown = setting.shown(&loaded.values);
                 if !(setting.key == "data_dir" && shown.is_none()) {
-                    assert_eq!(shown.unwrap().trim_matches('"'), expected, "{} {low} {high}", setting.key);
+                    assert_eq!(shown.unwrap().trim_matches(['"', '[', ']']), expected, "{} {low} {high}", setting.key);
                 }
                 assert_eq!(name_of(&loaded.sources[index]), Some(high), "{}", setting.key);
                 pairs += 1;

@@ -1,0 +1,3 @@
+//! The screen around the conversation.
+
+mod lines;
