@@ -1,3 +1,4 @@
 //! The screen around the conversation.
 
+mod announce;
 mod lines;

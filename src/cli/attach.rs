@@ -15,11 +15,13 @@ use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, s
 use super::process;
 use crate::base::error::Result;
 use crate::base::text::sanitise;
+use crate::domain::display::Abilities;
 use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::socket::{Connection, Line};
+use crate::terminal::abilities;
 use crate::terminal::screen::Palette;
-use crate::terminal::tty::{ReadOutcome, Tty};
+use crate::terminal::tty::{Modes, ReadOutcome, Tty};
 
 /// Bytes of keys in one request.
 const KEYS_PER_REQUEST: usize = 64 * 1024;
@@ -37,7 +39,9 @@ pub struct Options {
 /// # Errors
 /// There is no terminal, the server refuses, or it ends without a reason.
 pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
-    let tty = Tty::open()?;
+    let mut tty = Tty::open()?;
+    let Abilities { has_title, has_progress, is_in_tmux, .. } = abilities::of_process();
+    tty.set_modes(Modes { title: has_title, progress: has_progress && !is_in_tmux, ..Modes::default() });
     process::restore_terminal_on_panic();
     let mut attached = Attached {
         server: Connection::new(stream, LONGEST_LINE)?,
@@ -63,7 +67,8 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
 
 fn terminal_facts((columns, rows): (u16, u16)) -> TerminalFacts {
     let Palette { color, attributes, unicode } = Palette::of_process();
-    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
+    let abilities = abilities::of_process();
+    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: abilities.is_in_tmux, abilities }
 }
 
 /// Why the connection ended, if the server gave a reason.

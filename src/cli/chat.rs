@@ -13,11 +13,13 @@ use crate::base::text::counted;
 use crate::commands::agent_tree;
 use crate::domain::approval::Policy;
 use crate::domain::config::Config;
+use crate::domain::display::{Abilities, DisplaySettings};
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
-use crate::terminal::tty::Tty;
+use crate::terminal::abilities;
+use crate::terminal::tty::{Modes, Tty};
 
 /// Runs the chat until the user leaves.
 ///
@@ -39,6 +41,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     process::restore_terminal_on_panic();
     // Before the terminal is changed: from then on every signal has to restore it.
     let signals = Signals::catch()?;
+    tty.set_modes(modes(&config.display));
     tty.enter()?;
     let mut repl = Repl::open_at(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.set_signals(signals);
@@ -53,6 +56,16 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
         }
     }
     outcome
+}
+
+/// What the chat changes on the terminal.
+fn modes(settings: &DisplaySettings) -> Modes {
+    let Abilities { has_title, has_progress, is_in_tmux, .. } = abilities::of_process();
+    Modes {
+        title: settings.title && has_title,
+        mouse: settings.mouse,
+        progress: settings.progress && has_progress && !is_in_tmux,
+    }
 }
 
 /// Shows the agent that the command line names, and sends the prompt.

@@ -2,18 +2,52 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
+use crate::domain::theme::{Depth, ThemeSettings};
+
 /// The settings of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplaySettings {
     /// The fields of the status line, from the left. On a narrow terminal the last ones are left out.
     pub status: Vec<StatusField>,
+    /// The colours.
+    pub theme: ThemeSettings,
+    /// Whether the title of the window says what the agent does.
+    pub title: bool,
+    /// Whether the bell rings when an agent finishes or asks and the terminal has no focus.
+    pub bell: bool,
+    /// Whether the terminal shows a notification then.
+    pub notify: bool,
+    /// Whether the window's icon shows progress.
+    pub progress: bool,
+    /// A program that is run then, and its arguments; the text is the last one.
+    pub notify_command: Vec<String>,
+    /// Whether the mouse scrolls and selects.
+    pub mouse: bool,
+    /// What stays on the shell's screen at exit: one of [`EXIT_PRINTS`].
+    pub exit_print: &'static str,
+    /// Line mode: text is printed once, without control sequences.
+    pub plain: bool,
     /// The person's home directory, which is shown as `~`.
     pub home: Option<PathBuf>,
 }
 
 impl Default for DisplaySettings {
     fn default() -> Self {
-        Self { status: StatusField::ALL.map(|(field, ..)| field).into(), home: None }
+        Self {
+            status: StatusField::ALL.map(|(field, ..)| field).into(),
+            theme: ThemeSettings::default(),
+            title: true,
+            bell: true,
+            notify: true,
+            progress: true,
+            notify_command: Vec::new(),
+            mouse: true,
+            exit_print: EXIT_PRINTS[0],
+            plain: false,
+            home: None,
+        }
     }
 }
 
@@ -55,3 +89,43 @@ impl StatusField {
         Self::ALL.iter().find(|(field, ..)| *field == self).map_or("", |(_, name, _)| name)
     }
 }
+
+/// What a terminal can do besides showing frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Abilities {
+    /// It runs in tmux, which passes some sequences on only in one of its own.
+    #[serde(skip)]
+    pub is_in_tmux: bool,
+    pub depth: Depth,
+    pub has_title: bool,
+    /// It answers queries.
+    pub has_replies: bool,
+    /// It shows progress (OSC 9;4).
+    pub has_progress: bool,
+    pub notification: Notification,
+}
+
+/// The sequence for a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notification {
+    #[default]
+    None,
+    Osc9,
+    Osc777,
+}
+
+/// What the icon of the window shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Progress {
+    #[default]
+    None,
+    /// Agents work.
+    Working,
+    /// An agent waits for an answer.
+    Asks,
+}
+
+/// How much of the conversation stays on the shell's screen at exit.
+pub const EXIT_PRINTS: [&str; 3] = ["screens", "all", "none"];

@@ -36,6 +36,8 @@ pub mod sandbox;
 pub mod scrollback;
 pub mod slice;
 pub mod stream;
+#[allow(missing_docs)]
+pub mod theme;
 pub mod thinking;
 pub mod tool;
 pub(crate) mod wire;

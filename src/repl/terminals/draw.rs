@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Role};
 use crate::base::id::{AgentId, TerminalId};
+use crate::base::text;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::core::activity;
@@ -91,6 +92,16 @@ impl Terminals {
             self.read_branch(core, at);
             self.draw(core, at);
         }
+        self.tell(core);
+    }
+
+    /// Says at terminals where nobody looks that agents have finished or ask.
+    fn tell(&mut self, core: &Core) {
+        let Some(message) = self.alerts.take() else { return };
+        if self.iter().all(Terminal::is_away) {
+            self.alerts.run(&core.config.display.notify_command, &text::sanitise(&message));
+        }
+        self.iter_mut().for_each(|terminal| terminal.alert(&message));
     }
 
     /// Reads the branch of the directory that a terminal shows, unless it is known.
@@ -106,14 +117,14 @@ impl Terminals {
         let painted = self
             .painter(core, at, &state)
             .zip(core.roster.get(state.focus))
-            .map(|(painter, agent)| painter.paint(agent));
-        let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
+            .map(|(painter, agent)| (painter.paint(agent), painter.title(agent), painter.progress(agent)));
+        let (Some((painted, title, progress)), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
         terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
-        terminal.show(&painted.frame);
+        terminal.show(&painted.frame, title, progress);
         self.settle_view(core, at, focus);
     }
 

@@ -46,6 +46,9 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
+        if self.get_mut(id)?.take_report(key, &core.config.display.theme) {
+            return None;
+        }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
         let action = action_of(key, &situation);

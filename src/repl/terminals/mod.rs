@@ -3,6 +3,8 @@
 //! Focus, size and notice belong to a terminal; draft and scroll position to the agent, except on a read-only terminal,
 //! which has its own.
 
+mod alerts;
+mod announcer;
 mod bindings;
 mod branches;
 mod device;
@@ -30,9 +32,10 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
-use crate::repl::component::Component;
+use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
+use crate::repl::terminals::alerts::Alerts;
 use crate::repl::terminals::branches::Branches;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::unseen::Unseen;
@@ -49,6 +52,7 @@ pub(super) struct Terminals {
     count: u64,
     branches: Branches,
     unseen: Unseen,
+    alerts: Alerts,
 }
 
 impl Terminals {
@@ -99,7 +103,7 @@ impl Terminals {
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
-        let id = self.add(Terminal::new(device, focus, mode, core.clock.unix_ms()));
+        let id = self.add(Terminal::new(device, focus, mode, &core.config.display, core.clock.unix_ms()));
         self.show(core, id, focus);
         id
     }
@@ -161,6 +165,7 @@ impl Terminals {
     /// Reads the branch again, which the turn may have changed, and notes an agent that nobody looks at.
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
         let Some(agent) = core.roster.get(id) else { return };
+        self.alerts.on_turn_ended(agent);
         if !self.showing(&[id]).is_empty() {
             self.branches.refresh(&agent.inputs.environment.working_directory);
         } else if agent.role == Role::Normal && agent.status() == Status::Idle {
@@ -231,6 +236,10 @@ impl Component for Terminals {
             }
             _ => {}
         }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.alerts.look(&core.roster);
     }
 
     fn has_work(&self, _: &Core) -> bool {

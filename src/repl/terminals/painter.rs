@@ -2,6 +2,7 @@
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
+use crate::domain::display::Progress;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
@@ -70,6 +71,21 @@ impl Painter<'_> {
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
         Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, page }
+    }
+
+    /// The title of the window.
+    pub fn title(&self, agent: &Agent) -> String {
+        self.screen_info.separator.title(agent.question().is_some(), agent.view.is_spinning())
+    }
+
+    /// What the icon of the window shows.
+    pub fn progress(&self, agent: &Agent) -> Progress {
+        let separator = &self.screen_info.separator;
+        match () {
+            () if agent.question().is_some() || separator.asking.count > 0 => Progress::Asks,
+            () if agent.view.is_spinning() || separator.at_work > 0 => Progress::Working,
+            () => Progress::None,
+        }
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {

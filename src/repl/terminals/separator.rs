@@ -76,6 +76,17 @@ impl Separator {
         draw(&parts, columns)
     }
 
+    /// The title of the window: who asks, and what this agent does.
+    pub fn title(&self, asks: bool, works: bool) -> String {
+        let others = self.asking.part('!', true, ["asks", "ask"]).map(|part| part + " - ").unwrap_or_default();
+        let (sign, state) = match (asks, works) {
+            (true, _) => ("!", " asks"),
+            (false, true) => ("", " works"),
+            (false, false) => ("", ""),
+        };
+        format!("{others}{sign}{}{state} - polylogue", self.label)
+    }
+
     /// The parts from the left, most important first.
     fn parts(&self, detail: Detail) -> Vec<(String, Style)> {
         let asking = self.asking.part('!', detail < Detail::Counts, ["asks", "ask"]);

@@ -20,8 +20,16 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
         }
+        Kind::Name(_, names) if names().contains(&"all") => {
+            ["\"all\"", "\"none\"", "\"screens\"", "\"all\"", "\"none\""]
+        }
+        Kind::Name(_, names) if names().contains(&"dark") => {
+            ["\"dark\"", "\"light\"", "\"16\"", "\"auto\"", "\"colorblind_dark\""]
+        }
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
+        Kind::Program(_) => ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\""],
+        Kind::Color(_) => ["\"red\"", "\"bright-blue\"", "\"#0a0b0c\"", "\"7\"", "\"default\""],
         Kind::Fields(_) => ["\"model\"", "\"branch\"", "\"thinking\"", "\"context\"", "\"tokens\""],
         // A project may only lower them.
         Kind::Limit(_) => ["7", "6", "5", "4", "3"],
