@@ -13,13 +13,11 @@ use crate::base::text::counted;
 use crate::commands::agent_tree;
 use crate::domain::approval::Policy;
 use crate::domain::config::Config;
-use crate::domain::display::{Abilities, DisplaySettings};
 use crate::domain::flow::Change;
 use crate::reactor::Signals;
 use crate::repl::{Device, Repl};
 use crate::store::Store;
-use crate::terminal::abilities;
-use crate::terminal::tty::{Modes, Tty};
+use crate::terminal::tty::Tty;
 
 /// Runs the chat until the user leaves.
 ///
@@ -41,31 +39,22 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     process::restore_terminal_on_panic();
     // Before the terminal is changed: from then on every signal has to restore it.
     let signals = Signals::catch()?;
-    tty.set_modes(modes(&config.display));
+    tty.set_modes(process::terminal_modes(&config.display));
     tty.enter()?;
     let mut repl = Repl::open_at(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.set_signals(signals);
     let outcome = start(&mut repl, arguments, &model, policy).and_then(|()| repl.run());
-    let (agents, unsaved) = (repl.roster().len(), repl.unsaved());
+    let (agents, unsaved, resumed) = (repl.roster().len(), repl.unsaved(), repl.resume_name());
     drop(repl);
     if outcome.is_ok() {
         let options = data_directory::options(arguments, explicit_directory.as_deref());
+        let options = options + &resumed.map(|name| format!(" -r {name}")).unwrap_or_default();
         let _ = writeln!(std::io::stdout(), "{}", farewell(arguments, directory.is_some(), agents, &options));
         if let Some(loss) = data_directory::loss(directory.as_deref(), unsaved) {
             let _ = writeln!(std::io::stderr(), "polylogue: {loss}");
         }
     }
     outcome
-}
-
-/// What the chat changes on the terminal.
-fn modes(settings: &DisplaySettings) -> Modes {
-    let Abilities { has_title, has_progress, is_in_tmux, .. } = abilities::of_process();
-    Modes {
-        title: settings.title && has_title,
-        mouse: settings.mouse,
-        progress: settings.progress && has_progress && !is_in_tmux,
-    }
 }
 
 /// Shows the agent that the command line names, and sends the prompt.

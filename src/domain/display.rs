@@ -97,6 +97,8 @@ pub struct Abilities {
     /// It runs in tmux, which passes some sequences on only in one of its own.
     #[serde(skip)]
     pub is_in_tmux: bool,
+    /// It has no control sequences, or a screen reader reads it: line mode.
+    pub is_plain: bool,
     pub depth: Depth,
     pub has_title: bool,
     /// It answers queries.

@@ -13,6 +13,7 @@ fn of(variable: impl Fn(&str) -> Option<String>) -> Abilities {
     let is_plain = matches!(term.as_str(), "" | "dumb" | "linux");
     Abilities {
         is_in_tmux: variable("TMUX").is_some(),
+        is_plain: matches!(term.as_str(), "" | "dumb"),
         depth: depth(&term, variable("COLORTERM").as_deref()),
         has_title: !is_plain,
         has_replies: !is_plain,
@@ -53,6 +54,7 @@ mod tests {
     #[test]
     fn a_terminal_is_sent_only_what_it_is_known_to_understand() {
         assert_eq!(with(&[("TERM", "dumb")]), with(&[]));
+        assert!(with(&[]).is_plain);
         assert_eq!(with(&[("TERM", "linux")]), Abilities::default());
         let plain = with(&[("TERM", "xterm-256color")]);
         assert_eq!((plain.depth, plain.notification, plain.has_progress), (Depth::Indexed, Notification::Osc9, false));

@@ -104,6 +104,17 @@ impl KeyDecoder {
         }
     }
 
+    /// Takes lines of a terminal that edits them itself: each is a text and Enter, and no byte of it is a key.
+    pub fn feed_lines(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.unit.extend_from_slice(piece.strip_suffix(b"\n").unwrap_or(piece));
+            if piece.ends_with(b"\n") {
+                self.deliver_paste();
+                self.ready.push_back(Key::Press(KeyCode::Enter, Modifiers::default()));
+            }
+        }
+    }
+
     /// A paste without its end mark would take all later keys. Ctrl+C, alone and after a pause, ends it; what was
     /// received is delivered as text.
     fn end_lost_paste(&mut self, bytes: &[u8], now: Moment) {

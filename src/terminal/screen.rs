@@ -89,6 +89,19 @@ impl Screen {
         self.invalidate();
     }
 
+    /// The rows as lines, for a terminal that is not a screen of ours.
+    pub fn printed(&self, rows: &[Row], width: u16) -> Vec<u8> {
+        let mut pen = Pen::default();
+        pen.set_theme(self.pen.theme().clone());
+        for row in rows {
+            for cell in Cells::of(row, self.palette, width).list {
+                pen.write(self.palette.substitute(cell.text, cell.columns), cell.style, cell.columns, width);
+            }
+            pen.end_line();
+        }
+        pen.out
+    }
+
     /// Must be called after something else wrote to the terminal: the next frame is drawn completely.
     pub fn invalidate(&mut self) {
         self.shown = None;

@@ -32,11 +32,13 @@ pub struct Modes {
     pub mouse: bool,
     /// The window's icon may show progress, which is cleared at the end.
     pub progress: bool,
+    /// Nothing is changed: the terminal stays in line mode.
+    pub plain: bool,
 }
 
 impl Default for Modes {
     fn default() -> Self {
-        Self { title: false, mouse: true, progress: false }
+        Self { title: false, mouse: true, progress: false, plain: false }
     }
 }
 
@@ -155,7 +157,7 @@ impl Tty {
     /// # Errors
     /// [`ErrorKind::Terminal`] if it is not a terminal, or was closed.
     pub fn enter(&mut self) -> Result<()> {
-        if self.entered.is_some() {
+        if self.entered.is_some() || self.modes.plain {
             return Ok(());
         }
         let settings = tcgetattr(&self.fd).map_err(no_terminal)?;
@@ -199,6 +201,12 @@ impl Tty {
                 return;
             }
         }
+    }
+
+    /// Writes lines after [`Tty::leave`], unless the terminal accepts no output.
+    pub fn print(&mut self, lines: &[u8]) {
+        // The terminal may have hung up: then nobody reads them.
+        let _ = write_with_timeout(&self.fd, lines);
     }
 
     /// Columns and rows; 80 and 24 if the terminal does not report them.
@@ -387,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_terminal_is_restored_once_however_it_is_left() {
-        let modes = Modes { title: true, mouse: true, progress: true };
+        let modes = Modes { title: true, mouse: true, progress: true, plain: false };
         let (enter, back) = (enter_sequence(modes).into_bytes(), leave_sequence(modes).into_bytes());
         let restores: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
         for leave in restores {

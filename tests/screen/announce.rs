@@ -9,6 +9,7 @@ use crate::support::scene::app_with_agents;
 
 const ALL: Abilities = Abilities {
     is_in_tmux: false,
+    is_plain: false,
     depth: polylogue::config::Depth::Indexed,
     has_title: true,
     has_replies: true,

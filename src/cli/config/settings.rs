@@ -266,6 +266,14 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Program(|config| &mut config.display.notify_command),
     ),
     display("display.mouse", "Scroll and select with the mouse", Kind::Bool(|config| &mut config.display.mouse)),
+    Setting {
+        flag: Some(("--plain", |arguments| arguments.plain.then(|| "true".into()))),
+        ..display(
+            "display.plain",
+            "Line mode: print each line once, without control sequences; also where TERM is dumb",
+            Kind::Bool(|config| &mut config.display.plain),
+        )
+    },
     display(
         "display.exit_print",
         "How much of the conversation stays on the screen of the shell",

@@ -20,6 +20,9 @@ pub(super) struct Announcer {
 
 impl Announcer {
     pub fn new(abilities: Abilities, settings: &DisplaySettings) -> Self {
+        if abilities.is_plain {
+            return Self { has_asked: true, ..Self::default() };
+        }
         Self {
             abilities,
             has_title: settings.title && abilities.has_title,

@@ -2,7 +2,7 @@
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::domain::frame::Frame;
+use crate::domain::frame::{Frame, Row};
 use crate::domain::theme::Theme;
 use crate::repl::terminals::draw::VisibleState;
 use crate::repl::terminals::question::QuestionView;
@@ -55,6 +55,11 @@ impl Display {
         self.buffer.clear();
         self.screen.draw(frame, &mut self.buffer);
         &self.buffer
+    }
+
+    /// The rows as lines of a screen that scrolls.
+    pub(super) fn printed(&self, rows: &[Row], columns: u16) -> Vec<u8> {
+        self.screen.printed(rows, columns)
     }
 
     /// Whether a frame is to be drawn although nothing has changed.

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use crate::agent::{Agent, Role};
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
+use crate::domain::frame::Row;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::core::activity;
@@ -21,7 +22,7 @@ use crate::repl::terminals::painter::{Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
 use crate::repl::terminals::status::StatusLine;
-use crate::repl::terminals::{Terminal, Terminals, leave_view};
+use crate::repl::terminals::{Terminal, Terminals, leave_view, lines};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -114,6 +115,9 @@ impl Terminals {
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
+        if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
+            return self.print_lines(core, at, state);
+        }
         let painted = self
             .painter(core, at, &state)
             .zip(core.roster.get(state.focus))
@@ -126,6 +130,44 @@ impl Terminals {
         terminal.display.drawn_at = now;
         terminal.show(&painted.frame, title, progress);
         self.settle_view(core, at, focus);
+    }
+
+    /// Prints what is new, in line mode.
+    fn print_lines(&mut self, core: &mut Core, at: TerminalId, state: VisibleState) {
+        let Some(agent) = core.roster.get(state.focus) else { return };
+        let end = self.painter(core, at, &state).map(|painter| painter.last_rows(agent, lines::LAST_ROWS));
+        let end = end.unwrap_or_default().iter().map(Row::text).collect();
+        let Some(terminal) = self.get_mut(at) else { return };
+        let notice = terminal.input.notice.take();
+        // Only a frame would show the question.
+        terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
+        let Some(lines) = &mut terminal.lines else { return };
+        let mut out = lines.show(agent, || end) + &lines.update(agent);
+        out += &notice.map(|notice| lines::line("polylogue", &notice)).unwrap_or_default();
+        terminal.print(&out);
+    }
+
+    /// Prints the end of the conversation on the screen of the shell, when the program ends.
+    pub(in crate::repl) fn print_ends(&mut self, core: &mut Core) {
+        for at in self.ids() {
+            let Some(terminal) = self.get(at).filter(|terminal| terminal.is_local() && terminal.lines.is_none()) else {
+                continue;
+            };
+            let rows = match core.config.display.exit_print {
+                "none" => continue,
+                "all" => u16::MAX,
+                _ => terminal.size.1.saturating_mul(2),
+            };
+            let (focus, reader) = (terminal.focus, self.reader(at));
+            core.roster.with(focus, |agent| agent.view.scrollback.to_bottom(reader));
+            let has_conversation = core.store.tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
+            let (Some(agent), Some(state)) = (core.roster.get(focus), self.visible_state(core, at)) else { continue };
+            let end = self.painter(core, at, &state).filter(|_| has_conversation);
+            let end = end.map(|painter| painter.last_rows(agent, rows)).unwrap_or_default();
+            if let Some(terminal) = self.get_mut(at) {
+                terminal.print_end(&end);
+            }
+        }
     }
 
     /// Follows the end of the text as it grows, if all terminals of this reader show it.

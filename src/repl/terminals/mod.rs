@@ -13,6 +13,7 @@ mod draw;
 mod input;
 mod keyboard;
 mod leaving;
+mod lines;
 mod painter;
 mod question;
 mod separator;
@@ -194,7 +195,8 @@ impl Terminals {
 
     /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
     fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
-        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
+        let can_show = terminal.is_ready() && terminal.lines.is_none();
+        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
         let worker = core.worker(agent.id());
         let gate = core.send_queue.gate_of(worker, now);
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));

@@ -102,6 +102,15 @@ impl Painter<'_> {
         rows
     }
 
+    /// The last rows of the conversation, without blank ones around them.
+    pub fn last_rows(&self, agent: &Agent, height: u16) -> Vec<Row> {
+        let mut rows = self.text_rows(agent, height.into());
+        let is_blank = |row: &Row| row.text().trim().is_empty();
+        rows.truncate(rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1));
+        let first = rows.iter().position(|row| !is_blank(row)).unwrap_or(0);
+        rows.split_off(first)
+    }
+
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
         if !agent.view.is_spinning() {
             return None;

@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::display::{DisplaySettings, Progress};
 use crate::domain::draft::Draft;
-use crate::domain::frame::Frame;
+use crate::domain::frame::{Frame, Row};
 use crate::domain::key::Key;
 use crate::domain::theme::{ThemeSettings, is_light};
 use crate::reactor::{Reactor, Ready, Source};
@@ -16,6 +16,7 @@ use crate::repl::terminals::announcer::Announcer;
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
+use crate::repl::terminals::lines::LineOutput;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
@@ -51,6 +52,8 @@ pub struct Terminal {
     pub(super) display: Display,
     pub(super) keyboard: Keyboard,
     announcer: Announcer,
+    /// What was printed, in line mode.
+    pub(super) lines: Option<LineOutput>,
     device: Device,
     requests: Vec<TerminalRequest>,
     is_gone: bool,
@@ -80,7 +83,8 @@ impl Terminal {
         settings: &DisplaySettings,
         unix_ms: i64,
     ) -> Self {
-        let abilities = device.abilities();
+        let mut abilities = device.abilities();
+        abilities.is_plain |= settings.plain && matches!(device, Device::Terminal(_));
         let mut terminal = Self {
             focus,
             size: (80, 24),
@@ -89,7 +93,8 @@ impl Terminal {
             input: InputState::default(),
             display: Display::new(device.palette(), settings.theme.theme(false, abilities.depth)),
             announcer: Announcer::new(abilities, settings),
-            keyboard: Keyboard::default(),
+            keyboard: Keyboard::new(abilities.is_plain),
+            lines: abilities.is_plain.then(LineOutput::default),
             device,
             requests: Vec::new(),
             is_gone: false,
@@ -259,6 +264,19 @@ impl Terminal {
         self.flush();
     }
 
+    /// Prints text, in line mode.
+    pub(super) fn print(&mut self, text: &str) {
+        self.device.write(text.as_bytes());
+        self.flush();
+    }
+
+    /// Prints rows on the screen of the shell, which shows them after the program has ended.
+    pub(super) fn print_end(&mut self, rows: &[Row]) {
+        if let Device::Terminal(tty) = &mut self.device {
+            tty.print(&self.display.printed(rows, self.size.0));
+        }
+    }
+
     /// Takes what the terminal reports about itself. Returns false for a key.
     pub(super) fn take_report(&mut self, key: &Key, theme: &ThemeSettings) -> bool {
         match key {
@@ -287,6 +305,9 @@ impl Terminal {
 
     /// Puts a text into the clipboard of the terminal.
     pub(in crate::repl) fn copy(&mut self, text: &str) -> Result<()> {
+        if self.lines.is_some() {
+            return Err(Error::usage("/copy needs a terminal with control sequences: /export writes a file"));
+        }
         let sequence = clipboard::sequence(text, self.device.abilities().is_in_tmux).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let message = format!("too long for the clipboard: {have} bytes, at most {most}; /export writes a file");

@@ -33,6 +33,16 @@ impl Pen {
         *self = Self { out, theme, height, position: Some((0, 0)), ..Self::default() };
     }
 
+    pub fn theme(&self) -> &Theme {
+        &self.theme
+    }
+
+    /// Goes to the next line, with the default style.
+    pub fn end_line(&mut self) {
+        self.set_style(Style::default());
+        self.send("\r\n");
+    }
+
     pub fn set_theme(&mut self, theme: Theme) {
         self.theme = theme;
     }

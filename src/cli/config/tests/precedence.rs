@@ -48,7 +48,7 @@ fn set_in(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.arguments(&["--stay"]),
-        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--dangerously-no-sandbox"), _))) => {
+        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--plain" | "--dangerously-no-sandbox"), _))) => {
             scene.arguments(&[flag])
         }
         (_, Some((flag, _))) => scene.arguments(&[flag, plain]),
@@ -66,7 +66,7 @@ fn levels(setting: &Setting) -> Vec<usize> {
 fn effective<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
         (3, Some(("--stay" | "--dangerously-no-sandbox", _))) => "false",
-        (3, Some(("--ephemeral" | "--trace-stable", _))) => "true",
+        (3, Some(("--ephemeral" | "--trace-stable" | "--plain", _))) => "true",
         _ => value,
     }
 }
