@@ -9,6 +9,8 @@ pub enum Key {
     Wheel(i32),
     /// The terminal window gained or lost the focus.
     Focus(bool),
+    /// The terminal's reply about its background: red, green and blue.
+    Background([u8; 3]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

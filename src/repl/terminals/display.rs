@@ -2,7 +2,8 @@
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::domain::frame::Frame;
+use crate::domain::frame::{Frame, Row};
+use crate::domain::theme::Theme;
 use crate::repl::terminals::draw::VisibleState;
 use crate::repl::terminals::question::QuestionView;
 use crate::terminal::screen::{Palette, Screen};
@@ -23,9 +24,11 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(palette: Palette) -> Self {
+    pub(super) fn new(palette: Palette, theme: Theme) -> Self {
+        let mut screen = Screen::new(palette);
+        screen.set_theme(theme);
         Self {
-            screen: Screen::new(palette),
+            screen,
             buffer: Vec::new(),
             shown: None,
             drawn_at: Moment::default(),
@@ -33,6 +36,12 @@ impl Display {
             text_rows: 0,
             question: None,
         }
+    }
+
+    /// Draws with this theme from now on.
+    pub(super) fn set_theme(&mut self, theme: Theme) {
+        self.screen.set_theme(theme);
+        self.shown = None;
     }
 
     /// Draws the next frame completely, because what the terminal shows is unknown.
@@ -46,6 +55,11 @@ impl Display {
         self.buffer.clear();
         self.screen.draw(frame, &mut self.buffer);
         &self.buffer
+    }
+
+    /// The rows as lines of a screen that scrolls.
+    pub(super) fn printed(&self, rows: &[Row], columns: u16) -> Vec<u8> {
+        self.screen.printed(rows, columns)
     }
 
     /// Whether a frame is to be drawn although nothing has changed.
