@@ -11,7 +11,7 @@ use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
-use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::draw::{rule_file, text_width};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// What the loop does because of a key.
@@ -115,6 +115,7 @@ impl Terminals {
             policy: agent.policy,
             question,
             has_rules: agent.question().is_some_and(|pending| !pending.question.ways.rules.is_empty()),
+            can_save_rules: rule_file(core, agent).is_some(),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),
