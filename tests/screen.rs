@@ -3,3 +3,7 @@
 mod announce;
 mod line_mode;
 mod lines;
+mod mouse;
+mod resize;
+mod safety;
+mod widths;

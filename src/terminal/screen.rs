@@ -89,6 +89,11 @@ impl Screen {
         self.invalidate();
     }
 
+    /// What the terminal shows; nothing if that is not known.
+    pub fn rows(&self) -> &[Row] {
+        self.shown.as_ref().map_or(&[], |frame| &frame.rows)
+    }
+
     /// The rows as lines, for a terminal that is not a screen of ours.
     pub fn printed(&self, rows: &[Row], width: u16) -> Vec<u8> {
         let mut pen = Pen::default();

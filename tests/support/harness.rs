@@ -339,6 +339,11 @@ impl Harness {
         self.screen.screen().contents()
     }
 
+    /// Row and column of the cursor, from 0.
+    pub fn cursor(&self) -> (u16, u16) {
+        self.screen.screen().cursor_position()
+    }
+
     /// The first terminal.
     pub fn terminal(&mut self) -> &mut RemoteTerminal {
         self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a terminal in memory")

@@ -6,6 +6,7 @@ use crate::domain::frame::{Frame, Row};
 use crate::domain::theme::Theme;
 use crate::repl::terminals::draw::VisibleState;
 use crate::repl::terminals::question::QuestionView;
+use crate::repl::terminals::selection::Selection;
 use crate::terminal::screen::{Palette, Screen};
 
 pub(super) struct Display {
@@ -51,10 +52,21 @@ impl Display {
     }
 
     /// The bytes that change what is displayed into this frame.
-    pub(super) fn draw(&mut self, frame: &Frame) -> &[u8] {
+    pub(super) fn draw(&mut self, frame: &Frame, selection: &Selection) -> &[u8] {
         self.buffer.clear();
-        self.screen.draw(frame, &mut self.buffer);
+        if *selection == Selection::default() {
+            self.screen.draw(frame, &mut self.buffer);
+        } else {
+            let mut marked = frame.clone();
+            selection.mark(&mut marked.rows);
+            self.screen.draw(&marked, &mut self.buffer);
+        }
         &self.buffer
+    }
+
+    /// The rows that are displayed.
+    pub(super) fn rows(&self) -> &[Row] {
+        self.screen.rows()
     }
 
     /// The rows as lines of a screen that scrolls.

@@ -16,6 +16,7 @@ mod leaving;
 mod lines;
 mod painter;
 mod question;
+mod selection;
 mod separator;
 mod status;
 mod terminal;

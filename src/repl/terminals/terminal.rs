@@ -6,10 +6,11 @@ use std::os::fd::AsRawFd;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::domain::display::{DisplaySettings, Progress};
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Frame, Row};
-use crate::domain::key::Key;
+use crate::domain::key::{Key, MouseAction};
 use crate::domain::theme::{ThemeSettings, is_light};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::announcer::Announcer;
@@ -18,6 +19,7 @@ use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
 use crate::repl::terminals::lines::LineOutput;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
+use crate::repl::terminals::selection::Selection;
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
 
@@ -71,6 +73,7 @@ pub(super) struct InputState {
     pub notice: Option<String>,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
+    pub selection: Selection,
     /// Changes with the draft and the scroll position of a read-only terminal.
     pub revision: u64,
 }
@@ -261,7 +264,7 @@ impl Terminal {
 
     /// Draws a frame, of which only the changes are sent, and says what has changed besides.
     pub(in crate::repl) fn show(&mut self, frame: &Frame, title: String, progress: Progress) {
-        self.device.write(self.display.draw(frame));
+        self.device.write(self.display.draw(frame, &self.input.selection));
         self.device.write(self.announcer.after_frame(title, progress).as_bytes());
         self.flush();
     }
@@ -287,9 +290,27 @@ impl Terminal {
                 self.display.set_theme(theme.theme(is_light(*rgb), self.device.abilities().depth));
             }
             Key::Background(_) => {}
-            _ => return false,
+            Key::Mouse(action, column, row) => self.on_mouse(*action, *column, *row),
+            _ => {
+                self.input.revision += u64::from(self.input.selection.clear());
+                return false;
+            }
         }
         true
+    }
+
+    /// Selects, and copies what was selected when the button is released.
+    fn on_mouse(&mut self, action: MouseAction, column: u16, row: u16) {
+        let before = self.input.selection;
+        if self.input.selection.on_mouse(action, column, row) {
+            let text = self.input.selection.text(self.display.rows(), self.display.text_rows);
+            let copied = if text.is_empty() { Ok(()) } else { self.copy(&text) };
+            self.input.notice = Some(match copied {
+                Ok(()) => format!("copied {}", text::counted(text.lines().count(), "line", "lines")),
+                Err(error) => error.message,
+            });
+        }
+        self.input.revision += u64::from(self.input.selection != before);
     }
 
     /// Whether the person looks elsewhere.
