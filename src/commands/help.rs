@@ -37,6 +37,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Ctrl+Right", "go to the next sibling"),
     ("Alt+1 .. Alt+9", "go to an agent by number"),
     ("PgUp, PgDn, wheel", "scroll"),
+    ("Drag with the mouse", "select and copy; with Shift the terminal selects"),
     ("Ctrl+Home, Ctrl+End", "scroll to the start, to the end"),
     ("Up on an empty draft", "edit queued text, else recall earlier input"),
     ("Ctrl+L", "redraw the screen"),

@@ -78,7 +78,8 @@ pub struct Theme {
 
 impl Theme {
     pub fn paint(&self, color: Color) -> Paint {
-        Color::ALL.iter().zip(self.paints).find(|((other, ..), _)| *other == color).map_or(Paint::Default, |(_, p)| p)
+        // `Color::ALL` is in the order of the type.
+        self.paints[color as usize]
     }
 }
 
@@ -239,6 +240,13 @@ mod tests {
                 let contrast = contrast(paint, background);
                 assert!(paint == Paint::Default || contrast >= 4.5, "{name} {color:?} {paint}: {contrast:.1}");
             }
+        }
+    }
+
+    #[test]
+    fn the_list_of_colours_is_in_the_order_of_the_type() {
+        for (at, (color, ..)) in Color::ALL.iter().enumerate() {
+            assert_eq!(*color as usize, at, "{color:?}");
         }
     }
 

@@ -5,6 +5,7 @@ use polylogue::config::{Abilities, DisplaySettings, Notification, ThemeSettings}
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
+use crate::support::pty::Pty;
 use crate::support::scene::app_with_agents;
 
 const ALL: Abilities = Abilities {
@@ -124,4 +125,33 @@ fn the_theme_follows_the_background_and_a_reply_is_never_typed() {
     let theme = ThemeSettings { name: "dark", ..ThemeSettings::default() };
     let (mut app, terminal) = scene(DisplaySettings { theme, ..DisplaySettings::default() }, ALL);
     assert!(!sent(&mut app, &terminal).contains(QUERY), "a theme that was chosen does not depend on the background");
+}
+
+#[test]
+fn the_reply_about_the_background_changes_the_theme_of_a_terminal_and_the_late_one_is_not_left_to_the_shell() {
+    const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().to_str().expect("a path in UTF-8");
+    let envs = [("HOME", data), ("LANG", "C.UTF-8")];
+    let shell = format!("'{PROGRAM}' --data-dir '{data}' hello; read -r -t 1 typed; echo \"typed:$typed:\"");
+    let light = "\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;22c";
+    for answers_at_once in [true, false] {
+        let mut pty = Pty::spawn("/bin/bash", &["-c", &shell], &envs, (100, 30));
+        pty.wait_for_text("  hello");
+        let has = |pty: &mut Pty, text: &str| String::from_utf8_lossy(pty.raw_output()).contains(text);
+        pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the turn");
+        assert!(has(&mut pty, QUERY) && !has(&mut pty, "38;5;22m"));
+        if answers_at_once {
+            pty.send(light);
+            let is_light = |cell: &vt100::Cell| cell.fgcolor() == vt100::Color::Idx(22);
+            let cells = |screen: &vt100::Screen| (0..30).any(|row| screen.cell(row, 2).is_some_and(is_light));
+            pty.wait_for(cells, "the light theme");
+            pty.send("/exit\r");
+        } else {
+            // The reply comes when the program is leaving already.
+            pty.send(format!("/exit\r{light}"));
+        }
+        pty.wait_for_text("typed::");
+        pty.wait_exit();
+    }
 }
