@@ -3,6 +3,7 @@
 //! | module | contains |
 //! |---|---|
 //! | `settings` | every setting that is a single value, as a table |
+//! | `parse` | values of settings, from their text |
 //! | `source` | sources of values and their precedence |
 //! | `file` | reading, parsing and messages of one file |
 //! | `keys`, `providers` | the keys of a file |
@@ -19,6 +20,7 @@ mod custom;
 mod environment;
 pub(super) mod file;
 pub(super) mod keys;
+mod parse;
 mod project;
 pub(super) mod providers;
 pub(super) mod settings;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::parse::{self, MAX_COUNT, NO_LIMIT, provider_of, whole};
 use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
@@ -13,7 +14,7 @@ use crate::domain::display::{EXIT_PRINTS, StatusField};
 use crate::domain::frame::Color;
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
-use crate::domain::theme::{Paint, ThemeSettings};
+use crate::domain::theme::ThemeSettings;
 use crate::domain::thinking::Thinking;
 
 #[derive(Debug, Clone)]
@@ -87,7 +88,6 @@ pub enum Kind {
 
 /// A year: below it no sum of durations overflows.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
-const MAX_COUNT: u32 = 1_000_000_000;
 
 /// All settings, in the order of `config show`.
 pub const SETTINGS: &[Setting] = &[
@@ -383,9 +383,9 @@ impl Setting {
     fn try_set(&self, values: &mut Values, value: &Value, home: Option<&Path>) -> Option<()> {
         let config = &mut values.config;
         match &self.kind {
-            Kind::Model => values.model = Some(model(value)?),
+            Kind::Model => values.model = Some(parse::model(value)?),
             Kind::Ephemeral => values.ephemeral = value.boolean()?,
-            Kind::Thinking(field) => *field(config) = thinking(value)?,
+            Kind::Thinking(field) => *field(config) = parse::thinking(value)?,
             Kind::Policy(field) => *field(config) = value.text()?.parse().ok()?,
             Kind::Path(field) => *field(config) = Some(value.path(home)?),
             Kind::Bool(field) => *field(config) = value.boolean()?,
@@ -396,12 +396,12 @@ impl Setting {
                 let seconds = value.number().filter(|seconds| (*min..=MAX_SECONDS).contains(seconds))?;
                 *field(config) = Duration::from_secs_f64(seconds);
             }
-            Kind::Name(field, names) => *field(config) = name(value, &names())?,
-            Kind::Network(field) => *field(config) = network(value)?,
-            Kind::Limit(name) => config.tree_limits[*name] = most(value, *name)?,
-            Kind::Fields(field) => *field(config) = fields(value)?,
-            Kind::Program(field) => *field(config) = program(value)?,
-            Kind::Color(color) => config.display.theme.set(*color, paint(value)?),
+            Kind::Name(field, names) => *field(config) = parse::name(value, &names())?,
+            Kind::Network(field) => *field(config) = parse::network(value)?,
+            Kind::Limit(name) => config.tree_limits[*name] = parse::most(value, *name)?,
+            Kind::Fields(field) => *field(config) = parse::fields(value)?,
+            Kind::Program(field) => *field(config) = parse::program(value)?,
+            Kind::Color(color) => config.display.theme.set(*color, parse::paint(value)?),
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
             }
@@ -506,72 +506,6 @@ impl Kind {
             }
         }
     }
-}
-
-fn model(value: &Value) -> Option<String> {
-    value.text().filter(|text| !text.chars().any(|c| c.is_control() || c.is_whitespace())).map(str::to_owned)
-}
-
-/// The provider of `provider/model`.
-fn provider_of(model: &str) -> &str {
-    model.split('/').next().unwrap_or(model)
-}
-
-fn thinking(value: &Value) -> Option<Thinking> {
-    match value {
-        Value::Number(_) => whole(value, 0).and_then(|tokens| tokens.to_string().parse().ok()),
-        other => other.text()?.parse().ok(),
-    }
-}
-
-fn network(value: &Value) -> Option<Network> {
-    match value {
-        Value::Texts(hosts) => Network::of_hosts(hosts.iter().map(String::as_str)),
-        other => Network::named(other.text()?),
-    }
-}
-
-fn program(value: &Value) -> Option<Vec<String>> {
-    match value {
-        Value::Texts(words) => Some(words.clone()).filter(|words| words.first().is_some_and(|word| !word.is_empty())),
-        other => other.text().filter(|text| !text.contains(' ')).map(|text| vec![text.to_owned()]),
-    }
-}
-
-fn paint(value: &Value) -> Option<Paint> {
-    match value {
-        Value::Number(_) => whole(value, 0)?.to_string().parse().ok(),
-        other => other.text()?.parse().ok(),
-    }
-}
-
-/// A list in a file; names with commas between them in a variable.
-fn fields(value: &Value) -> Option<Vec<StatusField>> {
-    match value {
-        Value::Texts(names) => names.iter().map(|name| StatusField::named(name)).collect(),
-        other => other.text()?.split(',').map(|name| StatusField::named(name.trim())).collect(),
-    }
-}
-
-/// A hyphen is accepted for an underscore, as on the command line.
-fn name(value: &Value, names: &[&'static str]) -> Option<&'static str> {
-    let typed = value.text()?.replace('-', "_");
-    names.iter().copied().find(|name| *name == typed)
-}
-
-/// The value of a limit that does not limit.
-const NO_LIMIT: &str = "none";
-
-fn most(value: &Value, name: LimitName) -> Option<Option<u64>> {
-    if value.text() == Some(NO_LIMIT) {
-        return Some(None);
-    }
-    value.number().and_then(|number| name.value_of(number)).map(Some)
-}
-
-fn whole(value: &Value, min: u32) -> Option<u32> {
-    let number = value.number().filter(|number| number.fract() == 0.0)?;
-    (f64::from(min)..=f64::from(MAX_COUNT)).contains(&number).then_some(number as u32)
 }
 
 #[cfg(test)]

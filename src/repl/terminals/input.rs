@@ -39,6 +39,9 @@ impl Terminals {
         loop {
             let key = self.get_mut(id)?.next_key()?;
             let agent = self.get(id)?.focus;
+            if self.get_mut(id)?.take_report(&key, &core.config.display.theme) {
+                continue;
+            }
             if let Some(act) = self.on_key(core, id, agent, &key) {
                 return Some((agent, act));
             }
@@ -46,9 +49,6 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
-        if self.get_mut(id)?.take_report(key, &core.config.display.theme) {
-            return None;
-        }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
         let action = action_of(key, &situation);
@@ -74,12 +74,7 @@ impl Terminals {
             Action::Recall(older) => self.recall(core, id, older),
             Action::Complete => self.complete(core, id, agent),
             Action::Redraw => self.get_mut(id)?.redraw(),
-            Action::Send if self.line_answer(core, id, agent).is_some() => {
-                let change = self.line_answer(core, id, agent)?;
-                self.with_draft(core, id, Draft::take);
-                return Some(Act::Change(change));
-            }
-            Action::Send => return self.take_line(core, id, agent).map(Act::Line),
+            Action::Send => return self.send(core, id, agent),
             Action::Answer(allowed) => {
                 let question = core.roster.get(agent)?.question()?.number;
                 let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
@@ -150,6 +145,15 @@ impl Terminals {
     fn edit<T>(&mut self, core: &mut Core, at: TerminalId, edit: impl FnOnce(&mut Draft) -> T) -> Option<T> {
         self.get_mut(at)?.input.recalled = None;
         self.with_draft(core, at, edit)
+    }
+
+    /// Sends the draft, which in line mode may be an answer.
+    fn send(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<Act> {
+        let Some(answer) = self.line_answer(core, id, agent) else {
+            return self.take_line(core, id, agent).map(Act::Line);
+        };
+        self.with_draft(core, id, Draft::take);
+        Some(Act::Change(answer))
     }
 
     /// The answer that the draft is to a question, in line mode.
