@@ -19,7 +19,7 @@ fn prepared() -> TempDir {
         let to = app.id(n);
         app.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
         app.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
-        app.say(n, &format!("part of {n}\n!hang"));
+        app.say(n, &format!("part of {n}\n%hang"));
         app.turn_until("a piece", |app| !app.agent(n).partial_text().is_empty());
         app.say(n, "queued one");
         app.say(n, "queued two");

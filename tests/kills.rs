@@ -435,12 +435,12 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let victim_id = app.id(victim);
     let killer = app.fork_named(0, "killer");
     app.switch(killer);
-    app.say(killer, "!tool kill {\"agent\":\"victim\"}");
+    app.say(killer, "%tool kill {\"agent\":\"victim\"}");
     app.turn_until_asked(killer);
     app.turn();
     app.advance(Duration::from_millis(300));
-    let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
-    app.say(victim, &format!("!slow 100\nnow\n{calls}"));
+    let calls = "%tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n%tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
+    app.say(victim, &format!("%slow 100\nnow\n{calls}"));
     app.turn();
     // The person's answer and the rest of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"y");

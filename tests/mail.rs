@@ -256,14 +256,14 @@ fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered
 }
 
 /// Two helpers that are forked by the tool report to their parent; the parent waits for both, reads their mail and answers.
-const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the apples\n!tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n!next\nI am done"}
-!tool fork {"name":"bob","prompt":"!slow 50\nI count the pears\n!tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n!next\nI am done"}
-!next
-!tool wait {"from":"ann,bob"}
-!next
-!tool read_mail {}
-!tool read_mail {}
-!next
+const SCENE: &str = r#"%tool fork {"name":"ann","prompt":"%slow 20\nI count the apples\n%tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n%next\nI am done"}
+%tool fork {"name":"bob","prompt":"%slow 50\nI count the pears\n%tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n%next\nI am done"}
+%next
+%tool wait {"from":"ann,bob"}
+%next
+%tool read_mail {}
+%tool read_mail {}
+%next
 There are 3 apples and 4 pears."#;
 
 #[test]

@@ -131,7 +131,7 @@ impl Chat {
     /// holds.
     fn run_for_ever(&mut self) -> Marked {
         let marker = Marked::new();
-        self.say(&format!("!tool bash {{\"command\":\"sleep {} & wait\"}}", marker.seconds));
+        self.say(&format!("%tool bash {{\"command\":\"sleep {} & wait\"}}", marker.seconds));
         self.sees("y to run it");
         self.pty.send("y");
         eventually("the command to run", || marker.processes().iter().any(|(_, line)| line.starts_with("sleep")));

@@ -222,7 +222,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         repl.core.waker = Arc::new(|| {});
         let id = repl.core.roster.nth(0).unwrap();
-        repl.apply(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        repl.apply(id, Change::Submit("%tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
         while !repl.core.roster.busy().is_empty() {
             repl.turn(Some(Duration::from_secs(20))).unwrap();

@@ -13,7 +13,7 @@ fn ten_that_ask(app: &mut Harness) {
         if n > 0 {
             app.ask(0, Change::Fork { prompt: None, name: None, model: None });
         }
-        app.say(n, &format!("!tool bash {{\"command\":\"touch by-{n}\"}}"));
+        app.say(n, &format!("%tool bash {{\"command\":\"touch by-{n}\"}}"));
     }
     for n in 0..10 {
         app.turn_until_asked(n);
@@ -75,7 +75,7 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
 fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
     let mut app = serve(Plan::default());
     let command = (1..=60).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\n");
-    app.say(0, &format!("!tool bash {}", json!({"command": command})));
+    app.say(0, &format!("%tool bash {}", json!({"command": command})));
     app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let open = approvals(&mut app, &mut client);
@@ -90,7 +90,7 @@ fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
 #[test]
 fn an_id_holds_only_for_the_text_that_was_listed() {
     let mut app = serve(Plan { real_time: true, ..Plan::default() });
-    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let id = id_of(&approvals(&mut app, &mut client), "by-one");
@@ -108,7 +108,7 @@ fn an_id_holds_only_for_the_text_that_was_listed() {
 fn of_two_answers_to_one_question_the_first_counts() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     open_to_clients(&mut app);
-    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     let number = app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let id = id_of(&approvals(&mut app, &mut client), "by-one");

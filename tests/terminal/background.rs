@@ -18,11 +18,11 @@ fn one_streams_one_runs_a_command_and_one_is_talked_to() {
     let long = long.join(" ");
     chat.pty.send("\x1b1");
     chat.sees("── agent 0 ");
-    chat.say(&format!("!slow 5\n{long}"));
+    chat.say(&format!("%slow 5\n{long}"));
     chat.sees("  a0 a1");
     chat.pty.send("\x1b2");
     chat.sees("── bea ");
-    chat.say("!tool bash {\"command\":\"sleep 1; echo $(echo done)\"}");
+    chat.say("%tool bash {\"command\":\"sleep 1; echo $(echo done)\"}");
     chat.sees("y to run it");
     chat.pty.send("y\x1b3");
     chat.sees("── cal ");

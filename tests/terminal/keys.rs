@@ -128,7 +128,7 @@ fn every_agent_keeps_its_own_draft() {
 #[test]
 fn escape_stops_the_agent_and_leaves_the_draft() {
     let mut chat = Chat::new();
-    chat.say("before\n!hang");
+    chat.say("before\n%hang");
     chat.sees("  before");
     chat.pty.send("typed meanwhile");
     chat.sees_draft("typed meanwhile");
@@ -140,7 +140,7 @@ fn escape_stops_the_agent_and_leaves_the_draft() {
 #[test]
 fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
     let mut chat = Chat::new();
-    chat.say("before\n!hang");
+    chat.say("before\n%hang");
     chat.sees("  before");
     chat.pty.send("one\rtwo\r");
     chat.sees("queued 1: one");

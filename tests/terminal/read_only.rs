@@ -25,7 +25,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     chat.is_answered();
     chat.pty.send("/fork --name bea\r");
     chat.sees("── bea ");
-    chat.say("I am bea\n!hang");
+    chat.say("I am bea\n%hang");
     chat.sees("  I am bea\n");
     let before = bytes_of(chat.directory.path());
 
@@ -57,7 +57,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
 #[test]
 fn reading_does_not_recover_after_a_crash() {
     let mut chat = Chat::new();
-    chat.say("words\n!hang");
+    chat.say("words\n%hang");
     chat.sees("  words\n");
     chat.pty.kill(rustix::process::Signal::KILL);
     chat.pty.wait_exit();

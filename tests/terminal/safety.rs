@@ -64,7 +64,7 @@ fn an_error_of_a_server_is_shown_and_does_nothing() {
 fn the_command_in_a_question_and_its_output_do_nothing() {
     let mut chat = Chat::start(Start { size: (100, 40), ..Start::default() });
     let arguments = serde_json::json!({"command": format!("printf '%b' 'a\\033[2Jb\\007c\\n'; : '{HOSTILE}'")});
-    chat.say(&format!("!tool bash {arguments}"));
+    chat.say(&format!("%tool bash {arguments}"));
     chat.sees("Run this?");
     chat.sees("eleven");
     is_harmless(&mut chat);
