@@ -89,7 +89,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE drafts SET content = x'ff41'", 4, ""),
     ("UPDATE partials SET content = x'ff', thinking = 7", 4, ""),
     ("UPDATE partials SET agent = 99", 4, ""),
-    ("UPDATE inputs SET content = CAST(content AS BLOB)", 4, ""),
+    ("UPDATE entered SET content = CAST(content AS BLOB)", 4, ""),
     ("UPDATE sqlite_sequence SET seq = 0", 4, ""),
     ("UPDATE sqlite_sequence SET seq = 'x'", 4, ""),
     ("INSERT INTO meta VALUES ('focus', x'ff')", 4, ""),

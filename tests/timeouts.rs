@@ -85,6 +85,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Spinner => "spinner",
         WakeReason::Keys => "keys",
         WakeReason::Question => "question",
+        WakeReason::Draft => "draft",
         WakeReason::Client => "client",
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",

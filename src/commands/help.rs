@@ -4,6 +4,7 @@ use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
+use crate::domain::keymap::{KEY_ACTIONS, KeyAction, KeyMap};
 
 pub const HELP: CommandSpec = CommandSpec {
     name: "help",
@@ -21,35 +22,56 @@ const COLUMNS: usize = 78;
 const FIRST: usize = 28;
 
 /// Keys and what they do, as help and the manual list them.
-pub const KEYS: &[(&str, &str)] = &[
-    ("Enter", "send"),
-    ("Ctrl+J", "insert a line break"),
-    ("Enter on an empty draft", "retry now, or send queued text"),
-    ("Tab", "complete a command or a name"),
-    ("Esc", "stop this agent, else clear the draft"),
+pub struct KeyRow {
+    /// The keys, those that are pressed most first.
+    pub keys: String,
+    /// What they do.
+    pub about: &'static str,
+    /// The heading above the row.
+    pub group: &'static str,
+    /// The action in `[keys]` of the configuration; empty if the keys cannot be changed.
+    pub name: &'static str,
+}
+
+/// Keys that are the same in every configuration.
+const FIXED: &[(&str, &str)] = &[
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
     ("a at a question", "always allow calls like it: shows the rules first"),
     ("Alt+Y, Alt+N, Alt+A", "the same while the draft is not empty"),
-    ("Shift+Tab", "next policy of this agent: plan, ask, auto"),
-    ("Ctrl+Up", "go to the parent"),
-    ("Ctrl+Down", "go to the newest child"),
-    ("Ctrl+Left", "go to the previous sibling"),
-    ("Ctrl+Right", "go to the next sibling"),
-    ("Alt+1 .. Alt+9", "go to an agent by number"),
-    ("PgUp, PgDn, wheel", "scroll"),
-    ("Ctrl+Home, Ctrl+End", "scroll to the start, to the end"),
-    ("Up on an empty draft", "edit queued text, else recall earlier input"),
-    ("Ctrl+L", "redraw the screen"),
-    ("Ctrl+Z", "suspend"),
-    ("Ctrl+C, Ctrl+D", "exit"),
+    ("wheel", "scroll"),
 ];
+
+/// The group of keys that answer questions.
+const QUESTIONS: &str = "Questions and mouse";
+/// Keys of an action that a list shows.
+const KEYS_PER_ACTION: usize = 2;
+
+/// All keys, those of this map first.
+pub fn key_rows(keymap: &KeyMap) -> Vec<KeyRow> {
+    let is_listed = |action: KeyAction| !matches!(action, KeyAction::Agent(1..));
+    let actions = KEY_ACTIONS.iter().filter(|spec| is_listed(spec.action)).map(|spec| match spec.action {
+        KeyAction::Agent(_) => {
+            let first = |number| keymap.keys_of(KeyAction::Agent(number)).into_iter().next().unwrap_or_default();
+            let keys = format!("{} .. {}", first(0), first(9));
+            KeyRow { keys, about: "go to the agent with this number", group: spec.group, name: "agent_0 .. agent_9" }
+        }
+        action => {
+            let mut keys = keymap.keys_of(action);
+            keys.truncate(KEYS_PER_ACTION);
+            let keys = if keys.is_empty() { "no key".into() } else { keys.join(", ") };
+            KeyRow { keys, about: spec.about, group: spec.group, name: spec.name }
+        }
+    });
+    let fixed = FIXED.iter().map(|(keys, about)| KeyRow { keys: (*keys).into(), about, group: QUESTIONS, name: "" });
+    actions.chain(fixed).collect()
+}
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("help", arguments)?;
     let commands = COMMANDS.iter().map(|spec| (format!("/{} {}", spec.name, spec.arguments), spec.about));
     let custom = &context.config.commands;
     let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
-    let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
+    let keys = key_rows(&context.config.keymap).into_iter().map(|row| (row.keys, row.about));
     // The description of a custom command may be of any length.
     let custom = custom.map(|(name, about)| (name, text::truncate(about, COLUMNS - FIRST - 1)));
     let mut list = TwoColumns::new(FIRST);
@@ -77,7 +99,7 @@ mod tests {
             terminal_infos: Vec::new(),
         };
         let Ok(InputResult::Continue(Some(text))) = run(&context, "") else { panic!("help is a text") };
-        let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
+        let too_wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");
     }
 }

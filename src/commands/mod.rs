@@ -44,7 +44,7 @@ use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
 pub use columns::TwoColumns;
 pub use complete::complete;
-pub use help::KEYS;
+pub use help::{KeyRow, key_rows};
 pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};

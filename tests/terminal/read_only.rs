@@ -48,7 +48,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     assert!(looker.screen_text().contains("nothing was changed"), "{}", looker.screen_text());
     assert!(bytes_of(chat.directory.path()) == before, "the store was touched");
 
-    chat.pty.send("\x1b\x1b1");
+    chat.pty.send("\x1b\x1b0");
     chat.sees("── agent 0 ");
     chat.say("still here");
     chat.sees("> still here\n\n  still here\n");

@@ -24,7 +24,7 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
             assert_eq!(other.terminal(&mut app).take_requests(), [], "each request is taken once");
             app.repl.detach_device(other.at);
             assert_eq!(app.repl.terminal_ids().len(), 1);
-            app.type_bytes(b"\x1b2");
+            app.type_bytes(b"\x1b1");
             assert_eq!(app.focus(), 1, "the other terminal goes on");
         }
     }

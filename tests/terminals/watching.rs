@@ -46,7 +46,7 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
         let after: Vec<String> = (0..app.repl.roster().len()).map(|n| app.fingerprint(n)).collect();
         assert_eq!(after, before, "{line}");
         assert!(!app.directory().join("out.md").exists());
-        assert_eq!(app.repl.store().input(0).expect("inputs"), None, "{line} is no input of the person's");
+        assert_eq!(app.repl.store().input("", 0).expect("inputs"), None, "{line} is no input of the person's");
     }
 }
 

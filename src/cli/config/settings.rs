@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
-use crate::domain::config::{Config, TeamSettings};
+use crate::domain::config::{Config, EDITING, TeamSettings};
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
 use crate::domain::thinking::Thinking;
@@ -137,6 +137,13 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some(("--stay", |arguments| arguments.stay.then(|| "false".into()))),
         files: Files::All,
         kind: Kind::Bool(|config| &mut config.follows_forks),
+    },
+    Setting {
+        key: "editing",
+        about: "Keys for editing the input: emacs or vi",
+        flag: None,
+        files: Files::User,
+        kind: Kind::Name(|config| &mut config.editing, || EDITING.to_vec()),
     },
     Setting {
         key: "approval",

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{keys, providers};
-use crate::commands::{COMMANDS, KEYS};
+use crate::commands::{COMMANDS, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
+use crate::domain::keymap::KeyMap;
 use crate::domain::tool::Reach;
 use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
@@ -31,8 +32,17 @@ pub fn commands() -> String {
 }
 
 pub fn keys() -> String {
-    let mut out = String::new();
-    KEYS.iter().for_each(|(keys, about)| item(&mut out, keys, about));
+    let mut out = paragraph(
+        "The table [keys] of the configuration binds other keys to the actions in parentheses. A binding is one key, such \
+         as \"ctrl+k\", \"alt+enter\", \"f5\" or \"?\", or a prefix and a key, such as \"leader e\"; a list binds several, an \
+         empty list none. A key that types a character acts only on an empty draft. leader = \"ctrl+x\" is the key that \
+         stands for \"leader\". With editing = \"vi\" the input has the modes of vi.",
+    );
+    out.push('\n');
+    for row in key_rows(&KeyMap::default()) {
+        let name = if row.name.is_empty() { String::new() } else { format!(" ({})", row.name) };
+        item(&mut out, &row.keys, &format!("{}{name}", row.about));
+    }
     out
 }
 

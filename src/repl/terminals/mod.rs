@@ -7,6 +7,7 @@ mod bindings;
 mod device;
 mod display;
 mod draw;
+mod history;
 mod input;
 mod keyboard;
 mod leaving;
@@ -24,10 +25,11 @@ use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
-use crate::repl::component::Component;
+use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::history::UnsavedDrafts;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
 pub(super) use draw::QUEUE_ROWS;
@@ -39,6 +41,7 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
     count: u64,
+    unsaved: UnsavedDrafts,
 }
 
 impl Terminals {
@@ -211,6 +214,10 @@ impl Component for Terminals {
         }
     }
 
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.unsaved.save(core);
+    }
+
     fn has_work(&self, _: &Core) -> bool {
         self.iter().any(Terminal::has_leftover)
     }
@@ -221,7 +228,8 @@ impl Component for Terminals {
         let steps = self.iter().filter_map(|terminal| Self::next_step(terminal, core, now));
         let questions = self.iter().filter_map(Terminal::question_deadline);
         let questions = questions.map(|at| (at.max(now), WakeReason::Question));
-        keys.chain(steps).chain(questions).min_by_key(|(at, _)| *at)
+        let drafts = self.unsaved.deadline().map(|at| (at.max(now), WakeReason::Draft));
+        keys.chain(steps).chain(questions).chain(drafts).min_by_key(|(at, _)| *at)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::base::id::AgentId;
 use crate::domain::draft::Draft;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
+use crate::domain::keymap::Chord;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
@@ -58,14 +59,24 @@ pub struct Terminal {
 pub(super) struct InputState {
     /// The draft of a read-only terminal.
     pub draft: Draft,
-    /// The position in the history of inputs, counted from the newest.
-    pub recalled: Option<usize>,
+    /// The input of the history that is in the draft.
+    pub recalled: Option<Recalled>,
     /// A text above the input until the next key.
     pub notice: Option<String>,
+    /// The key that began a binding of two keys.
+    pub prefix: Option<Chord>,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
     /// Changes with the draft and the scroll position of a read-only terminal.
     pub revision: u64,
+}
+
+/// A position in the history of inputs.
+pub(super) struct Recalled {
+    /// Counted from the newest.
+    pub newer: usize,
+    /// The draft to return to.
+    pub typed: Draft,
 }
 
 impl Terminal {

@@ -20,6 +20,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
         }
+        Kind::Name(_, names) if names().contains(&"vi") => ["\"vi\"", "\"emacs\"", "\"vi\"", "\"emacs\"", "\"vi\""],
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
         // A project may only lower them.
