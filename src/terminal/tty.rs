@@ -20,6 +20,19 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetat
 
 use crate::base::error::{Error, ErrorKind, Result, system_message};
 
+/// Asks for keys that terminals would otherwise not tell apart: the kitty keyboard protocol with flag 1 (disambiguate), and
+/// xterm's modifyOtherKeys, which tmux takes instead. Terminals that know neither ignore both. `CSI > 1 u` pushes onto a
+/// stack, `CSI < u` pops it.
+const ASK_FOR_KEYS: &str = "\x1b[>1u";
+const ASK_FOR_OTHER_KEYS: &str = "\x1b[>4;2m";
+const RELEASE_KEYS: &str = "\x1b[<u";
+const RELEASE_OTHER_KEYS: &str = "\x1b[>4;0m";
+
+/// Whether the terminal is tmux, which does not take kitty's request for its own.
+fn is_tmux() -> bool {
+    std::env::var_os("TMUX").is_some()
+}
+
 /// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form
 /// (xterm control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together
 /// with its event reader.
@@ -27,7 +40,7 @@ fn enter_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EnterAlternateScreen);
     write_command(&mut out, DisableLineWrap);
-    out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h"
+    out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h" + ASK_FOR_KEYS + if is_tmux() { ASK_FOR_OTHER_KEYS } else { "" }
 }
 
 /// Undoes [`enter_sequence`] and what a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden
@@ -35,6 +48,9 @@ fn enter_sequence() -> String {
 fn leave_sequence() -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
+    // Before the alternate screen is left: terminals have a stack of keyboard flags for each screen.
+    out.push_str(RELEASE_KEYS);
+    out.push_str(if is_tmux() { RELEASE_OTHER_KEYS } else { "" });
     out.push_str("\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[r");
     write_command(&mut out, SetAttribute(Attribute::Reset));
     write_command(&mut out, EnableLineWrap);

@@ -12,7 +12,9 @@ const NUMBERS: [&str; 11] = ["one", "two", "three", "four", "five", "six", "seve
 /// Nothing of it has acted on the terminal.
 fn is_harmless(chat: &mut Chat) {
     // Our own: synchronized updates, and no wrapping at the margin.
-    let known = |unknown: &&String| !unknown.contains("2026") && *unknown != "CSI ? [[7]] l";
+    let known = |unknown: &&String| {
+        !unknown.contains("2026") && !matches!(unknown.as_str(), "CSI ? [[7]] l" | "CSI > [[1]] u" | "CSI < [[0]] u")
+    };
     let reports = chat.pty.reports();
     assert_eq!((reports.bells, reports.title.as_str()), (0, ""));
     assert!(reports.copied.is_empty(), "{:?}", reports.copied);
