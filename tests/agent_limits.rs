@@ -169,7 +169,7 @@ fn a_killed_agent_makes_room_and_a_person_can_set_the_limit() {
     let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
     call(&mut app, 0, &forks(2));
     app.turn_until_idle();
-    app.enter("/kill 2");
+    app.enter_and_confirm("/kill 2");
     call(&mut app, 0, &forks(2));
     app.turn_until_asked(0);
     assert_eq!(app.repl.roster().len(), 3);

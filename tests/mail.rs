@@ -111,8 +111,7 @@ fn mail_to_oneself_arrives() {
 fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
-    app.enter("/read-mail 1");
-    assert_shows(&mut app, "no mail with id");
+    assert_refused(&mut app, "/read-mail 1", "no mail with id 1");
     assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }

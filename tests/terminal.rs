@@ -5,11 +5,13 @@
 
 mod attacks;
 mod background;
+mod completion;
 mod crash;
 mod exits;
 mod first_start;
 mod idle;
 mod keys;
+mod lines;
 mod paste;
 mod read_only;
 mod refusals;

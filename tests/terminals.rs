@@ -168,7 +168,7 @@ fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
     let mut at_b = AttachedTerminal::new(&mut app, (40, 12), b, WATCHING);
     let at_c = AttachedTerminal::new(&mut app, (80, 24), c, ATTACHED);
     at_a.type_bytes(&mut app, b"unsent");
-    app.enter("/kill a --cascade");
+    app.enter_and_confirm("/kill a --cascade");
     let c = app.n("c");
     assert_eq!((at_a.focus(&mut app), at_b.focus(&mut app), at_c.focus(&mut app)), (0, 0, c));
     for attached in [&mut at_a, &mut at_b] {

@@ -178,7 +178,7 @@ fn kill_of_a_child_at_work() {
         app.fork_named(0, "child");
         app.say(1, "%slow 100\none two three");
         advance_ms(app, 150);
-        app.enter("/kill child");
+        app.enter_and_confirm("/kill child");
         assert_eq!(app.repl.roster().len(), 1);
         app.enter("hello");
     });

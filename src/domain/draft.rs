@@ -112,6 +112,14 @@ impl Draft {
         self.insert_or_fold(typed, false);
     }
 
+    /// Replaces the text from this offset to the cursor.
+    pub fn replace_before_cursor(&mut self, start: usize, text: &str) {
+        self.begin(Edit::Other);
+        self.text.replace_range(start..self.cursor, "");
+        self.cursor = start;
+        self.insert_or_fold(text, false);
+    }
+
     pub fn newline(&mut self) {
         self.insert("\n");
     }

@@ -29,6 +29,7 @@ mod requests;
 mod restored;
 mod rules;
 mod server;
+mod shell;
 mod shutdown;
 mod staged;
 mod start;
@@ -61,6 +62,7 @@ use mail_waits::MailWaits;
 use objections::Objections;
 use proxy::Proxy;
 use server::Server;
+use shell::ShellCommands;
 use terminals::Terminals;
 use trace::Trace;
 use viewers::Callbacks;
@@ -75,6 +77,7 @@ pub struct Repl {
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
+    shell: ShellCommands,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
@@ -85,7 +88,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 8 } else { 7 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 9 } else { 8 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -99,6 +102,7 @@ impl Repl {
             proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
+            shell,
             terminals,
             server,
             ..
@@ -111,6 +115,7 @@ impl Repl {
             proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
+            shell,
             terminals,
             server,
         ];

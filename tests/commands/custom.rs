@@ -53,7 +53,9 @@ fn a_custom_command_is_queued_as_its_text() {
 fn custom_commands_are_listed_completed_and_suggested() {
     let mut app = Harness::new(plan());
     app.enter("/help");
+    app.type_bytes(b"review");
     assert_shows(&mut app, "the review of this project");
+    app.escape();
     assert_refused(&mut app, "/revew", "did you mean /review?");
     app.type_bytes(b"/rev\t");
     assert_eq!(app.agent(0).view.draft.text(), "/review ");

@@ -202,7 +202,7 @@ impl Activity {
 fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
     let mut app = activity.app();
     let queued = app.agent(0).queue.len();
-    assert_eq!(app.enter(row.line), Turn::Continue);
+    assert_eq!(app.enter_and_confirm(row.line), Turn::Continue);
     let what = format!("{} while the agent {activity:?}", row.line);
     match spec.busy {
         WhenBusy::Queues if activity.is_occupied() => {

@@ -128,7 +128,7 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     app.say(bob, "%slow 100\nI\n%tool wait {\"from\":\"ann\"}");
     app.turn();
     // The command and the end of the reply arrive in one turn.
-    app.terminal().input.extend_from_slice(b"/kill ann\r");
+    app.terminal().input.extend_from_slice(b"/kill ann\r\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
     assert_over(&mut app, bob, "no agent \"ann\"");

@@ -21,7 +21,9 @@ const TERM_COLUMNS: usize = 24;
 pub fn commands() -> String {
     let mut out = paragraph(
         "A line that begins with a slash is a command; to send a message that begins with a slash, type two. \
-         Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
+         !COMMAND runs a shell command of yours, outside of the sandbox, and puts its output into the conversation; \
+         !!COMMAND only shows it. #TEXT adds a line to AGENTS.md. To send a message that begins with ! or #, put a space \
+         before it. @ completes files and agents.          Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
          /NAME: see polylogue help settings.",
     );
     out.push('\n');

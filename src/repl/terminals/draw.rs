@@ -124,6 +124,7 @@ impl Terminals {
             activity: core.activity(state.focus, true),
             question: self.question_view(terminal, state),
             question_keys: state.question_keys,
+            popup: terminal.input.popup.as_ref(),
         })
     }
 
@@ -183,6 +184,10 @@ impl Terminals {
         let Some(terminal) = self.get_mut(at) else { return };
         let left = std::mem::replace(&mut terminal.focus, id);
         terminal.input.recalled = None;
+        if left != id {
+            terminal.input.popup = None;
+            terminal.input.mentions = None;
+        }
         if left != id {
             leave_view(core, reader, left);
         }

@@ -126,7 +126,7 @@ impl Terminals {
 }
 
 fn is_command(text: &str) -> bool {
-    text.starts_with('/') && !text.starts_with("//")
+    text.starts_with(['/', '!', '#']) && !text.starts_with("//")
 }
 
 /// Where inputs are entered: the working directory of the program.

@@ -3,7 +3,6 @@
 use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
-use crate::commands;
 use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Decision};
 use crate::domain::key::Key;
@@ -47,6 +46,9 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
+        if self.press_in_popup(core, id, key) {
+            return None;
+        }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
         let action = action_of(key, &situation, &core.config.keymap);
@@ -70,6 +72,7 @@ impl Terminals {
             Action::Leave => Some(Act::Leave),
             action => {
                 self.act_here(core, id, agent, action);
+                self.follow_draft(core, id, agent, key);
                 None
             }
         }
@@ -77,6 +80,9 @@ impl Terminals {
 
     /// Does what only concerns this terminal.
     fn act_here(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, action: Action) {
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.repeats = None;
+        }
         match action {
             Action::Edit(edit) => drop(self.edit(core, id, edit)),
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
@@ -93,6 +99,8 @@ impl Terminals {
             Action::RecallInput(older) => self.recall_input(core, id, older),
             Action::Complete => self.complete(core, id, agent),
             Action::Clear => self.clear(core, id),
+            Action::ShowKeys => self.show_help(core, id, true),
+            Action::SearchHistory => self.search_history(core, id),
             Action::Prefix(prefix) => self.begin_prefix(id, prefix),
             _ => {
                 if let (Action::Redraw, Some(terminal)) = (action, self.get_mut(id)) {
@@ -122,6 +130,7 @@ impl Terminals {
         let draft = self.draft_at(core, id)?;
         let before = &draft.text()[..draft.cursor()];
         let backslashes = before.len() - before.trim_end_matches('\\').len();
+        self.close_popup(id);
         if backslashes % 2 == 0 {
             return self.take_line(core, id, agent);
         }
@@ -148,7 +157,7 @@ impl Terminals {
             is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
-            has_background_work: agent.has_background_work(),
+            has_background_work: agent.has_background_work() || agent.view.has_command,
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,
@@ -157,7 +166,7 @@ impl Terminals {
     }
 
     /// The draft at this terminal: that of its agent, or its own if it is read-only.
-    fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
+    pub(super) fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
         Some(if terminal.mode.is_read_only { &terminal.input.draft } else { &agent.view.draft })
@@ -212,18 +221,6 @@ impl Terminals {
         }
     }
 
-    /// Completes the draft as far as all candidates agree; if that adds nothing, shows the candidates.
-    fn complete(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
-        let Some(typed) = self.draft_at(core, at).map(Draft::expanded) else { return };
-        let candidates = commands::complete(&typed, &core.command_context(agent_id, self.infos(at)));
-        let shared = common_prefix(&candidates);
-        if shared.len() > typed.len() {
-            self.edit(core, at, |draft| draft.set(&shared));
-        } else if candidates.len() > 1 {
-            self.notify(at, candidates.join("  "));
-        }
-    }
-
     fn go(&mut self, core: &Core, id: TerminalId, agent: AgentId, direction: Direction) -> Option<AgentId> {
         let to = match direction {
             Direction::Parent => core.roster.parent(agent),
@@ -241,14 +238,4 @@ impl Terminals {
         }
         to
     }
-}
-
-fn common_prefix(texts: &[String]) -> String {
-    let Some((first, rest)) = texts.split_first() else { return String::new() };
-    let mut shared = first.as_str();
-    for text in rest {
-        let same = shared.char_indices().zip(text.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
-        shared = &shared[..same.unwrap_or_else(|| shared.len().min(text.len()))];
-    }
-    shared.to_owned()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::id::TerminalId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::flow::Origin;
 use crate::repl::component::Turn;
 use crate::repl::core::Core;
@@ -11,6 +11,8 @@ use crate::repl::terminals::{Terminal, Terminals};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
+/// Within this time a line that is entered again is carried out.
+const REPEAT: Duration = Duration::from_secs(30);
 /// Names of busy agents in the warning; more are counted.
 const MOST_NAMES: usize = 4;
 
@@ -29,6 +31,28 @@ impl Terminals {
         let verb = if busy.len() == 1 { "is" } else { "are" };
         self.notify(id, format!("{names} {verb} busy: press again within 2 s to leave"));
         Turn::Continue
+    }
+
+    /// Whether the person was asked to enter this line again, and has done so in time.
+    pub(in crate::repl) fn is_repeated(&mut self, core: &Core, id: TerminalId, line: &str) -> bool {
+        let asked = self.get_mut(id).and_then(|terminal| terminal.input.repeats.take());
+        asked.is_some_and(|(asked, until)| asked == line && core.clock.now() <= until)
+    }
+
+    /// Keeps the line in the draft, and says that entering it again carries it out.
+    pub(in crate::repl) fn ask_to_repeat(
+        &mut self,
+        core: &mut Core,
+        id: TerminalId,
+        agent: AgentId,
+        line: &str,
+        warning: &str,
+    ) {
+        let until = core.clock.now() + REPEAT;
+        self.on_line_failed(core, id, agent, line, Error::usage(warning));
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.repeats = Some((line.to_owned(), until));
+        }
     }
 
     /// Leaves at this terminal: an attached one is detached and everything goes on, otherwise the program ends.

@@ -4,6 +4,7 @@
 //! which has its own.
 
 mod bindings;
+mod completion;
 mod device;
 mod display;
 mod draw;
@@ -11,7 +12,9 @@ mod history;
 mod input;
 mod keyboard;
 mod leaving;
+mod mentions;
 mod painter;
+mod popup;
 mod question;
 mod terminal;
 
@@ -30,6 +33,7 @@ use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::history::UnsavedDrafts;
+use crate::repl::terminals::mentions::Files;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
 pub(super) use draw::QUEUE_ROWS;
@@ -42,6 +46,8 @@ pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
     count: u64,
     unsaved: UnsavedDrafts,
+    /// The files that `@` was asked for last.
+    files: Option<Files>,
 }
 
 impl Terminals {
@@ -216,10 +222,11 @@ impl Component for Terminals {
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.unsaved.save(core);
+        self.step_searches(core);
     }
 
     fn has_work(&self, _: &Core) -> bool {
-        self.iter().any(Terminal::has_leftover)
+        self.iter().any(Terminal::has_leftover) || !self.searching().is_empty()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {

@@ -8,6 +8,7 @@ use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
+use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
 use crate::tools::{Answers, visible};
 
@@ -46,6 +47,8 @@ pub(super) struct Painter<'a> {
     /// What the terminal has shown of the question before.
     pub question: Option<&'a QuestionView>,
     pub question_keys: QuestionKeys,
+    /// The open list.
+    pub popup: Option<&'a Popup>,
 }
 
 impl Painter<'_> {
@@ -62,17 +65,29 @@ impl Painter<'_> {
         };
         let status = take(1).then(|| self.status(agent));
         let separator = take(1).then(|| self.separator(agent));
+        let (popup, query_column) = self.popup_rows(room.saturating_sub(1));
+        room -= popup.len();
         let (notices, page) = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
         let mut rows = self.text_rows(agent, text_rows);
         rows.extend(spinner.into_iter().chain(separator).chain(notices));
+        let cursor = match query_column {
+            Some(column) => (u16::try_from(column).unwrap_or(0), input.len()),
+            None => cursor,
+        };
         let cursor_row = rows.len() + cursor.1;
-        rows.extend(input.into_iter().chain(status));
+        rows.extend(input.into_iter().chain(popup).chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
         Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, page }
+    }
+
+    /// The open list, and the column of the cursor in its first row, if that is a line of its own.
+    fn popup_rows(&self, room: usize) -> (Vec<Row>, Option<usize>) {
+        let (rows, cursor) = self.popup.map(|popup| popup.rows(self.size.0.into(), room)).unwrap_or_default();
+        (rows.into_iter().map(|row| self.row(row)).collect(), cursor)
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {

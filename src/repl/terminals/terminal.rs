@@ -14,6 +14,8 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
+use crate::repl::terminals::mentions::Mentions;
+use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
@@ -63,6 +65,12 @@ pub(super) struct InputState {
     pub recalled: Option<Recalled>,
     /// A text above the input until the next key.
     pub notice: Option<String>,
+    /// The open list below the input.
+    pub popup: Option<Popup>,
+    /// The search for files of that list.
+    pub mentions: Option<Mentions>,
+    /// A line that is carried out if it is entered again, and until when.
+    pub repeats: Option<(String, Moment)>,
     /// The key that began a binding of two keys.
     pub prefix: Option<Chord>,
     /// Until when a second Ctrl+C leaves.
