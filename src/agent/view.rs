@@ -133,7 +133,7 @@ fn line_of(chunk: &Chunk) -> Option<(LineKind, String)> {
         Chunk::Mark(text) => Some((LineKind::Mark, text.clone())),
         Chunk::Error { message, .. } => Some((LineKind::Error, message.clone())),
         // These are shown elsewhere on the screen.
-        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Mail { .. } => None,
+        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => None,
     }
 }
 

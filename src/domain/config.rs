@@ -19,7 +19,9 @@ use crate::domain::thinking::Thinking;
 pub const WORKING_LIMIT: usize = 10;
 
 /// The ways to edit the input.
-pub const EDITING: [&str; 2] = ["emacs", "vi"];
+pub const EDITING: [&str; 2] = ["emacs", VI];
+/// The one that has modes.
+pub const VI: &str = "vi";
 
 /// The configuration, read from files, the environment and the command line.
 #[derive(Debug, Clone)]
@@ -118,6 +120,8 @@ pub struct Settings {
     pub retry: RetryPolicy,
     /// Abort a reply after this long without data.
     pub stall_timeout: Duration,
+    /// Abort a reply that is not complete after this long.
+    pub reply_timeout: Duration,
     /// Requests with tools per user message; one more is sent without tools, so that the model can answer.
     pub tool_iterations: u32,
     /// The shortest time between checkpoints of a streaming reply.
@@ -190,6 +194,7 @@ impl Default for Settings {
         Self {
             retry: RetryPolicy::default(),
             stall_timeout: Duration::from_secs(120),
+            reply_timeout: Duration::from_secs(60 * 60),
             tool_iterations: 50,
             checkpoint_every: Duration::from_millis(250),
             bytes_per_turn: 64 * 1024,

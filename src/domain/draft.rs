@@ -6,6 +6,7 @@
 mod kill_ring;
 mod layout;
 mod undo;
+pub mod vi;
 
 use std::rc::Rc;
 
@@ -302,6 +303,20 @@ impl Draft {
         let (start, end) = (to.min(self.cursor), to.max(self.cursor));
         self.killed.add(&self.text[start..end], to < self.cursor);
         self.delete_to(to, Edit::Kill)
+    }
+
+    /// Kills a part of the text; the cursor moves to its start.
+    fn kill_range(&mut self, start: usize, end: usize) {
+        self.go(start);
+        self.killed.begin();
+        self.killed.add(&self.text[start..end], false);
+        self.delete_to(end, Edit::Other);
+    }
+
+    /// Keeps a part of the text for a yank.
+    fn copy_range(&mut self, start: usize, end: usize) {
+        self.killed.begin();
+        self.killed.add(&self.text[start..end], false);
     }
 
     fn delete_to(&mut self, to: usize, edit: Edit) -> bool {

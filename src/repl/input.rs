@@ -34,6 +34,7 @@ impl Repl {
             Act::Change(change) => {
                 self.apply_or_notify(Origin::Terminal(id), agent, change);
             }
+            Act::Editor => self.open_editor(id, agent),
             Act::Suspend if self.terminals.suspend_remote(id) => {}
             Act::Suspend => self.suspend()?,
             Act::Leave => return Ok(self.terminals.leave_or_warn(&self.core, id)),

@@ -11,6 +11,7 @@ mod component;
 mod coordinator;
 mod core;
 mod dispatcher;
+mod editor;
 mod effects;
 mod event;
 mod external;
@@ -82,6 +83,8 @@ pub struct Repl {
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
     signals: Option<Signals>,
+    /// The editor of a draft, while it runs.
+    editor: Option<editor::Editor>,
     trace: Trace,
     callbacks: Callbacks,
     external: ExternalDescriptors,

@@ -54,6 +54,7 @@ const GROUPS: &[Group] = &[
     ("crowd-5000", crowd::five_thousand),
     ("scale", scale::figures),
     ("tools", tools::figures),
+    ("sandbox", tools::sandbox),
 ];
 
 fn main() -> ExitCode {

@@ -53,7 +53,7 @@ fn a_model_without_its_key_is_refused_with_the_way_to_set_it() {
 fn a_setting_is_confirmed_in_words() {
     let mut app = app_with_agents(1, Plan::default());
     app.enter("/thinking high");
-    assert_shows(&mut app, "thinking set to high");
+    assert_shows(&mut app, "thinking: high");
     assert!(!app.screen_text().contains("/thinking high"));
 }
 

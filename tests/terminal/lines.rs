@@ -1,5 +1,6 @@
 //! Lines that begin with `!` or `#`: shell commands of the person, and instructions for the project.
 
+use super::{Chat, Start};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, State};
 use crate::support::scene::assert_shows;
@@ -59,4 +60,30 @@ fn a_line_that_begins_with_a_hash_is_added_to_agents_md_after_it_was_shown_where
     app.enter(" # a heading");
     app.turn_until_idle();
     assert_eq!(app.replies(0).len(), 1, "after a space it is a message");
+}
+
+#[test]
+fn an_editor_gets_the_terminal_and_the_draft_while_agents_go_on() {
+    let scripts = tempfile::tempdir().expect("a directory");
+    let script = scripts.path().join("editor");
+    let (go, here) = (scripts.path().join("go"), scripts.path().display());
+    let text = format!(
+        "#!/bin/sh\necho editing $(cat \"$1\")\nmkfifo {here}/go\ncat {here}/go\nprintf 'two\\nlines\\n' > \"$1\"\n"
+    );
+    std::fs::write(&script, text).expect("a script");
+    let editor = format!("sh {}", script.display());
+    let mut chat = Chat::start(Start { envs: vec![("LANG", "C.UTF-8"), ("EDITOR", &editor)], ..Start::default() });
+    chat.say("%slow 20\nan answer of several words");
+    chat.pty.send("half typed\x07");
+    chat.sees("editing half typed");
+    super::eventually("the pipe", || go.exists());
+    std::fs::write(&go, "").expect("the editor reads");
+    chat.sees_draft("two\nlines");
+    chat.pty.send("!");
+    chat.sees_draft("two\nlines!");
+    chat.pty.send("\x03");
+    chat.sees_draft("");
+    chat.sees("an answer of several words");
+    chat.pty.send("\x03");
+    chat.ends_well();
 }

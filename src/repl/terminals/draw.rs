@@ -72,7 +72,7 @@ pub(in crate::repl) fn text_width(columns: u16) -> u16 {
 }
 
 /// The file in which a rule for the agent's directory would be saved, if it would.
-fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
+pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
     let is_lasting = agent.inputs.environment.worktree.is_none();
     core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
@@ -92,7 +92,8 @@ impl Terminals {
             .map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
-        terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
+        let asked = state.question.zip(painted.page).map(|(number, page)| (focus, number, page));
+        terminal.note_question(asked, painted.has_whole_rules, now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
@@ -125,6 +126,7 @@ impl Terminals {
             question: self.question_view(terminal, state),
             question_keys: state.question_keys,
             popup: terminal.input.popup.as_ref(),
+            is_vi_normal: terminal.input.vi.is_normal(),
         })
     }
 
@@ -148,7 +150,7 @@ impl Terminals {
         let agent = core.roster.get(terminal.focus)?;
         let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
         let gate = core.send_queue.gate_of(worker, now);
-        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
             Some(at) => activity::seconds_left(at, now).into(),
@@ -172,7 +174,7 @@ impl Terminals {
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
             position: core.send_queue.position_of(worker),
-            gate: gate.cloned(),
+            gate,
             question,
             question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),
         })

@@ -96,9 +96,21 @@ impl Terminals {
         }
     }
 
+    pub(in crate::repl) fn text_of_draft(&self, core: &Core, id: TerminalId) -> Option<String> {
+        self.draft_at(core, id).map(Draft::expanded)
+    }
+
+    /// Replaces the draft with what an editor made of it, if the terminal still shows the agent.
+    pub(in crate::repl) fn set_draft(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, text: &str) {
+        if self.get(id).is_some_and(|terminal| terminal.focus == agent) {
+            self.edit(core, id, |draft| draft.set(text));
+        }
+    }
+
     /// Stores the draft, which is empty after a line was entered.
-    pub(in crate::repl) fn on_line_done(&self, core: &Core, id: TerminalId, agent: AgentId) {
+    pub(in crate::repl) fn on_line_done(&mut self, core: &Core, id: TerminalId, agent: AgentId) {
         if !self.is_read_only(id) {
+            self.unsaved.0.remove(&agent);
             core.save_draft(agent);
         }
     }
@@ -113,6 +125,7 @@ impl Terminals {
         text: &str,
         error: Error,
     ) {
+        self.unsaved.0.remove(&agent);
         if self.is_read_only(id) {
             self.with_draft(core, id, |draft| draft.set(text));
         } else if is_command(text) && core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {

@@ -3,7 +3,9 @@
 use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::config::VI;
 use crate::domain::draft::Draft;
+use crate::domain::draft::vi::ViOutcome;
 use crate::domain::flow::{Change, Decision};
 use crate::domain::key::Key;
 use crate::domain::keymap::Chord;
@@ -11,7 +13,7 @@ use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
-use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::draw::{rule_file, text_width};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// What the loop does because of a key.
@@ -19,6 +21,8 @@ pub(in crate::repl) enum Act {
     /// A line was entered: a message or a command.
     Line(String),
     Change(Change),
+    /// The draft is to be edited in the person's editor.
+    Editor,
     Suspend,
     Leave,
 }
@@ -51,6 +55,9 @@ impl Terminals {
         }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
+        if core.config.editing == VI && situation.question == QuestionKeys::Text && self.press_in_vi(core, id, key) {
+            return None;
+        }
         let action = action_of(key, &situation, &core.config.keymap);
         self.get_mut(id)?.input.prefix = None;
         if action.is_act() {
@@ -68,6 +75,7 @@ impl Terminals {
             }
             Action::Change(change) => Some(Act::Change(change)),
             Action::Go(direction) => self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to))),
+            Action::Editor => Some(Act::Editor),
             Action::Suspend => Some(Act::Suspend),
             Action::Leave => Some(Act::Leave),
             action => {
@@ -110,6 +118,27 @@ impl Terminals {
         }
     }
 
+    /// Gives a key to the modes of vi. False if it means what it means without them.
+    fn press_in_vi(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> bool {
+        let Some(terminal) = self.get_mut(id) else { return false };
+        let mut vi = std::mem::take(&mut terminal.input.vi);
+        let outcome = self.with_draft(core, id, |draft| vi.on_key(key, draft)).unwrap_or(ViOutcome::Pass);
+        if let Some(terminal) = self.terminals.get_mut(&id) {
+            terminal.input.vi = vi;
+            terminal.input.revision += 1;
+            if outcome == ViOutcome::Done {
+                self.unsaved.note(terminal, core.clock.now());
+            }
+        }
+        match outcome {
+            ViOutcome::Pass => return false,
+            ViOutcome::Done => {}
+            ViOutcome::Up => self.recall(core, id, true),
+            ViOutcome::Down => self.recall(core, id, false),
+        }
+        true
+    }
+
     fn begin_prefix(&mut self, id: TerminalId, prefix: Chord) {
         self.notify(id, format!("{prefix} …"));
         if let Some(terminal) = self.get_mut(id) {
@@ -131,6 +160,7 @@ impl Terminals {
         let before = &draft.text()[..draft.cursor()];
         let backslashes = before.len() - before.trim_end_matches('\\').len();
         self.close_popup(id);
+        self.get_mut(id)?.input.vi.reset();
         if backslashes % 2 == 0 {
             return self.take_line(core, id, agent);
         }
@@ -152,6 +182,7 @@ impl Terminals {
             policy: agent.policy,
             question,
             has_rules: agent.question().is_some_and(|pending| !pending.question.ways.rules.is_empty()),
+            can_save_rules: rule_file(core, agent).is_some(),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),

@@ -202,26 +202,20 @@ impl Popup {
     fn list_rows(&self, columns: usize, room: usize) -> Vec<Row> {
         let widths = self.matching.iter().map(|at| text::width(&self.items[*at].text));
         let left = widths.max().unwrap_or(0).min(MOST_TEXT_COLUMNS).min(columns / 2);
-        let first = (self.selected + 1).saturating_sub(room);
-        let mut rows = Vec::new();
-        let mut group = "";
-        for (place, at) in self.matching.iter().enumerate().skip(first) {
+        let first = self.selected.saturating_sub(room);
+        let mut group = first.checked_sub(1).map_or("", |before| self.items[self.matching[before]].group);
+        let (mut rows, mut selected) = (Vec::new(), 0);
+        for (place, at) in self.matching.iter().enumerate().skip(first).take(2 * room + 1) {
             let item = &self.items[*at];
             if item.group != group && self.query.is_empty() {
                 group = item.group;
                 rows.push(Row::of(group, Style::color(Color::Heading)));
             }
+            selected = if place == self.selected { rows.len() } else { selected };
             rows.push(item_row(item, place == self.selected, left));
-            // A heading may have pushed the selected row out.
-            let is_selected_out = rows.len() > room && place <= self.selected;
-            if is_selected_out {
-                rows.remove(0);
-            }
-            if rows.len() >= room && place >= self.selected {
-                break;
-            }
         }
-        rows.truncate(room);
+        let hidden = (selected + 1).saturating_sub(room);
+        let mut rows: Vec<Row> = rows.into_iter().skip(hidden).take(room).collect();
         if self.is_incomplete && self.matching.is_empty() && room > 0 {
             rows.push(Row::of("  …", Style::DIM));
         }

@@ -7,6 +7,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::draft::Draft;
+use crate::domain::draft::vi::Vi;
 use crate::domain::frame::Frame;
 use crate::domain::key::Key;
 use crate::domain::keymap::Chord;
@@ -54,6 +55,8 @@ pub struct Terminal {
     requests: Vec<TerminalRequest>,
     is_gone: bool,
     is_detached: bool,
+    /// Another program has the terminal.
+    pub(super) is_handed_over: bool,
 }
 
 /// What is typed and shown at this terminal alone.
@@ -71,6 +74,8 @@ pub(super) struct InputState {
     pub mentions: Option<Mentions>,
     /// A line that is carried out if it is entered again, and until when.
     pub repeats: Option<(String, Moment)>,
+    /// The mode of vi, if the input is edited with it.
+    pub vi: Vi,
     /// The key that began a binding of two keys.
     pub prefix: Option<Chord>,
     /// Until when a second Ctrl+C leaves.
@@ -101,6 +106,7 @@ impl Terminal {
             requests: Vec::new(),
             is_gone: false,
             is_detached: false,
+            is_handed_over: false,
         };
         terminal.measure();
         terminal
@@ -141,6 +147,9 @@ impl Terminal {
     /// Registers the terminal, for writing only while the screen has not taken everything.
     pub(in crate::repl) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
         let Device::Terminal(tty) = &self.device else { return Ok(()) };
+        if self.is_handed_over {
+            return Ok(());
+        }
         let wants = tty.has_backlog();
         if !reactor.is_watched(Source::Terminal) || wants {
             reactor.watch(Source::Terminal, tty.as_raw_fd(), true, wants)?;
@@ -151,7 +160,7 @@ impl Terminal {
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.keyboard.begin_turn();
-        if !self.is_local() {
+        if !self.is_local() || self.is_handed_over {
             return Ok(());
         }
         if self.is_resized() {
@@ -199,14 +208,16 @@ impl Terminal {
     }
 
     /// Notes what the frame showed of a question.
-    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, has_whole_rules: bool, now: Moment) {
         let question = &mut self.display.question;
         let Some((agent_id, number, page)) = asked else {
             return question.iter_mut().for_each(QuestionView::on_hidden);
         };
         let columns = self.size.0;
         let known = question.take().filter(|view| view.is_of(agent_id, number, columns));
-        question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now))).on_drawn(page, now);
+        let view = question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now)));
+        view.on_drawn(page, now);
+        view.on_rules_drawn(has_whole_rules, now);
     }
 
     /// Whether the terminal of this process has hung up.
@@ -216,17 +227,17 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached { None } else { self.keyboard.next_key() }
+        if self.is_detached || self.is_handed_over { None } else { self.keyboard.next_key() }
     }
 
     /// Whether keys wait for the next turn.
     pub(in crate::repl) fn has_keys(&self) -> bool {
-        !self.is_detached && self.keyboard.has_keys()
+        !self.is_detached && !self.is_handed_over && self.keyboard.has_keys()
     }
 
     /// When an incomplete key sequence is taken as it is.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        self.keyboard.deadline().filter(|_| !self.is_detached)
+        self.keyboard.deadline().filter(|_| !self.is_detached && !self.is_handed_over)
     }
 
     /// Whether it is detached: nothing is read or drawn any more.
@@ -236,7 +247,9 @@ impl Terminal {
 
     /// Whether there is something to read without waiting: bytes, decoded keys, or a hang-up.
     pub(in crate::repl) fn has_input(&self) -> bool {
-        !self.is_detached && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
+        !self.is_detached
+            && !self.is_handed_over
+            && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
 
     /// Whether there is something to do at once: to read, or to draw.
@@ -256,7 +269,7 @@ impl Terminal {
 
     /// Whether a frame may be drawn now.
     pub(in crate::repl) fn is_ready(&self) -> bool {
-        !self.is_detached && self.device.takes_more()
+        !self.is_detached && !self.is_handed_over && self.device.takes_more()
     }
 
     /// Draws a frame, of which only the changes are sent.
@@ -308,7 +321,9 @@ impl Terminal {
     }
 
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
-        if let Device::Terminal(tty) = &mut self.device {
+        if let Device::Terminal(tty) = &mut self.device
+            && !self.is_handed_over
+        {
             tty.enter()?;
             self.measure();
         }
