@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
+use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::instructions::InstructionFile;
@@ -81,6 +82,8 @@ pub struct Config {
     pub keymap: KeyMap,
     /// How the input is edited: one of [`EDITING`].
     pub editing: &'static str,
+    /// The screen around the conversation.
+    pub display: DisplaySettings,
     /// The file to which each turn of the loop is traced.
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
@@ -183,6 +186,7 @@ impl Default for Config {
             follows_forks: true,
             keymap: KeyMap::default(),
             editing: EDITING[0],
+            display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,
         }

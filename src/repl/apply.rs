@@ -118,7 +118,7 @@ impl Repl {
 
     /// Opens the list of commands and keys at a terminal; elsewhere returns it as a text.
     fn show_help(&mut self, origin: Origin, agent_id: AgentId) -> Option<String> {
-        match origin.terminal() {
+        match origin.terminal().filter(|id| !self.terminals.is_line_mode(*id)) {
             Some(id) => {
                 self.terminals.show_help(&self.core, id, false);
                 None

@@ -40,7 +40,7 @@ fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
     chat.pty.send("\x1b");
     chat.sees_draft("");
     chat.pty.send("/fork --name scout\r");
-    chat.sees("── scout ─ ↑ agent 0");
+    chat.sees("── scout ↑ agent 0");
     chat.pty.send("/agents\r");
     chat.sees("0   agent 0");
     chat.sees(">   1   scout");

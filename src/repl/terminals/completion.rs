@@ -38,6 +38,11 @@ impl Terminals {
     }
 
     fn open_popup(&mut self, id: TerminalId, kind: PopupKind, items: Vec<Item>) {
+        if self.is_line_mode(id) {
+            // In line mode nothing is drawn; the candidates are printed.
+            let texts: Vec<String> = items.into_iter().take(20).map(|item| item.text).collect();
+            return self.notify(id, texts.join("  "));
+        }
         if let Some(terminal) = self.get_mut(id) {
             terminal.input.popup = Some(Popup::new(kind, items));
             terminal.input.revision += 1;
@@ -166,6 +171,11 @@ impl Terminals {
             return self.notify(at, "no earlier input".into());
         }
         self.open_popup(at, PopupKind::History, items);
+    }
+
+    /// Whether nothing is drawn at this terminal.
+    pub(in crate::repl) fn is_line_mode(&self, id: TerminalId) -> bool {
+        self.get(id).is_some_and(|terminal| terminal.lines.is_some())
     }
 
     /// Shows all commands and keys, the keys first if they were asked for.

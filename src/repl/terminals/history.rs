@@ -43,6 +43,9 @@ impl Terminals {
         let reader = self.reader(id);
         core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
         let text = self.edit(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
+        if let Some(lines) = &mut self.get_mut(id)?.lines {
+            lines.note_typed(&text);
+        }
         self.remember(core, id, &text);
         Some(text)
     }

@@ -50,7 +50,7 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
-        if self.press_in_popup(core, id, key) {
+        if self.get_mut(id)?.take_report(key, &core.config.display.theme) || self.press_in_popup(core, id, key) {
             return None;
         }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
@@ -64,7 +64,13 @@ impl Terminals {
             self.get_mut(id)?.keyboard.count_act();
         }
         match action {
-            Action::Send => self.enter(core, id, agent).map(Act::Line),
+            Action::Send => {
+                if let Some(change) = self.line_answer(core, id, agent) {
+                    self.with_draft(core, id, Draft::take);
+                    return Some(Act::Change(change));
+                }
+                self.enter(core, id, agent).map(Act::Line)
+            }
             Action::Answer(allowed) => {
                 let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
                 Some(Act::Change(Change::Answer { question: core.roster.get(agent)?.question()?.number, decision }))
@@ -224,6 +230,13 @@ impl Terminals {
         self.get_mut(at)?.input.recalled = None;
         self.unsaved.note(self.terminals.get(&at)?, core.clock.now());
         self.with_draft(core, at, edit)
+    }
+
+    /// The answer that the draft is to a question, in line mode.
+    fn line_answer(&self, core: &Core, id: TerminalId, agent: AgentId) -> Option<Change> {
+        let pending = core.roster.get(agent)?.question()?;
+        let decision = self.get(id)?.lines.as_ref()?.answer(&self.draft_at(core, id)?.expanded(), pending)?;
+        Some(Change::Answer { question: pending.number, decision })
     }
 
     /// Scrolls the text, and reads older text from the store at its beginning.
