@@ -24,7 +24,7 @@ pub struct FileNames {
 }
 
 impl FileNames {
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ends.len()
     }
 
@@ -98,7 +98,7 @@ fn walk(env: &Environment, job: &Job, mut deliver: impl FnMut(&mut FileNames)) {
             let path = entry.path().strip_prefix(&root).unwrap_or(entry.path());
             batch.push(&visible(&path.to_string_lossy()));
         }
-        if batch.len() == BATCH {
+        if batch.count() == BATCH {
             deliver(&mut batch);
         }
         ControlFlow::Continue(())
@@ -133,7 +133,7 @@ mod tests {
         // The channel closes when the walk has ended.
         while receiver.recv().is_ok() {}
         let mut names =
-            list.with(|names| (0..names.len()).map(|n| names.get(n).unwrap().to_owned()).collect::<Vec<_>>());
+            list.with(|names| (0..names.count()).map(|n| names.get(n).unwrap().to_owned()).collect::<Vec<_>>());
         names.sort();
         assert_eq!(names, [".github/ci.yml", ".gitignore", "src/main.rs"]);
     }

@@ -8,6 +8,8 @@ use crate::domain::key::{Key, KeyCode};
 #[derive(Debug, Clone, Default)]
 pub struct Vi {
     is_normal: bool,
+    /// Whole lines were killed or copied last.
+    has_lines: bool,
     typed: String,
 }
 
@@ -97,6 +99,7 @@ impl Vi {
         if let Some(operator) = command.operator {
             if let Some((start, end)) = range_of(command, draft) {
                 self.operate(operator, start, end, draft);
+                self.has_lines = operator == command.verb;
                 if operator == 'd' && command.verb == 'd' {
                     draft.go(first_of_line(&draft.text, draft.cursor));
                 }
@@ -125,11 +128,23 @@ impl Vi {
             'C' => self.operate('c', draft.cursor, end, draft),
             'S' => self.operate('c', start, end, draft),
             'Y' => self.operate('y', start, end, draft),
+            'p' | 'P' if self.has_lines => {
+                let killed = draft.killed.newest().unwrap_or_default();
+                let lines = killed.trim_matches('\n');
+                let (at, text, shown) = match command.verb {
+                    'p' => (end, format!("\n{lines}"), end + 1),
+                    _ => (start, format!("{lines}\n"), start),
+                };
+                draft.go(at);
+                draft.insert(&text);
+                draft.go(shown);
+            }
             'p' | 'P' => {
                 if command.verb == 'p' && draft.cursor < end {
                     draft.right();
                 }
                 (0..command.count).for_each(|_| drop_flag(draft.yank()));
+                draft.left();
             }
             'u' => (0..command.count).for_each(|_| drop_flag(draft.undo())),
             'r' => {
@@ -149,6 +164,7 @@ impl Vi {
     }
 
     fn operate(&mut self, operator: char, start: usize, end: usize, draft: &mut Draft) {
+        self.has_lines = false;
         if operator == 'y' {
             draft.copy_range(start, end);
         } else {
@@ -337,7 +353,9 @@ mod tests {
             ("one, two", "df,", "| two"),
             ("one\ntwo\nthree", "dd", "|two\nthree"),
             ("one\ntwo", "Gdd", "|one"),
-            ("one\ntwo", "yyp", "oone|ne\ntwo"),
+            ("one\ntwo", "yyp", "one\n|one\ntwo"),
+            ("one\ntwo", "ddp", "two\n|one"),
+            ("one\ntwo", "yyP", "|one\none\ntwo"),
             ("abc", "xp", "b|ac"),
             ("abc", "x", "|bc"),
             ("abc", "2xu", "|abc"),

@@ -43,7 +43,7 @@ impl Files {
     }
 
     pub fn count(&self) -> usize {
-        self.list.with(FileNames::len)
+        self.list.with(FileNames::count)
     }
 }
 
@@ -83,7 +83,7 @@ impl Mentions {
     pub fn advance(&mut self, files: &Files) {
         let Self { fuzzy, among, compared, hits, .. } = self;
         files.list.with(|names| {
-            let count = among.as_ref().map_or(names.len(), Vec::len);
+            let count = among.as_ref().map_or(names.count(), Vec::len);
             let end = count.min(*compared + FILES_PER_TURN);
             for place in *compared..end {
                 let at = among.as_ref().map_or(place, |among| among[place] as usize);
