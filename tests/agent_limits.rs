@@ -66,7 +66,7 @@ fn call(app: &mut Harness, n: usize, text: &str) {
 }
 
 fn forks(count: usize) -> String {
-    vec!["!tool fork {\"prompt\":\"hello\"}"; count].join("\n") + "\n!next\ndone"
+    vec!["%tool fork {\"prompt\":\"hello\"}"; count].join("\n") + "\n%next\ndone"
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_killed_agent_makes_room_and_a_person_can_set_the_limit() {
     let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
     call(&mut app, 0, &forks(2));
     app.turn_until_idle();
-    app.enter("/kill 2");
+    app.enter_and_confirm("/kill 2");
     call(&mut app, 0, &forks(2));
     app.turn_until_asked(0);
     assert_eq!(app.repl.roster().len(), 3);
@@ -455,7 +455,7 @@ fn all_agents_are_stopped_in_one_turn_and_one_transaction_and_their_queues_are_k
         app.fork(0);
     }
     for n in 0..31 {
-        app.say(n, "text\n!hang");
+        app.say(n, "text\n%hang");
     }
     app.turn_until("all stream", |app| (0..31).all(|n| !app.agent(n).partial_text().is_empty()));
     for n in 0..31 {
@@ -483,7 +483,7 @@ fn a_part_of_the_tree_is_stopped_alone() {
     app.fork_named(boss, "worker");
     app.fork_named(0, "other");
     for n in 1..4 {
-        app.say(n, "text\n!hang");
+        app.say(n, "text\n%hang");
     }
     app.enter("/stop boss");
     let states: Vec<State> = (1..4).map(|n| app.state(n)).collect();
@@ -513,8 +513,8 @@ fn a_hundred_thousand_stored_agents_are_stopped_and_killed_at_once() {
     drop(conn);
     let mut app = Harness::open(Plan::default(), directory);
     assert_eq!(app.repl.roster().len(), 100_001);
-    app.say(0, "text\n!hang");
-    app.say(100_000, "text\n!hang");
+    app.say(0, "text\n%hang");
+    app.say(100_000, "text\n%hang");
     app.turn();
     let before = app.transactions();
     app.ask(0, Change::Stop(None));

@@ -54,7 +54,7 @@ fn a_tool_that_ends_in_the_background_leads_on_to_the_answer() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     app.fork(0);
     app.switch(0);
-    app.enter("!tool read_file {\"path\":\"none\"}");
+    app.enter("%tool read_file {\"path\":\"none\"}");
     app.switch(1);
     app.turn_until_idle();
     let kinds: Vec<&str> = app.log(0).iter().map(|message| message.body.kind()).collect();

@@ -415,8 +415,8 @@ fn a_key_is_shown_by_no_output_and_kept_in_no_file() {
     assert_eq!(exchange.request().header("authorization"), Some(&*format!("Bearer {PLANTED}")));
     exchange.error(401, "invalid_api_key", "Incorrect API key provided");
     pty.wait_for_text("401");
-    // What could not be sent is in the draft again: Ctrl+D would delete in it.
-    pty.send("\x03");
+    // What could not be sent is in the draft again: the first Ctrl+C clears it.
+    pty.send("\x03\x03");
     assert!(pty.wait_exit().success());
     assert!(!String::from_utf8_lossy(pty.raw_output()).contains(PLANTED));
     fs::remove_file(home.path("good.toml")).expect("a file");

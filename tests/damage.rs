@@ -19,7 +19,7 @@ fn prepared() -> TempDir {
         let to = app.id(n);
         app.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
         app.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
-        app.say(n, &format!("part of {n}\n!hang"));
+        app.say(n, &format!("part of {n}\n%hang"));
         app.turn_until("a piece", |app| !app.agent(n).partial_text().is_empty());
         app.say(n, "queued one");
         app.say(n, "queued two");
@@ -89,7 +89,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE drafts SET content = x'ff41'", 4, ""),
     ("UPDATE partials SET content = x'ff', thinking = 7", 4, ""),
     ("UPDATE partials SET agent = 99", 4, ""),
-    ("UPDATE inputs SET content = CAST(content AS BLOB)", 4, ""),
+    ("UPDATE entered SET content = CAST(content AS BLOB)", 4, ""),
     ("UPDATE sqlite_sequence SET seq = 0", 4, ""),
     ("UPDATE sqlite_sequence SET seq = 'x'", 4, ""),
     ("INSERT INTO meta VALUES ('focus', x'ff')", 4, ""),

@@ -9,7 +9,7 @@ use crate::support::internals::{Body, History, Probe, State};
 use crate::support::random::Random;
 
 /// A message whose reply begins and never ends.
-const ENDLESS: &str = "part\n!hang";
+const ENDLESS: &str = "part\n%hang";
 /// The most agents that one run creates.
 const MOST_AGENTS: usize = 14;
 
@@ -177,7 +177,7 @@ impl World {
             return;
         }
         let before = twin.conversation_so_far.clone();
-        let order = "!tool fork {\"prompt\":\"go\"}\n!next\ndone";
+        let order = "%tool fork {\"prompt\":\"go\"}\n%next\ndone";
         assert!(self.ask(agent_id, Change::Submit(order.into())));
         self.settle();
         self.models[agent_id]
@@ -290,7 +290,7 @@ fn a_fork_by_a_tool_after_a_fork_by_a_person_in_the_same_turn_inherits_what_came
     let mut app = Harness::new(Plan::default());
     app.say(0, "before");
     app.turn_until_idle();
-    app.say(0, "!slow 1000\n!tool fork {\"prompt\":\"go\"}\n!next\ndone");
+    app.say(0, "%slow 1000\n%tool fork {\"prompt\":\"go\"}\n%next\ndone");
     // The open turn is shared with this child, so it is no longer the parent's own alone.
     app.ask(0, Change::Fork { prompt: None, name: None, model: None });
     app.advance(std::time::Duration::from_secs(1));

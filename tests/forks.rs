@@ -280,7 +280,7 @@ fn killing_an_agent_cancels_its_parked_fork() {
     app.answer(child, true);
     app.turn_until("the command runs", |_| is_running(&mark));
     app.ask(child, Change::Fork { prompt: Some("go".into()), name: Some("late".into()), model: None });
-    app.enter("/kill child");
+    app.enter_and_confirm("/kill child");
     app.turn_until("the command ends", |_| !is_running(&mark));
     turn_a_while(&mut app);
     assert_eq!(app.repl.roster().len(), 1);

@@ -93,19 +93,19 @@ const AT_ONCE: [Scene; 9] = [
     Scene {
         name: "waiting to retry",
         plan: echo_plan,
-        set_up: |app, _| app.say(0, "!fail network"),
+        set_up: |app, _| app.say(0, "%fail network"),
         holds: |app| matches!(app.agent(0).wait(), Wait::Retry { .. }),
     },
     Scene {
         name: "awaiting approval",
         plan: echo_plan,
-        set_up: |app, _| app.say(0, "!tool bash {\"command\":\"true\"}"),
+        set_up: |app, _| app.say(0, "%tool bash {\"command\":\"true\"}"),
         holds: |app| app.state(0) == State::AwaitingApproval,
     },
     Scene {
         name: "waiting for mail",
         plan: echo_plan,
-        set_up: |app, _| app.say(0, "!tool wait {}"),
+        set_up: |app, _| app.say(0, "%tool wait {}"),
         holds: |app| app.state(0) == State::ExecutingTool && !app.agent(0).has_live_tool(),
     },
 ];
@@ -149,7 +149,7 @@ fn a_tool_whose_grandchildren_ignore_term_is_over_within_the_limit() {
     let start = Instant::now();
     while took.last().is_none_or(|last| *last >= LIMIT) {
         assert!(start.elapsed() < PATIENCE, "{took:?}");
-        app.say(0, &format!("!tool bash {{\"command\":\"{command}\"}}"));
+        app.say(0, &format!("%tool bash {{\"command\":\"{command}\"}}"));
         app.answer(0, true);
         app.turn_until("the grandchildren", |_| is_running(&format!("sleep\0{mark}")));
         let asked = Instant::now();

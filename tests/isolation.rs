@@ -193,8 +193,8 @@ fn begin_streams(app: &mut Harness, peer: &Peer, agents: &[usize]) -> Vec<Exchan
 #[test]
 fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_one_not() {
     let mut app = app_with_agents(2, Plan::default());
-    app.say(0, "!slow 100\n!fail 400 words of A");
-    app.say(1, "!slow 100\n!fail 400 words of B");
+    app.say(0, "%slow 100\n%fail 400 words of A");
+    app.say(1, "%slow 100\n%fail 400 words of B");
     app.advance(Duration::from_millis(100));
     assert_eq!((app.state(0), app.state(1)), (State::Idle, State::Idle));
     for (n, own, other) in [(0, "words of A", "words of B"), (1, "words of B", "words of A")] {
@@ -209,9 +209,9 @@ fn two_scripts_that_are_due_at_once_end_in_the_same_turn_one_on_the_screen_and_o
 fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
     let mut app = app_with_agents(2, Plan::default());
     std::fs::write(app.directory().join("notes"), "what was noted\n").expect("a file");
-    app.enter("!tool read_file {\"path\":\"none\"}");
+    app.enter("%tool read_file {\"path\":\"none\"}");
     app.switch(1);
-    let rounds = "!tool read_file {\"path\":\"notes\"}\n!next\n!tool read_file {\"path\":\"notes\"}\n!next\nthe end";
+    let rounds = "%tool read_file {\"path\":\"notes\"}\n%next\n%tool read_file {\"path\":\"notes\"}\n%next\nthe end";
     app.turn_until_idle();
     app.say(0, rounds);
     let before = app.fingerprint(1);
@@ -226,7 +226,7 @@ fn a_tool_loop_in_the_background_goes_on_to_its_end_over_several_rounds() {
 #[test]
 fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answered_there() {
     let mut app = app_with_agents(2, Plan::default());
-    app.enter("!tool bash {\"command\":\"echo it ran\"}");
+    app.enter("%tool bash {\"command\":\"echo it ran\"}");
     app.switch(1);
     app.turn_until_asked(0);
     let screen = app.screen_text();

@@ -212,7 +212,7 @@ fn exiting_ends_a_key_command_of_a_summary_and_returns_the_line_of_its_slice() {
     app.accept(&peer).error(401, "expired", "the token has expired");
     app.turn_until("the command", |_| is_running(&mark));
     app.enter("/model echo/echo");
-    app.enter("!hang");
+    app.enter("%hang");
     app.turn_until("a turn beside the summary", |app| app.state(0) == State::WaitingForLlm);
     app.repl.leave().expect("it leaves");
     assert!(!is_running(&mark));

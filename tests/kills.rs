@@ -140,7 +140,7 @@ impl Scene {
     fn play(mut self, case: &KillCase) {
         let killed: Vec<AgentId> = case.killed.iter().map(|name| self.app.id(self.app.n(name))).collect();
         self.app.switch(self.app.n(case.from));
-        self.app.enter(case.line);
+        self.app.enter_and_confirm(case.line);
         self.assert_killed(case, &killed);
         let logs: Vec<_> = killed.iter().map(|id| self.app.repl.store().replay(*id)).collect();
         self.send_late_replies();
@@ -267,7 +267,7 @@ fn the_slot_of_a_killed_agent_goes_to_the_next_in_the_send_queue() {
     let mut scene = Scene::set(Activity::WaitingForSlot);
     let sister = scene.app.n("sister");
     scene.app.ask(sister, Change::Submit("to the sister".into()));
-    scene.app.enter("/kill victim");
+    scene.app.enter_and_confirm("/kill victim");
     let sister = scene.app.n("sister");
     scene.app.ask(0, Change::Interrupt);
     answer_next(&mut scene.app, &scene.peer, sister, "now I am");
@@ -278,7 +278,7 @@ fn the_slot_of_a_killed_agent_goes_to_the_next_in_the_send_queue() {
 fn the_partial_reply_and_queue_of_a_killed_agent_are_kept_but_never_sent() {
     let mut scene = Scene::set(Activity::Streaming);
     let victim = scene.app.id(scene.app.n("victim"));
-    scene.app.enter("/kill victim");
+    scene.app.enter_and_confirm("/kill victim");
     let log = scene.app.repl.store().replay(victim).expect("a log").0;
     let partial = log.iter().find_map(|m| if let Body::Assistant(reply) = &m.body { Some(reply) } else { None });
     assert!(partial.is_some_and(|reply| reply.is_partial && reply.text == "half"), "{log:?}");
@@ -299,10 +299,10 @@ fn killing_the_root_is_refused() {
         app.type_bytes(b"\x15");
     }
     app.switch(1);
-    app.enter("/kill 0 --cascade");
+    app.enter_and_confirm("/kill 0 --cascade");
     assert!(app.screen_text().contains("is the root and cannot be killed"), "{}", app.screen_text());
     app.type_bytes(b"\x15");
-    app.enter("/kill nobody");
+    app.enter_and_confirm("/kill nobody");
     assert!(app.screen_text().contains("no agent \"nobody\""), "{}", app.screen_text());
     assert_eq!(app.repl.roster().len(), 2);
 }
@@ -313,11 +313,11 @@ fn the_name_of_a_killed_agent_is_free_and_its_id_is_not_found() {
     let mut app = app(&peer);
     let first = app.fork_named(0, "scout");
     let first = app.id(first);
-    app.enter("/kill scout");
+    app.enter_and_confirm("/kill scout");
     let again = app.fork_named(0, "scout");
     assert_ne!(app.id(again), first);
     assert!(app.repl.roster().find(&first.to_string()).is_err());
-    app.enter("/kill scout");
+    app.enter_and_confirm("/kill scout");
     assert_eq!(app.crash_and_restart().repl.roster().len(), 1);
 }
 
@@ -330,8 +330,8 @@ fn an_orphan_is_adopted_by_its_nearest_living_ancestor_and_keeps_what_it_inherit
         converse(&mut app, &peer, last, &format!("above {name}"), "yes");
         last = app.fork_named(last, name);
     }
-    app.enter("/kill a");
-    app.enter("/kill b");
+    app.enter_and_confirm("/kill a");
+    app.enter_and_confirm("/kill b");
     let expected = ["above a", "yes", "above b", "yes", "above c", "yes", "go"];
     let c = app.n("c");
     assert_eq!(texts_in(&converse(&mut app, &peer, c, "go", "gone")), expected);
@@ -435,12 +435,12 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     let victim_id = app.id(victim);
     let killer = app.fork_named(0, "killer");
     app.switch(killer);
-    app.say(killer, "!tool kill {\"agent\":\"victim\"}");
+    app.say(killer, "%tool kill {\"agent\":\"victim\"}");
     app.turn_until_asked(killer);
     app.turn();
     app.advance(Duration::from_millis(300));
-    let calls = "!tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n!tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
-    app.say(victim, &format!("!slow 100\nnow\n{calls}"));
+    let calls = "%tool fork {\"prompt\":\"late\",\"name\":\"late\"}\n%tool send_mail {\"to\":\"0\",\"body\":\"late\"}";
+    app.say(victim, &format!("%slow 100\nnow\n{calls}"));
     app.turn();
     // The person's answer and the rest of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"y");

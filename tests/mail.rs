@@ -111,8 +111,7 @@ fn mail_to_oneself_arrives() {
 fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
-    app.enter("/read-mail 1");
-    assert_shows(&mut app, "no mail with id");
+    assert_refused(&mut app, "/read-mail 1", "no mail with id 1");
     assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }
@@ -256,14 +255,14 @@ fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered
 }
 
 /// Two helpers that are forked by the tool report to their parent; the parent waits for both, reads their mail and answers.
-const SCENE: &str = r#"!tool fork {"name":"ann","prompt":"!slow 20\nI count the apples\n!tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n!next\nI am done"}
-!tool fork {"name":"bob","prompt":"!slow 50\nI count the pears\n!tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n!next\nI am done"}
-!next
-!tool wait {"from":"ann,bob"}
-!next
-!tool read_mail {}
-!tool read_mail {}
-!next
+const SCENE: &str = r#"%tool fork {"name":"ann","prompt":"%slow 20\nI count the apples\n%tool send_mail {\"to\":\"parent\",\"body\":\"3 apples\"}\n%next\nI am done"}
+%tool fork {"name":"bob","prompt":"%slow 50\nI count the pears\n%tool send_mail {\"to\":\"parent\",\"body\":\"4 pears\"}\n%next\nI am done"}
+%next
+%tool wait {"from":"ann,bob"}
+%next
+%tool read_mail {}
+%tool read_mail {}
+%next
 There are 3 apples and 4 pears."#;
 
 #[test]

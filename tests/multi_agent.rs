@@ -84,11 +84,11 @@ fn runs_are_stored_with_their_outcome_except_with_ephemeral() {
     assert!(!home.data().exists());
     assert_eq!(run(&home, "status").out, "no stored runs\n");
     assert_eq!(run(&home, "run first --agents ann,bob --strategy pipeline").code, 0);
-    assert_eq!(run(&home, "run !fail 400 no --agents ann --retries 0 --aggregation vote").code, 3);
+    assert_eq!(run(&home, "run %fail 400 no --agents ann --retries 0 --aggregation vote").code, 3);
     let output = run(&home, "status");
     let lines: Vec<&str> = output.out.lines().collect();
     let has = |line: usize, parts: &[&str]| parts.iter().all(|part| lines[line].contains(part));
-    assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "!fail 400 no"]), "the newest first: {output:?}");
+    assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "%fail 400 no"]), "the newest first: {output:?}");
     assert!(has(1, &["completed", "pipeline concatenate", "2 of 2 answered", "first"]), "{output:?}");
     let output = run(&home, "status --json");
     assert_eq!((output.code, output.out.lines().count()), (0, 2), "{output:?}");

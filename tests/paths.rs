@@ -12,8 +12,8 @@ use crate::support::internals::State;
 
 /// A script for the model: each of these calls in a reply of its own, then an answer.
 fn script(calls: &[(&str, Value)]) -> String {
-    let calls: Vec<String> = calls.iter().map(|(tool, arguments)| format!("!tool {tool} {arguments}")).collect();
-    format!("{}\n!next\ndone", calls.join("\n!next\n"))
+    let calls: Vec<String> = calls.iter().map(|(tool, arguments)| format!("%tool {tool} {arguments}")).collect();
+    format!("{}\n%next\ndone", calls.join("\n%next\n"))
 }
 
 fn read(path: impl AsRef<Path>) -> (&'static str, Value) {

@@ -193,7 +193,7 @@ fn esc_stops_the_wait_for_a_retry() {
 #[test]
 fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
     let mut app = app_with_agents(3, Plan { working_limit: 1, ..Plan::default() });
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.enter("waits");
     app.say(2, "waits after it");
     app.escape();
@@ -208,7 +208,7 @@ fn esc_stops_the_wait_for_a_slot_and_leaves_the_send_queue() {
 #[test]
 fn esc_stops_a_tool_and_answers_its_call() {
     let mut app = app_with_agents(2, Plan { real_time: true, ..Plan::default() });
-    app.enter("!tool bash {\"command\":\"sleep 60\"}");
+    app.enter("%tool bash {\"command\":\"sleep 60\"}");
     app.answer(0, true);
     app.escape();
     app.turn_until_idle();
@@ -219,7 +219,7 @@ fn esc_stops_a_tool_and_answers_its_call() {
 #[test]
 fn esc_at_a_question_answers_the_call_and_runs_nothing() {
     let mut app = app_with_agents(2, Plan::default());
-    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.enter("%tool bash {\"command\":\"touch it-ran\"}");
     app.turn_until_asked(0);
     app.escape();
     is_really_idle(&mut app, 0);
@@ -228,12 +228,12 @@ fn esc_at_a_question_answers_the_call_and_runs_nothing() {
 
 #[test]
 fn an_agent_in_the_background_is_interrupted_in_every_state_and_no_other() {
-    for prompt in ["!hang", "words\n!hang", "!fail 429 retry-after=60", "!tool bash {\"command\":\"sleep 60\"}"] {
+    for prompt in ["%hang", "words\n%hang", "%fail 429 retry-after=60", "%tool bash {\"command\":\"sleep 60\"}"] {
         let mut app = app_with_agents(3, Plan { real_time: true, ..Plan::default() });
-        app.say(2, "!hang");
+        app.say(2, "%hang");
         app.say(1, prompt);
         app.turn();
-        if prompt.starts_with("!tool") {
+        if prompt.starts_with("%tool") {
             app.answer(1, true);
         }
         let (on_screen, other) = (app.fingerprint(0), app.fingerprint(2));
@@ -266,7 +266,7 @@ fn at_work(app: &Harness) -> Vec<usize> {
 fn of_five_agents_two_may_work_and_the_others_come_in_order() {
     let mut app = app_with_agents(5, Plan { working_limit: 2, ..Plan::default() });
     for n in [3, 1, 4, 0, 2] {
-        app.say(n, "words\n!hang");
+        app.say(n, "words\n%hang");
     }
     let mut expected = vec![3, 1, 4, 0, 2];
     while !expected.is_empty() {
@@ -282,8 +282,8 @@ fn of_five_agents_two_may_work_and_the_others_come_in_order() {
 #[test]
 fn an_agent_that_waits_for_a_retry_gives_its_slot_to_the_next_at_once() {
     let mut app = app_with_agents(2, Plan { working_limit: 1, ..Plan::default() });
-    app.say(0, "!fail network");
-    app.say(1, "words\n!hang");
+    app.say(0, "%fail network");
+    app.say(1, "words\n%hang");
     assert_eq!(at_work(&app), [0]);
     app.turn();
     assert!(matches!(app.agent(0).wait(), Wait::Retry { .. }));
@@ -295,8 +295,8 @@ fn an_agent_that_waits_for_a_retry_gives_its_slot_to_the_next_at_once() {
 #[test]
 fn an_agent_that_awaits_approval_gives_its_slot_to_the_next() {
     let mut app = app_with_agents(2, Plan { working_limit: 1, ..Plan::default() });
-    app.say(0, "!tool bash {\"command\":\"true\"}");
-    app.say(1, "words\n!hang");
+    app.say(0, "%tool bash {\"command\":\"true\"}");
+    app.say(1, "words\n%hang");
     app.turn_until_asked(0);
     app.turn();
     assert_eq!(at_work(&app), [1]);

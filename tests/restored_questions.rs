@@ -271,8 +271,8 @@ fn two_agents_at_most() -> Plan {
     Plan { tree_limits, ..Plan::default() }
 }
 
-const FORKS: &str = "!tool fork {\"prompt\":\"hello\"}\n!tool fork {\"prompt\":\"hello\"}\n\
-    !tool fork {\"prompt\":\"hello\"}\n!next\ndone";
+const FORKS: &str = "%tool fork {\"prompt\":\"hello\"}\n%tool fork {\"prompt\":\"hello\"}\n\
+    %tool fork {\"prompt\":\"hello\"}\n%next\ndone";
 
 #[test]
 fn a_question_about_a_limit_is_asked_again_and_either_answer_does_what_it_says() {
@@ -316,7 +316,7 @@ fn a_kill_of_a_stranger_is_asked_about_again() {
         app.fork_named(0, "one");
         app.fork_named(0, "other");
         let one = app.n("one");
-        app.say(one, "!tool kill {\"agent\":\"other\"}");
+        app.say(one, "%tool kill {\"agent\":\"other\"}");
         app.turn_until_asked(one);
         let mut app = app.crash_and_restart();
         turn_a_while(&mut app);
@@ -331,7 +331,7 @@ fn a_kill_of_a_stranger_is_asked_about_again() {
 fn ten_questions_survive_and_each_answer_belongs_to_its_own_however_often_the_program_ends() {
     let mut app = app_with_agents(10, Plan { real_time: true, ..Plan::default() });
     for n in 0..10 {
-        app.say(n, &format!("!tool bash {{\"command\":\"touch by-{n}\"}}"));
+        app.say(n, &format!("%tool bash {{\"command\":\"touch by-{n}\"}}"));
     }
     for n in 0..10 {
         app.turn_until_asked(n);
@@ -365,7 +365,7 @@ fn ten_questions_survive_and_each_answer_belongs_to_its_own_however_often_the_pr
 #[test]
 fn typing_while_a_question_is_asked_again_is_text() {
     let mut app = Harness::new(Plan::default());
-    app.say(0, "!tool bash {\"command\":\"touch made\"}");
+    app.say(0, "%tool bash {\"command\":\"touch made\"}");
     app.turn_until_asked(0);
     let mut app = app.crash_and_restart();
     app.type_bytes(b"yes, y n");

@@ -56,7 +56,7 @@ fn all_have(app: &Harness, reply_of: impl Fn(usize) -> String) {
 fn a_thousand_slow_scripts_play_at_once() {
     let mut app = app(Plan::default());
     for n in 1..=agents() {
-        app.say(n, &format!("!slow 300\none of {n}\ntwo of {n}"));
+        app.say(n, &format!("%slow 300\none of {n}\ntwo of {n}"));
     }
     app.advance(Duration::from_millis(300));
     app.turn_until("all stream", |app| (1..=agents()).all(|n| !app.agent(n).partial_text().is_empty()));

@@ -5,11 +5,13 @@
 
 mod attacks;
 mod background;
+mod completion;
 mod crash;
 mod exits;
 mod first_start;
 mod idle;
 mod keys;
+mod lines;
 mod paste;
 mod read_only;
 mod refusals;
@@ -131,7 +133,7 @@ impl Chat {
     /// holds.
     fn run_for_ever(&mut self) -> Marked {
         let marker = Marked::new();
-        self.say(&format!("!tool bash {{\"command\":\"sleep {} & wait\"}}", marker.seconds));
+        self.say(&format!("%tool bash {{\"command\":\"sleep {} & wait\"}}", marker.seconds));
         self.sees("y to run it");
         self.pty.send("y");
         eventually("the command to run", || marker.processes().iter().any(|(_, line)| line.starts_with("sleep")));

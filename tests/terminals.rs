@@ -61,7 +61,7 @@ fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_thei
     small.assert_sees(&mut app, "  one two");
     small.resize(&mut app, (90, 33));
     small.assert_sees(&mut app, "many agents in one terminal");
-    app.say(0, "!repeat 40\nagain");
+    app.say(0, "%repeat 40\nagain");
     app.turn_until_idle();
     assert_all_true(&mut app, &mut [small]);
 }
@@ -92,7 +92,7 @@ fn notices_stand_only_where_they_were_asked_for() {
     assert!(!app.screen_text().contains("unknown command /nonsense"));
     other.type_bytes(&mut app, b"\x15/f\t");
     other.assert_sees(&mut app, "/fork");
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     other.type_bytes(&mut app, b"\x15");
     other.enter(&mut app, "/mark later");
     other.assert_sees(&mut app, "/mark later: queued at position 1");
@@ -140,7 +140,7 @@ fn a_parked_or_queued_fork_moves_only_the_terminal_that_asked_if_it_is_still_the
         [(false, "/fork --name kid"), (true, "/fork --name kid"), (false, "/slice 0:"), (true, "/slice 0:")]
     {
         let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
-        app.say(0, "!tool bash {\"command\":\"true\"}");
+        app.say(0, "%tool bash {\"command\":\"true\"}");
         app.turn_until_asked(0);
         let other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
         let third = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
@@ -168,7 +168,7 @@ fn a_kill_moves_every_terminal_that_showed_the_killed_agent_and_no_other() {
     let mut at_b = AttachedTerminal::new(&mut app, (40, 12), b, WATCHING);
     let at_c = AttachedTerminal::new(&mut app, (80, 24), c, ATTACHED);
     at_a.type_bytes(&mut app, b"unsent");
-    app.enter("/kill a --cascade");
+    app.enter_and_confirm("/kill a --cascade");
     let c = app.n("c");
     assert_eq!((at_a.focus(&mut app), at_b.focus(&mut app), at_c.focus(&mut app)), (0, 0, c));
     for attached in [&mut at_a, &mut at_b] {
@@ -208,7 +208,7 @@ fn a_view_that_all_terminals_have_at_its_end_follows_the_text_again() {
     small.type_bytes(&mut app, b"\x1b[5~");
     small.assert_sees(&mut app, "more below");
     small.resize(&mut app, (40, 40));
-    app.say(0, "!repeat 60\nmore");
+    app.say(0, "%repeat 60\nmore");
     app.turn_until_idle();
     small.assert_does_not_see(&mut app, "more below");
     assert!(!app.screen_text().contains("more below"));
@@ -256,7 +256,7 @@ fn three_terminals_that_show_idle_agents_never_wake_the_loop() {
 fn the_spinner_moves_on_every_terminal_that_shows_it_and_does_not_wake_the_loop_for_others() {
     let mut app = app_with_agents(2, Plan::default());
     let mut working = AttachedTerminal::new(&mut app, (50, 12), 1, ATTACHED);
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.turn();
     working.drawn(&mut app);
     let step = app.timeout().after.expect("a sign of work");
@@ -274,7 +274,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
     let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     let mut tiny = AttachedTerminal::new(&mut app, (19, 6), 0, ATTACHED);
-    app.say(0, "!tool bash {\"command\":\"echo asked\"}");
+    app.say(0, "%tool bash {\"command\":\"echo asked\"}");
     app.turn_until_asked(0);
     app.turn();
     other.assert_sees(&mut app, "Run this?");
@@ -297,7 +297,7 @@ fn each_terminal_shows_a_long_question_in_its_own_pages() {
     let mut small = AttachedTerminal::new(&mut app, (40, 12), 0, ATTACHED);
     let command: Vec<String> = (0..20).map(|n| format!("echo part-{n}")).collect();
     let arguments = serde_json::json!({ "command": command.join("\n") });
-    app.say(0, &format!("!tool bash {arguments}"));
+    app.say(0, &format!("%tool bash {arguments}"));
     app.turn_until_asked(0);
     app.turn_until("keys answer", |app| app.screen_text().contains("y to run it"));
     app.turn_until("keys read on", |app| small.text(app).contains("y to read on"));
@@ -330,10 +330,10 @@ fn sessions_lists_every_terminal_and_tells_which_is_ones_own() {
 fn a_storm_of_keys_at_five_terminals_leaves_each_with_what_it_should_show() {
     let sizes = [(80, 24), (120, 50), (20, 8), (40, 5), (2, 2)];
     let keys: [&[u8]; 16] = [
+        b"\x1b0",
         b"\x1b1",
         b"\x1b2",
         b"\x1b3",
-        b"\x1b4",
         b"\x1b[1;5A",
         b"\x1b[1;5B",
         b"\x1b[1;5C",
@@ -351,7 +351,7 @@ fn a_storm_of_keys_at_five_terminals_leaves_each_with_what_it_should_show() {
         let mut random = Random(seed * 7919);
         let mut app = app_with_agents(4, Plan::default());
         for n in 0..4 {
-            app.say(n, "!repeat 30\nlong enough to be scrolled through on every terminal");
+            app.say(n, "%repeat 30\nlong enough to be scrolled through on every terminal");
         }
         let mode = |n: usize| if n == 1 { WATCHING } else { ATTACHED };
         let mut terminals: Vec<AttachedTerminal> =

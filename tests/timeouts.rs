@@ -25,9 +25,9 @@ struct Need {
 const NEEDS: [Need; 6] = [
     Need { why: "checkpoint", after: ms(150), set_up: unkept_text },
     Need { why: "tools", after: ms(50), set_up: running_tool },
-    Need { why: "retry", after: ms(7_000), set_up: |app, n| say(app, n, "!fail network") },
-    Need { why: "stall", after: ms(120_000), set_up: |app, n| say(app, n, "!hang") },
-    Need { why: "script step", after: ms(60), set_up: |app, n| say(app, n, "!slow 60\nlater") },
+    Need { why: "retry", after: ms(7_000), set_up: |app, n| say(app, n, "%fail network") },
+    Need { why: "stall", after: ms(120_000), set_up: |app, n| say(app, n, "%hang") },
+    Need { why: "script step", after: ms(60), set_up: |app, n| say(app, n, "%slow 60\nlater") },
     Need { why: "pause", after: ms(5_000), set_up: paused_provider },
 ];
 
@@ -41,7 +41,7 @@ fn sign_of(need: &Need) -> (Duration, &'static str) {
 
 /// The agent waits for a provider that has asked for a pause; its own interrupted request has no retry.
 fn paused_provider(app: &mut Harness, n: usize) {
-    say(app, n, "!fail 429 retry-after=5");
+    say(app, n, "%fail 429 retry-after=5");
     app.ask(n, Change::Interrupt);
     say(app, n, "later");
 }
@@ -53,12 +53,12 @@ fn say(app: &mut Harness, n: usize, text: &str) {
 
 /// A first word, which is stored at once, and 100 ms later one that waits for the next checkpoint.
 fn unkept_text(app: &mut Harness, n: usize) {
-    say(app, n, "first\n!slow 100\n!think second\n!hang");
+    say(app, n, "first\n%slow 100\n%think second\n%hang");
     app.advance(ms(100));
 }
 
 fn running_tool(app: &mut Harness, n: usize) {
-    say(app, n, "!tool bash {\"command\":\"sleep 60\"}");
+    say(app, n, "%tool bash {\"command\":\"sleep 60\"}");
     app.answer(n, true);
     assert_eq!(app.state(n), State::ExecutingTool);
 }
@@ -85,6 +85,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Spinner => "spinner",
         WakeReason::Keys => "keys",
         WakeReason::Question => "question",
+        WakeReason::Draft => "draft",
         WakeReason::Client => "client",
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",
@@ -227,11 +228,11 @@ fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
     app.fork(0);
     app.fork(0);
     app.switch(2);
-    say(&mut app, 0, "!tool bash {\"command\":\"true\"}");
+    say(&mut app, 0, "%tool bash {\"command\":\"true\"}");
     app.turn_until_asked(0);
     assert_eq!(seen(&mut app), (None, "nothing"));
     say(&mut app, 0, "queued");
-    say(&mut app, 1, "!hang");
+    say(&mut app, 1, "%hang");
     say(&mut app, 2, "waits for a slot");
     app.switch(0);
     assert_eq!(seen(&mut app), (Some(ms(300)), "question"), "it has just appeared on the screen");
@@ -242,7 +243,7 @@ fn neither_a_question_nor_waiting_in_the_send_queue_ends_a_wait() {
 #[test]
 fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
     let mut app = three_agents();
-    say(&mut app, 1, "!fail network");
+    say(&mut app, 1, "%fail network");
     let request = |app: &Harness| matches!(app.agent(1).wait(), Wait::Retry { .. });
     app.advance(ms(6_999));
     assert!(request(&app) && app.agent(1).retries() == 1);
@@ -250,7 +251,7 @@ fn a_retry_a_stall_and_a_step_come_exactly_when_they_are_due() {
     app.turn();
     assert_eq!(app.agent(1).retries(), 2, "it was sent, and has failed again");
 
-    say(&mut app, 2, "!hang");
+    say(&mut app, 2, "%hang");
     app.advance(ms(119_999));
     assert!(!matches!(app.agent(2).wait(), Wait::Retry { .. }));
     app.advance(ms(1));

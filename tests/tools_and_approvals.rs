@@ -104,9 +104,9 @@ fn an_interrupt_ends_a_command_with_all_its_descendants_even_those_that_ignore_i
 /// Agent 0 has a call that was allowed; agent 1 has the only slot.
 fn allowed_call_without_slot() -> Harness {
     let mut app = app_with_agents(2, Plan { real_time: true, working_limit: 1, ..Plan::default() });
-    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.enter("%tool bash {\"command\":\"touch it-ran\"}");
     app.turn_until_asked(0);
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.turn_until("the other agent works", |app| app.agent(1).holds_slot());
     app.answer(0, true);
     app
@@ -357,7 +357,7 @@ fn lines_on(screen: &str) -> Vec<usize> {
 fn a_file_longer_than_the_screen_is_allowed_only_when_all_of_it_was_shown() {
     let mut app = Harness::new(Plan { size: Some((60, 20)), ..Plan::default() });
     let content: String = (1..=122).map(|n| format!("line {n}\n")).collect();
-    app.enter(&format!("!tool write_file {}", write("long", &content)));
+    app.enter(&format!("%tool write_file {}", write("long", &content)));
     app.turn_until_asked(0);
     app.press_at_question(b"");
     assert!(app.screen_text().contains("more lines: PgDn shows them"), "{}", app.screen_text());
@@ -386,7 +386,7 @@ fn a_file_longer_than_the_screen_is_allowed_only_when_all_of_it_was_shown() {
 fn a_question_that_was_half_seen_starts_anew_on_a_screen_of_another_width() {
     let mut app = Harness::new(Plan { size: Some((60, 14)), ..Plan::default() });
     let lines: Vec<String> = (1..=12).map(|n| format!("echo {n}")).collect();
-    app.enter(&format!("!tool bash {}", json!({"command": lines.join("\n")})));
+    app.enter(&format!("%tool bash {}", json!({"command": lines.join("\n")})));
     app.turn_until_asked(0);
     app.press_at_question(b"\x1b[6~");
     assert!(app.screen_text().contains("echo 9"), "{}", app.screen_text());
@@ -404,7 +404,7 @@ fn a_question_that_was_half_seen_starts_anew_on_a_screen_of_another_width() {
 #[test]
 fn typed_text_never_answers_a_question() {
     let mut app = Harness::new(Plan::default());
-    app.enter("!tool bash {\"command\":\"touch it-ran\"}");
+    app.enter("%tool bash {\"command\":\"touch it-ran\"}");
     let question = app.turn_until_asked(0);
     app.turn();
     // The question appeared while a sentence was typed.
@@ -434,7 +434,7 @@ fn a_key_within_a_third_of_a_second_of_a_question_is_text_on_each_screen_by_itse
     let mut app = Harness::new(Plan::default());
     app.fork(0);
     app.switch(0);
-    app.enter("!tool bash {\"command\":\"echo ran\"}");
+    app.enter("%tool bash {\"command\":\"echo ran\"}");
     app.turn_until_asked(0);
     app.turn();
     app.clock.advance(Duration::from_millis(299));

@@ -75,7 +75,7 @@ fn start_command_that_waits(app: &mut Harness) {
     let pipe = app.directory().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is installed").success());
     let arguments = json!({"command": "read line < pipe"});
-    app.say(0, &format!("!tool bash {arguments}\n!next\ndone"));
+    app.say(0, &format!("%tool bash {arguments}\n%next\ndone"));
     app.answer(0, true);
     assert_eq!(app.state(0), State::ExecutingTool);
 }
@@ -98,7 +98,7 @@ fn tool_with_approval() {
     compare("tool-with-approval", Plan::default(), |app| {
         std::fs::write(app.directory().join("file"), "text").expect("a file");
         let (read, run) = (json!({"path": "file"}), json!({"command": "true"}));
-        app.say(0, &format!("!tool read_file {read}\n!tool bash {run}\n!next\n!tool bash {run}\n!next\ndone"));
+        app.say(0, &format!("%tool read_file {read}\n%tool bash {run}\n%next\n%tool bash {run}\n%next\ndone"));
         app.turn_until_asked(0);
         app.press_at_question(b"y");
         app.turn_until("the second question", |app| app.kinds(0).contains(&"tool_result"));
@@ -110,9 +110,9 @@ fn tool_with_approval() {
 fn switch_between_streams() {
     compare("switch-between-streams", Plan::default(), |app| {
         app.fork_named(0, "other");
-        app.say(0, "!slow 100\none two three four");
+        app.say(0, "%slow 100\none two three four");
         advance_ms(app, 30);
-        app.say(1, "!slow 100\nfive six seven eight");
+        app.say(1, "%slow 100\nfive six seven eight");
         advance_ms(app, 120);
         app.enter("/switch other");
         advance_ms(app, 100);
@@ -125,7 +125,7 @@ fn switch_between_streams() {
 fn fork_while_tools_run() {
     compare("fork-while-tools-run", Plan::default(), |app| {
         start_command_that_waits(app);
-        let prompt = Some("!slow 100\nat work".to_owned());
+        let prompt = Some("%slow 100\nat work".to_owned());
         app.ask(0, Change::Fork { prompt, name: Some("child".into()), model: None });
         assert_eq!(app.repl.roster().len(), 1, "the fork waits for the command");
         end_command(app);
@@ -137,8 +137,8 @@ fn fork_while_tools_run() {
 #[test]
 fn fork_by_tool() {
     compare("fork-by-tool", Plan::default(), |app| {
-        let fork = json!({"name": "helper", "prompt": "!slow 100\nat work"});
-        app.say(0, &format!("!tool fork {fork}\n!next\nstarted"));
+        let fork = json!({"name": "helper", "prompt": "%slow 100\nat work"});
+        app.say(0, &format!("%tool fork {fork}\n%next\nstarted"));
         app.turn_until("the reply of the parent", |app| app.state(0) == State::Idle);
         stream_to_the_end(app);
     });
@@ -147,7 +147,7 @@ fn fork_by_tool() {
 #[test]
 fn queue_of_texts_and_commands() {
     compare("queue-of-texts-and-commands", Plan::default(), |app| {
-        app.say(0, "!slow 100\none two");
+        app.say(0, "%slow 100\none two");
         advance_ms(app, 50);
         for line in ["second", "/mark here", "third", "/clear", "fourth"] {
             app.enter(line);
@@ -159,7 +159,7 @@ fn queue_of_texts_and_commands() {
 #[test]
 fn interrupt() {
     compare("interrupt", Plan::default(), |app| {
-        app.say(0, "!slow 100\none two three");
+        app.say(0, "%slow 100\none two three");
         advance_ms(app, 150);
         app.enter("queued");
         app.escape();
@@ -176,9 +176,9 @@ fn interrupt() {
 fn kill_of_a_child_at_work() {
     compare("kill-of-a-child-at-work", Plan::default(), |app| {
         app.fork_named(0, "child");
-        app.say(1, "!slow 100\none two three");
+        app.say(1, "%slow 100\none two three");
         advance_ms(app, 150);
-        app.enter("/kill child");
+        app.enter_and_confirm("/kill child");
         assert_eq!(app.repl.roster().len(), 1);
         app.enter("hello");
     });
@@ -189,11 +189,11 @@ fn mail_and_wait() {
     compare("mail-and-wait", Plan::default(), |app| {
         app.fork_named(0, "child");
         let mail = json!({"to": "parent", "body": "found it"});
-        app.say(0, "!tool wait {}\n!next\n!tool read_mail {}\n!next\nread");
+        app.say(0, "%tool wait {}\n%next\n%tool read_mail {}\n%next\nread");
         app.turn();
         app.turn();
         assert_eq!(app.state(0), State::ExecutingTool, "it waits for mail");
-        app.say(1, &format!("!tool send_mail {mail}\n!next\n!slow 100\nsent"));
+        app.say(1, &format!("%tool send_mail {mail}\n%next\n%slow 100\nsent"));
         app.turn_until("the end of the wait", |app| app.state(0) == State::Idle);
         stream_to_the_end(app);
     });
@@ -202,7 +202,7 @@ fn mail_and_wait() {
 #[test]
 fn wait_without_mail() {
     compare("wait-without-mail", Plan::default(), |app| {
-        app.say(0, "!tool wait {\"timeout\": 60}\n!next\nno mail");
+        app.say(0, "%tool wait {\"timeout\": 60}\n%next\nno mail");
         app.turn();
         app.turn();
         assert_eq!(app.state(0), State::ExecutingTool, "it waits for mail");
@@ -228,7 +228,7 @@ fn error_with_retries() {
     let retry = RetryPolicy { retries: 2, jitter: 0.0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
     compare("error-with-retries", Plan { settings, ..Plan::default() }, |app| {
-        app.say(0, "!fail 503 out of order");
+        app.say(0, "%fail 503 out of order");
         app.enter("queued");
         app.turn_until("the last failure", |app| {
             app.advance(Duration::from_secs(1));
@@ -239,7 +239,7 @@ fn error_with_retries() {
             app.type_bytes(b"\r");
             app.agent(0).queue.is_empty() && app.state(0) == State::Idle
         });
-        app.say(0, "!fail 429 retry-after=5 slow down");
+        app.say(0, "%fail 429 retry-after=5 slow down");
         app.turn();
         app.enter("/model echo/other");
         advance_ms(app, 5000);

@@ -15,6 +15,8 @@ const OUTPUT_LINES: usize = 8;
 pub struct View {
     pub scrollback: Scrollback,
     pub draft: Draft,
+    /// A shell command of the person runs.
+    pub has_command: bool,
     /// Tokens of the last request and its reply: how full the context is.
     pub context_tokens: u64,
     oldest: Option<MessageId>,

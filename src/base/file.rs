@@ -1,7 +1,7 @@
 //! Opens files whose path comes from a project or a model, without blocking or side effects, and creates private files.
 
 use std::fs::{self, File, Permissions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
@@ -56,6 +56,24 @@ pub fn refuse_irregular(path: &Path) -> io::Result<()> {
 /// The file exists or cannot be written.
 pub fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
+}
+
+/// Appends a line to a text file, which is created if there is none.
+///
+/// # Errors
+/// The file cannot be read or written, or is no regular file.
+pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
+    let ends_in_line = match open_regular(path) {
+        Ok(mut file) => {
+            let mut text = Vec::new();
+            file.read_to_end(&mut text)?;
+            text.is_empty() || text.ends_with(b"\n")
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error),
+    };
+    let text = format!("{}{line}\n", if ends_in_line { "" } else { "\n" });
+    File::options().append(true).create(true).open(path)?.write_all(text.as_bytes())
 }
 
 /// Replaces the content of a file at once: a reader finds all of the old or all of the new content, also after a crash. A

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod descriptors;
 pub mod error;
 pub mod file;
+pub mod fuzzy;
 pub mod id;
 pub mod process;
 pub mod ring;

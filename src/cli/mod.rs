@@ -24,8 +24,8 @@ mod topics;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::process as own_process;
@@ -111,7 +111,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
 /// Refuses a subcommand among options or text that send a prompt.
 fn check_prompt(arguments: &Arguments) -> Result<()> {
     if arguments.command.is_none() {
-        return Ok(());
+        return check_misspelt(arguments);
     }
     let message = if let Some(prompt) = arguments.prompt() {
         format!("unexpected {prompt:?} before a subcommand: to send all of it as a prompt, put -- before it")
@@ -121,6 +121,20 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
         return Ok(());
     };
     Err(Error::usage(message))
+}
+
+/// Refuses a prompt of one word that is nearly the name of a subcommand, unless `--` stands before it.
+fn check_misspelt(arguments: &Arguments) -> Result<()> {
+    let is_prompt = arguments.print || std::env::args_os().any(|argument| argument == "--");
+    let [word] = arguments.prompt.as_slice() else { return Ok(()) };
+    let command = Arguments::command();
+    let mut names = command.get_subcommands().filter(|command| !command.is_hide_set()).map(clap::Command::get_name);
+    match names.find(|name| strsim::damerau_levenshtein(name, word) == 1).filter(|_| !is_prompt) {
+        Some(nearest) => Err(Error::usage(format!(
+            "unknown subcommand {word:?}: did you mean {nearest}? To send it as a prompt, put -- before it"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses options that say what agents may do where no agent gets them.

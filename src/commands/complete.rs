@@ -1,24 +1,71 @@
 //! Completion of command lines.
 
 use super::{COMMANDS, CommandContext, find};
+use crate::agent::Agent;
+use crate::base::fuzzy::Fuzzy;
+use crate::base::text;
 
-/// The whole lines that the typed line can be completed to, best first. Empty if the line is not a command.
-pub fn complete(line: &str, context: &CommandContext) -> Vec<String> {
+/// A line that the typed one can become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The whole line.
+    pub line: String,
+    /// What its last word is.
+    pub about: String,
+}
+
+/// The whole lines that the typed line can be completed to, best first. If none begins like it, those with its letters, or
+/// the one with the nearest name. Empty if the line is not a command.
+pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
     let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
         return Vec::new();
     };
     match rest.split_once(' ') {
-        None => {
-            let custom = context.config.commands.iter().map(|command| command.name.as_str());
-            let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
-            names.filter(|name| name.starts_with(rest)).map(|name| format!("/{name} ")).collect()
-        }
+        None => complete_name(rest, context),
         Some((name, typed)) => {
             let candidates = find(name).map(|spec| (spec.complete)(context, typed)).unwrap_or_default();
-            let fitting = candidates.into_iter().filter(|candidate| candidate.starts_with(typed) && candidate != typed);
-            fitting.map(|candidate| format!("/{name} {candidate}")).collect()
+            let begins: Vec<&String> =
+                candidates.iter().filter(|text| text.starts_with(typed) && *text != typed).collect();
+            let fitting = if begins.is_empty() { fuzzy(typed, &candidates) } else { begins };
+            let completion =
+                |text: &String| Completion { line: format!("/{name} {text}"), about: about(context, text) };
+            fitting.into_iter().map(completion).collect()
         }
     }
+}
+
+fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
+    let custom = context.config.commands.iter().map(|command| (command.name.as_str(), command.description.as_str()));
+    let all: Vec<(&str, &str)> = COMMANDS.iter().map(|spec| (spec.name, spec.about)).chain(custom).collect();
+    let names: Vec<String> = all.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut fitting: Vec<&String> = names.iter().filter(|name| name.starts_with(typed)).collect();
+    if fitting.is_empty() {
+        fitting = fuzzy(typed, &names);
+    }
+    if fitting.is_empty() {
+        let nearest = text::nearest(typed, names.iter().map(String::as_str));
+        fitting = names.iter().filter(|name| Some(name.as_str()) == nearest).collect();
+    }
+    let about = |name: &str| all.iter().find(|(known, _)| *known == name).map_or("", |(_, about)| about).to_owned();
+    fitting.into_iter().map(|name| Completion { line: format!("/{name} "), about: about(name) }).collect()
+}
+
+/// The candidates that have the letters of what was typed in this order, best first.
+fn fuzzy<'a>(typed: &str, candidates: &'a [String]) -> Vec<&'a String> {
+    let mut matcher = Fuzzy::words(typed);
+    let is_other = |text: &&String| !typed.is_empty() && *text != typed;
+    let scored = candidates.iter().filter(is_other).filter_map(|text| Some((matcher.score(text)?, text)));
+    let mut scored: Vec<(u32, &String)> = scored.collect();
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.into_iter().map(|(_, text)| text).collect()
+}
+
+/// What the last word of an argument is, if it is an agent.
+fn about(context: &CommandContext, text: &str) -> String {
+    let word = text.trim_end().rsplit(' ').next().unwrap_or_default();
+    let called = |agent: &&Agent| agent.identity.name.as_deref() == Some(word) || agent.id().short() == word;
+    let agent = context.roster.iter().find(called);
+    agent.map(|agent| format!("agent {}, {}", agent.identity.ordinal, agent.state().name())).unwrap_or_default()
 }
 
 /// The typed text with each of these words instead of its last one.
@@ -59,7 +106,7 @@ pub(super) fn models(context: &CommandContext) -> Vec<String> {
 }
 
 pub(super) fn agent_names(context: &CommandContext, _: &str) -> Vec<String> {
-    let name = |agent: &crate::agent::Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
+    let name = |agent: &Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
     context.roster.iter().filter(|agent| agent.id() != context.current).map(name).collect()
 }
 

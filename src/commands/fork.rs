@@ -1,7 +1,7 @@
 //! `/fork`: a child of this agent with its conversation.
 
 use super::complete::{before_last_word, complete_word, models};
-use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unquoted, usage_error};
+use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unknown_option, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -40,6 +40,13 @@ fn parse(arguments: &str) -> Result<Change> {
         let slot = match option {
             "--name" => &mut name,
             "--model" => &mut model,
+            "--" => {
+                rest = after.trim_start();
+                break;
+            }
+            unknown if unknown.starts_with("--") => {
+                return Err(unknown_option("fork", unknown, &["--name", "--model"]));
+            }
             _ => break,
         };
         let (value, after) = match value {
@@ -71,9 +78,18 @@ mod tests {
             ("--name scout", some("scout"), None, None),
             ("--name=scout look  around", some("scout"), None, some("look  around")),
             ("--model a/b --name scout go", some("scout"), some("a/b"), some("go")),
-            ("--names are hard", None, None, some("--names are hard")),
+            ("\"--names are hard\"", None, None, some("--names are hard")),
+            ("--name scout -- --names are hard", some("scout"), None, some("--names are hard")),
         ] {
             assert_eq!(parse(typed).unwrap(), Change::Fork { prompt, name, model }, "{typed}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_is_an_error_that_names_the_nearest() {
+        for (typed, expected) in [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model")] {
+            let error = parse(typed).unwrap_err();
+            assert!(error.message.contains(expected), "{error}");
         }
     }
 

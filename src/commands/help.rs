@@ -4,6 +4,7 @@ use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
+use crate::domain::keymap::{KEY_ACTIONS, KeyAction, KeyMap};
 
 pub const HELP: CommandSpec = CommandSpec {
     name: "help",
@@ -21,41 +22,143 @@ const COLUMNS: usize = 78;
 const FIRST: usize = 28;
 
 /// Keys and what they do, as help and the manual list them.
-pub const KEYS: &[(&str, &str)] = &[
-    ("Enter", "send"),
-    ("Ctrl+J", "insert a line break"),
-    ("Enter on an empty draft", "retry now, or send queued text"),
-    ("Tab", "complete a command or a name"),
-    ("Esc", "stop this agent, else clear the draft"),
+pub struct KeyRow {
+    /// The keys, those that are pressed most first.
+    pub keys: String,
+    /// What they do.
+    pub about: &'static str,
+    /// The heading above the row.
+    pub group: &'static str,
+    /// The action in `[keys]` of the configuration; empty if the keys cannot be changed.
+    pub name: &'static str,
+}
+
+/// Keys that are the same in every configuration.
+const FIXED: &[(&str, &str)] = &[
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
     ("a at a question", "always allow calls like it: shows the rules first"),
     ("Alt+Y, Alt+N, Alt+A", "the same while the draft is not empty"),
-    ("Shift+Tab", "next policy of this agent: plan, ask, auto"),
-    ("Ctrl+Up", "go to the parent"),
-    ("Ctrl+Down", "go to the newest child"),
-    ("Ctrl+Left", "go to the previous sibling"),
-    ("Ctrl+Right", "go to the next sibling"),
-    ("Alt+1 .. Alt+9", "go to an agent by number"),
-    ("PgUp, PgDn, wheel", "scroll"),
+    ("wheel", "scroll"),
     ("Drag with the mouse", "select and copy; with Shift the terminal selects"),
-    ("Ctrl+Home, Ctrl+End", "scroll to the start, to the end"),
-    ("Up on an empty draft", "edit queued text, else recall earlier input"),
-    ("Ctrl+L", "redraw the screen"),
-    ("Ctrl+Z", "suspend"),
-    ("Ctrl+C, Ctrl+D", "exit"),
 ];
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("help", arguments)?;
-    let commands = COMMANDS.iter().map(|spec| (format!("/{} {}", spec.name, spec.arguments), spec.about));
-    let custom = &context.config.commands;
-    let custom = custom.iter().map(|command| (format!("/{}", command.name), command.description.as_str()));
-    let keys = KEYS.iter().map(|(key, about)| ((*key).to_owned(), *about));
-    // The description of a custom command may be of any length.
-    let custom = custom.map(|(name, about)| (name, text::truncate(about, COLUMNS - FIRST - 1)));
+/// The group of keys that answer questions.
+const QUESTIONS: &str = "Questions and mouse";
+/// Keys of an action that a list shows.
+const KEYS_PER_ACTION: usize = 2;
+
+/// All keys, those of this map first.
+pub fn key_rows(keymap: &KeyMap) -> Vec<KeyRow> {
+    let is_listed = |action: KeyAction| !matches!(action, KeyAction::Agent(1..));
+    let actions = KEY_ACTIONS.iter().filter(|spec| is_listed(spec.action)).map(|spec| match spec.action {
+        KeyAction::Agent(_) => {
+            let first = |number| keymap.keys_of(KeyAction::Agent(number)).into_iter().next().unwrap_or_default();
+            let keys = format!("{} .. {}", first(0), first(9));
+            KeyRow { keys, about: "go to the agent with this number", group: spec.group, name: "agent_0 .. agent_9" }
+        }
+        action => {
+            let mut keys = keymap.keys_of(action);
+            keys.truncate(KEYS_PER_ACTION);
+            let keys = if keys.is_empty() { "no key".into() } else { keys.join(", ") };
+            KeyRow { keys, about: spec.about, group: spec.group, name: spec.name }
+        }
+    });
+    let fixed = FIXED.iter().map(|(keys, about)| KeyRow { keys: (*keys).into(), about, group: QUESTIONS, name: "" });
+    actions.chain(fixed).collect()
+}
+
+/// The groups of commands.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Agents", &["fork", "switch", "agents", "name", "kill", "team", "env", "interrupt", "stop", "limit"]),
+    ("Permissions", &["tools", "approval", "rules"]),
+    ("Conversation", &["mark", "rewind", "clear", "slice", "queue", "copy", "export"]),
+    ("Model", &["model", "thinking", "system", "usage"]),
+    ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),
+    ("Program", &["help", "sessions", "detach", "exit"]),
+];
+const OTHER_COMMANDS: &str = "Other commands";
+const CUSTOM: &str = "Your commands";
+
+/// A row of the help that is shown in a chat.
+pub struct HelpRow {
+    /// The heading above it.
+    pub group: &'static str,
+    /// A command with its arguments, or keys.
+    pub term: String,
+    /// What it does.
+    pub about: String,
+    /// The beginning of the line, of a command.
+    pub line: String,
+}
+
+/// Commands and keys by group.
+pub fn help_rows(context: &CommandContext, keys_first: bool) -> Vec<HelpRow> {
+    let group_of = |name: &str| GROUPS.iter().position(|(_, names)| names.contains(&name)).unwrap_or(GROUPS.len());
+    let mut specs = COMMANDS.to_vec();
+    specs.sort_by_key(|spec| group_of(spec.name));
+    let commands = specs.into_iter().map(|spec| HelpRow {
+        group: GROUPS.get(group_of(spec.name)).map_or(OTHER_COMMANDS, |(group, _)| group),
+        term: format!("/{} {}", spec.name, spec.arguments).trim_end().to_owned(),
+        about: spec.about.to_owned(),
+        line: format!("/{} ", spec.name),
+    });
+    let custom = context.config.commands.iter().map(|command| HelpRow {
+        group: CUSTOM,
+        term: format!("/{}", command.name),
+        about: command.description.clone(),
+        line: format!("/{} ", command.name),
+    });
+    let prefixes = PREFIXES.iter().map(|(term, about)| HelpRow {
+        group: "Lines that begin with",
+        term: (*term).into(),
+        about: (*about).into(),
+        line: String::new(),
+    });
+    let keys = key_rows(&context.config.keymap).into_iter().map(|row| HelpRow {
+        group: key_group(row.group),
+        term: row.keys,
+        about: row.about.to_owned(),
+        line: String::new(),
+    });
+    let commands: Vec<HelpRow> = commands.chain(custom).chain(prefixes).collect();
+    if keys_first { keys.chain(commands).collect() } else { commands.into_iter().chain(keys).collect() }
+}
+
+/// First characters of a line that mean something.
+const PREFIXES: &[(&str, &str)] = &[
+    ("!COMMAND", "run a shell command of yours; the model sees the output"),
+    ("!!COMMAND", "run a shell command that the model does not see"),
+    ("#TEXT", "add a line to AGENTS.md, after a second Enter"),
+    ("@", "complete a file or an agent"),
+    ("//", "a message that begins with a slash"),
+    ("a space", "a message that begins with ! or #"),
+];
+
+/// The heading above keys.
+fn key_group(group: &str) -> &'static str {
+    match group {
+        "Input" => "Keys: input",
+        "Motion" => "Keys: motion",
+        "Editing" => "Keys: editing",
+        "Screen" => "Keys: screen",
+        "Agents" => "Keys: agents",
+        _ => "Keys: questions and mouse",
+    }
+}
+
+fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("help", arguments).map(|()| InputResult::Help)
+}
+
+/// All commands and keys as a text, where no list can be shown.
+pub fn help_text(context: &CommandContext) -> String {
     let mut list = TwoColumns::new(FIRST);
-    commands.chain(custom).chain(keys).for_each(|(left, right)| list.row(left, right));
-    Ok(InputResult::Continue(Some(list.to_text(context.columns()))))
+    for row in help_rows(context, false) {
+        // The description of a custom command may be of any length.
+        let about = text::truncate(&row.about, COLUMNS - FIRST - 1);
+        list.row(row.term, about);
+    }
+    list.to_text(context.columns())
 }
 
 #[cfg(test)]
@@ -77,8 +180,16 @@ mod tests {
             unix_ms: 0,
             terminal_infos: Vec::new(),
         };
-        let Ok(InputResult::Continue(Some(text))) = run(&context, "") else { panic!("help is a text") };
-        let too_wide: Vec<&str> = text.lines().filter(|line| line.len() > 78).collect();
+        let text = help_text(&context);
+        let too_wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        for spec in COMMANDS {
+            let groups = GROUPS.iter().filter(|(_, names)| names.contains(&spec.name)).count();
+            assert_eq!(groups, 1, "{}", spec.name);
+        }
     }
 }

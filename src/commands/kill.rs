@@ -1,7 +1,7 @@
 //! `/kill`: ends an agent permanently.
 
 use super::complete::{agent_names, complete_word};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
+use super::{CommandContext, CommandSpec, WhenBusy, agent_called, unknown_option, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
@@ -26,10 +26,9 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         match word {
             "--cascade" => cascade = true,
             "--descendants" => descendants = true,
-            option if option.starts_with("--") => {
-                return Err(usage_error(format!(
-                    "unknown option {option} of /kill: /kill [AGENT] [--cascade | --descendants]"
-                )));
+            // An id of an old store may begin with hyphens.
+            option if option.starts_with("--") && agent_called(context.roster, option).is_err() => {
+                return Err(unknown_option("kill", option, &["--cascade", "--descendants"]));
             }
             name if agent_id.is_none() => agent_id = Some(agent_called(context.roster, name)?),
             extra => return Err(usage_error(format!("/kill takes one agent (got also {extra:?})"))),

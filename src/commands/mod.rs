@@ -43,8 +43,8 @@ use crate::store::Store;
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
 pub use columns::TwoColumns;
-pub use complete::complete;
-pub use help::KEYS;
+pub use complete::{Completion, complete};
+pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
 pub use mail::mail_lines;
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, parse_team_request};
@@ -103,13 +103,14 @@ impl CommandContext<'_> {
         }
     }
 
-    /// The name of an agent, or else its id, also of a killed one.
+    /// The name of an agent, or else its number, also of a killed one.
     pub fn name_of(&self, id: AgentId) -> String {
         match self.roster.get(id) {
-            Some(agent) => agent.identity.name.clone().unwrap_or_else(|| id.to_string()),
+            Some(agent) => agent.identity.label(),
             None => {
                 let row = self.store.agent(id).ok().flatten();
-                format!("{} (dead)", row.and_then(|row| row.name).unwrap_or_else(|| id.to_string()))
+                let label = row.map(|row| row.name.unwrap_or_else(|| format!("agent {}", row.ordinal)));
+                format!("{} (dead)", label.unwrap_or_else(|| id.to_string()))
             }
         }
     }
@@ -303,6 +304,16 @@ pub fn checked_name(name: &str) -> Result<String> {
 fn unquoted(text: &str) -> &str {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.filter(|inner| !inner.contains('"')).unwrap_or(text)
+}
+
+/// An error about an option that the command does not have; it names the nearest.
+fn unknown_option(command: &str, option: &str, options: &[&'static str]) -> Error {
+    let hint = match text::nearest(option, options.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None if options.is_empty() => "it has none".into(),
+        None => format!("it has {}", options.join(", ")),
+    };
+    usage_error(format!("unknown option {option} of /{command}: {hint} (a text that begins with -- is put in quotes)"))
 }
 
 fn usage_error(message: impl Into<String>) -> Error {

@@ -5,7 +5,7 @@ use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::thinking::Thinking;
-use crate::provider::check_thinking;
+use crate::provider::{check_thinking, credentials};
 
 pub const MODEL: CommandSpec = CommandSpec {
     name: "model",
@@ -35,6 +35,9 @@ fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let endpoint = context.config.catalog.find(arguments)?;
     if context.agent()?.inputs.endpoint.full_name() == endpoint.full_name() {
         return Ok(InputResult::Continue(Some(format!("this agent already uses {}", endpoint.full_name()))));
+    }
+    if endpoint.key_command.is_none() {
+        credentials::require(&endpoint, endpoint.key.as_ref())?;
     }
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
 }

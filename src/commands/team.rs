@@ -53,10 +53,26 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::ShowTeam, None));
     }
+    if matches!(arguments, "help" | "--help" | "-h") {
+        return Ok(InputResult::Continue(Some(help())));
+    }
     let request = parse_team_request(arguments, &context.config.team)?;
     let members = text::counted(request.members.len(), "member", "members");
     let note = format!("started {members}: answers arrive as mail, the outcome as a note (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
+}
+
+/// What can be typed, for `/team help`.
+fn help() -> String {
+    let list = |names: &[&str]| names.join(", ");
+    format!(
+        "/team [STRATEGY] [AGGREGATION] [OPTIONS] TASK starts {DEFAULT_MEMBERS} children that work on the task; /team shows \
+         how far they are\nstrategies: {}\naggregations: {}\noptions: {}\nexample: /team parallel vote --count 5 \"find the \
+         bug\"; a task that is one of these words is put in quotes",
+        list(&Strategy::ALL.map(Strategy::name)),
+        list(&Aggregation::ALL.map(Aggregation::name)),
+        list(&OPTIONS),
+    )
 }
 
 /// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A

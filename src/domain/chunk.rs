@@ -192,7 +192,8 @@ impl Chunk {
     /// The chunks that a stored message was made from.
     pub fn of_body(body: &Body) -> Vec<Self> {
         match body {
-            Body::System(text) | Body::Command(text) => vec![Self::Note(text.clone())],
+            Body::System(text) => vec![Self::Note(text.clone())],
+            Body::Command(line) => vec![Self::Note(settled(line))],
             Body::User(text) => vec![Self::User(text.clone())],
             Body::Assistant(reply) => {
                 let parts = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
@@ -219,6 +220,14 @@ impl Chunk {
 
     fn is_silent(&self) -> bool {
         matches!(self, Self::Text(text) | Self::Thinking(text) if text.is_empty())
+    }
+}
+
+/// What a command such as `/thinking high` did: "thinking: high". As it was typed it would look like a message.
+fn settled(line: &str) -> String {
+    match line.strip_prefix('/').and_then(|command| command.split_once(' ')) {
+        Some((name, value)) => format!("{name}: {value}"),
+        None => line.to_owned(),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::instructions::InstructionFile;
+use crate::domain::keymap::KeyMap;
 use crate::domain::limits::TreeLimits;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -17,6 +18,11 @@ use crate::domain::thinking::Thinking;
 
 /// The default limit of agents that work at once.
 pub const WORKING_LIMIT: usize = 10;
+
+/// The ways to edit the input.
+pub const EDITING: [&str; 2] = ["emacs", VI];
+/// The one that has modes.
+pub const VI: &str = "vi";
 
 /// The configuration, read from files, the environment and the command line.
 #[derive(Debug, Clone)]
@@ -72,6 +78,10 @@ pub struct Config {
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
     pub follows_forks: bool,
+    /// The keys of all actions.
+    pub keymap: KeyMap,
+    /// How the input is edited: one of [`EDITING`].
+    pub editing: &'static str,
     /// The screen around the conversation.
     pub display: DisplaySettings,
     /// The file to which each turn of the loop is traced.
@@ -174,6 +184,8 @@ impl Default for Config {
             user_file: None,
             working_limit: WORKING_LIMIT,
             follows_forks: true,
+            keymap: KeyMap::default(),
+            editing: EDITING[0],
             display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,

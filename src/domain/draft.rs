@@ -3,14 +3,17 @@
 //! The cursor is between graphemes. A large paste is stored separately and represented in the text by one private
 //! character: it is moved over, deleted and undone as one character, drawn as a marker, and expanded when sent.
 
+mod kill_ring;
 mod layout;
 mod undo;
+pub mod vi;
 
 use std::rc::Rc;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text;
+use kill_ring::KillRing;
 use undo::{Edit, Undo};
 
 /// A paste of more characters is folded.
@@ -39,8 +42,10 @@ pub struct Draft {
     /// The column that consecutive moves up and down try to keep.
     goal: Option<usize>,
     pastes: Vec<Paste>,
-    killed: String,
+    killed: KillRing,
     undo: Undo,
+    /// It is a command that failed and was not edited since.
+    is_failed: bool,
 }
 
 impl Draft {
@@ -76,8 +81,9 @@ impl Draft {
         self.text = String::new();
         self.cursor = 0;
         self.goal = None;
+        self.is_failed = false;
         self.undo = Undo::default();
-        if !self.killed.chars().any(is_marker) {
+        if !self.killed.contains(is_marker) {
             self.pastes = Vec::new();
         }
         whole
@@ -91,9 +97,28 @@ impl Draft {
         self.insert_or_fold(text, text.len() > FOLD_RECALLED_BYTES);
     }
 
+    /// Replaces the text with a command that failed, which is kept to be corrected but not stored.
+    pub fn set_failed(&mut self, text: &str) {
+        self.set(text);
+        self.is_failed = true;
+    }
+
+    /// What is to be stored of it.
+    pub fn to_store(&self) -> String {
+        if self.is_failed { String::new() } else { self.expanded() }
+    }
+
     pub fn insert(&mut self, typed: &str) {
         self.begin(if typed.chars().all(char::is_whitespace) { Edit::Space } else { Edit::Insert });
         self.insert_or_fold(typed, false);
+    }
+
+    /// Replaces the text from this offset to the cursor.
+    pub fn replace_before_cursor(&mut self, start: usize, text: &str) {
+        self.begin(Edit::Other);
+        self.text.replace_range(start..self.cursor, "");
+        self.cursor = start;
+        self.insert_or_fold(text, false);
     }
 
     pub fn newline(&mut self) {
@@ -224,22 +249,46 @@ impl Draft {
 
     /// Inserts the text killed last. False if there is none.
     pub fn yank(&mut self) -> bool {
-        if self.killed.is_empty() {
-            return false;
-        }
-        self.begin(Edit::Other);
-        let killed = std::mem::take(&mut self.killed);
-        self.insert_at_cursor(&killed);
-        self.killed = killed;
+        let Some(killed) = self.killed.newest() else { return false };
+        self.yank_text(&killed, 0);
         true
+    }
+
+    /// Right after a yank: replaces what it inserted with the text killed before. False after any other key.
+    pub fn yank_older(&mut self) -> bool {
+        let Some((at, newer, older)) = self.killed.older() else { return false };
+        self.begin(Edit::Other);
+        self.text.replace_range(at.clone(), "");
+        self.cursor = at.start;
+        self.yank_text(&older, newer);
+        true
+    }
+
+    fn yank_text(&mut self, killed: &str, newer: usize) {
+        self.begin(Edit::Other);
+        let start = self.cursor;
+        self.insert_at_cursor(killed);
+        self.killed.note_yank(start..self.cursor, newer);
     }
 
     /// Undoes the last group of edits: a typed word, consecutive deletions, a paste. False if there is none.
     pub fn undo(&mut self) -> bool {
-        let Some((text, cursor)) = self.undo.pop() else { return false };
+        let Some(before) = self.undo.undo(&self.text, self.cursor) else { return false };
+        self.restore(before)
+    }
+
+    /// Does again what was undone last, if nothing was edited since. False otherwise.
+    pub fn redo(&mut self) -> bool {
+        let Some(after) = self.undo.redo(&self.text, self.cursor) else { return false };
+        self.restore(after)
+    }
+
+    fn restore(&mut self, (text, cursor): (String, usize)) -> bool {
         self.text = text;
         self.cursor = cursor;
         self.goal = None;
+        self.is_failed = false;
+        self.killed.forget_yank();
         true
     }
 
@@ -249,12 +298,25 @@ impl Draft {
             return false;
         }
         if !self.undo.continues(Edit::Kill) {
-            self.killed.clear();
+            self.killed.begin();
         }
-        let at = if to < self.cursor { 0 } else { self.killed.len() };
         let (start, end) = (to.min(self.cursor), to.max(self.cursor));
-        self.killed.insert_str(at, &self.text[start..end]);
+        self.killed.add(&self.text[start..end], to < self.cursor);
         self.delete_to(to, Edit::Kill)
+    }
+
+    /// Kills a part of the text; the cursor moves to its start.
+    fn kill_range(&mut self, start: usize, end: usize) {
+        self.go(start);
+        self.killed.begin();
+        self.killed.add(&self.text[start..end], false);
+        self.delete_to(end, Edit::Other);
+    }
+
+    /// Keeps a part of the text for a yank.
+    fn copy_range(&mut self, start: usize, end: usize) {
+        self.killed.begin();
+        self.killed.add(&self.text[start..end], false);
     }
 
     fn delete_to(&mut self, to: usize, edit: Edit) -> bool {
@@ -272,6 +334,7 @@ impl Draft {
         let moved = to != self.cursor;
         self.cursor = to;
         self.goal = None;
+        self.killed.forget_yank();
         self.undo.end_group();
         moved
     }
@@ -279,6 +342,8 @@ impl Draft {
     /// Has to be called before every change of the text.
     fn begin(&mut self, edit: Edit) {
         self.goal = None;
+        self.is_failed = false;
+        self.killed.forget_yank();
         self.undo.before(edit, &self.text, self.cursor);
     }
 

@@ -18,6 +18,8 @@ pub enum InputResult {
     Exit,
     /// Detach this terminal; an error if the program would exit.
     Detach,
+    /// Show all commands and keys.
+    Help,
     /// Nothing changes; the text is shown.
     Continue(Option<String>),
     /// Apply a change, then show the note.
@@ -147,6 +149,15 @@ pub enum Change {
         /// The content.
         text: String,
     },
+    /// Run a shell command of a person.
+    Shell {
+        /// For `sh -c`.
+        command: String,
+        /// The model gets the output too.
+        is_shared: bool,
+    },
+    /// Append a line to `AGENTS.md`.
+    Instruct(String),
     /// Interrupt the agent.
     Interrupt,
     /// Answer an approval question.
@@ -249,6 +260,8 @@ impl Change {
             Self::System(_) => "system",
             Self::Copy(_) => "copy",
             Self::Export { .. } => "export",
+            Self::Shell { .. } => "shell",
+            Self::Instruct(_) => "instruct",
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
             Self::Unqueue => "unqueue",

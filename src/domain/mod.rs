@@ -23,6 +23,8 @@ pub mod instructions;
 #[allow(missing_docs)]
 pub mod key;
 #[allow(missing_docs)]
+pub mod keymap;
+#[allow(missing_docs)]
 pub mod limits;
 pub mod mail;
 #[allow(missing_docs)]

@@ -1,23 +1,23 @@
 //! The built-in provider `echo`: no key, no network. It repeats the user's message or follows the directives in it.
 //!
 //! Its replies are scripts that run through the same state machine as real ones, so that everything that can happen to
-//! a chat can be tried without a model. The last user message is the script: lines that begin with `!` and a word are
+//! a chat can be tried without a model. The last user message is the script: lines that begin with `%` and a word are
 //! directives, all others are text of the reply.
 //!
 //! | directive | does |
 //! |---|---|
-//! | `!slow MS` | waits MS milliseconds before each piece of what follows |
-//! | `!repeat N` | repeats the text that follows N times, with a line break between |
-//! | `!think TEXT` | sends TEXT as reasoning |
-//! | `!tool NAME JSON` | calls a tool; several in one segment are parallel calls of one reply |
-//! | `!next` | ends the segment: what follows is the reply to the next round of tool results |
-//! | `!fail KIND-or-STATUS [retry-after=S] [MESSAGE]` | fails here, after the text before it |
-//! | `!hang` | stops here without an end, after the text before it |
-//! | `!cut` | ends the reply after its text with a network error |
-//! | `!length` | ends the reply at the length limit |
+//! | `%slow MS` | waits MS milliseconds before each piece of what follows |
+//! | `%repeat N` | repeats the text that follows N times, with a line break between |
+//! | `%think TEXT` | sends TEXT as reasoning |
+//! | `%tool NAME JSON` | calls a tool; several in one segment are parallel calls of one reply |
+//! | `%next` | ends the segment: what follows is the reply to the next round of tool results |
+//! | `%fail KIND-or-STATUS [retry-after=S] [MESSAGE]` | fails here, after the text before it |
+//! | `%hang` | stops here without an end, after the text before it |
+//! | `%cut` | ends the reply after its text with a network error |
+//! | `%length` | ends the reply at the length limit |
 //!
 //! Reply *k* is segment *k*, counted by the rounds of tool results since that message. After the last segment the reply
-//! repeats the results of the last round. Text comes word by word, at once unless `!slow`; a token is a word. An
+//! repeats the results of the last round. Text comes word by word, at once unless `%slow`; a token is a word. An
 //! invalid directive gives a reply that says so.
 
 use std::time::Duration;
@@ -36,8 +36,8 @@ use directive::{Directive, Ending};
 /// The built-in model, which repeats its input.
 pub const ECHO: ProviderSpec = ProviderSpec {
     kind: "echo",
-    about: "built in, no key, no network: repeats your message; lines such as !slow MS, !repeat N, !think TEXT, \
-            !tool NAME JSON, !next, !fail KIND, !hang, !cut and !length direct it",
+    about: "built in, no key, no network: repeats your message; lines such as %slow MS, %repeat N, %think TEXT, \
+            %tool NAME JSON, %next, %fail KIND, %hang, %cut and %length direct it",
     service: None,
     check_thinking: |_, _| Ok(()),
     build_request,
@@ -135,7 +135,7 @@ impl ScriptWriter {
         let times = self.repeat.max(1);
         let pieces = text.split_whitespace().count().saturating_mul(times) + self.script.steps.len();
         if pieces > MAX_PIECES {
-            return Err(format!("!repeat {times} is too much: a reply has at most {MAX_PIECES} words."));
+            return Err(format!("%repeat {times} is too much: a reply has at most {MAX_PIECES} words."));
         }
         for _ in 0..times {
             self.push_text(text);

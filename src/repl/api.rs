@@ -9,8 +9,8 @@ use crate::domain::chunk::Status;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::core::agent_gone;
 use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::core::{agent_gone, last_addressed};
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
 use crate::socket::Listener;
@@ -217,7 +217,7 @@ impl Repl {
 
     /// The agent to which a text was sent last, otherwise the root.
     pub(crate) fn last_addressed(&self) -> Result<AgentId> {
-        self.core.last_addressed()
+        last_addressed(&self.core)
     }
 
     /// Shows a note at an agent; it is not part of the conversation.

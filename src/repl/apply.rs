@@ -1,10 +1,12 @@
 //! Applies changes: what commands, keys, clients and components want to be different.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
+use crate::base::text::counted;
+use crate::commands;
 use crate::domain::flow::{Change, Decision, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
@@ -21,6 +23,7 @@ impl Repl {
         let note = match result {
             InputResult::Exit => return Ok(self.terminals.leave(origin)),
             InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
+            InputResult::Help => self.show_help(origin, agent_id),
             InputResult::Continue(note) => note,
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
@@ -61,8 +64,12 @@ impl Repl {
         match change {
             Change::Fork { prompt, name, model } => self.jobs.fork(core, origin, agent_id, prompt, name, model),
             Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
-            Change::Kill { agent_id: victim, cascade } => core.kill(victim, cascade),
-            Change::KillDescendants(ancestor) => core.kill_descendants(ancestor).map(drop),
+            Change::Kill { agent_id: victim, cascade } => kill(core, agent_id, victim, cascade),
+            Change::KillDescendants(ancestor) => {
+                let killed = core.kill_descendants(ancestor)?;
+                report(core, agent_id, ancestor, &format!("{} killed", counted(killed, "descendant", "descendants")));
+                Ok(())
+            }
             Change::Stop(root) => self.stop_agents(root).map(drop),
             Change::ShowLimits(limited) => self.show_limits(origin, agent_id, limited),
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
@@ -84,6 +91,9 @@ impl Repl {
             Change::DeleteMail(id) => core.delete_mail(agent_id, id),
             Change::Switch(to) => self.terminals.switch(core, origin, to),
             Change::Submit(text) => self.submit(origin, agent_id, text),
+            Change::Shell { command, is_shared } => self.shell.start(core, agent_id, &command, is_shared),
+            Change::Instruct(text) => instruct(core, agent_id, &text),
+            Change::Interrupt if self.shell.interrupt(agent_id) => Ok(()),
             Change::Interrupt => self.jobs.interrupt(core, agent_id),
             Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
@@ -103,6 +113,17 @@ impl Repl {
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
+        }
+    }
+
+    /// Opens the list of commands and keys at a terminal; elsewhere returns it as a text.
+    fn show_help(&mut self, origin: Origin, agent_id: AgentId) -> Option<String> {
+        match origin.terminal().filter(|id| !self.terminals.is_line_mode(*id)) {
+            Some(id) => {
+                self.terminals.show_help(&self.core, id, false);
+                None
+            }
+            None => Some(commands::help_text(&self.core.command_context(agent_id, Vec::new()))),
         }
     }
 
@@ -133,12 +154,42 @@ impl Repl {
     }
 }
 
+/// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
+fn kill(core: &mut Core, asked_at: AgentId, victim: AgentId, cascade: bool) -> Result<()> {
+    let (label, adopter) = (core.roster.label_of(victim), core.roster.parent(victim));
+    core.kill(victim, cascade)?;
+    report(core, asked_at, adopter.unwrap_or(asked_at), &format!("{label} killed"));
+    Ok(())
+}
+
+/// Shows a text at the agent at which something was asked for, if it is not the one at which it was shown already.
+fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
+    if asked_at != shown_at {
+        core.note(asked_at, LineKind::Mark, text);
+    }
+}
+
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {
     if let Decision::Always(scope) = decision {
         rules::grant(core, agent_id, question, *scope)?;
     }
     let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, decision, context));
     answered.map(drop).ok_or_else(agent_gone)
+}
+
+/// The file to which a person's instructions are added.
+pub(super) fn instructions_file(core: &Core, agent_id: AgentId) -> Option<PathBuf> {
+    Some(core.roster.get(agent_id)?.inputs.environment.working_directory.join("AGENTS.md"))
+}
+
+/// Appends a line to the instructions of the project.
+fn instruct(core: &mut Core, agent_id: AgentId, text: &str) -> Result<()> {
+    let path = instructions_file(core, agent_id).ok_or_else(agent_gone)?;
+    file::append_line(&path, text)
+        .map_err(|error| Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))))?;
+    let note = format!("added to {}; new agents get it after polylogue config trust", path.display());
+    core.note(agent_id, LineKind::Note, &note);
+    Ok(())
 }
 
 /// Writes a new file that only the user can read.

@@ -3,7 +3,10 @@
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
-use crate::domain::flow::Origin;
+use crate::domain::flow::{Change, InputResult, Origin};
+use crate::repl::apply::instructions_file;
+use crate::repl::core::Core;
+use crate::repl::shell::change_of;
 use crate::repl::terminals::Act;
 use crate::repl::{Repl, Turn};
 
@@ -31,6 +34,7 @@ impl Repl {
             Act::Change(change) => {
                 self.apply_or_notify(Origin::Terminal(id), agent, change);
             }
+            Act::Editor => self.open_editor(id, agent),
             Act::Suspend if self.terminals.suspend_remote(id) => {}
             Act::Suspend => self.suspend()?,
             Act::Leave => return Ok(self.terminals.leave_or_warn(&self.core, id)),
@@ -41,7 +45,15 @@ impl Repl {
     /// Runs a command or sends a message. If that fails, the line returns to the draft.
     fn enter_line(&mut self, id: TerminalId, agent: AgentId, text: &str) -> Turn {
         let context = self.core.command_context(agent, self.terminals.infos(id));
-        let result = commands::read(text, &context);
+        let result = match change_of(text) {
+            Some(change) => Ok(InputResult::NewState(change, None)),
+            None => commands::read(text, &context),
+        };
+        let warning = result.as_ref().ok().and_then(|result| warning_about(&self.core, agent, result));
+        if let Some(warning) = warning.filter(|_| !self.terminals.is_repeated(&self.core, id, text)) {
+            self.terminals.ask_to_repeat(&mut self.core, id, agent, text, &warning);
+            return Turn::Continue;
+        }
         match result.and_then(|result| self.apply_result(Origin::Terminal(id), agent, result)) {
             Ok(turn) => {
                 self.terminals.on_line_done(&self.core, id, agent);
@@ -52,5 +64,32 @@ impl Repl {
                 Turn::Continue
             }
         }
+    }
+}
+
+/// Why a line has to be entered twice: it would end an agent at work, or write to a file.
+fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<String> {
+    let victims = match result {
+        InputResult::NewState(Change::Kill { agent_id, cascade: false }, _) => vec![*agent_id],
+        InputResult::NewState(Change::Kill { agent_id, cascade: true }, _) => core.roster.subtree(*agent_id),
+        InputResult::NewState(Change::KillDescendants(ancestor), _) => {
+            let mut below = core.roster.subtree(*ancestor);
+            below.retain(|agent| agent != ancestor);
+            below
+        }
+        InputResult::NewState(Change::Instruct(_), _) => {
+            let path = instructions_file(core, agent)?;
+            let to_send = "a message that begins with # is typed after a space";
+            return Some(format!("press Enter again to add this line to {}; {to_send}", path.display()));
+        }
+        _ => return None,
+    };
+    let is_refused = victims.iter().any(|victim| core.roster.parent(*victim).is_none());
+    let busy: Vec<AgentId> = victims.into_iter().filter(|victim| core.roster.busy().contains(victim)).collect();
+    match busy.as_slice() {
+        _ if is_refused => None,
+        [] => None,
+        [one] => Some(format!("{} is busy: press Enter again to kill it", core.roster.label_of(*one))),
+        several => Some(format!("{} agents are busy: press Enter again to kill them", several.len())),
     }
 }

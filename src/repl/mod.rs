@@ -11,6 +11,7 @@ mod component;
 mod coordinator;
 mod core;
 mod dispatcher;
+mod editor;
 mod effects;
 mod event;
 mod external;
@@ -29,6 +30,7 @@ mod requests;
 mod restored;
 mod rules;
 mod server;
+mod shell;
 mod shutdown;
 mod staged;
 mod start;
@@ -61,6 +63,7 @@ use mail_waits::MailWaits;
 use objections::Objections;
 use proxy::Proxy;
 use server::Server;
+use shell::ShellCommands;
 use terminals::Terminals;
 use trace::Trace;
 use viewers::Callbacks;
@@ -75,17 +78,20 @@ pub struct Repl {
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
+    shell: ShellCommands,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
     signals: Option<Signals>,
+    /// The editor of a draft, while it runs.
+    editor: Option<editor::Editor>,
     trace: Trace,
     callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 8 } else { 7 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 9 } else { 8 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -99,6 +105,7 @@ impl Repl {
             proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
+            shell,
             terminals,
             server,
             ..
@@ -111,6 +118,7 @@ impl Repl {
             proxy,
             #[cfg(feature = "coordinator")]
             coordinator,
+            shell,
             terminals,
             server,
         ];

@@ -12,7 +12,7 @@ use crate::domain::approval::Policy;
 use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::rule::{Rule, Rules, Scope};
 use crate::domain::wire::{Permissions, Request, Response};
-use crate::repl::core::agent_gone;
+use crate::repl::core::{agent_gone, last_addressed};
 use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, terminal_as_json};
 use crate::repl::{Repl, Turn, rules};
 
@@ -90,7 +90,7 @@ impl Repl {
             Request::Show { agent: Some(agent) } => {
                 describe(&self.core, agent_called_by_script(&self.core.roster, &agent)?)?
             }
-            Request::Show { agent: None } => describe(&self.core, self.core.last_addressed()?)?,
+            Request::Show { agent: None } => describe(&self.core, last_addressed(&self.core)?)?,
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
             Request::Kill { agent, descendants: true, .. } => self.change_named(&agent, Change::KillDescendants)?,

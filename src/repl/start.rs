@@ -77,6 +77,8 @@ impl Repl {
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
+            editor: None,
+            shell: crate::repl::shell::ShellCommands::default(),
             terminals: Terminals::default(),
             server: Server::default(),
             signals: None,

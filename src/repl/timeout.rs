@@ -38,6 +38,8 @@ pub enum WakeReason {
     Keys,
     /// Keys begin to answer a question.
     Question,
+    /// What was typed is to be stored.
+    Draft,
     /// The time limit of a client's wait for an agent.
     Client,
     /// The time limit or the retry of a member of a run.

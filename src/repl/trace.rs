@@ -209,6 +209,7 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Team => "team".into(),
         WakeReason::Keys => "keys".into(),
         WakeReason::Question => "question".into(),
+        WakeReason::Draft => "draft".into(),
         WakeReason::Client => "client".into(),
         WakeReason::Proxy => "proxy".into(),
     }

@@ -16,6 +16,7 @@ use crate::repl::{Repl, Terminal, Turn, limits};
 /// begins with the remaining ones.
 const AGENTS_PER_TURN: usize = 128;
 const REQUESTS_PER_TURN: usize = 64;
+const SIGINT: i32 = rustix::process::Signal::INT.as_raw();
 
 impl Repl {
     /// Calls [`Repl::turn`] until the loop is to end or fails, then [`Repl::leave`].
@@ -46,6 +47,7 @@ impl Repl {
         self.core.reactor.wait(timeout.within(limit), &mut ready)?;
         self.trace.begin(&timeout, &ready);
         self.external.on_ready(&ready);
+        self.finish_editor();
         let is_ending = self.handle_signals(&ready)? == Turn::Exit
             || self.read_ready(&ready)? == Turn::Exit
             || self.handle_input()? == Turn::Exit;
@@ -84,6 +86,8 @@ impl Repl {
         self.core.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
+                // Ctrl+C in an editor is for the editor.
+                Signal::Terminate(number) if number == SIGINT && self.editor.is_some() => {}
                 Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started.
                 Signal::Hangup if self.server.is_listening() => {}
@@ -222,7 +226,7 @@ mod tests {
         let mut repl = repl_in(directory.path());
         repl.core.waker = Arc::new(|| {});
         let id = repl.core.roster.nth(0).unwrap();
-        repl.apply(id, Change::Submit("!tool read_file {\"path\":\"none\"}".into())).unwrap();
+        repl.apply(id, Change::Submit("%tool read_file {\"path\":\"none\"}".into())).unwrap();
         let start = Instant::now();
         while !repl.core.roster.busy().is_empty() {
             repl.turn(Some(Duration::from_secs(20))).unwrap();

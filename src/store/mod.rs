@@ -21,7 +21,7 @@
 //!   connection
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
-//!   drafts  registry  usage  mail  limits  replay
+//!   drafts  inputs  registry  usage  mail  limits  replay
 //!   log  queue
 //!   agents
 //!   runs  slice
@@ -35,6 +35,7 @@ mod drafts;
 mod error;
 mod health;
 mod ids;
+mod inputs;
 mod limits;
 mod lock;
 mod log;
@@ -53,6 +54,7 @@ mod usage;
 pub use agents::{Forked, NewAgent};
 pub use database::Store;
 pub use health::health;
+pub use inputs::InputRow;
 pub use limits::{StoredLimits, StoredSpent};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};

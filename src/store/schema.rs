@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 5] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const STEPS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
 /// small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id), because SQLite ends
@@ -133,6 +133,19 @@ const VERSION_5: &str = "
 ALTER TABLE agents ADD COLUMN policy TEXT;
 ALTER TABLE agents ADD COLUMN rules TEXT;
 ALTER TABLE agents ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;
+";
+
+/// The history of inputs knows the directory in which each was entered; those from before belong to none.
+const VERSION_6: &str = "
+CREATE TABLE entered (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    project TEXT NOT NULL,
+    content TEXT NOT NULL,
+    UNIQUE (content, project)
+);
+CREATE INDEX entered_project ON entered (project);
+INSERT INTO entered (id, project, content) SELECT id, '', content FROM inputs;
+DROP TABLE inputs;
 ";
 
 /// Rejects the database of another program before anything in it is changed.

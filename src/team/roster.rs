@@ -148,6 +148,11 @@ impl Roster {
         self.by_ordinal.values().nth(n).copied()
     }
 
+    /// The agent with this number.
+    pub fn numbered(&self, ordinal: i64) -> Option<AgentId> {
+        self.by_ordinal.get(&ordinal).copied()
+    }
+
     /// The children of an agent, oldest first.
     pub fn children(&self, id: AgentId) -> impl DoubleEndedIterator<Item = AgentId> {
         self.children.get(&id).into_iter().flatten().map(|(_, child)| *child)

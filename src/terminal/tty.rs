@@ -23,6 +23,19 @@ use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::domain::display::Progress;
 use crate::terminal::announce;
 
+/// Asks for keys that terminals would otherwise not tell apart: the kitty keyboard protocol with flag 1 (disambiguate), and
+/// xterm's modifyOtherKeys, which tmux takes instead. Terminals that know neither ignore both. `CSI > 1 u` pushes onto a
+/// stack, `CSI < u` pops it.
+const ASK_FOR_KEYS: &str = "\x1b[>1u";
+const ASK_FOR_OTHER_KEYS: &str = "\x1b[>4;2m";
+const RELEASE_KEYS: &str = "\x1b[<u";
+const RELEASE_OTHER_KEYS: &str = "\x1b[>4;0m";
+
+/// Whether the terminal is tmux, which does not take kitty's request for its own.
+fn is_tmux() -> bool {
+    std::env::var_os("TMUX").is_some()
+}
+
 /// What is changed on a terminal besides screen and line discipline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
@@ -56,6 +69,8 @@ fn enter_sequence(modes: Modes) -> String {
     if modes.title {
         out += announce::PUSH_TITLE;
     }
+    out += ASK_FOR_KEYS;
+    out += if is_tmux() { ASK_FOR_OTHER_KEYS } else { "" };
     out
 }
 
@@ -64,6 +79,9 @@ fn enter_sequence(modes: Modes) -> String {
 fn leave_sequence(modes: Modes) -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
+    // Before the alternate screen is left: terminals have a stack of keyboard flags for each screen.
+    out += RELEASE_KEYS;
+    out += if is_tmux() { RELEASE_OTHER_KEYS } else { "" };
     if modes.progress {
         out += announce::progress(Progress::None);
     }

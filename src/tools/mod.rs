@@ -14,6 +14,8 @@ mod command;
 mod diff;
 mod edit_file;
 mod file_access;
+#[allow(missing_docs)]
+pub mod file_list;
 pub mod file_versions;
 mod glob;
 mod grep;

@@ -42,6 +42,8 @@ pub struct WalkRoot {
     max_depth: Option<usize>,
     /// What tools never open, if any of it may be below.
     denied: Option<Denied>,
+    /// Whether `.gitignore` counts only inside a git repository.
+    requires_git: bool,
 }
 
 /// The deny list for entries, which have to be owned by the walk.
@@ -82,8 +84,13 @@ impl WalkRoot {
                 let problem = ".gitignore or .ignore is not a regular file, or is larger than 1 MiB";
                 Err(format!("{}: {problem}", directory.display()))
             }
-            None => Ok(Self { path: root.into(), max_depth, denied }),
+            None => Ok(Self { path: root.into(), max_depth, denied, requires_git: true }),
         }
+    }
+
+    /// Lets `.gitignore` count outside of git repositories too.
+    pub fn ignoring_everywhere(self) -> Self {
+        Self { requires_git: false, ..self }
     }
 
     pub fn path(&self) -> &Path {
@@ -114,6 +121,7 @@ impl WalkRoot {
             .hidden(false)
             .git_global(false)
             .git_exclude(false)
+            .require_git(self.requires_git)
             .max_depth(self.max_depth)
             .sort_by_file_name(Ord::cmp)
             .filter_entry(move |entry| {

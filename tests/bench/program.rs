@@ -206,9 +206,9 @@ fn typing_among(table: &mut Table, count: usize, reach: Duration) {
     let mut chat = Chat::start(directory.path(), &arguments, &[("OPENAI_BASE_URL", &url)]);
     for number in 0..count {
         // Each is a child of agent 0, to which Alt+1 leads back.
-        chat.pty.send(format!("\x1b1/fork tag-{number}\r"));
+        chat.pty.send(format!("\x1b0/fork tag-{number}\r"));
     }
-    chat.pty.send("\x1b1");
+    chat.pty.send("\x1b0");
     while flood.counts().streaming < count as u64 {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -100,9 +100,9 @@ fn serve_rounds(peer: &Peer, rounds: usize, (tool, arguments): (&str, &str), don
 fn interrupts(table: &mut Table) {
     type Way = (&'static str, &'static str, fn(&App) -> bool);
     const WAYS: &[Way] = &[
-        ("a reply that hangs", "begin\n!hang", |app| !app.agent(0).partial_text().is_empty()),
-        ("waiting for a retry", "!fail 503", |app| matches!(app.agent(0).wait(), Wait::Retry { .. })),
-        ("a question", "!tool bash {\"command\":\"touch asked\"}", |app| app.state(0) == State::AwaitingApproval),
+        ("a reply that hangs", "begin\n%hang", |app| !app.agent(0).partial_text().is_empty()),
+        ("waiting for a retry", "%fail 503", |app| matches!(app.agent(0).wait(), Wait::Retry { .. })),
+        ("a question", "%tool bash {\"command\":\"touch asked\"}", |app| app.state(0) == State::AwaitingApproval),
     ];
     for (name, text, is_there) in WAYS {
         let time = worst(|| {
@@ -140,7 +140,7 @@ fn worst(mut made: impl FnMut() -> App) -> Duration {
 fn running(command: &str) -> App {
     let mut app = app(None);
     let arguments = serde_json::json!({ "command": format!("{command} & touch runs; wait") });
-    app.ask(0, Change::Submit(format!("!tool bash {arguments}")));
+    app.ask(0, Change::Submit(format!("%tool bash {arguments}")));
     app.until("a question", |app| app.state(0) == State::AwaitingApproval);
     let question = app.agent(0).question().expect("a question").number;
     app.ask(0, Change::Answer { question, decision: Decision::Allow });

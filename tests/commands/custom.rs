@@ -39,7 +39,7 @@ fn a_custom_command_becomes_a_message_and_is_not_parsed_again() {
 #[test]
 fn a_custom_command_is_queued_as_its_text() {
     let mut app = Harness::new(plan());
-    app.enter("!hang");
+    app.enter("%hang");
     app.enter("/review x y");
     app.enter("/loop");
     assert_eq!(waiting(&app, 0), ["Review x for y.", "//loop"]);
@@ -53,7 +53,9 @@ fn a_custom_command_is_queued_as_its_text() {
 fn custom_commands_are_listed_completed_and_suggested() {
     let mut app = Harness::new(plan());
     app.enter("/help");
+    app.type_bytes(b"review");
     assert_shows(&mut app, "the review of this project");
+    app.escape();
     assert_refused(&mut app, "/revew", "did you mean /review?");
     app.type_bytes(b"/rev\t");
     assert_eq!(app.agent(0).view.draft.text(), "/review ");
@@ -66,7 +68,7 @@ fn arguments_are_completed_by_position() {
     app.fork_named(0, "scout");
     let root = app.id(0);
     app.ask(1, Change::Send { to: root, body: "x".into() });
-    app.enter("!hang");
+    app.enter("%hang");
     app.enter("queued");
     for (typed, completed) in [
         ("/mo", "/model "),

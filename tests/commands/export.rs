@@ -13,7 +13,7 @@ fn a_talk() -> Harness {
     let mut app = Harness::new(Plan { real_time: true, size: Some((100, 40)), ..Plan::default() });
     app.enter("a question");
     app.turn_until_idle();
-    app.enter("!tool bash {\"command\":\"printf '````\\\\nx\\\\n'\"}");
+    app.enter("%tool bash {\"command\":\"printf '````\\\\nx\\\\n'\"}");
     app.answer(0, true);
     app.turn_until_idle();
     app.enter("/mark here");
@@ -83,7 +83,7 @@ fn replies_are_copied_by_number_and_code_alone() {
 #[test]
 fn a_reply_too_large_for_the_terminal_is_refused_with_advice() {
     let mut app = Harness::new(Plan::default());
-    app.enter(&format!("!repeat 8\n{}", "x".repeat(10_000)));
+    app.enter(&format!("%repeat 8\n{}", "x".repeat(10_000)));
     app.turn_until_idle();
     assert_refused(&mut app, "/copy", "too long for the clipboard");
 }

@@ -14,8 +14,6 @@ fn listed(line: &str, size: (u16, u16)) -> Vec<String> {
 #[test]
 fn lists_of_two_columns_stay_lists_of_two_columns_on_a_narrow_terminal() {
     for (line, first, second) in [
-        ("/help", "/agents", "list all agents as a tree"),
-        ("/help", "Esc", "stop this agent, else clear the draft"),
         ("/agents", "> 0   agent 0", "echo/echo"),
         ("/tools", "read_file", "Reads a text file"),
         ("/env list", "readonly", ""),

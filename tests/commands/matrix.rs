@@ -94,8 +94,8 @@ const STATES: [Activity; 12] = [
     Activity::StreamsBeforeQueue,
 ];
 
-const BASH: &str = "!tool bash {\"command\":\"sleep 60\"}";
-const STREAM: &str = "some words\n!hang";
+const BASH: &str = "%tool bash {\"command\":\"sleep 60\"}";
+const STREAM: &str = "some words\n%hang";
 
 impl Activity {
     /// A text entered now, or a command that queues, has to wait.
@@ -141,13 +141,13 @@ impl Activity {
         match self {
             Self::Nothing => {}
             Self::WaitsForSlot => {
-                app.say(1, "!hang");
+                app.say(1, "%hang");
                 app.turn();
                 app.say(0, "in line");
                 assert!(matches!(app.agent(0).wait(), Wait::Slot));
             }
             Self::ProviderPauses => {
-                app.say(1, "!fail 429 retry-after=600");
+                app.say(1, "%fail 429 retry-after=600");
                 app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
                 app.say(0, "paused");
                 app.turn();
@@ -160,7 +160,7 @@ impl Activity {
             }
             Self::Streams | Self::StreamsBeforeQueue | Self::QueueWaits => self.stream(app),
             Self::WaitsForRetry => {
-                app.say(0, "!fail 429 retry-after=600");
+                app.say(0, "%fail 429 retry-after=600");
                 app.turn_until("a retry", |app| matches!(app.agent(0).wait(), Wait::Retry { .. }));
             }
             Self::Asks | Self::HasParkedFork => {
@@ -176,7 +176,7 @@ impl Activity {
                 assert!(app.agent(0).has_live_tool());
             }
             Self::WaitsForMail => {
-                app.say(0, "!tool wait {}");
+                app.say(0, "%tool wait {}");
                 app.turn_until("the wait", |app| app.state(0) == State::ExecutingTool);
                 app.turn();
                 assert_eq!(app.state(0), State::ExecutingTool);
@@ -189,7 +189,7 @@ impl Activity {
         app.say(0, STREAM);
         app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
         if self != Self::Streams {
-            app.say(0, "queued text\n!hang");
+            app.say(0, "queued text\n%hang");
         }
         if self == Self::QueueWaits {
             app.ask(0, Change::Interrupt);
@@ -202,7 +202,7 @@ impl Activity {
 fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
     let mut app = activity.app();
     let queued = app.agent(0).queue.len();
-    assert_eq!(app.enter(row.line), Turn::Continue);
+    assert_eq!(app.enter_and_confirm(row.line), Turn::Continue);
     let what = format!("{} while the agent {activity:?}", row.line);
     match spec.busy {
         WhenBusy::Queues if activity.is_occupied() => {

@@ -5,6 +5,7 @@ mod export;
 mod lists;
 mod matrix;
 mod queue;
+mod slips;
 mod steer;
 
 use crate::support::harness::Harness;

@@ -15,7 +15,7 @@ use crate::support::scene::assert_shows;
 /// Agent 0 streams and will not end by itself.
 fn streaming() -> Harness {
     let mut app = Harness::new(Plan::default());
-    app.enter("first\n!hang");
+    app.enter("first\n%hang");
     app.turn_until("the text", |app| !app.agent(0).partial_text().is_empty());
     app
 }
@@ -33,7 +33,7 @@ fn queued_commands_run_in_order_between_texts() {
     app.escape();
     app.type_bytes(b"\r");
     app.turn_until_idle();
-    let expected = ["first\n!hang", "second", "/mark a", "/mark b", "/mark is a command", "/mark c"];
+    let expected = ["first\n%hang", "second", "/mark a", "/mark b", "/mark is a command", "/mark c"];
     assert_eq!(done(&app, 0), expected);
     assert_eq!(waiting(&app, 0), [""; 0]);
 }
@@ -53,7 +53,7 @@ fn a_failed_queued_command_stays_and_blocks_the_queue() {
     app.enter("/queue drop 1");
     app.type_bytes(b"\r");
     app.turn_until_idle();
-    assert_eq!(done(&app, 0), ["first\n!hang", "after it"]);
+    assert_eq!(done(&app, 0), ["first\n%hang", "after it"]);
 }
 
 /// What would be sent to the model of agent 0 now, and what after a restart: messages with their ids.
@@ -68,7 +68,7 @@ fn a_queued_command_that_cannot_be_committed_has_no_effect() {
     for line in ["/mark b", "/rewind a", "/slice -1:", "/slice summarize::", "/clear"] {
         let mut app = Harness::new(Plan::default());
         app.ask(0, Change::Mark("a".into()));
-        app.say(0, "first\n!hang");
+        app.say(0, "first\n%hang");
         app.ask(0, Change::Enqueue(line.into()));
         app.escape();
         let seen = |app: &Harness| (app.log(0), app.repl.roster().len(), app.agent(0).summaries());
@@ -146,7 +146,7 @@ fn a_wait_for_an_agent_ends_when_its_queue_is_cleared() {
     app.ask(0, Change::Interrupt);
     let waits = app.fork_named(0, "waits");
     let first = app.id(0);
-    app.say(waits, &format!("!tool wait {{\"from\":\"{first}\"}}"));
+    app.say(waits, &format!("%tool wait {{\"from\":\"{first}\"}}"));
     app.turn_until("the wait", |app| app.state(waits) == State::ExecutingTool);
     app.enter("/queue clear");
     app.turn_until("it goes on", |app| app.state(waits) == State::Idle);
@@ -161,7 +161,7 @@ fn a_hundred_lines_survive_an_interrupt_a_restart_and_a_kill_of_another() {
         app.enter(line);
     }
     app.fork_named(0, "other");
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.say(1, "of another");
     app.escape();
     let mut app = app.crash_and_restart();
@@ -173,7 +173,7 @@ fn a_hundred_lines_survive_an_interrupt_a_restart_and_a_kill_of_another() {
     app.enter(" changed");
     lines.push("text 49 changed".into());
     app.turn_until_idle();
-    let mut expected = vec!["first\n!hang".to_owned()];
+    let mut expected = vec!["first\n%hang".to_owned()];
     expected.extend(lines);
     assert_eq!(done(&app, 0), expected);
 }
@@ -183,7 +183,7 @@ fn sent_text_is_not_in_the_draft_after_a_crash() {
     let mut app = Harness::new(Plan::default());
     app.fork(0);
     app.switch(0);
-    for line in ["a message", "!hang", "queued", "/mark queued", "/name x"] {
+    for line in ["a message", "%hang", "queued", "/mark queued", "/name x"] {
         // What is typed is kept when another agent comes to the screen.
         app.type_bytes(line.as_bytes());
         app.switch(1);
@@ -240,7 +240,7 @@ impl Twin {
 
 /// The text of a turn that lasts until the clock is moved on.
 fn text(n: usize) -> String {
-    format!("text {n}\n!slow 1000\nmore")
+    format!("text {n}\n%slow 1000\nmore")
 }
 
 fn end_turn(app: &mut Harness, twin: &mut Twin) {

@@ -90,20 +90,20 @@ const FORK_BY_TOOL: Scenario = Scenario {
     name: "fork by a tool",
     prepare: nothing,
     actions: |run| {
-        run.say(0, "!tool fork {\"prompt\":\"!hang\",\"name\":\"a\"}");
+        run.say(0, "%tool fork {\"prompt\":\"%hang\",\"name\":\"a\"}");
         run.until_idle(0);
     },
     steps: &[
         &["0 running:"],
-        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} interrupted"],
-        &["0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage tool_result interrupted"],
+        &["0 running: %tool fork {\"prompt\":\"%hang\",\"name\":\"a\"} interrupted"],
+        &["0 running: %tool fork {\"prompt\":\"%hang\",\"name\":\"a\"} tool_call usage tool_result interrupted"],
         &[
-            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
-            "a running: fork !hang interrupted",
+            "0 running: %tool fork {\"prompt\":\"%hang\",\"name\":\"a\"} tool_call usage fork tool_result interrupted",
+            "a running: fork %hang interrupted",
         ],
         &[
-            "0 running: !tool fork {\"prompt\":\"!hang\",\"name\":\"a\"} tool_call usage fork tool_result reply usage",
-            "a running: fork !hang interrupted",
+            "0 running: %tool fork {\"prompt\":\"%hang\",\"name\":\"a\"} tool_call usage fork tool_result reply usage",
+            "a running: fork %hang interrupted",
         ],
     ],
 };
@@ -142,7 +142,7 @@ const CASCADE: Scenario = Scenario {
     name: "cascade",
     prepare: a_family,
     actions: |run| {
-        run.say(3, "!hang");
+        run.say(3, "%hang");
         run.acknowledge(1);
         let agent_id = run.id(1);
         run.ask(0, Change::Kill { agent_id, cascade: true });
@@ -154,14 +154,14 @@ const CASCADE: Scenario = Scenario {
             "0 running: fork fork",
             "a running: fork fork",
             "b running: fork",
-            "c running: fork fork !hang interrupted",
+            "c running: fork fork %hang interrupted",
             "d running: fork",
         ],
         &[
             "0 running: fork fork",
             "a dead: fork fork agent_killed",
             "b running: fork",
-            "c dead: fork fork !hang agent_killed",
+            "c dead: fork fork %hang agent_killed",
             "d dead: fork agent_killed",
         ],
     ],
@@ -227,14 +227,14 @@ const TOOL: Scenario = Scenario {
     name: "tool",
     prepare: nothing,
     actions: |run| {
-        run.say(0, "!tool read_file {\"path\":\"none\"}");
+        run.say(0, "%tool read_file {\"path\":\"none\"}");
         run.until_idle(0);
     },
     steps: &[
         &["0 running:"],
-        &["0 running: !tool read_file {\"path\":\"none\"} interrupted"],
-        &["0 running: !tool read_file {\"path\":\"none\"} tool_call usage tool_result interrupted"],
-        &["0 running: !tool read_file {\"path\":\"none\"} tool_call usage tool_result reply usage"],
+        &["0 running: %tool read_file {\"path\":\"none\"} interrupted"],
+        &["0 running: %tool read_file {\"path\":\"none\"} tool_call usage tool_result interrupted"],
+        &["0 running: %tool read_file {\"path\":\"none\"} tool_call usage tool_result reply usage"],
     ],
 };
 
@@ -247,7 +247,7 @@ const QUEUE: Scenario = Scenario {
     name: "queue",
     prepare: nothing,
     actions: |run| {
-        run.say(0, "!hang");
+        run.say(0, "%hang");
         run.acknowledge(1);
         run.say(0, "next");
         run.acknowledge(2);
@@ -257,9 +257,9 @@ const QUEUE: Scenario = Scenario {
     },
     steps: &[
         &["0 running:"],
-        &["0 running: !hang interrupted"],
-        &["0 running: !hang interrupted, queued next"],
-        &["0 running: !hang interrupted next interrupted"],
+        &["0 running: %hang interrupted"],
+        &["0 running: %hang interrupted, queued next"],
+        &["0 running: %hang interrupted next interrupted"],
     ],
 };
 
@@ -271,7 +271,7 @@ fn a_queued_text_is_in_the_queue_or_in_the_talk_never_in_both_or_neither() {
 const COMMANDS: Scenario = Scenario {
     name: "commands",
     prepare: |app| {
-        app.say(0, "!hang");
+        app.say(0, "%hang");
         app.ask(0, Change::Enqueue("/mark a".into()));
         app.ask(0, Change::Enqueue("/rewind a".into()));
         app.ask(0, Change::Interrupt);
@@ -281,9 +281,9 @@ const COMMANDS: Scenario = Scenario {
         run.acknowledge(2);
     },
     steps: &[
-        &["0 running: !hang interrupted, queued /mark a /rewind a"],
-        &["0 running: !hang interrupted mark, queued /rewind a"],
-        &["0 running: !hang interrupted mark rewind"],
+        &["0 running: %hang interrupted, queued /mark a /rewind a"],
+        &["0 running: %hang interrupted mark, queued /rewind a"],
+        &["0 running: %hang interrupted mark rewind"],
     ],
 };
 
@@ -294,19 +294,19 @@ fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
 
 const SENT: Scenario = Scenario {
     name: "sent",
-    prepare: |app| app.repl.store().set_draft(app.id(0), "!hang").expect("a draft"),
+    prepare: |app| app.repl.store().set_draft(app.id(0), "%hang").expect("a draft"),
     actions: |run| {
-        run.say(0, "!hang");
+        run.say(0, "%hang");
         run.acknowledge(1);
         run.repl.store().set_draft(run.id(0), "next").expect("a draft");
         run.say(0, "next");
         run.acknowledge(3);
     },
     steps: &[
-        &["0 running:, typed !hang"],
-        &["0 running: !hang interrupted"],
-        &["0 running: !hang interrupted, typed next"],
-        &["0 running: !hang interrupted, queued next"],
+        &["0 running:, typed %hang"],
+        &["0 running: %hang interrupted"],
+        &["0 running: %hang interrupted, typed next"],
+        &["0 running: %hang interrupted, queued next"],
     ],
 };
 
@@ -318,7 +318,7 @@ fn what_is_sent_is_typed_or_sent_never_both_or_neither() {
 const UNQUEUE: Scenario = Scenario {
     name: "unqueue",
     prepare: |app| {
-        app.say(0, "!hang");
+        app.say(0, "%hang");
         app.say(0, "next");
         app.ask(0, Change::Interrupt);
     },
@@ -326,7 +326,7 @@ const UNQUEUE: Scenario = Scenario {
         run.ask(0, Change::Unqueue);
         run.acknowledge(1);
     },
-    steps: &[&["0 running: !hang interrupted, queued next"], &["0 running: !hang interrupted, typed next"]],
+    steps: &[&["0 running: %hang interrupted, queued next"], &["0 running: %hang interrupted, typed next"]],
 };
 
 #[test]
@@ -383,15 +383,15 @@ const START: Scenario = Scenario {
     name: "start",
     prepare: |app| {
         a_family(app);
-        app.say(0, "!tool bash {\"command\":\"true\"}");
+        app.say(0, "%tool bash {\"command\":\"true\"}");
         app.turn_until_asked(0);
-        app.say(1, "some words\n!hang");
+        app.say(1, "some words\n%hang");
         app.turn_until("a piece", |app| !app.agent(1).partial_text().is_empty());
     },
     actions: |run| run.acknowledge(0),
     steps: &[&[
-        "0 running: fork fork !tool bash {\"command\":\"true\"} tool_call usage, busy, asks",
-        "a running: fork fork some words\n!hang part interrupted",
+        "0 running: fork fork %tool bash {\"command\":\"true\"} tool_call usage, busy, asks",
+        "a running: fork fork some words\n%hang part interrupted",
         "b running: fork",
         "c running: fork fork",
         "d running: fork",
@@ -403,12 +403,12 @@ fn a_start_that_dies_while_it_closes_what_was_cut_is_done_by_the_next_one() {
     kill_at_every_write(&START);
 }
 
-const TWO_CALLS: &str = "!tool bash {\"command\":\"true\"}\n!tool bash {\"command\":\"true\"}";
+const TWO_CALLS: &str = "%tool bash {\"command\":\"true\"}\n%tool bash {\"command\":\"true\"}";
 
 /// Agent 0 after it got the text with two calls.
 macro_rules! after_two_calls {
     ($rest:literal) => {
-        concat!("0 running: !tool bash {\"command\":\"true\"}\n!tool bash {\"command\":\"true\"} ", $rest)
+        concat!("0 running: %tool bash {\"command\":\"true\"}\n%tool bash {\"command\":\"true\"} ", $rest)
     };
 }
 
@@ -462,7 +462,7 @@ fn a_call_that_was_allowed_is_not_asked_about_again_and_the_next_one_is() {
 const REFUSE: Scenario = Scenario {
     name: "refuse",
     prepare: |app| {
-        app.say(0, "!tool bash {\"command\":\"true\"}");
+        app.say(0, "%tool bash {\"command\":\"true\"}");
         app.turn_until_asked(0);
     },
     actions: |run| {
@@ -472,9 +472,9 @@ const REFUSE: Scenario = Scenario {
         run.acknowledge(2);
     },
     steps: &[
-        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage, busy, asks"],
-        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted"],
-        &["0 running: !tool bash {\"command\":\"true\"} tool_call usage tool_result reply usage"],
+        &["0 running: %tool bash {\"command\":\"true\"} tool_call usage, busy, asks"],
+        &["0 running: %tool bash {\"command\":\"true\"} tool_call usage tool_result interrupted"],
+        &["0 running: %tool bash {\"command\":\"true\"} tool_call usage tool_result reply usage"],
     ],
 };
 

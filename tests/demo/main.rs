@@ -64,12 +64,12 @@ impl Tour {
 
     fn have_many(&mut self) {
         self.line("/fork --name scout");
-        self.line("!slow 60\n!repeat 90\nThe scout looks behind every hill and reports what stands there. ");
+        self.line("%slow 60\n%repeat 90\nThe scout looks behind every hill and reports what stands there. ");
         self.pause(LOOK);
         self.line("/switch 0");
         self.line("/fork --name builder");
         self.line(
-            "!tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort > plan.txt\"}\n!next\nThe build passes.",
+            "%tool bash {\"command\":\"printf 'roof\\\\nwalls\\\\n' | sort > plan.txt\"}\n%next\nThe build passes.",
         );
         self.until("y to run it");
         self.pause(LOOK);
@@ -93,7 +93,7 @@ impl Tour {
     fn set_several_on_one_task(&mut self) {
         self.line("/switch 0");
         self.line(
-            "/team parallel vote --agents ada,grace,mary \"!slow 60\n!repeat 12\nStone lasts, wood is quick: stone it is. \"",
+            "/team parallel vote --agents ada,grace,mary \"%slow 60\n%repeat 12\nStone lasts, wood is quick: stone it is. \"",
         );
         self.pause(LOOK);
         self.line("/agents");
@@ -109,7 +109,7 @@ impl Tour {
         self.see_it_end();
         self.open(&["attach", "builder"]);
         self.until("The build passes");
-        self.line("!slow 60\n!repeat 60\nThe builder keeps running detached. ");
+        self.line("%slow 60\n%repeat 60\nThe builder keeps running detached. ");
         self.pause(LOOK);
         self.line("/detach");
         self.see_it_end();

@@ -107,7 +107,7 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     assert_eq!(branch, format!("polylogue/{}", app.id(1).short()));
     assert_shows(&mut app, &branch);
     let arguments = json!({"path": "f", "content": "two\n"});
-    app.say(1, &format!("!tool write_file {arguments}"));
+    app.say(1, &format!("%tool write_file {arguments}"));
     app.answer(1, true);
     app.turn_until_idle();
     assert_eq!(fs::read_to_string(directory.join("f")).unwrap(), "two\n");
@@ -224,7 +224,7 @@ fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     let Some(mut app) = app() else { return };
     let pipe = pipe_for_attributes(&app.directory().join("repo"));
     app.enter("/env worktree@repo/src");
-    app.say(0, "!tool write_file {\"path\":\"x\",\"content\":\"\"}");
+    app.say(0, "%tool write_file {\"path\":\"x\",\"content\":\"\"}");
     app.turn_until_asked(0);
     let checkout = wait_for_reader(&mut app, &pipe);
     fs::remove_file(&pipe).unwrap();

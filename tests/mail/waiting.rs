@@ -11,7 +11,7 @@ use crate::support::scene::turn_a_while;
 
 /// Agent `n` calls `wait` with these arguments.
 fn wait(app: &mut Harness, n: usize, arguments: &str) {
-    app.say(n, &format!("!tool wait {arguments}"));
+    app.say(n, &format!("%tool wait {arguments}"));
     app.turn();
     app.turn();
 }
@@ -41,7 +41,7 @@ fn send(app: &mut Harness, from: &str, to: usize, body: &str) {
 
 /// Keeps an agent busy until it is interrupted.
 fn keep_busy(app: &mut Harness, name: &str) {
-    app.say(app.n(name), "!hang");
+    app.say(app.n(name), "%hang");
     app.turn();
 }
 
@@ -90,7 +90,7 @@ fn an_agent_that_goes_idle_without_sending_mail_is_no_longer_waited_for() {
 fn an_agent_with_queued_texts_is_not_done() {
     let mut app = family();
     keep_busy(&mut app, "ann");
-    app.say(1, "and then\n!hang");
+    app.say(1, "and then\n%hang");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     app.ask(1, Change::Interrupt);
     assert_waits(&mut app, 0);
@@ -102,7 +102,7 @@ fn an_agent_with_queued_texts_is_not_done() {
 #[test]
 fn an_agent_that_was_just_forked_is_waited_for_until_it_is_done() {
     let mut app = family();
-    app.say(0, "!tool fork {\"name\":\"new\",\"prompt\":\"!hang\"}\n!tool wait {\"from\":\"new\"}");
+    app.say(0, "%tool fork {\"name\":\"new\",\"prompt\":\"%hang\"}\n%tool wait {\"from\":\"new\"}");
     app.turn();
     turn_a_while(&mut app);
     assert_eq!(app.state(0), State::ExecutingTool);
@@ -125,10 +125,10 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     let bob = app.n("bob");
-    app.say(bob, "!slow 100\nI\n!tool wait {\"from\":\"ann\"}");
+    app.say(bob, "%slow 100\nI\n%tool wait {\"from\":\"ann\"}");
     app.turn();
     // The command and the end of the reply arrive in one turn.
-    app.terminal().input.extend_from_slice(b"/kill ann\r");
+    app.terminal().input.extend_from_slice(b"/kill ann\r\r");
     app.advance(Duration::from_millis(200));
     let bob = app.n("bob");
     assert_over(&mut app, bob, "no agent \"ann\"");
@@ -238,7 +238,7 @@ fn two_waits_of_one_reply_end_each_for_itself() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     keep_busy(&mut app, "bob");
-    app.say(0, "!tool wait {\"from\":\"ann\"}\n!tool wait {\"from\":\"bob\"}");
+    app.say(0, "%tool wait {\"from\":\"ann\"}\n%tool wait {\"from\":\"bob\"}");
     turn_a_while(&mut app);
     send(&mut app, "bob", 0, "first");
     turn_a_while(&mut app);
@@ -253,7 +253,7 @@ fn two_waits_of_one_reply_end_each_for_itself() {
 fn an_agent_that_waits_for_mail_holds_no_slot() {
     let mut app = Harness::new(Plan { working_limit: 1, ..Plan::default() });
     app.fork_named(0, "ann");
-    app.say(1, "!slow 10\nworks\n!tool send_mail {\"to\":\"parent\",\"body\":\"done\"}");
+    app.say(1, "%slow 10\nworks\n%tool send_mail {\"to\":\"parent\",\"body\":\"done\"}");
     wait(&mut app, 0, "{\"from\":\"ann\"}");
     // Ann holds the only slot; the root gets it when she releases it.
     assert_eq!(app.state(0), State::WaitingForLlm);

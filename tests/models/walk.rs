@@ -16,12 +16,12 @@ use crate::support::scene::{app_with_agents, assert_valid};
 const MODELS: [&str; 6] = ["openai/test", "openai/other", "second/a", "third/b", "fourth/c", "echo/echo"];
 const TEXTS: [&str; 7] = [
     "plain words",
-    "!fail 429 retry-after=7",
-    "!fail 503",
-    "!hang",
-    "!tool wait {\"timeout\":20}",
-    "!tool bash {\"command\":\"sleep 0.03\"}\n!tool bash {\"command\":\"true\"}",
-    "!tool fork {\"prompt\":\"words\"}",
+    "%fail 429 retry-after=7",
+    "%fail 503",
+    "%hang",
+    "%tool wait {\"timeout\":20}",
+    "%tool bash {\"command\":\"sleep 0.03\"}\n%tool bash {\"command\":\"true\"}",
+    "%tool fork {\"prompt\":\"words\"}",
 ];
 const COMMANDS: [&str; 11] = [
     "/slice summarize:0:1,summarize:0:2",

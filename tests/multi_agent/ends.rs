@@ -10,9 +10,9 @@ use crate::support::program::{Home, Program};
 fn exit_codes_are_those_of_the_documentation() {
     for (line, code, output) in [
         ("run hello", 0, "agent-3 answered"),
-        ("run --retries 0 !fail 400 no such thing", 3, "none of 3 members answered"),
-        ("run --retries 0 --count 1 !fail 401", 3, "agent-1 did not answer"),
-        ("run --retries 0 --count 2 !hang --timeout 0.2", 4, "agent-1"),
+        ("run --retries 0 %fail 400 no such thing", 3, "none of 3 members answered"),
+        ("run --retries 0 --count 1 %fail 401", 3, "agent-1 did not answer"),
+        ("run --retries 0 --count 2 %hang --timeout 0.2", 4, "agent-1"),
         ("run --data-dir /dev/null hello", 1, "is a file"),
     ] {
         let found = run(&Home::new(), line);
@@ -23,7 +23,7 @@ fn exit_codes_are_those_of_the_documentation() {
 
 #[test]
 fn models_that_make_agents_without_end_stop_the_run_at_the_limit() {
-    const FORK: &str = "!tool fork {\"prompt\":\"more\"}\n!next\n";
+    const FORK: &str = "%tool fork {\"prompt\":\"more\"}\n%next\n";
     for (most, strategy, code) in [("3", "sequential", 4), ("3", "parallel", 4), ("8", "parallel", 0)] {
         let home = Home::new();
         let task = FORK.repeat(4) + "done";

@@ -116,7 +116,7 @@ fn settings_without_an_option_come_from_the_configuration() {
     assert_eq!(run(&home, "run hello --aggregation concatenate --count 2").out, "hello\n---\nhello\n");
     assert_eq!(run(&home, "run hello --template code-review").code, 0);
     assert!(run(&home, "status").out.lines().next().is_some_and(|line| line.contains("parallel merge")));
-    let output = run(&home, "run !hang --count 1");
+    let output = run(&home, "run %hang --count 1");
     assert!(output.code == 4 && output.err.contains("timed out after 0.2 s"), "{output:?}");
     write(&home, ".config/polylogue/config.toml", "[team]\nstrategy = \"paralel\"\n");
     let output = run(&home, "run hello");

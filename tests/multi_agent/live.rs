@@ -84,7 +84,7 @@ fn the_judge_picks_the_answer_and_is_named_in_a_note() {
 fn a_call_that_needs_approval_is_refused_at_once() {
     let home = Home::new();
     let output =
-        home.run(&["multi-agent", "run", "--count", "1", "!tool bash {\"command\":\"touch made\"}\n!next\nwell"]);
+        home.run(&["multi-agent", "run", "--count", "1", "%tool bash {\"command\":\"touch made\"}\n%next\nwell"]);
     assert_eq!(output.code, 0, "{output:?}");
     assert!(output.out.contains("well"), "{output:?}");
     assert!(output.err.contains("refused a tool call that needs approval"), "{output:?}");

@@ -5,12 +5,12 @@ use rustix::process::Signal;
 use super::{Home, texts};
 use crate::support::peer::Peer;
 
-const FORKS: &str = "!tool fork {\"prompt\":\"a\"}\n!tool fork {\"prompt\":\"b\"}\n!next\ndone";
+const FORKS: &str = "%tool fork {\"prompt\":\"a\"}\n%tool fork {\"prompt\":\"b\"}\n%next\ndone";
 
 #[test]
 fn a_run_ends_at_a_budget_with_the_name_of_the_setting() {
     let home = Home { variables: vec![("POLYLOGUE_MAX_REQUESTS".into(), "1".into())], ..Home::new() };
-    let found = home.run(&["-p", "--output-format", "json", "!tool list_dir {}\n!next\nhm"]);
+    let found = home.run(&["-p", "--output-format", "json", "%tool list_dir {}\n%next\nhm"]);
     assert_eq!((found.code, found.result()["outcome"].as_str()), (4, Some("limit")), "{found:?}");
     let text = found.result()["error"]["text"].to_string();
     assert!(text.contains("1 requests to models") && text.contains("limits.max_requests"), "{text}");
@@ -20,11 +20,11 @@ fn a_run_ends_at_a_budget_with_the_name_of_the_setting() {
 fn exit_codes_are_those_of_the_documentation() {
     for (args, code, error) in [
         (&["-p", "hello"][..], 0, ""),
-        (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "calls read_file"),
-        (&["-p", "!fail 401"], 3, "(401)"),
-        (&["-p", "!fail 400 no such thing"], 3, "no such thing"),
-        (&["-p", "!fail content"], 0, ""),
-        (&["-p", "!cut"], 3, ""),
+        (&["-p", "%tool read_file {\"path\":\"none\"}\n%next\nhm"], 0, "calls read_file"),
+        (&["-p", "%fail 401"], 3, "(401)"),
+        (&["-p", "%fail 400 no such thing"], 3, "no such thing"),
+        (&["-p", "%fail content"], 0, ""),
+        (&["-p", "%cut"], 3, ""),
         (&["-p", "-m", "nobody/nothing", "x"], 2, "nobody"),
         (&["-p"], 2, "nothing to send"),
         (&["-p", "x", "--max-turns", "0"], 2, "max-turns"),
@@ -36,14 +36,14 @@ fn exit_codes_are_those_of_the_documentation() {
         (&["-p", "x", "-c", "--ephemeral"], 2, "--ephemeral"),
         (&["-p", "doctor"], 2, "put -- before it"),
         (&["-p", "x", "--data-dir", "/dev/null"], 1, "is a file"),
-        (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "--max-turns"),
-        (&["-p", "--timeout", "0.2", "!hang"], 4, "--timeout"),
+        (&["-p", "--max-turns", "1", "%tool list_dir {}\n%next\nhm"], 4, "--max-turns"),
+        (&["-p", "--timeout", "0.2", "%hang"], 4, "--timeout"),
         (&["-p", "--max-agents", "1", FORKS], 4, "limits.max_agents"),
         (&["-p", "--max-agents", "2", FORKS], 0, ""),
         (&["-p", "--max-usd", "1", "x"], 2, "limits.max_usd"),
     ] {
         let mut args = args.to_vec();
-        if args.contains(&"!cut") {
+        if args.contains(&"%cut") {
             args.extend(["--timeout", "20"]);
         }
         let home = Home { variables: vec![("POLYLOGUE_RETRIES".into(), "0".into())], ..Home::new() };
@@ -104,11 +104,11 @@ fn a_timeout_interrupts_the_turn_and_stores_the_partial_reply() {
     // On a busy machine the shorter times may be over before the first byte of a reply.
     for seconds in ["0.5", "3", "15"] {
         let home = Home::new();
-        let output = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n!hang"]);
+        let output = home.run(&["-p", "--timeout", seconds, "--output-format", "json", "half of it\n%hang"]);
         let result = output.result();
         assert_eq!((output.code, &result["outcome"]), (4, &"limit".into()), "{output:?}");
         if result["text"] == "half of it" {
-            assert_eq!(texts(&home.log(1)), ["half of it\n!hang", "half of it"]);
+            assert_eq!(texts(&home.log(1)), ["half of it\n%hang", "half of it"]);
             return;
         }
     }

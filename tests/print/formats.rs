@@ -8,7 +8,7 @@ use crate::support::peer::Peer;
 #[test]
 fn only_the_answer_is_on_standard_output_and_each_reply_ends_with_a_newline() {
     let home = Home::new();
-    let output = home.run(&["-p", "!think hm\nI look\n!tool read_file {\"path\":\"none\"}\n!next\nit is not there"]);
+    let output = home.run(&["-p", "%think hm\nI look\n%tool read_file {\"path\":\"none\"}\n%next\nit is not there"]);
     assert_eq!(output.out, "I look\nit is not there\n", "{output:?}");
     assert!(
         output.err.contains("no model is configured") && output.err.contains("calls read_file: none"),
@@ -144,7 +144,7 @@ fn more_lines_than_fit_the_queue_are_processed_in_order() {
 #[test]
 fn a_run_whose_last_turn_was_interrupted_has_the_exit_code_of_an_interrupt() {
     let home = Home::new();
-    let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "!hang"]);
+    let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "%hang"]);
     program.write("{\"type\":\"interrupt\"}\n");
     assert_eq!(program.ends().code, 130);
 }

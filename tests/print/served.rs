@@ -118,15 +118,15 @@ fn exit_codes_are_those_of_a_run_without_a_server() {
     for (args, code, out, error) in [
         (&["-p", "hello"][..], 0, "hello\n", ""),
         (&["-p", "/help"], 0, "/help\n", ""),
-        (&["-p", "!tool read_file {\"path\":\"none\"}\n!next\nhm"], 0, "hm\n", "calls read_file"),
-        (&["-p", "!fail 401"], 3, "", "(401)"),
-        (&["-p", "!fail 400 no such thing"], 3, "", "no such thing"),
+        (&["-p", "%tool read_file {\"path\":\"none\"}\n%next\nhm"], 0, "hm\n", "calls read_file"),
+        (&["-p", "%fail 401"], 3, "", "(401)"),
+        (&["-p", "%fail 400 no such thing"], 3, "", "no such thing"),
         (&["-p", "-m", "nobody/nothing", "x"], 2, "", "nobody"),
         (&["-p", "-r", "nobody", "--", "x"], 2, "", "no agent \"nobody\""),
         (&["-p", "x", "-r"], 2, "", "polylogue ps"),
-        (&["-p", "--max-turns", "1", "!tool list_dir {}\n!next\nhm"], 4, "", "--max-turns"),
-        (&["-p", "--max-turns", "2", "!tool list_dir {}\n!next\nhm"], 0, "hm\n", ""),
-        (&["-p", "--timeout", "0.2", "!hang"], 4, "", "--timeout"),
+        (&["-p", "--max-turns", "1", "%tool list_dir {}\n%next\nhm"], 4, "", "--max-turns"),
+        (&["-p", "--max-turns", "2", "%tool list_dir {}\n%next\nhm"], 0, "hm\n", ""),
+        (&["-p", "--timeout", "0.2", "%hang"], 4, "", "--timeout"),
         (&["-p", "--ephemeral", "aside"], 0, "aside\n", ""),
         (&["-p", "--trace", "/dev/null", "x"], 0, "x\n", ": --trace"),
     ] {
@@ -380,7 +380,7 @@ fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
         assert!(output.err.contains(&message) && output.err.contains("polylogue serve --background"), "{output:?}");
         assert_eq!(home.run(&["-p", "--ephemeral", "hello"]).out, "hello\n");
     };
-    let run = home.start(&["-p", "--output-format", "stream-json", "!hang"]);
+    let run = home.start(&["-p", "--output-format", "stream-json", "%hang"]);
     run.next("user");
     is_refused(run.pid.as_raw_nonzero().to_string());
     run.signal(Signal::INT);
@@ -419,13 +419,13 @@ fn a_run_that_waits_for_its_server_causes_no_wake_ups() {
 fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_killed_from_scripts() {
     let home = Home { variables: vec![("POLYLOGUE_MAX_AGENTS".into(), "2".into())], ..Home::new() };
     let server = Server::at(&home);
-    let fork = "!tool fork {\"prompt\":\"a\\n!hang\"}";
-    let found = home.run(&["-p", &format!("{fork}\n{fork}\n{fork}\n!next\ndone")]);
+    let fork = "%tool fork {\"prompt\":\"a\\n%hang\"}";
+    let found = home.run(&["-p", &format!("{fork}\n{fork}\n{fork}\n%next\ndone")]);
     assert_eq!(found.code, 4, "{found:?}");
     assert!(found.err.contains("limits.max_agents"), "{found:?}");
     let listed = |home: &Home| home.run(&["ps", "--json"]).out.lines().count();
     assert_eq!(listed(&home), 4, "the root, the agent of the run, and two that it made");
-    assert_eq!(home.run(&["send", "0", "!hang"]).code, 0);
+    assert_eq!(home.run(&["send", "0", "%hang"]).code, 0);
     let stopped = home.run(&["stop", "--agents"]);
     assert_eq!((stopped.code, stopped.out.trim()), (0, "stopped 1 agent"), "{stopped:?}");
     assert_eq!(home.run(&["kill", "1", "--descendants"]).code, 0);

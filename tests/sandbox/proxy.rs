@@ -82,7 +82,7 @@ pub(super) fn read_head(stream: &mut TcpStream) -> String {
 
 /// Has the model call `bash`.
 fn call(app: &mut Harness, script: &str, network: &[&str]) {
-    app.say(0, &format!("!tool bash {}", json!({"command": script, "network": network})));
+    app.say(0, &format!("%tool bash {}", json!({"command": script, "network": network})));
 }
 
 /// The result of a call that asks nothing.

@@ -45,7 +45,7 @@ fn an_agent_that_finishes_or_asks_is_announced_only_where_nobody_looks() {
     terminal.type_bytes(&mut app, b"\x1b[O");
     let announced = finish(&mut app);
     assert!(announced.contains("\x1b]9;polylogue: docs finished\x07\x07"), "{announced:?}");
-    app.say(1, "!tool bash {\"command\":\"echo it ran\"}");
+    app.say(1, "%tool bash {\"command\":\"echo it ran\"}");
     app.turn_until_asked(1);
     app.turn();
     let announced = sent(&mut app, &terminal);

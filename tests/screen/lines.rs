@@ -31,7 +31,7 @@ fn who_asks_comes_first_on_every_terminal_and_who_has_finished_stays_until_it_is
         app.switch(own);
         app.say(docs, "hello");
         app.turn_until_idle();
-        app.say(deploy, "!tool bash {\"command\":\"echo it ran\"}");
+        app.say(deploy, "%tool bash {\"command\":\"echo it ran\"}");
         app.turn_until_asked(deploy);
         app.turn();
         assert_eq!(separator(&mut app), expected);
@@ -48,7 +48,7 @@ fn who_asks_comes_first_on_every_terminal_and_who_has_finished_stays_until_it_is
 #[test]
 fn an_agent_that_was_interrupted_or_removed_has_not_finished() {
     let mut app = app_with_agents(3, Plan::default());
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.turn();
     app.ask(1, polylogue::Change::Interrupt);
     app.say(2, "hello");

@@ -14,7 +14,7 @@ fn ten_that_ask(app: &mut Harness) {
         if n > 0 {
             app.ask(0, Change::Fork { prompt: None, name: None, model: None });
         }
-        app.say(n, &format!("!tool bash {{\"command\":\"touch by-{n}\"}}"));
+        app.say(n, &format!("%tool bash {{\"command\":\"touch by-{n}\"}}"));
     }
     for n in 0..10 {
         app.turn_until_asked(n);
@@ -76,7 +76,7 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
 fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
     let mut app = serve(Plan::default());
     let command = (1..=60).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\n");
-    app.say(0, &format!("!tool bash {}", json!({"command": command})));
+    app.say(0, &format!("%tool bash {}", json!({"command": command})));
     app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let open = approvals(&mut app, &mut client);
@@ -91,7 +91,7 @@ fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
 #[test]
 fn an_id_holds_only_for_the_text_that_was_listed() {
     let mut app = serve(Plan { real_time: true, ..Plan::default() });
-    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let id = id_of(&approvals(&mut app, &mut client), "by-one");
@@ -109,7 +109,7 @@ fn an_id_holds_only_for_the_text_that_was_listed() {
 fn of_two_answers_to_one_question_the_first_counts() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     open_to_clients(&mut app);
-    app.say(0, "!tool bash {\"command\":\"touch by-one\"}");
+    app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     let number = app.turn_until_asked(0);
     let mut client = Client::connect(&app);
     let id = id_of(&approvals(&mut app, &mut client), "by-one");
@@ -131,7 +131,7 @@ fn what_a_clients_agent_is_refused_stays_refused_after_a_restart_also_to_its_chi
     let mut app = app.crash_and_restart();
     for n in [1, 2] {
         assert_eq!((app.agent(n).policy, app.agent(n).rules.own.len()), (Policy::Yolo, 0), "{n}");
-        app.say(n, "!tool write_file {\"file_path\":\"secret\",\"content\":\"x\"}");
+        app.say(n, "%tool write_file {\"file_path\":\"secret\",\"content\":\"x\"}");
         app.turn_until_idle();
         let results = app.tool_results(n);
         assert_eq!(results.last().expect("a result").content, "refused by the rule deny edit(secret)", "{n}");
@@ -142,7 +142,7 @@ fn what_a_clients_agent_is_refused_stays_refused_after_a_restart_also_to_its_chi
 fn a_child_that_was_made_in_a_capped_turn_keeps_the_cap_after_a_restart() {
     let mut app = serve(Plan { real_time: true, policy: Policy::Auto, ..Plan::default() });
     let mut client = Client::connect(&app);
-    let text = "!tool fork {\"prompt\":\"hello\"}\n!next\ndone";
+    let text = "%tool fork {\"prompt\":\"hello\"}\n%next\ndone";
     client.ask("turn", json!({"agent": "0", "text": text, "approval": "plan"}));
     app.turn_until("a child", |app| app.repl.roster().len() == 2 && app.repl.roster().busy().is_empty());
     assert_eq!((app.agent(0).policy, app.agent(1).policy), (Policy::Auto, Policy::Plan));

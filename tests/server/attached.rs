@@ -93,7 +93,7 @@ fn an_attached_terminal_that_sends_other_requests_gets_errors_and_stays_attached
 fn detaching_gives_a_reason_and_the_next_terminal_shows_the_same_agent() {
     let mut app = serve(Plan::default());
     child(&mut app, "worker");
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     let mut terminal = Terminal::attach(&app, SIZE, json!({"agent": "worker"}));
     terminal.wait_for_text(&mut app, "── worker");
     for way_out in [&b"/detach\r"[..], b"/exit\r", b"\x03", b"\x04"] {
@@ -166,7 +166,7 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
     };
     let (mut round, mut vain) = (0, 0);
     while vain < 20 {
-        app.say(0, &format!("!repeat 60\n{round}-{}", "wörd".repeat(40)));
+        app.say(0, &format!("%repeat 60\n{round}-{}", "wörd".repeat(40)));
         app.turn_until_idle();
         round += 1;
         vain += usize::from(!takes_more(&mut app));
@@ -177,7 +177,7 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
         Timeout { after: None, why: WakeReason::Nothing },
         "the loop does not draw without a terminal"
     );
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     terminal.type_bytes(b"\x1b");
     app.turn_until("Esc is read", |app| app.timeout().why == WakeReason::Keys);
     app.advance(std::time::Duration::from_millis(30));
@@ -191,7 +191,7 @@ fn a_terminal_that_reads_nothing_misses_frames_but_its_keys_work() {
 #[test]
 fn a_hundred_terminals_attach_and_leave_during_a_stream_without_a_leak() {
     let mut app = serve(Plan::default());
-    app.say(0, "!slow 1\n!repeat 5000\nword");
+    app.say(0, "%slow 1\n%repeat 5000\nword");
     for n in 0..100 {
         let mut terminal = Terminal::attach(&app, SIZE, json!({"read_only": n % 3 == 0}));
         let mut follower = Client::connect(&app);
@@ -255,7 +255,7 @@ fn a_suspend_request_is_sent_once_when_the_client_reads_again() {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
     };
     while takes_more(&mut app) {
-        app.say(0, &format!("!repeat 60\n{round}-{}", "word".repeat(40)));
+        app.say(0, &format!("%repeat 60\n{round}-{}", "word".repeat(40)));
         app.turn_until_idle();
         round += 1;
     }

@@ -32,7 +32,7 @@ fn lines() -> Vec<String> {
 #[test]
 fn a_client_that_disappears_at_any_point_leaks_nothing() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     for line in lines() {
         for turns in 0..3 {
             for part in [line.len() / 2, line.len()] {
@@ -85,7 +85,7 @@ fn no_request_is_read_while_the_client_does_not_read_responses() {
 #[test]
 fn stop_is_answered_first_and_the_other_clients_get_the_reason() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let [mut silent, mut waits, mut follows, mut stops] = std::array::from_fn(|_| Client::connect(&app));
     follows.ask("logs", json!({"agent": "0", "follow": true, "last": 0}));
     waits.ask("wait", json!({"agent": "0"}));
@@ -112,7 +112,7 @@ fn stop_is_answered_first_and_the_other_clients_get_the_reason() {
 #[test]
 fn a_client_that_reads_nothing_does_not_delay_the_end() {
     let mut app = serve(Plan::default());
-    app.say(0, &format!("!repeat 3000\n{}", "x".repeat(700)));
+    app.say(0, &format!("%repeat 3000\n{}", "x".repeat(700)));
     app.turn_until_idle();
     let mut client = Client::connect(&app);
     client.ask("logs", json!({"agent": "0", "follow": true}));

@@ -80,7 +80,7 @@ fn the_client_that_was_silent_longest_makes_room_for_a_new_one() {
 #[test]
 fn busy_clients_do_not_make_room_for_a_new_one() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let mut waiting: Vec<Client> = Vec::new();
     for _ in 0..64 {
         let mut client = Client::connect(&app);
@@ -133,7 +133,7 @@ fn three_clients(app: &mut Harness) -> [Client; 3] {
 #[test]
 fn idle_clients_do_not_wake_the_loop() {
     let mut app = serve(Plan::default());
-    app.say(0, "!tool bash {\"command\":\"ls\"}");
+    app.say(0, "%tool bash {\"command\":\"ls\"}");
     app.turn_until_asked(0);
     let clients = three_clients(&mut app);
     app.turn_until("nothing is left to do", |app| {
@@ -157,7 +157,7 @@ fn a_terminal_that_sends_garbage_is_detached_even_if_it_reads_nothing() {
         app.repl.terminal().and_then(|terminal| terminal.remote()).is_some_and(|one| one.takes_more)
     };
     while takes_more(&mut app) {
-        app.say(0, &format!("!repeat 60\n{}", "word".repeat(40)));
+        app.say(0, &format!("%repeat 60\n{}", "word".repeat(40)));
         app.turn_until_idle();
     }
     let block = vec![b'x'; 1 << 16];
@@ -170,7 +170,7 @@ fn a_terminal_that_sends_garbage_is_detached_even_if_it_reads_nothing() {
 #[test]
 fn a_flood_of_typed_lines_delays_no_client_and_is_carried_out_after_the_terminal_left() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let mut terminal = Terminal::attach(&app, (80, 24), json!({}));
     terminal.wait_for_text(&mut app, "agent 0");
     let mut other = Client::connect(&app);

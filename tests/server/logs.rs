@@ -114,7 +114,7 @@ fn a_client_that_never_reads_costs_its_agent_nothing_and_gets_the_number_of_miss
     client.ask("logs", json!({"agent": "0", "follow": true}));
     // Far more than a ring holds, in pieces and in bytes.
     for _ in 0..2 {
-        app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
+        app.say(0, &format!("%repeat 8000\n{}", "x".repeat(700)));
         app.turn_until_idle();
     }
     assert_eq!((app.replies(0).len(), app.repl.clients()), (2, 1));
@@ -137,7 +137,7 @@ fn a_client_that_never_reads_costs_its_agent_nothing_and_gets_the_number_of_miss
 #[test]
 fn chunks_after_the_requested_range_do_not_count_as_missed() {
     let mut app = serve(Plan::default());
-    app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
+    app.say(0, &format!("%repeat 8000\n{}", "x".repeat(700)));
     app.turn_until_idle();
     let (begin, end) = (app.agent(0).output.begin(), app.agent(0).output.next());
     let mut client = Client::connect(&app);
@@ -145,7 +145,7 @@ fn chunks_after_the_requested_range_do_not_count_as_missed() {
     app.turn_until("it takes no more", |app| app.repl.viewers() == 1 && app.timeout().after.is_none());
     // All that it asked for, and as much again, is dropped before it reads on.
     for _ in 0..3 {
-        app.say(0, &format!("!repeat 8000\n{}", "x".repeat(700)));
+        app.say(0, &format!("%repeat 8000\n{}", "x".repeat(700)));
         app.turn_until_idle();
     }
     assert!(app.agent(0).output.oldest() > end);

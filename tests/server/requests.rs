@@ -11,7 +11,7 @@ use crate::support::internals::{Body, Probe, State};
 fn ps_lists_the_fields_of_each_agent() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("reviewer".into()), model: None });
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     app.say(1, "later");
     app.turn();
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
@@ -31,7 +31,7 @@ fn ps_lists_the_fields_of_each_agent() {
 #[test]
 fn the_activity_in_ps_mentions_no_keys() {
     let mut app = serve(Plan::default());
-    app.say(0, "words\n!hang");
+    app.say(0, "words\n%hang");
     let mut client = Client::connect(&app);
     app.turn_until("it writes", |app| !app.agent(0).partial_text().is_empty());
     let list = client.done(&mut app, "ps", json!({}));
@@ -42,7 +42,7 @@ fn the_activity_in_ps_mentions_no_keys() {
 #[test]
 fn ps_shows_the_question_of_a_waiting_agent() {
     let mut app = serve(Plan::default());
-    app.say(0, "!tool bash {\"command\":\"ls /\"}");
+    app.say(0, "%tool bash {\"command\":\"ls /\"}");
     app.turn_until_asked(0);
     let list = Client::connect(&app).done(&mut app, "ps", json!({}));
     assert_eq!(list[0]["status"], "awaiting_approval");
@@ -88,7 +88,7 @@ fn sent_text_is_never_a_command() {
 #[test]
 fn text_for_a_busy_agent_is_queued_and_the_response_has_the_length() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let mut client = Client::connect(&app);
     for position in 1..=3 {
         let response = client.done(&mut app, "send", json!({"agent": "0", "text": format!("number {position}")}));
@@ -162,7 +162,7 @@ fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     open_to_clients(&mut app);
     app.fork(0);
     app.switch(0);
-    app.say(1, "some words\n!hang");
+    app.say(1, "some words\n%hang");
     app.turn();
     let mut client = Client::connect(&app);
     client.is_served(&mut app);
@@ -180,7 +180,7 @@ fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     open_to_clients(&mut app);
     app.fork(0);
     app.switch(0);
-    app.say(1, "!tool bash {\"command\":\"sleep 100\"}");
+    app.say(1, "%tool bash {\"command\":\"sleep 100\"}");
     app.answer(1, true);
     let mut client = Client::connect(&app);
     client.done(&mut app, "interrupt", json!({"agent": "1"}));
@@ -247,7 +247,7 @@ fn requests_are_read_wherever_the_stream_is_split() {
 fn pipelined_requests_are_answered_in_order() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let text =
         |n: usize| json!({"polylogue": 3, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
     client.write((1..=50).map(text).collect::<String>());
@@ -259,7 +259,7 @@ fn pipelined_requests_are_answered_in_order() {
 /// What an agent's log holds after an interrupt and the next text, which come in one piece or one by one.
 fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     app.turn();
     let mut client = Client::connect(&app);
     let lines = [request("interrupt", json!({"agent": "0"})), request("send", json!({"agent": "0", "text": "next"}))];

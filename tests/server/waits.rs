@@ -19,8 +19,8 @@ fn waiting_for_an_idle_agent_returns_at_once() {
 fn a_wait_ends_when_the_turn_and_the_queue_are_done() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    client.done(&mut app, "send", json!({"agent": "0", "text": "!slow 50\nfirst"}));
-    client.done(&mut app, "send", json!({"agent": "0", "text": "!slow 50\nsecond"}));
+    client.done(&mut app, "send", json!({"agent": "0", "text": "%slow 50\nfirst"}));
+    client.done(&mut app, "send", json!({"agent": "0", "text": "%slow 50\nsecond"}));
     client.ask("wait", json!({"agent": "0"}));
     app.turn();
     assert_eq!(app.timeout().after, Some(Duration::from_millis(50)), "the wait itself needs nothing");
@@ -35,7 +35,7 @@ fn a_wait_ends_when_the_turn_and_the_queue_are_done() {
 #[test]
 fn a_wait_reports_an_interrupted_agent() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let (mut waiting, mut other) = (Client::connect(&app), Client::connect(&app));
     waiting.ask("wait", json!({"agent": "0"}));
     other.done(&mut app, "interrupt", json!({"agent": "0"}));
@@ -47,7 +47,7 @@ fn a_wait_reports_a_dead_agent() {
     let mut app = serve(Plan::default());
     app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
     let id = app.id(1);
-    app.say(1, "!hang");
+    app.say(1, "%hang");
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "mortal"}));
     app.turn();
@@ -62,7 +62,7 @@ fn a_wait_reports_a_dead_agent() {
 #[test]
 fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     app.turn();
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 2.5}));
@@ -86,7 +86,7 @@ fn a_wait_that_times_out_reports_the_status_and_leaves_the_agent_alone() {
 #[test]
 fn the_wait_of_a_client_that_left_is_dropped() {
     let mut app = serve(Plan::default());
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     let mut client = Client::connect(&app);
     client.ask("wait", json!({"agent": "0", "seconds": 1}));
     app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);

@@ -187,7 +187,7 @@ fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
     // The terminal is not read from here on.
-    app.get(&["send", "0", &format!("!slow 0\n!repeat 20000\nmany words {}", "x".repeat(50))]);
+    app.get(&["send", "0", &format!("%slow 0\n%repeat 20000\nmany words {}", "x".repeat(50))]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     app.get(&["send", "0", "and now?"]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
@@ -230,7 +230,7 @@ fn a_tool_process_outlives_the_terminal_but_not_the_server() {
     let mut pty = app.attach(&["0"], (80, 24));
     // The command cannot tell its number: in the sandbox it has another one.
     let mark = mark();
-    say(&mut pty, &format!("!tool bash {{\"command\":\"exec sleep {mark}\"}}"));
+    say(&mut pty, &format!("%tool bash {{\"command\":\"exec sleep {mark}\"}}"));
     pty.wait_for_text("y to run it");
     pty.send("y");
     let runs = || is_running(&format!("sleep\0{mark}"));

@@ -80,7 +80,7 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     let app = App::served();
     let mut random = Random(7);
     let before = descriptors(&app);
-    app.get(&["send", "0", "!slow 1\n!repeat 100000\nword"]);
+    app.get(&["send", "0", "%slow 1\n%repeat 100000\nword"]);
     for n in 0..100 {
         let mut connection = connect(&app);
         // How much of it is read before it vanishes; a second frame may take a second.

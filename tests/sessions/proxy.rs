@@ -36,7 +36,7 @@ fn app(host: &str) -> App {
 
 /// Has agent 0 run a command, and returns its log.
 fn run(app: &App, script: &str) -> String {
-    app.get(&["send", "0", &format!("!tool bash {}", json!({"command": script}))]);
+    app.get(&["send", "0", &format!("%tool bash {}", json!({"command": script}))]);
     app.get(&["wait", "0"]);
     app.get(&["logs", "0"])
 }
@@ -119,7 +119,7 @@ fn the_hosts_that_one_agent_is_denied_are_refused_by_its_proxy() {
         return;
     }
     assert!(log.contains("answered"), "{log}");
-    let message = format!("!tool bash {}", json!({"command": script}));
+    let message = format!("%tool bash {}", json!({"command": script}));
     app.get(&["-p", "--approval", "yolo", "--deny", "net(127.0.0.1)", &message]);
     let log = app.get(&["logs", "1"]);
     assert!(log.contains("refused by the rule deny net(127.0.0.1)") && !log.contains("answered"), "{log}");

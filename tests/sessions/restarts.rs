@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{App, Response, eventually};
 
-const TOUCH: &str = "!tool bash {\"command\":\"touch made\"}";
+const TOUCH: &str = "%tool bash {\"command\":\"touch made\"}";
 
 /// The ids of all open questions.
 fn open(app: &App) -> Vec<String> {
@@ -88,7 +88,7 @@ fn a_question_of_a_chat_survives_its_end_and_is_answered_in_the_next_one() {
         pty
     };
     let mut pty = chat();
-    pty.send("!tool bash {\"command\":\"echo it-ran-$((40+2))\"}\r");
+    pty.send("%tool bash {\"command\":\"echo it-ran-$((40+2))\"}\r");
     pty.wait_for_text("y to run it");
     pty.kill(Signal::KILL);
     pty.wait_exit();

@@ -131,7 +131,7 @@ fn logs_follow_prints_new_output_until_the_agent_ends() {
 #[test]
 fn the_exit_code_of_wait_tells_the_status() {
     let app = App::served();
-    app.get(&["send", "0", "words\n!hang"]);
+    app.get(&["send", "0", "words\n%hang"]);
     let late = app.run(&["wait", "0", "--timeout", "0.2"]);
     assert_eq!(late.code, Some(4), "{late:?}");
     let waiting = app.command(&["wait", "0"]).stdout(Stdio::piped()).spawn().expect("it runs");
@@ -158,7 +158,7 @@ fn tool_calls_are_listed_approved_and_denied() {
         }
     };
     assert_eq!(app.get(&["approvals"]), "");
-    app.get(&["send", "0", "!tool bash {\"command\":\"echo one > made\\necho two >> made\"}"]);
+    app.get(&["send", "0", "%tool bash {\"command\":\"echo one > made\\necho two >> made\"}"]);
     let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
     let listed = app.get(&["approvals"]);
     assert!(listed.starts_with(&format!("{id}  agent 0  bash  ")), "{listed}");
@@ -169,7 +169,7 @@ fn tool_calls_are_listed_approved_and_denied() {
     let again = app.run(&["approve", &id]);
     assert!(again.code == Some(2) && again.err.contains("polylogue approvals"), "{again:?}");
 
-    app.get(&["send", "0", "!tool bash {\"command\":\"rm made\"}"]);
+    app.get(&["send", "0", "%tool bash {\"command\":\"rm made\"}"]);
     let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
     app.get(&["deny", &id, "--reason", "keep it"]);
     assert_eq!(app.get(&["wait", "0"]), "idle\n");
@@ -192,13 +192,13 @@ fn kill_cascade_ends_descendants() {
 #[test]
 fn a_closed_pipe_ends_logs_without_an_error() {
     let app = App::served();
-    app.get(&["send", "0", "!repeat 3000\nmany words"]);
+    app.get(&["send", "0", "%repeat 3000\nmany words"]);
     app.get(&["wait", "0"]);
     let mut follower = app.command(&["logs", "0", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
     let mut first = [0; 1];
     let mut out = follower.stdout.take().expect("a pipe");
     std::io::Read::read_exact(&mut out, &mut first).expect("it prints");
     drop(out);
-    app.get(&["send", "0", "!repeat 3000\nmore words"]);
+    app.get(&["send", "0", "%repeat 3000\nmore words"]);
     assert_eq!(follower.wait().expect("it ends").code(), Some(0));
 }

@@ -30,13 +30,13 @@ fn a_command_of_an_agent_answers_no_question_in_the_sandbox_and_without_it() {
         fs::create_dir_all(&configuration).expect("a directory");
         fs::write(configuration.join("config.toml"), format!("[sandbox]\nenabled = {has_sandbox}\n")).expect("a file");
         app.serve();
-        let inner = r#"!tool bash {\"command\":\"touch by-other\"}"#;
-        app.get(&["send", "0", &format!("!tool fork {{\"prompt\":\"{inner}\"}}")]);
+        let inner = r#"%tool bash {\"command\":\"touch by-other\"}"#;
+        app.get(&["send", "0", &format!("%tool fork {{\"prompt\":\"{inner}\"}}")]);
         eventually("the other question", || open(&app, "touch by-other").is_some());
         let other = open(&app, "touch by-other").expect("a question");
         fs::write(app.workspace.path().join("attack"), attack(&app, &other)).expect("a file");
         eventually("agent 0 is idle", || app.get(&["wait", "0"]) == "idle\n");
-        app.get(&["send", "0", "!tool bash {\"command\":\"sh attack > out 2>&1\"}"]);
+        app.get(&["send", "0", "%tool bash {\"command\":\"sh attack > out 2>&1\"}"]);
         eventually("the question", || open(&app, "2>&1").is_some());
         app.get(&["approve", &open(&app, "2>&1").expect("a question")]);
         let out = || fs::read_to_string(app.workspace.path().join("out")).unwrap_or_default();

@@ -239,6 +239,21 @@ fn a_database_of_version_5_keeps_policies_rules_and_open_questions_of_agents() {
     let rules = "[[\"/w\",\"bash(cargo test:*)\"]]";
     assert_eq!(kept, [(Some("auto"), None), (Some("plan"), Some(rules))]);
     assert_eq!(agents.iter().map(|agent| agent.is_asking).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(store.input("/any", 0).unwrap().as_deref(), Some("hello"), "inputs of no project are of all");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let inputs = |project: &str| (0..).map_while(|newer| store.input(project, newer).unwrap()).collect::<Vec<_>>();
+    assert_eq!([inputs("/w"), inputs("/other")], [["look around", "hello"], ["look around", "hello"]]);
     drop(store);
 
     let today = tempfile::tempdir().unwrap();

@@ -333,6 +333,12 @@ impl Harness {
         self.type_bytes(format!("{line}\r").as_bytes())
     }
 
+    /// Types a line and Enter, and Enter again if the program asks whether it is meant.
+    pub fn enter_and_confirm(&mut self, line: &str) -> Turn {
+        let turn = self.enter(line);
+        if self.screen_text().contains("press Enter again") { self.type_bytes(b"\r") } else { turn }
+    }
+
     /// What the person sees.
     pub fn screen_text(&mut self) -> String {
         self.take_output();

@@ -19,7 +19,7 @@ fn parallel() -> Settings {
 #[test]
 fn a_hundred_members_work_in_parallel() {
     let mut app = Harness::new(Plan { size: None, ..Plan::default() });
-    let run = start(&mut app, &Member::numbered(100).expect("members"), "!slow 50\nhello", parallel());
+    let run = start(&mut app, &Member::numbered(100).expect("members"), "%slow 50\nhello", parallel());
     app.turn_until("all of them", |app| app.repl.roster().at_work().len() == 100);
     app.turn_until("their answers", |app| {
         app.advance(Duration::from_millis(50));

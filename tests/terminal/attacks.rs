@@ -20,7 +20,7 @@ fn without_sandbox() -> Chat {
 
 /// Runs a command through an approved tool call.
 fn run(chat: &mut Chat, command: &str) {
-    chat.say(&format!("!tool bash {}", json!({ "command": command })));
+    chat.say(&format!("%tool bash {}", json!({ "command": command })));
     chat.sees("y to run it");
     chat.pty.send("y");
 }

@@ -5,26 +5,26 @@ use crate::support::internals::Body;
 use crate::support::peer::Peer;
 
 /// What a person does who cannot decide whom to look at.
-const SWITCHES: &str = "\x1b2\x1b3\x1b1\x1b[1;5B\x1b[1;5D\x1b[1;5A\x1b3";
+const SWITCHES: &str = "\x1b1\x1b2\x1b0\x1b[1;5B\x1b[1;5D\x1b[1;5A\x1b2";
 
 #[test]
 fn one_streams_one_runs_a_command_and_one_is_talked_to() {
     let mut chat = Chat::start(Start { size: (80, 30), ..Start::default() });
     for name in ["bea", "cal"] {
-        chat.pty.send(format!("\x1b1/fork --name {name}\r"));
+        chat.pty.send(format!("\x1b0/fork --name {name}\r"));
         chat.sees(&format!("── {name} "));
     }
     let long: Vec<String> = (0..400).map(|n| format!("a{n}")).collect();
     let long = long.join(" ");
-    chat.pty.send("\x1b1");
+    chat.pty.send("\x1b0");
     chat.sees("── agent 0 ");
-    chat.say(&format!("!slow 5\n{long}"));
+    chat.say(&format!("%slow 5\n{long}"));
     chat.sees("  a0 a1");
-    chat.pty.send("\x1b2");
+    chat.pty.send("\x1b1");
     chat.sees("── bea ");
-    chat.say("!tool bash {\"command\":\"sleep 1; echo $(echo done)\"}");
+    chat.say("%tool bash {\"command\":\"sleep 1; echo $(echo done)\"}");
     chat.sees("y to run it");
-    chat.pty.send("y\x1b3");
+    chat.pty.send("y\x1b2");
     chat.sees("── cal ");
     for c in "typed while others work".chars() {
         chat.pty.send(c.to_string());
@@ -34,10 +34,10 @@ fn one_streams_one_runs_a_command_and_one_is_talked_to() {
     chat.sees_draft("typed while others work");
     chat.pty.send("\r");
     chat.sees("> typed while others work\n\n  typed while others work\n");
-    chat.pty.send("\x1b2");
+    chat.pty.send("\x1b1");
     chat.sees("bash: done");
     assert!(!chat.pty.screen_text().contains("a0 a1"));
-    chat.pty.send("\x1b1");
+    chat.pty.send("\x1b0");
     chat.sees("a399\n");
     chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the long reply");
     chat.pty.send("\x04");
@@ -56,7 +56,7 @@ fn three_agents_on_a_server_are_never_mixed_however_one_switches() {
     let url = peer.url();
     let mut chat = Chat::start(Start::with_server(&url));
     for name in ["bea", "cal"] {
-        chat.pty.send(format!("\x1b1/fork --name {name}\r"));
+        chat.pty.send(format!("\x1b0/fork --name {name}\r"));
         chat.sees(&format!("── {name} "));
     }
     let mut exchanges = Vec::new();

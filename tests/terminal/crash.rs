@@ -8,7 +8,7 @@ use crate::support::pty::died_of;
 
 /// A reply of which word after word comes, for longer than any test lasts.
 fn endless(word: &str) -> String {
-    format!("{word}-first\n!slow 20\n!repeat 5000\n{word}")
+    format!("{word}-first\n%slow 20\n%repeat 5000\n{word}")
 }
 
 /// Waits until so much has come that some of it must be stored: a screenful takes longer than a checkpoint.

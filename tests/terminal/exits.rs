@@ -70,7 +70,7 @@ fn a_draft_that_was_not_sent_is_there_again() {
 #[test]
 fn the_first_ctrl_c_lists_the_busy_agents_and_the_second_exits() {
     let mut chat = Chat::new();
-    chat.say("before\n!hang");
+    chat.say("before\n%hang");
     chat.sees("  before");
     chat.insists("\x03");
     assert!(chat.ends_well().success());

@@ -32,11 +32,13 @@ fn arguments_after_the_options_are_the_first_message() {
 
 #[test]
 fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
-    let mut chat = Chat::start(Start { size: (100, 60), ..Start::default() });
+    let mut chat = Chat::start(Start { size: (100, 100), ..Start::default() });
     chat.pty.send("/help\r");
-    for expected in ["/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+1", "PgUp"] {
+    for expected in ["Agents", "/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+0", "PgUp"] {
         chat.sees(expected);
     }
+    chat.pty.send("\x1b");
+    chat.sees_draft("");
     chat.pty.send("/fork --name scout\r");
     chat.sees("── scout ↑ agent 0");
     chat.pty.send("/agents\r");
@@ -61,11 +63,11 @@ fn tab_completes_commands_and_names_and_lists_what_is_not_decided() {
     chat.pty.send("/ag\t");
     chat.sees_draft("/agents");
     chat.pty.send("\x15/\t");
-    chat.sees("/fork   /switch   /agents");
-    chat.sees_draft("/");
-    chat.pty.send("\x15/fork --name scout\r");
+    chat.sees("> /fork ");
+    chat.sees("list all agents as a tree");
+    chat.pty.send("\x1b\x15/fork --name scout\r");
     chat.sees("── scout");
-    chat.pty.send("\x1b1");
+    chat.pty.send("\x1b0");
     chat.sees("── agent 0");
     chat.pty.send("/sw\tsc\t");
     chat.sees_draft("/switch scout");

@@ -65,7 +65,7 @@ fn nothing_happens_after_the_start_and_nothing_after_a_conversation() {
 #[test]
 fn nothing_happens_after_tools_and_forks() {
     let mut chat = Chat::new();
-    chat.say("!tool bash {\"command\":\"echo ran $X\"}");
+    chat.say("%tool bash {\"command\":\"echo ran $X\"}");
     chat.sees("y to run it");
     settles(&mut chat);
     is_idle(&mut chat);

@@ -1,5 +1,9 @@
 //! Keys, as terminals send them.
 
+use std::time::Duration;
+
+use polylogue::Turn;
+
 use super::Chat;
 use crate::support::harness::{Harness, Plan};
 
@@ -53,6 +57,9 @@ fn editing_keys_do_what_they_do_in_a_shell() {
         ("abc\x1b[H\x1b[3~", "bc"),
         ("語👨‍👩‍👧x\x7f\x7f", "語"),
         ("one two\x17\x1f", "one two"),
+        ("one two\x17\x1f\x1b_", "one"),
+        ("one two\x17\x1f\x18\x12", "one"),
+        ("one\x15two\x15\x19\x1by", "one"),
     ] {
         check(&mut chat, typed, draft);
     }
@@ -63,6 +70,8 @@ fn a_line_is_broken_by_ctrl_j_and_sent_by_enter() {
     let mut chat = Chat::new();
     check(&mut chat, "one\x0atwo", "one\ntwo");
     check(&mut chat, "one\x1b\rtwo", "one\ntwo");
+    check(&mut chat, "one\\\rtwo", "one\ntwo");
+    check(&mut chat, "one\x1b[13;2utwo\x1b[27;2;13~three", "one\ntwo\nthree");
     chat.pty.send("one\x0atwo\r");
     chat.sees("> one\n  two\n\n  one\n  two\n");
 }
@@ -87,16 +96,87 @@ fn up_and_down_go_through_lines_first_and_then_through_earlier_inputs() {
 }
 
 #[test]
+fn up_and_down_return_to_the_draft_as_it_was_and_the_history_is_kept() {
+    let mut app = Harness::new(Plan::default());
+    app.enter("first");
+    app.turn_until_idle();
+    app.enter("second\x0aline");
+    app.turn_until_idle();
+    let draft = |app: &Harness| app.agent(0).view.draft.text().to_owned();
+    app.type_bytes(b"half\x0atyped\x02\x02");
+    app.type_bytes(b"\x1b[A\x1b[A");
+    assert_eq!(draft(&app), "second\nline");
+    app.type_bytes(b"\x1b[A\x1b[A");
+    assert_eq!(draft(&app), "first");
+    app.type_bytes(b"\x1b[B\x1b[B");
+    assert_eq!(draft(&app), "half\ntyped", "the draft is back");
+    app.type_bytes(b"X\x1f\x1f");
+    assert_eq!(draft(&app), "half\ntyped".get(..5).unwrap_or_default(), "its undo history as well");
+    let mut app = app.crash_and_restart();
+    app.type_bytes(b"\x1b[A\x1b[A\x1b[A");
+    assert_eq!(draft(&app), "first");
+}
+
+#[test]
+fn ctrl_c_clears_the_draft_into_the_history_before_it_leaves() {
+    let mut app = Harness::new(Plan::default());
+    assert_eq!(app.type_bytes(b"not sent\x03"), Turn::Continue);
+    assert_eq!(app.agent(0).view.draft.text(), "");
+    app.type_bytes(b"\x1b[A");
+    assert_eq!(app.agent(0).view.draft.text(), "not sent");
+    app.type_bytes(b"\x03");
+    app.enter("%hang");
+    for key in [b"\x03", b"\x04"] {
+        assert_eq!(app.type_bytes(key), Turn::Continue);
+        assert!(app.screen_text().contains("agent 0 is busy: press again within 2 s to leave"));
+        app.advance(Duration::from_secs(3));
+    }
+    assert_eq!(app.type_bytes(b"\x04"), Turn::Continue);
+    assert_eq!(app.type_bytes(b"\x04"), Turn::Exit);
+}
+
+#[test]
+fn a_draft_is_stored_250_ms_after_the_last_key_and_survives_a_crash() {
+    let mut app = Harness::new(Plan::default());
+    app.type_bytes(b"half a tho");
+    app.advance(Duration::from_millis(200));
+    app.type_bytes(b"ught");
+    let before = app.transactions();
+    app.advance(Duration::from_millis(249));
+    assert_eq!(app.transactions(), before);
+    app.advance(Duration::from_millis(1));
+    assert_eq!(app.transactions(), before + 1);
+    assert_eq!(app.timeout().after, None, "nothing wakes the loop afterwards");
+    let app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "half a thought");
+}
+
+#[test]
+fn a_command_that_failed_is_in_the_draft_but_not_at_the_next_start() {
+    let mut app = Harness::new(Plan::default());
+    app.enter("/delete-mail 77");
+    assert_eq!(app.agent(0).view.draft.text(), "/delete-mail 77");
+    app.repl.leave().expect("it leaves");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "");
+    app.enter("/delete-mail 77");
+    app.type_bytes(b"8");
+    app.advance(Duration::from_millis(250));
+    let app = app.crash_and_restart();
+    assert_eq!(app.agent(0).view.draft.text(), "/delete-mail 778");
+}
+
+#[test]
 fn digits_and_arrows_go_from_agent_to_agent() {
     let mut chat = Chat::new();
     for name in ["bea", "cal"] {
-        chat.pty.send(format!("\x1b1/fork --name {name}\r"));
+        chat.pty.send(format!("\x1b0/fork --name {name}\r"));
         chat.sees(&format!("── {name} "));
     }
     for (key, name) in [
-        ("\x1b1", "agent 0"),
-        ("\x1b2", "bea"),
-        ("\x1b3", "cal"),
+        ("\x1b0", "agent 0"),
+        ("\x1b1", "bea"),
+        ("\x1b2", "cal"),
         ("\x1b[1;5A", "agent 0"),
         ("\x1b[1;5B", "cal"),
         ("\x1b[1;5D", "bea"),
@@ -105,30 +185,37 @@ fn digits_and_arrows_go_from_agent_to_agent() {
         chat.pty.send(key);
         chat.sees(&format!("── {name} "));
     }
-    chat.pty.send("\x1b9");
-    chat.sees("no agent in that direction");
+    chat.pty.send("\x1b8");
+    chat.sees("no other agent 8");
+    // A number is the same agent also when an older one has ended.
+    chat.pty.send("\x1b0/kill bea\r");
+    chat.sees("bea killed");
+    for (key, name) in [("\x1b2", "cal"), ("\x180", "agent 0"), ("\x182", "cal"), ("/switch 0\r", "agent 0")] {
+        chat.pty.send(key);
+        chat.sees(&format!("── {name} "));
+    }
 }
 
 #[test]
 fn every_agent_keeps_its_own_draft() {
     let mut chat = Chat::new();
-    chat.pty.send("for agent 0\x1b1");
+    chat.pty.send("for agent 0\x1b0");
     chat.pty.send("\x01\x0b/fork --name bea\r");
     chat.sees("── bea ");
     chat.pty.send("for bea");
     chat.sees_draft("for bea");
-    chat.pty.send("\x1b1");
+    chat.pty.send("\x1b0");
     chat.sees("── agent 0 ");
     chat.pty.send("for nobody");
     chat.sees_draft("for nobody");
-    chat.pty.send("\x1b2");
+    chat.pty.send("\x1b1");
     chat.sees_draft("for bea");
 }
 
 #[test]
 fn escape_stops_the_agent_and_leaves_the_draft() {
     let mut chat = Chat::new();
-    chat.say("before\n!hang");
+    chat.say("before\n%hang");
     chat.sees("  before");
     chat.pty.send("typed meanwhile");
     chat.sees_draft("typed meanwhile");
@@ -140,7 +227,7 @@ fn escape_stops_the_agent_and_leaves_the_draft() {
 #[test]
 fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
     let mut chat = Chat::new();
-    chat.say("before\n!hang");
+    chat.say("before\n%hang");
     chat.sees("  before");
     chat.pty.send("one\rtwo\r");
     chat.sees("queued 1: one");

@@ -80,7 +80,7 @@ fn a_paste_that_begins_with_a_command_runs_it_only_when_it_is_sent() {
 #[test]
 fn a_paste_does_not_answer_a_question() {
     let mut chat = Chat::new();
-    chat.say("!tool bash {\"command\":\"echo ran $X\"}");
+    chat.say("%tool bash {\"command\":\"echo ran $X\"}");
     chat.sees("y to run it");
     chat.paste("y\n");
     chat.sees_draft("y");

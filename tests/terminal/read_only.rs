@@ -25,7 +25,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     chat.is_answered();
     chat.pty.send("/fork --name bea\r");
     chat.sees("── bea ");
-    chat.say("I am bea\n!hang");
+    chat.say("I am bea\n%hang");
     chat.sees("  I am bea\n");
     let before = bytes_of(chat.directory.path());
 
@@ -48,7 +48,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     assert!(looker.screen_text().contains("nothing was changed"), "{}", looker.screen_text());
     assert!(bytes_of(chat.directory.path()) == before, "the store was touched");
 
-    chat.pty.send("\x1b\x1b1");
+    chat.pty.send("\x1b\x1b0");
     chat.sees("── agent 0 ");
     chat.say("still here");
     chat.sees("> still here\n\n  still here\n");
@@ -57,7 +57,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
 #[test]
 fn reading_does_not_recover_after_a_crash() {
     let mut chat = Chat::new();
-    chat.say("words\n!hang");
+    chat.say("words\n%hang");
     chat.sees("  words\n");
     chat.pty.kill(rustix::process::Signal::KILL);
     chat.pty.wait_exit();

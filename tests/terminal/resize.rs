@@ -6,7 +6,7 @@ use super::{Chat, Start};
 fn a_storm_of_resizes_while_streaming_loses_nothing() {
     let mut chat = Chat::new();
     let words: Vec<String> = (0..200).map(|n| format!("word{n}")).collect();
-    chat.say(&format!("!slow 5\n{}", words.join(" ")));
+    chat.say(&format!("%slow 5\n{}", words.join(" ")));
     chat.sees("word0");
     for n in 0..50_u16 {
         chat.pty.resize(20 + (n * 37) % 100, 6 + (n * 13) % 40);
@@ -28,7 +28,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.pty.send("hello there, how are you today?\r");
     chat.sees("today?\n");
     chat.sees_draft("");
-    chat.say("!tool bash {\"command\":\"echo ran $X\"}");
+    chat.say("%tool bash {\"command\":\"echo ran $X\"}");
     chat.sees("enlarge to answer");
     chat.pty.send("y");
     chat.sees_draft("y");

@@ -11,8 +11,10 @@ const NUMBERS: [&str; 11] = ["one", "two", "three", "four", "five", "six", "seve
 
 /// Nothing of it has acted on the terminal.
 fn is_harmless(chat: &mut Chat) {
-    // Our own: synchronized updates, no wrapping at the margin, reports of the focus, the stack of titles, a query.
-    let own = ["CSI ? [[7]] l", "CSI ? [[1004]] h", "CSI  [[22], [0]] t", "CSI  [[0]] c"];
+    // Our own: synchronized updates, no wrapping at the margin, reports of the focus, the stack of titles, the keyboard, a
+    // query.
+    let own =
+        ["CSI ? [[7]] l", "CSI ? [[1004]] h", "CSI  [[22], [0]] t", "CSI  [[0]] c", "CSI > [[1]] u", "CSI < [[0]] u"];
     let known = |unknown: &&String| !unknown.contains("2026") && !own.contains(&unknown.as_str());
     let reports = chat.pty.reports();
     assert_eq!(reports.bells, 0);
@@ -77,7 +79,7 @@ fn an_error_of_a_server_is_shown_and_does_nothing() {
 fn the_command_in_a_question_and_its_output_do_nothing() {
     let mut chat = Chat::start(Start { size: (100, 40), ..Start::default() });
     let arguments = serde_json::json!({"command": format!("printf '%b' 'a\\033[2Jb\\007c\\n'; : '{HOSTILE}'")});
-    chat.say(&format!("!tool bash {arguments}"));
+    chat.say(&format!("%tool bash {arguments}"));
     chat.sees("Run this?");
     chat.sees("eleven");
     is_harmless(&mut chat);

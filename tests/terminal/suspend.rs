@@ -57,7 +57,7 @@ fn a_resize_while_it_is_stopped_is_seen_when_it_comes_back() {
 #[test]
 fn an_agent_that_streams_goes_on_after_a_stop() {
     let mut chat = Chat::new();
-    chat.say(&format!("!slow 5\n{}the end", "more ".repeat(100)));
+    chat.say(&format!("%slow 5\n{}the end", "more ".repeat(100)));
     chat.sees("more more");
     chat.pty.send("\x1a");
     eventually("the program to be stopped", || state(&chat) == 'T');

@@ -47,8 +47,8 @@ impl Crowd {
             if self.app.state(n) != State::Idle {
                 continue;
             }
-            let calls = (0..3).map(|more| format!("!tool bash {{\"command\":\"touch by-{}\"}}", self.commands + more));
-            let script = calls.collect::<Vec<_>>().join("\n!next\n");
+            let calls = (0..3).map(|more| format!("%tool bash {{\"command\":\"touch by-{}\"}}", self.commands + more));
+            let script = calls.collect::<Vec<_>>().join("\n%next\n");
             self.commands += 3;
             self.app.say(n, &script);
         }

@@ -13,7 +13,7 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
     for mode in [ATTACHED, WATCHING] {
         for way in ways {
             let mut app = app_with_agents(2, Plan::default());
-            app.say(0, "!hang");
+            app.say(0, "%hang");
             app.turn();
             let mut other = AttachedTerminal::new(&mut app, (80, 24), 0, mode);
             other.drawn(&mut app);
@@ -24,7 +24,7 @@ fn every_way_out_of_an_attached_terminal_detaches_it_at_once_and_all_goes_on() {
             assert_eq!(other.terminal(&mut app).take_requests(), [], "each request is taken once");
             app.repl.detach_device(other.at);
             assert_eq!(app.repl.terminal_ids().len(), 1);
-            app.type_bytes(b"\x1b2");
+            app.type_bytes(b"\x1b1");
             assert_eq!(app.focus(), 1, "the other terminal goes on");
         }
     }
@@ -47,7 +47,7 @@ fn a_terminal_that_is_let_go_is_neither_read_nor_drawn_any_more() {
 fn ctrl_c_at_the_terminal_of_the_chat_still_warns_and_then_leaves() {
     let mut app = app_with_agents(1, Plan::default());
     AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     app.turn();
     assert_eq!(app.type_bytes(b"\x03"), Turn::Continue);
     assert_shows(&mut app, "press again within 2 s");
@@ -91,7 +91,7 @@ fn a_draft_is_kept_when_its_terminal_goes_even_if_the_program_crashes_then() {
 #[test]
 fn a_hundred_terminals_come_and_go_and_leave_nothing_behind() {
     let mut app = app_with_agents(2, Plan::default());
-    app.say(0, "!repeat 200\nwords");
+    app.say(0, "%repeat 200\nwords");
     app.turn_until_idle();
     let before = format!("{:?}", app.agent(0).view.scrollback).len();
     for n in 0..100 {

@@ -46,7 +46,7 @@ fn nothing_that_is_typed_at_it_changes_anything_for_others() {
         let after: Vec<String> = (0..app.repl.roster().len()).map(|n| app.fingerprint(n)).collect();
         assert_eq!(after, before, "{line}");
         assert!(!app.directory().join("out.md").exists());
-        assert_eq!(app.repl.store().input(0).expect("inputs"), None, "{line} is no input of the person's");
+        assert_eq!(app.repl.store().input("", 0).expect("inputs"), None, "{line} is no input of the person's");
     }
 }
 
@@ -68,7 +68,7 @@ fn read_only_commands_work_and_answer_at_that_terminal_alone() {
 #[test]
 fn it_neither_stops_nor_answers_nor_takes_the_queue() {
     let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
-    app.say(0, "!tool bash {\"command\":\"true\"}");
+    app.say(0, "%tool bash {\"command\":\"true\"}");
     app.turn_until_asked(0);
     app.say(0, "queued");
     let (mut watcher, before) = watched(&mut app);
@@ -110,7 +110,7 @@ fn it_scrolls_alone_and_its_position_survives_what_is_written_above_and_below() 
     let first_row = watcher.text(&mut app).lines().next().map(str::to_owned);
     assert!(first_row.as_ref().is_some_and(|row| row.contains("line ")), "{first_row:?}");
     assert_eq!(app.sent.len(), before, "the others are drawn nothing");
-    app.say(0, "!repeat 50\nmore");
+    app.say(0, "%repeat 50\nmore");
     app.turn_until_idle();
     assert_eq!(watcher.text(&mut app).lines().next().map(str::to_owned), first_row);
     app.type_bytes(b"\x1b[1;5H");

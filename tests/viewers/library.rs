@@ -49,7 +49,7 @@ fn of_eleven_agents_the_eleventh_waits_its_turn_visibly_and_comes_when_another_s
     let mut repl = app();
     let agents = [(); 11].map(|()| repl.create(None, None).unwrap());
     for agent_id in agents {
-        repl.send(agent_id, "words\n!hang").unwrap();
+        repl.send(agent_id, "words\n%hang").unwrap();
     }
     repl.turn(Some(Duration::ZERO)).unwrap();
     let positions = |repl: &Repl| repl.list().iter().filter_map(|one| Some((one.id, one.place?))).collect::<Vec<_>>();

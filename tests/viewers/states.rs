@@ -97,8 +97,8 @@ fn every_change_of_state_is_reported_once_and_when_it_is_true() {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     for (line, expected) in [
         ("words", vec!["[running]", "[idle]"]),
-        ("!tool bash {\"command\":\"true\"}", vec!["[running]", "[awaiting_approval]", "[running]", "[idle]"]),
-        ("!fail 400 no", vec!["[running]", "[idle]"]),
+        ("%tool bash {\"command\":\"true\"}", vec!["[running]", "[awaiting_approval]", "[running]", "[idle]"]),
+        ("%fail 400 no", vec!["[running]", "[idle]"]),
     ] {
         let before = states(&mut app, 0).len();
         app.say(0, line);
@@ -115,7 +115,7 @@ fn every_change_of_state_is_reported_once_and_when_it_is_true() {
         });
         assert_eq!(states(&mut app, 0)[before..], expected, "{line}");
     }
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     app.turn();
     app.repl.interrupt(app.id(0)).unwrap();
     let cut = states(&mut app, 0);
@@ -133,7 +133,7 @@ fn every_change_of_state_is_reported_once_and_when_it_is_true() {
 fn only_an_agent_that_was_cut_by_a_crash_is_reported_as_interrupted() {
     let mut app = Harness::new(Plan::default());
     app.fork_named(0, "other");
-    app.say(0, "words\n!hang");
+    app.say(0, "words\n%hang");
     app.turn();
     let mut app = app.crash_and_restart();
     assert_eq!((states(&mut app, 0), states(&mut app, 1)), (vec!["[interrupted]".into()], vec![]));
@@ -147,7 +147,7 @@ fn only_an_agent_that_was_cut_by_a_crash_is_reported_as_interrupted() {
 fn a_full_queue_refuses_and_leaves_state_and_draft_alone() {
     let mut app = Harness::new(Plan::default());
     let root = app.id(0);
-    app.say(0, "!hang");
+    app.say(0, "%hang");
     app.turn();
     for n in 0..1_000 {
         app.repl.send(root, &n.to_string()).expect("there is room");

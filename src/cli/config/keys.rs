@@ -10,6 +10,7 @@ use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::keymap::{self, KeyMap};
 use crate::domain::project_rules;
 use crate::domain::rule::{Rule, Rules};
 
@@ -28,6 +29,8 @@ pub struct Layer {
     pub project_rules: Vec<(PathBuf, Rules)>,
     /// The lists of `[sandbox]` and `[tools]`.
     pub opened: Opened,
+    /// `[keys]`.
+    pub keymap: KeyMap,
 }
 
 /// What a person opens to commands in the sandbox.
@@ -38,8 +41,19 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 10] =
-    ["providers", "environments", "rules", "projects", "limits", "team", "display", "theme", "sandbox", "tools"];
+const TABLES: [&str; 11] = [
+    "providers",
+    "environments",
+    "rules",
+    "projects",
+    "limits",
+    "team",
+    "display",
+    "theme",
+    "sandbox",
+    "tools",
+    "keys",
+];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -79,10 +93,43 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                     opened(reader, &inner, &mut layer);
                 }
             }
+            "keys" if reader.is_project() => {
+                reader.warn(&entry, "ignored: a project cannot change your keys");
+            }
+            "keys" => layer.keymap = keymap(reader, &entry),
             _ => setting(reader, &entry, &mut layer),
         }
     }
     layer
+}
+
+/// `[keys]`: `leader` and the keys of actions, each one key or a list.
+fn keymap(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> KeyMap {
+    let (mut leader, mut chosen) = (keymap::DEFAULT_LEADER.to_owned(), Vec::new());
+    for inner in reader.table(entry) {
+        let keys = match file::value_of(inner.value.get_ref()) {
+            Value::Text(key) => vec![key],
+            _ => reader.texts(&inner),
+        };
+        let is_leader = inner.name == "leader";
+        let problem = if is_leader {
+            let [key] = keys.as_slice() else {
+                reader.error(&inner, "expected one key");
+                continue;
+            };
+            KeyMap::with(key, &[]).map(|_| leader.clone_from(key)).err()
+        } else {
+            let one = (inner.name.to_owned(), keys);
+            KeyMap::with(&leader, std::slice::from_ref(&one)).map(|_| chosen.push(one)).err()
+        };
+        if let Some(problem) = problem {
+            reader.error(&inner, &problem);
+        }
+    }
+    KeyMap::with(&leader, &chosen).unwrap_or_else(|problem| {
+        reader.error(entry, &problem);
+        KeyMap::default()
+    })
 }
 
 /// `[sandbox]` and `[tools]`.

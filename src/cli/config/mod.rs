@@ -94,6 +94,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.display.home = env.home();
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.project_rules = user.project_rules;
+    values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
     values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
     values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);

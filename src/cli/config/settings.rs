@@ -9,7 +9,7 @@ use super::parse::{self, MAX_COUNT, NO_LIMIT, provider_of, whole};
 use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
-use crate::domain::config::{Config, TeamSettings};
+use crate::domain::config::{Config, EDITING, TeamSettings};
 use crate::domain::display::{EXIT_PRINTS, StatusField};
 use crate::domain::frame::Color;
 use crate::domain::limits::LimitName;
@@ -146,6 +146,13 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some(("--stay", |arguments| arguments.stay.then(|| "false".into()))),
         files: Files::All,
         kind: Kind::Bool(|config| &mut config.follows_forks),
+    },
+    Setting {
+        key: "editing",
+        about: "Keys for editing the input: emacs or vi",
+        flag: None,
+        files: Files::User,
+        kind: Kind::Name(|config| &mut config.editing, || EDITING.to_vec()),
     },
     Setting {
         key: "approval",

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{keys, providers};
-use crate::commands::{COMMANDS, KEYS};
+use crate::commands::{COMMANDS, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
+use crate::domain::keymap::KeyMap;
 use crate::domain::tool::Reach;
 use crate::policy::paths;
 use crate::provider::{PROVIDERS, Service};
@@ -20,7 +21,9 @@ const TERM_COLUMNS: usize = 24;
 pub fn commands() -> String {
     let mut out = paragraph(
         "A line that begins with a slash is a command; to send a message that begins with a slash, type two. \
-         Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
+         !COMMAND runs a shell command of yours, outside of the sandbox, and puts its output into the conversation; \
+         !!COMMAND only shows it. #TEXT adds a line to AGENTS.md. To send a message that begins with ! or #, put a space \
+         before it. @ completes files and agents.          Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
          /NAME: see polylogue help settings.",
     );
     out.push('\n');
@@ -31,8 +34,17 @@ pub fn commands() -> String {
 }
 
 pub fn keys() -> String {
-    let mut out = String::new();
-    KEYS.iter().for_each(|(keys, about)| item(&mut out, keys, about));
+    let mut out = paragraph(
+        "The table [keys] of the configuration binds other keys to the actions in parentheses. A binding is one key, such \
+         as \"ctrl+k\", \"alt+enter\", \"f5\" or \"?\", or a prefix and a key, such as \"leader e\"; a list binds several, an \
+         empty list none. A key that types a character acts only on an empty draft. leader = \"ctrl+x\" is the key that \
+         stands for \"leader\". With editing = \"vi\" the input has the modes of vi.",
+    );
+    out.push('\n');
+    for row in key_rows(&KeyMap::default()) {
+        let name = if row.name.is_empty() { String::new() } else { format!(" ({})", row.name) };
+        item(&mut out, &row.keys, &format!("{}{name}", row.about));
+    }
     out
 }
 

@@ -87,6 +87,56 @@ fn undo_restores_words_and_runs() {
 }
 
 #[test]
+fn redo_does_again_what_was_undone_until_something_is_edited() {
+    let mut draft = draft("one");
+    draft.kill_to_start();
+    draft.insert("two");
+    assert!(draft.undo() && draft.undo());
+    assert_eq!(draft.text(), "one");
+    assert!(draft.redo() && draft.redo() && !draft.redo());
+    assert_eq!(draft.text(), "two");
+    assert!(draft.undo());
+    draft.insert("x");
+    assert!(!draft.redo());
+    assert!(draft.undo() && draft.undo());
+    assert_eq!(draft.text(), "one");
+}
+
+#[test]
+fn yank_older_goes_round_the_kill_ring_and_only_right_after_a_yank() {
+    let mut draft = Draft::default();
+    for killed in ["one", "two", "three"] {
+        draft.insert(killed);
+        draft.kill_to_start();
+    }
+    draft.insert("<>");
+    draft.left();
+    assert!(!draft.yank_older());
+    assert!(draft.yank());
+    for expected in ["<two|>", "<one|>", "<three|>", "<two|>"] {
+        assert!(draft.yank_older());
+        assert_eq!(shown(&draft), expected);
+    }
+    draft.right();
+    assert!(!draft.yank_older());
+    while draft.undo() {}
+    assert_eq!(draft.text(), "");
+}
+
+#[test]
+fn a_command_that_failed_is_not_stored_until_it_is_edited() {
+    let mut draft = Draft::default();
+    draft.set_failed("/fork --naem x");
+    assert_eq!((draft.text(), draft.to_store()), ("/fork --naem x", String::new()));
+    draft.backspace();
+    assert_eq!(draft.to_store(), "/fork --naem ");
+    draft.set_failed("/x");
+    assert_eq!(draft.take(), "/x");
+    draft.insert("y");
+    assert_eq!(draft.to_store(), "y");
+}
+
+#[test]
 fn a_small_paste_is_text_and_a_large_one_is_folded() {
     let mut draft = draft("see ");
     draft.paste("two\nlines");
@@ -176,7 +226,7 @@ fn the_layout_wraps_and_keeps_the_cursor_on_the_screen() {
 
 #[test]
 fn the_cursor_is_always_on_a_character_boundary_and_on_the_screen() {
-    let steps: [Step; 18] = [
+    let steps: [Step; 20] = [
         Draft::backspace,
         Draft::delete,
         Draft::left,
@@ -193,8 +243,10 @@ fn the_cursor_is_always_on_a_character_boundary_and_on_the_screen() {
         Draft::kill_word_left,
         Draft::kill_word_forward,
         Draft::yank,
+        Draft::yank_older,
         Draft::undo,
         Draft::undo,
+        Draft::redo,
     ];
     let letters = ["a", " ", "\n", "\u{301}", "語", "👨", "\u{200d}", "👧", "\t", "🇩", "🇪", "-"];
     let mut rng = fastrand::Rng::with_seed(5);

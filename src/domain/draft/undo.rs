@@ -1,5 +1,7 @@
 //! The undo history of a draft.
 
+use std::collections::VecDeque;
+
 /// The number of groups that can be undone.
 const DEPTH: usize = 100;
 
@@ -17,15 +19,21 @@ pub(super) enum Edit {
     Other,
 }
 
+/// Text and cursor.
+type State = (String, usize);
+
 #[derive(Debug, Clone, Default)]
 pub(super) struct Undo {
-    earlier: std::collections::VecDeque<(String, usize)>,
+    earlier: VecDeque<State>,
+    /// What was undone, the last undone last. Empty after an edit.
+    undone: Vec<State>,
     last: Edit,
 }
 
 impl Undo {
     /// Saves the text if the coming edit begins a group.
     pub(super) fn before(&mut self, edit: Edit, text: &str, cursor: usize) {
+        self.undone.clear();
         if !self.continues(edit) {
             if self.earlier.len() == DEPTH {
                 self.earlier.pop_front();
@@ -49,9 +57,19 @@ impl Undo {
         self.last = Edit::Other;
     }
 
-    /// The text and cursor before the last group.
-    pub(super) fn pop(&mut self) -> Option<(String, usize)> {
+    /// The text and cursor before the last group, given those of now.
+    pub(super) fn undo(&mut self, text: &str, cursor: usize) -> Option<State> {
         self.last = Edit::Other;
-        self.earlier.pop_back()
+        let before = self.earlier.pop_back()?;
+        self.undone.push((text.to_owned(), cursor));
+        Some(before)
+    }
+
+    /// The text and cursor before the last undo, given those of now.
+    pub(super) fn redo(&mut self, text: &str, cursor: usize) -> Option<State> {
+        self.last = Edit::Other;
+        let after = self.undone.pop()?;
+        self.earlier.push_back((text.to_owned(), cursor));
+        Some(after)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::error::{Error, ErrorKind};
 use crate::provider::failure;
 
-/// The longest wait of `!slow`: an hour.
+/// The longest wait of `%slow`: an hour.
 const MAX_WAIT_MS: u64 = 3_600_000;
 
 #[derive(Debug, PartialEq)]
@@ -31,21 +31,21 @@ pub(super) enum Ending {
 pub(super) type Segment = Result<Vec<Directive>, String>;
 
 const FORMS: &[(&str, &str)] = &[
-    ("slow", "!slow MS"),
-    ("repeat", "!repeat N"),
-    ("think", "!think TEXT"),
-    ("tool", "!tool NAME JSON"),
-    ("next", "!next"),
-    ("fail", "!fail KIND-or-STATUS [retry-after=S] [MESSAGE]"),
-    ("hang", "!hang"),
-    ("cut", "!cut"),
-    ("length", "!length"),
+    ("slow", "%slow MS"),
+    ("repeat", "%repeat N"),
+    ("think", "%think TEXT"),
+    ("tool", "%tool NAME JSON"),
+    ("next", "%next"),
+    ("fail", "%fail KIND-or-STATUS [retry-after=S] [MESSAGE]"),
+    ("hang", "%hang"),
+    ("cut", "%cut"),
+    ("length", "%length"),
 ];
 
 pub(super) fn segments(message: &str) -> Vec<Segment> {
     let mut segments = vec![Ok(Vec::new())];
     for line in message.lines() {
-        if line.trim_end() == "!next" {
+        if line.trim_end() == "%next" {
             segments.push(Ok(Vec::new()));
             continue;
         }
@@ -76,9 +76,9 @@ fn parse(line: &str) -> Result<Directive, String> {
     directive.ok_or_else(|| invalid(word, line))
 }
 
-/// The word and the rest of a directive: `!` and a letter. "!!!" is text.
+/// The word and the rest of a directive: `%` and a letter. "%%" is text.
 fn split(line: &str) -> Option<(&str, &str)> {
-    let line = line.strip_prefix('!').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))?;
+    let line = line.strip_prefix('%').filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()))?;
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     Some((word, rest.trim()))
 }
@@ -123,7 +123,7 @@ fn fail(rest: &str) -> Option<Error> {
     Some(error)
 }
 
-/// The error of `!cut`.
+/// The error of `%cut`.
 pub(super) fn incomplete() -> Error {
     Error::new(ErrorKind::Network, "simulated disconnect")
 }

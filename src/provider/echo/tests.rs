@@ -66,7 +66,7 @@ fn without_directives_it_repeats_the_message_word_by_word_at_once() {
 
 #[test]
 fn slow_and_repeat_apply_to_the_text_after_them() {
-    let steps = script_of(vec![Body::User("now\n!slow 250\n!repeat 3\ntick".into())], &[]);
+    let steps = script_of(vec![Body::User("now\n%slow 250\n%repeat 3\ntick".into())], &[]);
     let waits: Vec<_> = steps.iter().map(|step| step.wait.as_millis()).collect();
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
     assert_eq!(text_in(&events), "now\ntick\ntick\ntick");
@@ -76,7 +76,7 @@ fn slow_and_repeat_apply_to_the_text_after_them() {
 
 #[test]
 fn calls_of_one_segment_are_parallel_and_their_results_bring_the_next_segment() {
-    let script = "!think hm\nI look.\n!tool bash {\"a\":1}\n!tool nope\n!next\nseen\n!tool bash {bad";
+    let script = "%think hm\nI look.\n%tool bash {\"a\":1}\n%tool nope\n%next\nseen\n%tool bash {bad";
     let first = reply_to(script);
     assert_eq!(first[0], StreamEvent::Thinking("hm".into()));
     assert_eq!(text_in(&first), "I look.");
@@ -103,13 +103,13 @@ fn calls_of_one_segment_are_parallel_and_their_results_bring_the_next_segment() 
 #[test]
 fn a_new_user_message_begins_at_its_own_first_segment() {
     let log =
-        vec![Body::User("!tool bash {}".into()), call("echo-1"), result("echo-1", "x"), Body::User("again".into())];
+        vec![Body::User("%tool bash {}".into()), call("echo-1"), result("echo-1", "x"), Body::User("again".into())];
     assert_eq!(text_in(&events_of(log)), "again");
 }
 
 #[test]
 fn with_tools_disabled_a_call_is_an_error() {
-    let steps = script_of(vec![Body::User("!tool bash {}".into())], &[]);
+    let steps = script_of(vec![Body::User("%tool bash {}".into())], &[]);
     let events: Vec<_> = steps.into_iter().filter_map(|step| step.event).collect();
     assert!(text_in(&events).contains("disabled"));
     assert!(events.contains(&StreamEvent::Finish(Finish::Stop)));
@@ -117,27 +117,27 @@ fn with_tools_disabled_a_call_is_an_error() {
 
 #[test]
 fn it_fails_after_the_text_before_the_directive() {
-    let events = reply_to("some text\n!fail 429 retry-after=7 too quick\nnever said");
+    let events = reply_to("some text\n%fail 429 retry-after=7 too quick\nnever said");
     assert_eq!(text_in(&events), "some text");
     let Some(StreamEvent::Error(error)) = events.last() else { panic!("{events:?}") };
     assert_eq!((error.kind, error.retry_after), (ErrorKind::RateLimited, Some(7)));
     assert!(error.message.contains("too quick"));
     for (what, kind) in [("401", ErrorKind::Auth), ("500", ErrorKind::Overloaded), ("network", ErrorKind::Network)] {
-        let events = reply_to(&format!("!fail {what}"));
+        let events = reply_to(&format!("%fail {what}"));
         assert!(matches!(&events[..], [StreamEvent::Error(error)] if error.kind == kind), "{events:?}");
     }
 }
 
 #[test]
 fn a_hanging_reply_has_no_end() {
-    let events = reply_to("one\n!hang\ntwo");
+    let events = reply_to("one\n%hang\ntwo");
     assert_eq!(events, [StreamEvent::Text("one".into())]);
-    assert!(reply_to("!hang").is_empty());
+    assert!(reply_to("%hang").is_empty());
 }
 
 #[test]
 fn a_cut_reply_has_its_text_and_a_network_error_wherever_the_directive_is() {
-    for script in ["!cut\nsome text", "some text\n!cut"] {
+    for script in ["%cut\nsome text", "some text\n%cut"] {
         let events = reply_to(script);
         assert_eq!(text_in(&events), "some text");
         assert!(matches!(events.last(), Some(StreamEvent::Error(error)) if error.kind == ErrorKind::Network));
@@ -146,7 +146,7 @@ fn a_cut_reply_has_its_text_and_a_network_error_wherever_the_directive_is() {
 
 #[test]
 fn a_reply_at_the_length_limit_ends_so_even_with_calls() {
-    let events = reply_to("!length\n!tool bash {}");
+    let events = reply_to("%length\n%tool bash {}");
     assert!(events.contains(&StreamEvent::Finish(Finish::Length)));
     assert_eq!(events.last(), Some(&StreamEvent::Done));
 }
@@ -154,13 +154,13 @@ fn a_reply_at_the_length_limit_ends_so_even_with_calls() {
 #[test]
 fn an_invalid_directive_gives_a_reply_with_its_usage() {
     let wrong = [
-        ("!slow soon", "`!slow MS`"),
-        ("!repeat 0", "`!repeat N`"),
-        ("!tool", "`!tool NAME JSON`"),
-        ("!fail 999", "`!fail KIND-or-STATUS"),
-        ("!fail 429 retry-after=soon", "`!fail KIND-or-STATUS"),
-        ("!hang on", "`!hang`"),
-        ("!dance", "`!cut`"),
+        ("%slow soon", "`%slow MS`"),
+        ("%repeat 0", "`%repeat N`"),
+        ("%tool", "`%tool NAME JSON`"),
+        ("%fail 999", "`%fail KIND-or-STATUS"),
+        ("%fail 429 retry-after=soon", "`%fail KIND-or-STATUS"),
+        ("%hang on", "`%hang`"),
+        ("%dance", "`%cut`"),
     ];
     for (line, form) in wrong {
         let events = reply_to(&format!("hello\n{line}"));
@@ -168,11 +168,11 @@ fn an_invalid_directive_gives_a_reply_with_its_usage() {
         assert!(text.contains(line) && text.contains(form) && !text.contains("hello"), "{text}");
         assert_eq!(events.last(), Some(&StreamEvent::Done));
     }
-    assert_eq!(text_in(&reply_to("!!! wow\n! no")), "!!! wow\n! no");
+    assert_eq!(text_in(&reply_to("%% wow\n% no")), "%% wow\n% no");
 }
 
 #[test]
 fn too_many_repetitions_give_an_error_reply() {
-    let text = text_in(&reply_to("!repeat 18446744073709551615\ntwo words"));
+    let text = text_in(&reply_to("%repeat 18446744073709551615\ntwo words"));
     assert!(text.contains("too much"), "{text}");
 }

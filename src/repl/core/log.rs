@@ -120,7 +120,7 @@ impl Core {
         if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
         {
             // The same error is reported when a message is sent; the draft stays in memory.
-            drop(self.store.set_draft(id, &agent.view.draft.expanded()));
+            drop(self.store.set_draft(id, &agent.view.draft.to_store()));
         }
     }
 

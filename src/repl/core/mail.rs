@@ -1,7 +1,7 @@
 //! Mail between agents.
 
 use crate::agent::State;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::mail::MailId;
@@ -27,7 +27,7 @@ impl Core {
         self.count_unread(agent_id)?;
         Ok(match (mail, id) {
             (Some(mail), _) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
-            (None, Some(id)) => format!("no mail with id {}", id.0),
+            (None, Some(id)) => return Err(Error::usage(format!("no mail with id {}", id.0))),
             (None, None) => "no unread mail".into(),
         })
     }

@@ -172,12 +172,6 @@ impl Core {
         self.command_context(id, Vec::new()).name_of(id)
     }
 
-    /// The agent to which a text was sent last, otherwise the root.
-    pub(super) fn last_addressed(&self) -> Result<AgentId> {
-        let last = self.store.last_addressed()?;
-        last.or_else(|| self.roster.nth(0)).ok_or_else(agent_gone)
-    }
-
     /// The status of an agent; that of a closed one is idle.
     pub(super) fn status(&self, id: AgentId) -> Result<Status> {
         if let Some(agent) = self.roster.get(id) {
@@ -201,4 +195,10 @@ impl Core {
 
 pub(in crate::repl) fn agent_gone() -> Error {
     Error::usage("this agent no longer exists: /agents lists the agents")
+}
+
+/// The agent to which a text was sent last, otherwise the root.
+pub(in crate::repl) fn last_addressed(core: &Core) -> Result<AgentId> {
+    let last = core.store.last_addressed()?;
+    last.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
 }

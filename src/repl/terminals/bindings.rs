@@ -4,6 +4,7 @@ use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::domain::keymap::{Bound, Chord, KeyAction, KeyMap, is_typed};
 use crate::domain::rule::Scope;
 use crate::repl::terminals::question::QuestionKeys;
 
@@ -32,6 +33,8 @@ pub struct Situation {
     pub has_queue: bool,
     /// A notice is shown above the input; any key removes it.
     pub has_notice: bool,
+    /// The key before began a binding of two keys.
+    pub prefix: Option<Chord>,
 }
 
 #[derive(Debug)]
@@ -52,8 +55,18 @@ pub enum Action {
     TurnPage(bool),
     Change(Change),
     Scroll(Scroll),
+    /// Up or down in the draft, then through the history of inputs.
     Recall(bool),
+    /// Through the history of inputs only.
+    RecallInput(bool),
     Complete,
+    /// The next key decides.
+    Prefix(Chord),
+    /// Empties the draft; its text stays in the history of inputs.
+    Clear,
+    ShowKeys,
+    SearchHistory,
+    Editor,
     Go(Direction),
     Redraw,
     Suspend,
@@ -74,6 +87,7 @@ impl Action {
                 | Self::TurnPage(_)
                 | Self::ShowRules(_)
                 | Self::Redraw
+                | Self::Prefix(_)
         )
     }
 }
@@ -92,54 +106,113 @@ pub enum Direction {
     Parent,
     NewestChild,
     Sibling(isize),
-    Nth(usize),
+    /// The agent with this number.
+    Number(u8),
 }
 
 /// Rows per notch of the wheel.
 const WHEEL_ROWS: isize = 3;
 
-pub fn action_of(key: &Key, situation: &Situation) -> Action {
+pub fn action_of(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
     match key {
         Key::Paste(text) => Action::Paste(text.clone()),
         Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
         Key::Focus(_) | Key::Background(_) | Key::Mouse(..) => Action::Nothing,
-        Key::Press(code, modifiers) => match (modifiers.ctrl, modifiers.alt) {
-            (true, false) => with_ctrl(*code, situation),
-            (false, true) => with_alt(*code, situation),
-            (false, false) => plain(*code, *modifiers, situation),
-            (true, true) => Action::Nothing,
-        },
+        Key::Press(code, modifiers) => {
+            let answer = answered(*code, *modifiers, situation).filter(|_| situation.prefix.is_none());
+            answer.unwrap_or_else(|| bound(key, situation, keymap))
+        }
     }
 }
 
-fn plain(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Action {
-    match code {
-        KeyCode::Char(c) if may_answer(situation) && is_answer(c, situation) => answer(c, situation),
-        KeyCode::Char(c) => Action::Type(c.to_string()),
-        KeyCode::Enter if modifiers.shift => Action::Edit(newline),
-        KeyCode::Enter if !situation.is_draft_empty => Action::Send,
-        KeyCode::Enter if situation.is_held_up => Action::Change(Change::TryNow),
-        KeyCode::Enter if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
-        KeyCode::Escape if shows_rules(situation) => Action::ShowRules(false),
-        KeyCode::Escape if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
-        KeyCode::Escape if !situation.is_draft_empty && !situation.has_notice => Action::Edit(clear),
-        KeyCode::Backspace => Action::Edit(Draft::backspace),
-        KeyCode::Delete => Action::Edit(Draft::delete),
-        KeyCode::Tab => Action::Complete,
-        KeyCode::BackTab => Action::Change(Change::Approval(next_policy(situation.policy))),
-        KeyCode::Left => Action::Edit(Draft::left),
-        KeyCode::Right => Action::Edit(Draft::right),
-        KeyCode::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
-        KeyCode::Up => Action::Recall(true),
-        KeyCode::Down => Action::Recall(false),
-        KeyCode::Home => Action::Edit(Draft::home),
-        KeyCode::End => Action::Edit(Draft::end),
-        KeyCode::PageUp if situation.is_question_paged => Action::TurnPage(false),
-        KeyCode::PageDown if situation.is_question_paged => Action::TurnPage(true),
-        KeyCode::PageUp => Action::Scroll(Scroll::Pages(-1)),
-        KeyCode::PageDown => Action::Scroll(Scroll::Pages(1)),
+/// The key as an answer to the question that is shown.
+fn answered(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Option<Action> {
+    let KeyCode::Char(c) = code else { return None };
+    let may_answer = match (modifiers.ctrl, modifiers.alt) {
+        (false, false) => may_answer(situation),
+        (false, true) => situation.question != QuestionKeys::Text,
+        (true, _) => false,
+    };
+    (may_answer && is_answer(c, situation)).then(|| answer(c, situation))
+}
+
+fn bound(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
+    let is_text = situation.prefix.is_none() && is_typed(key);
+    let is_in_text = !situation.is_draft_empty || situation.is_followed;
+    match (keymap.meaning(situation.prefix, key), key) {
+        (Bound::Action(action), _) if !(is_text && is_in_text) => meaning(action, situation),
+        (Bound::Prefix(prefix), _) if !(is_text && is_in_text) => Action::Prefix(prefix),
+        (_, Key::Press(KeyCode::Char(c), _)) if is_text => Action::Type(c.to_string()),
         _ => Action::Nothing,
     }
+}
+
+/// What an action does here.
+fn meaning(action: KeyAction, situation: &Situation) -> Action {
+    match action {
+        KeyAction::Send if !situation.is_draft_empty => Action::Send,
+        KeyAction::Send if situation.is_held_up => Action::Change(Change::TryNow),
+        KeyAction::Send if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
+        KeyAction::Send => Action::Nothing,
+        KeyAction::Cancel if shows_rules(situation) => Action::ShowRules(false),
+        KeyAction::Cancel if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
+        KeyAction::Cancel if !situation.is_draft_empty && !situation.has_notice => Action::Clear,
+        KeyAction::Cancel => Action::Nothing,
+        KeyAction::Leave if !situation.is_draft_empty => Action::Clear,
+        KeyAction::Leave => Action::Leave,
+        KeyAction::DeleteOrLeave if situation.is_draft_empty => Action::Leave,
+        KeyAction::NextPolicy => Action::Change(Change::Approval(next_policy(situation.policy))),
+        KeyAction::Complete => Action::Complete,
+        KeyAction::ShowKeys => Action::ShowKeys,
+        KeyAction::SearchHistory => Action::SearchHistory,
+        KeyAction::Editor => Action::Editor,
+        KeyAction::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
+        KeyAction::Up => Action::Recall(true),
+        KeyAction::Down => Action::Recall(false),
+        KeyAction::OlderInput => Action::RecallInput(true),
+        KeyAction::NewerInput => Action::RecallInput(false),
+        KeyAction::PageUp if situation.is_question_paged => Action::TurnPage(false),
+        KeyAction::PageDown if situation.is_question_paged => Action::TurnPage(true),
+        KeyAction::PageUp => Action::Scroll(Scroll::Pages(-1)),
+        KeyAction::PageDown => Action::Scroll(Scroll::Pages(1)),
+        KeyAction::Top => Action::Scroll(Scroll::Top),
+        KeyAction::Bottom => Action::Scroll(Scroll::Bottom),
+        KeyAction::Parent => Action::Go(Direction::Parent),
+        KeyAction::Child => Action::Go(Direction::NewestChild),
+        KeyAction::PreviousSibling => Action::Go(Direction::Sibling(-1)),
+        KeyAction::NextSibling => Action::Go(Direction::Sibling(1)),
+        KeyAction::Agent(number) => Action::Go(Direction::Number(number)),
+        KeyAction::Redraw => Action::Redraw,
+        KeyAction::Suspend => Action::Suspend,
+        action => edit_of(action).map_or(Action::Nothing, Action::Edit),
+    }
+}
+
+/// The edit of an action that only edits.
+fn edit_of(action: KeyAction) -> Option<fn(&mut Draft) -> bool> {
+    Some(match action {
+        KeyAction::Newline => newline,
+        KeyAction::Left => Draft::left,
+        KeyAction::Right => Draft::right,
+        KeyAction::WordLeft => Draft::word_left,
+        KeyAction::WordRight => Draft::word_right,
+        KeyAction::LineStart => Draft::home,
+        KeyAction::LineEnd => Draft::end,
+        KeyAction::LineUp => Draft::up,
+        KeyAction::LineDown => Draft::down,
+        KeyAction::DeleteLeft => Draft::backspace,
+        KeyAction::DeleteRight | KeyAction::DeleteOrLeave => Draft::delete,
+        KeyAction::KillToEnd => Draft::kill_to_end,
+        KeyAction::KillToStart => Draft::kill_to_start,
+        KeyAction::KillWord => Draft::kill_word_back,
+        KeyAction::KillWordLeft => Draft::kill_word_left,
+        KeyAction::KillWordRight => Draft::kill_word_forward,
+        KeyAction::Yank => Draft::yank,
+        KeyAction::YankOlder => Draft::yank_older,
+        KeyAction::Undo => Draft::undo,
+        KeyAction::Redo => Draft::redo,
+        _ => return None,
+    })
 }
 
 /// Shift+Tab goes through the policies that are safe to reach by mistake.
@@ -148,51 +221,6 @@ fn next_policy(policy: Policy) -> Policy {
         Policy::Plan => Policy::Ask,
         Policy::Ask => Policy::Auto,
         Policy::Auto | Policy::Yolo | Policy::Never => Policy::Plan,
-    }
-}
-
-fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
-    match code {
-        KeyCode::Char('c') => Action::Leave,
-        KeyCode::Char('d') if situation.is_draft_empty => Action::Leave,
-        KeyCode::Char('d') => Action::Edit(Draft::delete),
-        KeyCode::Char('j') => Action::Edit(newline),
-        KeyCode::Char('a') => Action::Edit(Draft::home),
-        KeyCode::Char('e') => Action::Edit(Draft::end),
-        KeyCode::Char('b') => Action::Edit(Draft::left),
-        KeyCode::Char('f') => Action::Edit(Draft::right),
-        KeyCode::Char('h') => Action::Edit(Draft::backspace),
-        KeyCode::Char('k') => Action::Edit(Draft::kill_to_end),
-        KeyCode::Char('u') => Action::Edit(Draft::kill_to_start),
-        KeyCode::Char('w') => Action::Edit(Draft::kill_word_back),
-        KeyCode::Char('y') => Action::Edit(Draft::yank),
-        KeyCode::Char('_' | '/') => Action::Edit(Draft::undo),
-        KeyCode::Char('p') => Action::Recall(true),
-        KeyCode::Char('n') => Action::Recall(false),
-        KeyCode::Char('l') => Action::Redraw,
-        KeyCode::Char('z') => Action::Suspend,
-        KeyCode::Up => Action::Go(Direction::Parent),
-        KeyCode::Down => Action::Go(Direction::NewestChild),
-        KeyCode::Left => Action::Go(Direction::Sibling(-1)),
-        KeyCode::Right => Action::Go(Direction::Sibling(1)),
-        KeyCode::Home => Action::Scroll(Scroll::Top),
-        KeyCode::End => Action::Scroll(Scroll::Bottom),
-        _ => Action::Nothing,
-    }
-}
-
-fn with_alt(code: KeyCode, situation: &Situation) -> Action {
-    match code {
-        KeyCode::Char(digit @ '1'..='9') => Action::Go(Direction::Nth(digit as usize - '1' as usize)),
-        KeyCode::Char(c) if situation.question != QuestionKeys::Text && is_answer(c, situation) => answer(c, situation),
-        KeyCode::Char('b') | KeyCode::Left => Action::Edit(Draft::word_left),
-        KeyCode::Char('f') | KeyCode::Right => Action::Edit(Draft::word_right),
-        KeyCode::Char('d') => Action::Edit(Draft::kill_word_forward),
-        KeyCode::Backspace => Action::Edit(Draft::kill_word_left),
-        KeyCode::Enter => Action::Edit(newline),
-        KeyCode::Up => Action::Edit(Draft::up),
-        KeyCode::Down => Action::Edit(Draft::down),
-        _ => Action::Nothing,
     }
 }
 
@@ -235,17 +263,16 @@ fn newline(draft: &mut Draft) -> bool {
     true
 }
 
-fn clear(draft: &mut Draft) -> bool {
-    draft.set("");
-    true
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn asked() -> Situation {
         Situation { question: QuestionKeys::Answer, is_busy: true, is_draft_empty: true, ..Situation::default() }
+    }
+
+    fn act(key: &Key, situation: &Situation) -> Action {
+        action_of(key, situation, &KeyMap::default())
     }
 
     fn press(code: KeyCode) -> Key {
@@ -255,7 +282,7 @@ mod tests {
     #[test]
     fn y_answers_only_what_was_shown_and_only_as_a_letter_by_itself() {
         let asked = asked();
-        let y = |situation: Situation| action_of(&press(KeyCode::Char('y')), &situation);
+        let y = |situation: Situation| act(&press(KeyCode::Char('y')), &situation);
         assert!(matches!(y(asked), Action::Answer(true)));
         assert!(matches!(y(Situation { is_draft_empty: false, ..asked }), Action::Type(_)));
         assert!(matches!(y(Situation { is_followed: true, ..asked }), Action::Type(_)));
@@ -264,19 +291,16 @@ mod tests {
         assert!(matches!(y(Situation { question: QuestionKeys::Settling, ..asked }), Action::TooSoon));
         let alt_y = Key::Press(KeyCode::Char('y'), Modifiers { alt: true, ..Modifiers::default() });
         let typing = Situation { is_draft_empty: false, ..asked };
-        assert!(matches!(action_of(&alt_y, &typing), Action::Answer(true)));
-        assert!(matches!(
-            action_of(&alt_y, &Situation { question: QuestionKeys::ReadOn, ..typing }),
-            Action::TurnPage(true)
-        ));
+        assert!(matches!(act(&alt_y, &typing), Action::Answer(true)));
+        assert!(matches!(act(&alt_y, &Situation { question: QuestionKeys::ReadOn, ..typing }), Action::TurnPage(true)));
         let n = press(KeyCode::Char('n'));
-        assert!(matches!(action_of(&n, &Situation { question: QuestionKeys::ReadOn, ..asked }), Action::Answer(false)));
+        assert!(matches!(act(&n, &Situation { question: QuestionKeys::ReadOn, ..asked }), Action::Answer(false)));
     }
 
     #[test]
     fn a_shows_the_rules_and_only_then_a_letter_gives_them() {
         let with_rules = Situation { has_rules: true, can_save_rules: true, ..asked() };
-        let at = |question, code| action_of(&press(code), &Situation { question, ..with_rules });
+        let at = |question, code| act(&press(code), &Situation { question, ..with_rules });
         let letter = |question, c| at(question, KeyCode::Char(c));
         assert!(matches!(letter(QuestionKeys::Answer, 'a'), Action::ShowRules(true)));
         assert!(matches!(letter(QuestionKeys::ReadOn, 'a'), Action::TurnPage(true)));
@@ -291,31 +315,51 @@ mod tests {
         assert!(matches!(letter(QuestionKeys::Scope, 'p'), Action::Always(Scope::Project)));
         assert!(matches!(letter(QuestionKeys::Scope, 'a'), Action::Nothing), "the key that showed the rules");
         let unsaved = Situation { question: QuestionKeys::Scope, can_save_rules: false, ..with_rules };
-        assert!(matches!(action_of(&press(KeyCode::Char('p')), &unsaved), Action::Nothing));
+        assert!(matches!(act(&press(KeyCode::Char('p')), &unsaved), Action::Nothing));
         for question in [QuestionKeys::ScopeSettling, QuestionKeys::Scope] {
             assert!(matches!(letter(question, 'n'), Action::ShowRules(false)));
             assert!(matches!(at(question, KeyCode::Escape), Action::ShowRules(false)));
         }
-        let without = action_of(&press(KeyCode::Char('a')), &asked());
+        let without = act(&press(KeyCode::Char('a')), &asked());
         assert!(matches!(without, Action::Type(_)), "there is no rule to give");
     }
 
     #[test]
     fn escape_interrupts_the_agent_before_it_clears_the_draft() {
         let busy = Situation { is_busy: true, ..Situation::default() };
-        assert!(matches!(action_of(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
+        assert!(matches!(act(&press(KeyCode::Escape), &busy), Action::Change(Change::Interrupt)));
         let summarised = Situation { has_background_work: true, ..Situation::default() };
-        assert!(matches!(action_of(&press(KeyCode::Escape), &summarised), Action::Change(Change::Interrupt)));
-        assert!(matches!(action_of(&press(KeyCode::Escape), &Situation::default()), Action::Edit(_)));
+        assert!(matches!(act(&press(KeyCode::Escape), &summarised), Action::Change(Change::Interrupt)));
+        assert!(matches!(act(&press(KeyCode::Escape), &Situation::default()), Action::Clear));
         let choosing = Situation { has_notice: true, ..Situation::default() };
-        assert!(matches!(action_of(&press(KeyCode::Escape), &choosing), Action::Nothing));
+        assert!(matches!(act(&press(KeyCode::Escape), &choosing), Action::Nothing));
         let nothing = Situation { is_draft_empty: true, ..Situation::default() };
-        assert!(matches!(action_of(&press(KeyCode::Escape), &nothing), Action::Nothing));
+        assert!(matches!(act(&press(KeyCode::Escape), &nothing), Action::Nothing));
+    }
+
+    #[test]
+    fn ctrl_c_clears_before_it_leaves_and_a_key_that_types_acts_on_an_empty_draft_only() {
+        let empty = Situation { is_draft_empty: true, ..Situation::default() };
+        let typed = Situation::default();
+        let ctrl = |c| Key::Press(KeyCode::Char(c), Modifiers { ctrl: true, ..Modifiers::default() });
+        assert!(matches!(act(&ctrl('c'), &empty), Action::Leave));
+        assert!(matches!(act(&ctrl('c'), &typed), Action::Clear));
+        assert!(matches!(act(&ctrl('d'), &empty), Action::Leave));
+        assert!(matches!(act(&ctrl('d'), &typed), Action::Edit(_)));
+        let question_mark = press(KeyCode::Char('?'));
+        assert!(matches!(act(&question_mark, &empty), Action::ShowKeys));
+        assert!(matches!(act(&question_mark, &typed), Action::Type(_)));
+        assert!(matches!(act(&question_mark, &Situation { is_followed: true, ..empty }), Action::Type(_)));
+        let leader = "ctrl+x".parse().unwrap();
+        assert!(matches!(act(&ctrl('x'), &typed), Action::Prefix(_)));
+        let after = Situation { prefix: Some(leader), ..typed };
+        assert!(matches!(act(&press(KeyCode::Char('3')), &after), Action::Go(Direction::Number(3))));
+        assert!(matches!(act(&press(KeyCode::Char('q')), &after), Action::Nothing));
     }
 
     #[test]
     fn a_paste_never_answers_and_never_sends() {
         let asked = Situation { has_queue: true, ..asked() };
-        assert!(matches!(action_of(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
+        assert!(matches!(act(&Key::Paste("y\n".into()), &asked), Action::Paste(_)));
     }
 }

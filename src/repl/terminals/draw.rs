@@ -195,6 +195,8 @@ impl Terminals {
             activity: core.activity(state.focus, true),
             question: self.question_view(terminal, state),
             question_keys: state.question_keys,
+            popup: terminal.input.popup.as_ref(),
+            is_vi_normal: terminal.input.vi.is_normal(),
         })
     }
 
@@ -255,6 +257,10 @@ impl Terminals {
         let Some(terminal) = self.get_mut(at) else { return };
         let left = std::mem::replace(&mut terminal.focus, id);
         terminal.input.recalled = None;
+        if left != id {
+            terminal.input.popup = None;
+            terminal.input.mentions = None;
+        }
         if left != id {
             leave_view(core, reader, left);
         }

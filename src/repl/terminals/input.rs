@@ -1,12 +1,14 @@
 //! Keys to acts: edits and scrolling happen here, everything else is an act for the loop.
 
 use crate::agent::State;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
-use crate::commands;
+use crate::domain::config::VI;
 use crate::domain::draft::Draft;
+use crate::domain::draft::vi::ViOutcome;
 use crate::domain::flow::{Change, Decision};
 use crate::domain::key::Key;
+use crate::domain::keymap::Chord;
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
@@ -19,6 +21,8 @@ pub(in crate::repl) enum Act {
     /// A line was entered: a message or a command.
     Line(String),
     Change(Change),
+    /// The draft is to be edited in the person's editor.
+    Editor,
     Suspend,
     Leave,
 }
@@ -49,53 +53,124 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
+        if self.press_in_popup(core, id, key) {
+            return None;
+        }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
-        let action = action_of(key, &situation);
+        if core.config.editing == VI && situation.question == QuestionKeys::Text && self.press_in_vi(core, id, key) {
+            return None;
+        }
+        let action = action_of(key, &situation, &core.config.keymap);
+        self.get_mut(id)?.input.prefix = None;
         if action.is_act() {
             self.get_mut(id)?.keyboard.count_act();
         }
         match action {
-            Action::Nothing => {}
+            Action::Send => self.send(core, id, agent),
+            Action::Answer(allowed) => {
+                let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
+                Some(Act::Change(Change::Answer { question: core.roster.get(agent)?.question()?.number, decision }))
+            }
+            Action::Always(scope) => {
+                let question = core.roster.get(agent)?.question()?.number;
+                Some(Act::Change(Change::Answer { question, decision: Decision::Always(scope) }))
+            }
+            Action::Change(change) => Some(Act::Change(change)),
+            Action::Go(direction) => self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to))),
+            Action::Editor => Some(Act::Editor),
+            Action::Suspend => Some(Act::Suspend),
+            Action::Leave => Some(Act::Leave),
+            action => {
+                self.act_here(core, id, agent, action);
+                self.follow_draft(core, id, agent, key);
+                None
+            }
+        }
+    }
+
+    /// Does what only concerns this terminal.
+    fn act_here(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, action: Action) {
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.repeats = None;
+        }
+        match action {
             Action::Edit(edit) => drop(self.edit(core, id, edit)),
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
-            Action::TooSoon => {
-                let terminal = self.get_mut(id)?;
-                terminal.display.question.as_mut()?.settle_again(core.clock.now());
-                terminal.input.revision += 1;
-            }
-            Action::TurnPage(is_forward) => {
-                let terminal = self.get_mut(id)?;
-                terminal.display.question.as_mut()?.turn_page(is_forward);
-                terminal.input.revision += 1;
+            Action::TooSoon => self.with_question(id, |question| question.settle_again(core.clock.now())),
+            Action::TurnPage(is_forward) => self.with_question(id, |question| {
+                question.turn_page(is_forward);
+            }),
+            Action::ShowRules(is_shown) => {
+                self.with_question(id, |question| question.show_rules(is_shown, core.clock.now()));
             }
             Action::Recall(older) => self.recall(core, id, older),
+            Action::RecallInput(older) => self.recall_input(core, id, older),
             Action::Complete => self.complete(core, id, agent),
-            Action::Redraw => self.get_mut(id)?.redraw(),
-            Action::Send => return self.send(core, id, agent),
-            Action::Answer(allowed) => {
-                let question = core.roster.get(agent)?.question()?.number;
-                let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
-                return Some(Act::Change(Change::Answer { question, decision }));
+            Action::Clear => self.clear(core, id),
+            Action::ShowKeys => self.show_help(core, id, true),
+            Action::SearchHistory => self.search_history(core, id),
+            Action::Prefix(prefix) => self.begin_prefix(id, prefix),
+            _ => {
+                if let (Action::Redraw, Some(terminal)) = (action, self.get_mut(id)) {
+                    terminal.redraw();
+                }
             }
-            Action::Always(scope) => {
-                let question = core.roster.get(agent)?.question()?.number;
-                return Some(Act::Change(Change::Answer { question, decision: Decision::Always(scope) }));
-            }
-            Action::ShowRules(is_shown) => {
-                let terminal = self.get_mut(id)?;
-                terminal.display.question.as_mut()?.show_rules(is_shown, core.clock.now());
-                terminal.input.revision += 1;
-            }
-            Action::Change(change) => return Some(Act::Change(change)),
-            Action::Go(direction) => {
-                return self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to)));
-            }
-            Action::Suspend => return Some(Act::Suspend),
-            Action::Leave => return Some(Act::Leave),
         }
+    }
+
+    /// Gives a key to the modes of vi. False if it means what it means without them.
+    fn press_in_vi(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> bool {
+        let Some(terminal) = self.get_mut(id) else { return false };
+        let mut vi = std::mem::take(&mut terminal.input.vi);
+        let outcome = self.with_draft(core, id, |draft| vi.on_key(key, draft)).unwrap_or(ViOutcome::Pass);
+        if let Some(terminal) = self.terminals.get_mut(&id) {
+            terminal.input.vi = vi;
+            terminal.input.revision += 1;
+            if outcome == ViOutcome::Done {
+                self.unsaved.note(terminal, core.clock.now());
+            }
+        }
+        match outcome {
+            ViOutcome::Pass => return false,
+            ViOutcome::Done => {}
+            ViOutcome::Up => self.recall(core, id, true),
+            ViOutcome::Down => self.recall(core, id, false),
+        }
+        true
+    }
+
+    fn begin_prefix(&mut self, id: TerminalId, prefix: Chord) {
+        self.notify(id, format!("{prefix} …"));
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.prefix = Some(prefix);
+        }
+    }
+
+    fn with_question(&mut self, id: TerminalId, act: impl FnOnce(&mut QuestionView)) {
+        let Some(terminal) = self.get_mut(id) else { return };
+        if let Some(question) = &mut terminal.display.question {
+            act(question);
+            terminal.input.revision += 1;
+        }
+    }
+
+    /// Takes the line to send. After a backslash, breaks the line instead.
+    fn enter(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
+        let draft = self.draft_at(core, id)?;
+        let before = &draft.text()[..draft.cursor()];
+        let backslashes = before.len() - before.trim_end_matches('\\').len();
+        self.close_popup(id);
+        self.get_mut(id)?.input.vi.reset();
+        if backslashes % 2 == 0 {
+            return self.take_line(core, id, agent);
+        }
+        self.edit(core, id, |draft| {
+            draft.backspace();
+            draft.newline();
+        });
         None
     }
 
@@ -116,21 +191,27 @@ impl Terminals {
             is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
-            has_background_work: agent.has_background_work(),
+            has_background_work: agent.has_background_work() || agent.view.has_command,
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             has_notice,
+            prefix: terminal.input.prefix,
         })
     }
 
     /// The draft at this terminal: that of its agent, or its own if it is read-only.
-    fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
+    pub(super) fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
         Some(if terminal.mode.is_read_only { &terminal.input.draft } else { &agent.view.draft })
     }
 
-    fn with_draft<T>(&mut self, core: &mut Core, at: TerminalId, act: impl FnOnce(&mut Draft) -> T) -> Option<T> {
+    pub(super) fn with_draft<T>(
+        &mut self,
+        core: &mut Core,
+        at: TerminalId,
+        act: impl FnOnce(&mut Draft) -> T,
+    ) -> Option<T> {
         let terminal = self.get_mut(at)?;
         if terminal.mode.is_read_only {
             terminal.input.revision += 1;
@@ -142,15 +223,16 @@ impl Terminals {
         })
     }
 
-    fn edit<T>(&mut self, core: &mut Core, at: TerminalId, edit: impl FnOnce(&mut Draft) -> T) -> Option<T> {
+    pub(super) fn edit<T>(&mut self, core: &mut Core, at: TerminalId, edit: impl FnOnce(&mut Draft) -> T) -> Option<T> {
         self.get_mut(at)?.input.recalled = None;
+        self.unsaved.note(self.terminals.get(&at)?, core.clock.now());
         self.with_draft(core, at, edit)
     }
 
     /// Sends the draft, which in line mode may be an answer.
     fn send(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<Act> {
         let Some(answer) = self.line_answer(core, id, agent) else {
-            return self.take_line(core, id, agent).map(Act::Line);
+            return self.enter(core, id, agent).map(Act::Line);
         };
         self.with_draft(core, id, Draft::take);
         Some(Act::Change(answer))
@@ -161,45 +243,6 @@ impl Terminals {
         let pending = core.roster.get(agent)?.question()?;
         let decision = self.get(id)?.lines.as_ref()?.answer(&self.draft_at(core, id)?.expanded(), pending)?;
         Some(Change::Answer { question: pending.number, decision })
-    }
-
-    /// Empties the draft, and keeps its text in the history of inputs.
-    fn take_line(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
-        let reader = self.reader(id);
-        core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
-        let text = self.with_draft(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
-        if let Some(lines) = &mut self.get_mut(id)?.lines {
-            lines.note_typed(&text);
-        }
-        if !self.is_read_only(id) {
-            // A line is sent even if it cannot be added to the history.
-            drop(core.store.remember_input(&text));
-        }
-        Some(text)
-    }
-
-    /// Stores the draft, which is empty after a line was entered.
-    pub(in crate::repl) fn on_line_done(&self, core: &Core, id: TerminalId, agent: AgentId) {
-        if !self.is_read_only(id) {
-            core.save_draft(agent);
-        }
-    }
-
-    /// Returns a line that failed to the draft, and shows the error.
-    pub(in crate::repl) fn on_line_failed(
-        &mut self,
-        core: &mut Core,
-        id: TerminalId,
-        agent: AgentId,
-        text: &str,
-        error: Error,
-    ) {
-        if self.is_read_only(id) {
-            self.with_draft(core, id, |draft| draft.set(text));
-        } else {
-            core.return_text(agent, text);
-        }
-        self.notify(id, error.message);
     }
 
     /// Scrolls the text, and reads older text from the store at its beginning.
@@ -228,57 +271,21 @@ impl Terminals {
         }
     }
 
-    /// Moves up or down in the draft; at its edge, recalls an older or newer input.
-    fn recall(&mut self, core: &mut Core, at: TerminalId, older: bool) {
-        let moved = self.with_draft(core, at, |draft| if older { draft.up() } else { draft.down() });
-        let Some(terminal) = self.get_mut(at).filter(|_| moved == Some(false)) else { return };
-        let next = match (terminal.input.recalled, older) {
-            (None, true) => Some(0),
-            (None, false) => return,
-            (Some(n), true) => Some(n + 1),
-            (Some(n), false) => n.checked_sub(1),
-        };
-        let text = next.and_then(|n| core.store.input(n).ok().flatten());
-        if next.is_some() && text.is_none() {
-            return;
-        }
-        terminal.input.recalled = next;
-        self.with_draft(core, at, |draft| draft.set(&text.unwrap_or_default()));
-    }
-
-    /// Completes the draft as far as all candidates agree; if that adds nothing, shows the candidates.
-    fn complete(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
-        let Some(typed) = self.draft_at(core, at).map(Draft::expanded) else { return };
-        let candidates = commands::complete(&typed, &core.command_context(agent_id, self.infos(at)));
-        let shared = common_prefix(&candidates);
-        if shared.len() > typed.len() {
-            self.edit(core, at, |draft| draft.set(&shared));
-        } else if candidates.len() > 1 {
-            self.notify(at, candidates.join("  "));
-        }
-    }
-
     fn go(&mut self, core: &Core, id: TerminalId, agent: AgentId, direction: Direction) -> Option<AgentId> {
         let to = match direction {
             Direction::Parent => core.roster.parent(agent),
             Direction::NewestChild => core.roster.children(agent).next_back(),
             Direction::Sibling(step) => core.roster.sibling(agent, step),
-            Direction::Nth(n) => core.roster.nth(n),
+            Direction::Number(number) => core.roster.numbered(number.into()),
         };
         let to = to.filter(|to| *to != agent);
         if to.is_none() {
-            self.notify(id, "no agent in that direction: /agents shows the tree".into());
+            let notice = match direction {
+                Direction::Number(number) => format!("no other agent {number}: /agents lists them"),
+                _ => "no agent in that direction: /agents shows the tree".into(),
+            };
+            self.notify(id, notice);
         }
         to
     }
-}
-
-fn common_prefix(texts: &[String]) -> String {
-    let Some((first, rest)) = texts.split_first() else { return String::new() };
-    let mut shared = first.as_str();
-    for text in rest {
-        let same = shared.char_indices().zip(text.chars()).find(|((_, a), b)| a != b).map(|((at, _), _)| at);
-        shared = &shared[..same.unwrap_or_else(|| shared.len().min(text.len()))];
-    }
-    shared.to_owned()
 }

@@ -5,12 +5,16 @@ use std::time::Duration;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::flow::Origin;
+use crate::domain::scrollback::LineKind;
+use crate::reactor::Source;
 use crate::repl::component::Turn;
 use crate::repl::core::Core;
 use crate::repl::terminals::{Terminal, Terminals};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
+/// Within this time a line that is entered again is carried out.
+const REPEAT: Duration = Duration::from_secs(30);
 /// Names of busy agents in the warning; more are counted.
 const MOST_NAMES: usize = 4;
 
@@ -44,6 +48,28 @@ impl Terminals {
         Turn::Continue
     }
 
+    /// Whether the person was asked to enter this line again, and has done so in time.
+    pub(in crate::repl) fn is_repeated(&mut self, core: &Core, id: TerminalId, line: &str) -> bool {
+        let asked = self.get_mut(id).and_then(|terminal| terminal.input.repeats.take());
+        asked.is_some_and(|(asked, until)| asked == line && core.clock.now() <= until)
+    }
+
+    /// Keeps the line in the draft, and says that entering it again carries it out.
+    pub(in crate::repl) fn ask_to_repeat(
+        &mut self,
+        core: &mut Core,
+        id: TerminalId,
+        agent: AgentId,
+        line: &str,
+        warning: &str,
+    ) {
+        let until = core.clock.now() + REPEAT;
+        self.on_line_failed(core, id, agent, line, Error::usage(warning));
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.repeats = Some((line.to_owned(), until));
+        }
+    }
+
     /// Leaves at this terminal: an attached one is detached and everything goes on, otherwise the program ends.
     pub(in crate::repl) fn leave(&mut self, origin: Origin) -> Turn {
         match self.attached(origin) {
@@ -70,6 +96,25 @@ impl Terminals {
     /// Has the process of an attached terminal stopped. Returns whether this is one.
     pub(in crate::repl) fn suspend_remote(&mut self, id: TerminalId) -> bool {
         self.attached(Origin::Terminal(id)).map(Terminal::request_suspend).is_some()
+    }
+
+    /// Leaves the terminal to another program: it is neither read nor drawn.
+    pub(in crate::repl) fn hand_over(&mut self, core: &mut Core, id: TerminalId) {
+        if let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.is_local()) {
+            terminal.suspend();
+            terminal.is_handed_over = true;
+            core.reactor.unwatch(Source::Terminal);
+        }
+    }
+
+    /// Takes a terminal back that another program had.
+    pub(in crate::repl) fn take_back(&mut self, core: &mut Core, id: TerminalId) {
+        let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.is_handed_over) else { return };
+        terminal.is_handed_over = false;
+        if let Err(error) = terminal.resume() {
+            let focus = terminal.focus;
+            core.note(focus, LineKind::Error, &error.message);
+        }
     }
 
     /// Leaves every terminal of this process as it was found.

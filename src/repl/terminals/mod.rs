@@ -7,14 +7,18 @@ mod alerts;
 mod announcer;
 mod bindings;
 mod branches;
+mod completion;
 mod device;
 mod display;
 mod draw;
+mod history;
 mod input;
 mod keyboard;
 mod leaving;
 mod lines;
+mod mentions;
 mod painter;
+mod popup;
 mod question;
 mod selection;
 mod separator;
@@ -40,6 +44,8 @@ use crate::repl::event::Event;
 use crate::repl::terminals::alerts::Alerts;
 use crate::repl::terminals::branches::Branches;
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::history::UnsavedDrafts;
+use crate::repl::terminals::mentions::Files;
 use crate::repl::terminals::unseen::Unseen;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
@@ -52,6 +58,9 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
     count: u64,
+    unsaved: UnsavedDrafts,
+    /// The files that `@` was asked for last.
+    files: Option<Files>,
     branches: Branches,
     unseen: Unseen,
     alerts: Alerts,
@@ -242,11 +251,13 @@ impl Component for Terminals {
     }
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.unsaved.save(core);
+        self.step_searches(core);
         self.alerts.look(&core.roster);
     }
 
     fn has_work(&self, _: &Core) -> bool {
-        self.iter().any(Terminal::has_leftover)
+        self.iter().any(Terminal::has_leftover) || !self.searching().is_empty()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
@@ -255,7 +266,8 @@ impl Component for Terminals {
         let steps = self.iter().filter_map(|terminal| Self::next_step(terminal, core, now));
         let questions = self.iter().filter_map(Terminal::question_deadline);
         let questions = questions.map(|at| (at.max(now), WakeReason::Question));
-        keys.chain(steps).chain(questions).min_by_key(|(at, _)| *at)
+        let drafts = self.unsaved.deadline().map(|at| (at.max(now), WakeReason::Draft));
+        keys.chain(steps).chain(questions).chain(drafts).min_by_key(|(at, _)| *at)
     }
 }
 

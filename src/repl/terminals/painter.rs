@@ -8,6 +8,7 @@ use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
+use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
 use crate::repl::terminals::separator::Separator;
 use crate::repl::terminals::status::StatusLine;
@@ -60,6 +61,10 @@ pub(super) struct Painter<'a> {
     /// What the terminal has shown of the question before.
     pub question: Option<&'a QuestionView>,
     pub question_keys: QuestionKeys,
+    /// Keys are commands of vi.
+    pub is_vi_normal: bool,
+    /// The open list.
+    pub popup: Option<&'a Popup>,
 }
 
 impl Painter<'_> {
@@ -76,14 +81,20 @@ impl Painter<'_> {
         };
         let status = take(1).then(|| self.row(self.screen_info.status.row(agent, columns)));
         let separator = take(1).then(|| self.row(self.screen_info.separator.row(columns)));
+        let (popup, query_column) = self.popup_rows(room.saturating_sub(1));
+        room -= popup.len();
         let QuestionRows { rows: notices, page, has_whole_rules } = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
         let mut rows = self.text_rows(agent, text_rows);
         rows.extend(spinner.into_iter().chain(separator).chain(notices));
+        let cursor = match query_column {
+            Some(column) => (u16::try_from(column).unwrap_or(0), input.len()),
+            None => cursor,
+        };
         let cursor_row = rows.len() + cursor.1;
-        rows.extend(input.into_iter().chain(status));
+        rows.extend(input.into_iter().chain(popup).chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
         Painted {
@@ -91,6 +102,12 @@ impl Painter<'_> {
             page,
             has_whole_rules,
         }
+    }
+
+    /// The open list, and the column of the cursor in its first row, if that is a line of its own.
+    fn popup_rows(&self, room: usize) -> (Vec<Row>, Option<usize>) {
+        let (rows, cursor) = self.popup.map(|popup| popup.rows(self.size.0.into(), room)).unwrap_or_default();
+        (rows.into_iter().map(|row| self.row(row)).collect(), cursor)
     }
 
     /// The title of the window.
@@ -275,9 +292,10 @@ impl Painter<'_> {
         let (column, at) = layout.cursor;
         // The rows around the cursor, if there are more than fit.
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
+        let prompt = if self.is_vi_normal { ": " } else { "> " };
         let shown = layout.rows.iter().enumerate().skip(first).take(most);
         let rows = shown.map(|(n, text)| {
-            let mut row = Row::of(if n == 0 { "> " } else { "  " }, Style::color(Color::User));
+            let mut row = Row::of(if n == 0 { prompt } else { "  " }, Style::color(Color::User));
             row.push(text.as_str(), Style::default());
             self.row(row)
         });

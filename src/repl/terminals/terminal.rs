@@ -9,8 +9,10 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::display::{DisplaySettings, Progress};
 use crate::domain::draft::Draft;
+use crate::domain::draft::vi::Vi;
 use crate::domain::frame::{Frame, Row};
 use crate::domain::key::{Key, MouseAction};
+use crate::domain::keymap::Chord;
 use crate::domain::theme::{ThemeSettings, is_light};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::announcer::Announcer;
@@ -18,6 +20,8 @@ use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
 use crate::repl::terminals::lines::LineOutput;
+use crate::repl::terminals::mentions::Mentions;
+use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::repl::terminals::selection::Selection;
 use crate::terminal::clipboard;
@@ -60,6 +64,8 @@ pub struct Terminal {
     requests: Vec<TerminalRequest>,
     is_gone: bool,
     is_detached: bool,
+    /// Another program has the terminal.
+    pub(super) is_handed_over: bool,
 }
 
 /// What is typed and shown at this terminal alone.
@@ -67,15 +73,33 @@ pub struct Terminal {
 pub(super) struct InputState {
     /// The draft of a read-only terminal.
     pub draft: Draft,
-    /// The position in the history of inputs, counted from the newest.
-    pub recalled: Option<usize>,
+    /// The input of the history that is in the draft.
+    pub recalled: Option<Recalled>,
     /// A text above the input until the next key.
     pub notice: Option<String>,
+    /// The open list below the input.
+    pub popup: Option<Popup>,
+    /// The search for files of that list.
+    pub mentions: Option<Mentions>,
+    /// A line that is carried out if it is entered again, and until when.
+    pub repeats: Option<(String, Moment)>,
+    /// The mode of vi, if the input is edited with it.
+    pub vi: Vi,
+    /// The key that began a binding of two keys.
+    pub prefix: Option<Chord>,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
     pub selection: Selection,
     /// Changes with the draft and the scroll position of a read-only terminal.
     pub revision: u64,
+}
+
+/// A position in the history of inputs.
+pub(super) struct Recalled {
+    /// Counted from the newest.
+    pub newer: usize,
+    /// The draft to return to.
+    pub typed: Draft,
 }
 
 impl Terminal {
@@ -102,6 +126,7 @@ impl Terminal {
             requests: Vec::new(),
             is_gone: false,
             is_detached: false,
+            is_handed_over: false,
         };
         terminal.measure();
         terminal
@@ -142,6 +167,9 @@ impl Terminal {
     /// Registers the terminal, for writing only while the screen has not taken everything.
     pub(in crate::repl) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
         let Device::Terminal(tty) = &self.device else { return Ok(()) };
+        if self.is_handed_over {
+            return Ok(());
+        }
         let wants = tty.has_backlog();
         if !reactor.is_watched(Source::Terminal) || wants {
             reactor.watch(Source::Terminal, tty.as_raw_fd(), true, wants)?;
@@ -152,7 +180,7 @@ impl Terminal {
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.keyboard.begin_turn();
-        if !self.is_local() {
+        if !self.is_local() || self.is_handed_over {
             return Ok(());
         }
         if self.is_resized() {
@@ -219,17 +247,17 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached { None } else { self.keyboard.next_key() }
+        if self.is_detached || self.is_handed_over { None } else { self.keyboard.next_key() }
     }
 
     /// Whether keys wait for the next turn.
     pub(in crate::repl) fn has_keys(&self) -> bool {
-        !self.is_detached && self.keyboard.has_keys()
+        !self.is_detached && !self.is_handed_over && self.keyboard.has_keys()
     }
 
     /// When an incomplete key sequence is taken as it is.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        self.keyboard.deadline().filter(|_| !self.is_detached)
+        self.keyboard.deadline().filter(|_| !self.is_detached && !self.is_handed_over)
     }
 
     /// Whether it is detached: nothing is read or drawn any more.
@@ -239,7 +267,9 @@ impl Terminal {
 
     /// Whether there is something to read without waiting: bytes, decoded keys, or a hang-up.
     pub(in crate::repl) fn has_input(&self) -> bool {
-        !self.is_detached && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
+        !self.is_detached
+            && !self.is_handed_over
+            && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
 
     /// Whether there is something to do at once: to read, or to draw.
@@ -259,7 +289,7 @@ impl Terminal {
 
     /// Whether a frame may be drawn now.
     pub(in crate::repl) fn is_ready(&self) -> bool {
-        !self.is_detached && self.device.takes_more()
+        !self.is_detached && !self.is_handed_over && self.device.takes_more()
     }
 
     /// Draws a frame, of which only the changes are sent, and says what has changed besides.
@@ -372,7 +402,9 @@ impl Terminal {
     }
 
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
-        if let Device::Terminal(tty) = &mut self.device {
+        if let Device::Terminal(tty) = &mut self.device
+            && !self.is_handed_over
+        {
             tty.enter()?;
             self.measure();
         }

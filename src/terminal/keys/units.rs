@@ -114,6 +114,8 @@ fn press(key: KeyEvent) -> Option<Key> {
 fn character(c: char, held: Modifiers) -> Option<Key> {
     let c = match c {
         _ if c.is_control() => return None,
+        // The kitty protocol reports the key and not the character.
+        '-' if held.shift && (held.ctrl || held.alt) => '_',
         // Bytes 1C to 1F: the parser uses the digits that produce them, manuals use these characters.
         '4' if held.ctrl => '\\',
         '5' if held.ctrl => ']',

@@ -197,7 +197,7 @@ pub fn commands() -> Step {
         };
         drop(commands::read(&line, &app));
         for ending in commands::complete(&line, &app) {
-            assert!(ending.starts_with('/'), "{line:?} is completed to {ending:?}");
+            assert!(ending.line.starts_with('/'), "{line:?} is completed to {ending:?}");
         }
     })
 }

@@ -20,6 +20,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
         }
+        Kind::Name(_, names) if names().contains(&"vi") => ["\"vi\"", "\"emacs\"", "\"vi\"", "\"emacs\"", "\"vi\""],
         Kind::Name(_, names) if names().contains(&"all") => {
             ["\"all\"", "\"none\"", "\"screens\"", "\"all\"", "\"none\""]
         }

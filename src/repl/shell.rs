@@ -1,0 +1,218 @@
+//! Commands that a person runs from the input with `!`. They run outside of the sandbox, as in a shell, in a process group
+//! of their own; what they print is shown, and put into the conversation when the agent is idle.
+
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command as Program, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::agent::Wake;
+use crate::base::error::{Error, Result, system_message};
+use crate::base::id::AgentId;
+use crate::domain::flow::Change;
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::{Core, agent_gone};
+
+/// Bytes of output that are kept; the rest is counted.
+const MOST_OUTPUT: usize = 32 * 1024;
+/// How long output is awaited after the command has ended, which another process may hold open.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// A command and where its output goes.
+struct Running {
+    agent: AgentId,
+    command: String,
+    /// The model gets the output too.
+    is_shared: bool,
+    group: Option<Pid>,
+    end: Receiver<String>,
+    /// What it printed, once it has ended.
+    output: Option<String>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.output.is_none() {
+            self.stop();
+        }
+    }
+}
+
+impl Running {
+    /// Ends the command and what it has started.
+    fn stop(&self) {
+        // It may have ended already.
+        let _ = self.group.map(|group| kill_process_group(group, Signal::KILL));
+    }
+}
+
+/// The commands that run, or whose output waits for an idle agent.
+#[derive(Default)]
+pub(super) struct ShellCommands {
+    commands: Vec<Running>,
+}
+
+impl ShellCommands {
+    /// Starts a command in the agent's working directory.
+    pub(super) fn start(&mut self, core: &mut Core, agent: AgentId, command: &str, is_shared: bool) -> Result<()> {
+        let directory = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
+        let (group, end) = run(command, &directory, &core.waker)?;
+        core.note(agent, LineKind::Note, &format!("$ {command}"));
+        self.commands.push(Running { agent, command: command.into(), is_shared, group, end, output: None });
+        core.roster.with(agent, |agent| agent.view.has_command = true);
+        Ok(())
+    }
+
+    /// Ends the commands of an agent. False if none runs.
+    pub(super) fn interrupt(&self, agent: AgentId) -> bool {
+        let running = self.commands.iter().filter(|running| running.agent == agent && running.output.is_none());
+        running.inspect(|running| running.stop()).count() > 0
+    }
+
+    fn collect(&mut self, core: &mut Core) {
+        for running in self.commands.iter_mut().filter(|running| running.output.is_none()) {
+            let output = match running.end.try_recv() {
+                Ok(output) => output,
+                Err(TryRecvError::Empty) => continue,
+                Err(TryRecvError::Disconnected) => "(its output was lost)".into(),
+            };
+            if !running.is_shared {
+                core.note(running.agent, LineKind::Note, &output);
+            } else if core.require_idle(running.agent).is_err() {
+                core.note(
+                    running.agent,
+                    LineKind::Note,
+                    &format!("$ {} has ended: the model gets its output after this turn", running.command),
+                );
+            }
+            running.output = Some(output);
+            core.roster.with(running.agent, |agent| agent.view.has_command = false);
+        }
+    }
+
+    /// Puts output into the conversations of idle agents.
+    fn share(&mut self, core: &mut Core) {
+        let is_due = |running: &mut Running| {
+            running.output.is_some()
+                && (!running.is_shared
+                    || core.require_idle(running.agent).is_ok()
+                    || core.roster.get(running.agent).is_none())
+        };
+        let due: Vec<Running> = self.commands.extract_if(.., is_due).collect();
+        for running in due.iter().filter(|running| running.is_shared) {
+            let text = format!("$ {}\n{}", running.command, running.output.as_deref().unwrap_or_default());
+            match core.append_event(running.agent, Body::User(text)) {
+                Ok(messages) => core.remember(running.agent, messages),
+                Err(error) => core.note(running.agent, LineKind::Error, &error.message),
+            }
+        }
+    }
+}
+
+impl Component for ShellCommands {
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        if !self.commands.is_empty() {
+            self.collect(core);
+            self.share(core);
+        }
+    }
+}
+
+/// The change that a line asks for that begins with `!`, `!!` or `#`. Only what a person types at a terminal is read so.
+pub(super) fn change_of(line: &str) -> Option<Change> {
+    if line.trim_end().contains('\n') {
+        return None;
+    }
+    let line = line.trim_end();
+    let shell = |command: &str, is_shared| {
+        let command = command.trim().to_owned();
+        (!command.is_empty()).then_some(Change::Shell { command, is_shared })
+    };
+    match (line.strip_prefix("!!"), line.strip_prefix('!'), line.strip_prefix('#')) {
+        (Some(command), ..) => shell(command, false),
+        (None, Some(command), _) => shell(command, true),
+        (None, None, Some(text)) => {
+            let text = text.trim().to_owned();
+            (!text.is_empty()).then_some(Change::Instruct(text))
+        }
+        _ => None,
+    }
+}
+
+fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Receiver<String>)> {
+    let failed = |error: std::io::Error| Error::usage(format!("cannot run {command:?}: {}", system_message(&error)));
+    let (reader, writer) = std::io::pipe().map_err(failed)?;
+    let mut program = Program::new("sh");
+    program.args(["-c", command]).current_dir(directory).stdin(Stdio::null()).process_group(0);
+    program.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
+    let child = program.spawn().map_err(failed)?;
+    // It holds the writing end as well.
+    drop(program);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (sender, end) = mpsc::channel();
+    let wake = Arc::clone(wake);
+    let wait = move || {
+        // The loop may be gone.
+        drop(sender.send(wait_for(child, reader)));
+        wake();
+    };
+    std::thread::Builder::new().name("shell command".into()).spawn(wait).map_err(failed)?;
+    Ok((group, end))
+}
+
+/// Waits for the end of a command, and returns what it printed and how it ended.
+fn wait_for(mut child: Child, reader: std::io::PipeReader) -> String {
+    let output = Arc::<Mutex<Output>>::default();
+    let (sender, is_read) = mpsc::channel();
+    let collected = Arc::clone(&output);
+    let thread =
+        std::thread::Builder::new().name("shell output".into()).spawn(move || read(reader, &collected, &sender));
+    let status = child.wait();
+    if thread.is_ok() {
+        let _ = is_read.recv_timeout(GRACE);
+    }
+    let output = output.lock().unwrap_or_else(PoisonError::into_inner);
+    output.to_text(status.ok())
+}
+
+#[derive(Default)]
+struct Output {
+    bytes: Vec<u8>,
+    left_out: usize,
+}
+
+fn read(mut reader: std::io::PipeReader, output: &Mutex<Output>, done: &Sender<()>) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(count @ 1..) = reader.read(&mut buffer) {
+        let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = count.min(MOST_OUTPUT - output.bytes.len());
+        output.bytes.extend_from_slice(&buffer[..kept]);
+        output.left_out += count - kept;
+    }
+    // Nobody waits any more after the grace.
+    let _ = done.send(());
+}
+
+impl Output {
+    fn to_text(&self, status: Option<ExitStatus>) -> String {
+        let mut text = String::from_utf8_lossy(&self.bytes).trim_end().to_owned();
+        if self.left_out > 0 {
+            text.push_str(&format!("\n[{} more bytes]", self.left_out));
+        }
+        let ending = match status.map(|status| status.code()) {
+            Some(Some(0)) if text.is_empty() => "[no output]".into(),
+            Some(Some(0)) => return text,
+            Some(Some(code)) => format!("[exit code {code}]"),
+            Some(None) => "[stopped]".into(),
+            None => "[its end is unknown]".into(),
+        };
+        format!("{text}{}{ending}", if text.is_empty() { "" } else { "\n" })
+    }
+}

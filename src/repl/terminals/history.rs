@@ -1,0 +1,151 @@
+//! The history of inputs at a terminal, and drafts on their way to the store.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::Error;
+use crate::base::id::{AgentId, TerminalId};
+use crate::domain::draft::Draft;
+use crate::repl::core::Core;
+use crate::repl::terminals::terminal::Recalled;
+use crate::repl::terminals::{Terminal, Terminals};
+
+/// A draft is stored this long after the last key.
+const SAVE_AFTER: Duration = Duration::from_millis(250);
+
+/// The agents whose drafts are to be stored, and when.
+#[derive(Default)]
+pub(super) struct UnsavedDrafts(BTreeMap<AgentId, Moment>);
+
+impl UnsavedDrafts {
+    /// A key has changed the draft at this terminal. What is typed at a read-only one is not stored.
+    pub fn note(&mut self, terminal: &Terminal, now: Moment) {
+        if !terminal.mode.is_read_only {
+            self.0.insert(terminal.focus, now + SAVE_AFTER);
+        }
+    }
+
+    pub fn deadline(&self) -> Option<Moment> {
+        self.0.values().min().copied()
+    }
+
+    /// Stores the drafts that are due.
+    pub fn save(&mut self, core: &Core) {
+        let now = core.clock.now();
+        self.0.extract_if(.., |_, at| *at <= now).for_each(|(agent, _)| core.save_draft(agent));
+    }
+}
+
+impl Terminals {
+    /// Empties the draft, and keeps its text in the history of inputs.
+    pub(super) fn take_line(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
+        let reader = self.reader(id);
+        core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
+        let text = self.edit(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
+        if let Some(lines) = &mut self.get_mut(id)?.lines {
+            lines.note_typed(&text);
+        }
+        self.remember(core, id, &text);
+        Some(text)
+    }
+
+    /// Empties the draft without sending it. Its text stays in the history of inputs, and undo brings it back.
+    pub(super) fn clear(&mut self, core: &mut Core, id: TerminalId) {
+        let text = self.edit(core, id, |draft| {
+            let text = draft.expanded();
+            draft.set("");
+            text
+        });
+        self.remember(core, id, &text.unwrap_or_default());
+    }
+
+    /// A line is sent even if it cannot be added to the history.
+    fn remember(&self, core: &Core, id: TerminalId, text: &str) {
+        if !self.is_read_only(id) {
+            drop(core.store.remember_input(&project(core), text));
+        }
+    }
+
+    /// Moves up or down in the draft; at its edge, recalls an older or newer input, and at last the draft as it was.
+    pub(super) fn recall(&mut self, core: &mut Core, at: TerminalId, older: bool) {
+        if self.with_draft(core, at, |draft| if older { draft.up() } else { draft.down() }) == Some(false) {
+            self.recall_input(core, at, older);
+        }
+    }
+
+    pub(super) fn recall_input(&mut self, core: &mut Core, at: TerminalId, older: bool) {
+        let newer = self.get(at).and_then(|terminal| terminal.input.recalled.as_ref()).map(|recalled| recalled.newer);
+        let next = match (newer, older) {
+            (None, false) => return,
+            (None, true) => Some(0),
+            (Some(newer), true) => Some(newer + 1),
+            (Some(newer), false) => newer.checked_sub(1),
+        };
+        let Some(next) = next else { return self.return_to_typed(core, at) };
+        let Some(text) = core.store.input(&project(core), next).ok().flatten() else { return };
+        let typed = self.get_mut(at).and_then(|terminal| terminal.input.recalled.take()).map(|recalled| recalled.typed);
+        let typed = typed.or_else(|| self.with_draft(core, at, |draft| draft.clone()));
+        self.with_draft(core, at, |draft| draft.set(&text));
+        if let Some((terminal, typed)) = self.get_mut(at).zip(typed) {
+            terminal.input.recalled = Some(Recalled { newer: next, typed });
+        }
+    }
+
+    fn return_to_typed(&mut self, core: &mut Core, at: TerminalId) {
+        let recalled = self.get_mut(at).and_then(|terminal| terminal.input.recalled.take());
+        if let Some(Recalled { typed, .. }) = recalled {
+            self.with_draft(core, at, |draft| *draft = typed);
+        }
+    }
+
+    pub(in crate::repl) fn text_of_draft(&self, core: &Core, id: TerminalId) -> Option<String> {
+        self.draft_at(core, id).map(Draft::expanded)
+    }
+
+    /// Replaces the draft with what an editor made of it, if the terminal still shows the agent.
+    pub(in crate::repl) fn set_draft(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, text: &str) {
+        if self.get(id).is_some_and(|terminal| terminal.focus == agent) {
+            self.edit(core, id, |draft| draft.set(text));
+        }
+    }
+
+    /// Stores the draft, which is empty after a line was entered.
+    pub(in crate::repl) fn on_line_done(&mut self, core: &Core, id: TerminalId, agent: AgentId) {
+        if !self.is_read_only(id) {
+            self.unsaved.0.remove(&agent);
+            core.save_draft(agent);
+        }
+    }
+
+    /// Returns a line that failed to the draft, and shows the error. A command is not stored there: it is not to be found
+    /// at the next start.
+    pub(in crate::repl) fn on_line_failed(
+        &mut self,
+        core: &mut Core,
+        id: TerminalId,
+        agent: AgentId,
+        text: &str,
+        error: Error,
+    ) {
+        self.unsaved.0.remove(&agent);
+        if self.is_read_only(id) {
+            self.with_draft(core, id, |draft| draft.set(text));
+        } else if is_command(text) && core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {
+            self.with_draft(core, id, |draft| draft.set_failed(text));
+            core.save_draft(agent);
+        } else {
+            core.return_text(agent, text);
+        }
+        self.notify(id, error.message);
+    }
+}
+
+fn is_command(text: &str) -> bool {
+    text.starts_with(['/', '!', '#']) && !text.starts_with("//")
+}
+
+/// Where inputs are entered: the working directory of the program.
+pub(super) fn project(core: &Core) -> String {
+    core.config.working_directory.to_string_lossy().into_owned()
+}
