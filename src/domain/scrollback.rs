@@ -9,25 +9,25 @@
 //!            ▲ prepend             ▲ top: the first row of a reader that is not at the bottom
 //! ```
 
+mod form;
 mod lines;
+mod markdown;
 mod view;
+mod writer;
 
 use std::cell::RefCell;
 
-use unicode_segmentation::UnicodeSegmentation as _;
-
 use crate::base::text::{self, TAB_COLUMNS};
+use crate::domain::frame::Style;
 
+use form::Shape;
 use lines::Lines;
+use markdown::Markdown;
 use view::{Position, Wrapped};
 pub use view::{Reader, VisibleRow};
+use writer::{Writer, append};
 
-/// Longer lines are split, to limit the cost of a frame.
-const LINE_BYTES: usize = 4 * 1024;
-/// A long line is split at a space, if there is one in this many of its last bytes.
-const BREAK_BYTES: usize = 256;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LineKind {
     Person,
     Assistant,
@@ -35,6 +35,7 @@ pub enum LineKind {
     Thinking,
     ToolCall,
     ToolOutput,
+    #[default]
     Note,
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
@@ -61,9 +62,11 @@ pub struct Scrollback {
 }
 
 /// The state of a block that may grow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Open {
     kind: LineKind,
+    /// Its text is laid out as Markdown, and only when somebody looks.
+    markdown: Option<Box<Markdown>>,
     /// Newlines that were received but start no line yet: those at the end of a block are dropped.
     newlines: usize,
     /// Columns of the last line so far, for tabs.
@@ -82,11 +85,19 @@ impl Scrollback {
     /// Adds text to the last block if it is open and of this kind, or else opens a new one. The result does not depend on
     /// how the text was split.
     pub fn extend(&mut self, kind: LineKind, text: &str) {
-        if self.open.is_none_or(|open| open.kind != kind) {
+        if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             self.close();
-            self.open = Some(Open { kind, newlines: 0, column: 0, is_started: false });
+            let markdown = (kind == LineKind::Assistant).then(Box::default);
+            self.open = Some(Open { kind, markdown, newlines: 0, column: 0, is_started: false });
         }
         let safe = text::sanitise(text);
+        if let Some(markdown) = self.open.as_mut().and_then(|open| open.markdown.as_mut()) {
+            markdown.push(&safe);
+            if markdown.is_full() {
+                self.update();
+            }
+            return;
+        }
         for (number, piece) in safe.split('\n').enumerate() {
             if number > 0 {
                 self.end_line();
@@ -95,14 +106,30 @@ impl Scrollback {
         }
     }
 
+    /// Lays out the text that was added, to be shown. Every function that changes the scrollback or the position of a reader
+    /// does that itself.
+    pub fn update(&mut self) {
+        let Some(open) = self.open.as_mut() else { return };
+        let Some(markdown) = open.markdown.as_mut().filter(|markdown| markdown.has_news()) else { return };
+        self.wrapped.take();
+        self.lines.drop_last(markdown.open_lines());
+        let start = if markdown.has_finished_lines() { Start::Line } else { Start::Block };
+        markdown.update(&mut Writer::new(&mut self.lines, open.kind, start));
+        open.is_started = markdown.has_finished_lines() || markdown.open_lines() > 0;
+    }
+
     /// Ends the open block: text of the same kind begins another.
     pub fn close(&mut self) {
+        self.update();
         self.wrapped.take();
         if !self.open.take().is_some_and(|open| open.is_started) {
             return;
         }
         self.finish_line();
-        while let Some(last) = self.lines.last().filter(|last| last.text.is_empty()) {
+        let is_blank = |line: &lines::Line<'_>| {
+            line.text.is_empty() && line.form.is_none_or(|form| form.shape == Shape::Text && form.first == form.rest)
+        };
+        while let Some(last) = self.lines.last().filter(is_blank) {
             let begins_block = last.start == Start::Block;
             self.lines.pop();
             if begins_block {
@@ -115,13 +142,19 @@ impl Scrollback {
 
     /// Adds a complete block above the open one, or at the end if there is none.
     pub fn insert(&mut self, kind: LineKind, text: &str) {
-        let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
+        self.update();
         self.wrapped.take();
+        // Nothing is shown of the open block.
+        let Some(open) = self.open.take_if(|open| open.is_started) else {
+            let open = self.open.take();
+            self.push(kind, text);
+            self.open = open;
+            return;
+        };
         let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
         let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
         let open_lines = self.lines.split_off(block_start);
         let before = self.lines.len();
-        self.open = None;
         self.push(kind, text);
         let added = self.lines.len() - before;
         self.lines.append(open_lines);
@@ -155,7 +188,7 @@ impl Scrollback {
 
     /// Adds text without newlines to the open block.
     fn append(&mut self, piece: &str) {
-        let Some(mut open) = self.open.filter(|_| !piece.is_empty()) else { return };
+        let Some(open) = self.open.as_mut().filter(|_| !piece.is_empty()) else { return };
         if !open.is_started {
             self.lines.push(open.kind, Start::Block);
             open.is_started = true;
@@ -166,44 +199,13 @@ impl Scrollback {
         for (number, run) in piece.split('\t').enumerate() {
             if number > 0 {
                 let spaces = TAB_COLUMNS - open.column % TAB_COLUMNS;
-                self.append_run(&"    "[..spaces], open.kind);
+                append(&mut self.lines, open.kind, &"    "[..spaces], Style::default());
                 open.column += spaces;
             }
-            self.append_run(run, open.kind);
+            append(&mut self.lines, open.kind, run, Style::default());
             open.column += text::width(run);
         }
-        self.open = Some(open);
     }
-
-    /// Adds text to the last line, splitting long lines.
-    fn append_run(&mut self, mut run: &str, kind: LineKind) {
-        while let Some(last) = self.lines.last() {
-            let space = LINE_BYTES.saturating_sub(last.text.len());
-            if run.len() <= space {
-                return self.lines.push_str(run);
-            }
-            let (now, later) = run.split_at(floor(run, space));
-            self.lines.push_str(now);
-            let split = self.lines.last().map_or(0, |last| split_position(last.text));
-            let rest = self.lines.cut_last(split);
-            self.lines.push(kind, Start::Rest);
-            self.lines.push_str(&rest);
-            run = later;
-        }
-    }
-}
-
-/// Where a full line is split: after a space, or else between graphemes, never at its start.
-fn split_position(full: &str) -> usize {
-    let tail = floor(full, full.len().saturating_sub(BREAK_BYTES));
-    let space = full[tail..].rfind(' ').map(|space| tail + space + 1);
-    let grapheme = || full[tail..].grapheme_indices(true).next_back().map(|(at, _)| tail + at);
-    space.or_else(grapheme).filter(|&at| at > tail).unwrap_or(full.len())
-}
-
-/// The last character boundary not after this byte.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,18 +1,20 @@
 //! What is visible of a conversation while it grows, scrolls, is wrapped anew and forgets.
 
+use super::writer::LINE_BYTES;
 use super::*;
 
 const W: u16 = 10;
 const ALL: Reader = Reader::Shared;
 
 fn shown(scrollback: &mut Scrollback, height: u16) -> Vec<String> {
+    scrollback.update();
     scrollback.visible(ALL, W, height).into_iter().map(|row| row.text).collect()
 }
 
 fn numbered(count: usize) -> Scrollback {
     let mut scrollback = Scrollback::default();
     let text: String = (0..count).map(|number| format!("line {number}\n")).collect();
-    scrollback.push(LineKind::Assistant, &text);
+    scrollback.push(LineKind::Person, &text);
     scrollback
 }
 
@@ -233,13 +235,13 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
         for _ in 0..80 {
             let letter = letters[rng.usize(..letters.len())];
             text.push_str(letter);
-            grown.extend(LineKind::Assistant, letter);
+            grown.extend(LineKind::Person, letter);
             if rng.u32(..16) == 0 {
                 grown.insert(LineKind::Note, "note");
                 continue;
             }
             let mut whole = Scrollback::default();
-            whole.extend(LineKind::Assistant, &text);
+            whole.extend(LineKind::Person, &text);
             for width in [3, 17, 40, 5] {
                 let (rows, all) = (grown.visible(ALL, width, 3), whole.visible(ALL, width, 3));
                 assert_eq!(rows.last(), all.last(), "{text:?} at {width}");

@@ -2,9 +2,13 @@
 //!
 //! The cost of every function here depends on the size of the viewport, not on that of the scrollback.
 
+use std::ops::Range;
+
+use super::form::{self, Drawn, Form, Shape};
 use super::lines::Line;
 use super::{LineKind, Scrollback, Start};
 use crate::base::text;
+use crate::domain::frame::Style;
 
 /// A scroll position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,11 +19,13 @@ pub enum Reader {
     Watcher(u64),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VisibleRow {
     pub kind: LineKind,
     /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
+    /// The parts of the text that have a style other than that of the kind, as bytes of it, in order.
+    pub styles: Vec<(Range<usize>, Style)>,
     pub is_first_of_block: bool,
     pub is_first_of_line: bool,
     /// Whether this is the blank row between two blocks, which belongs to no line.
@@ -110,6 +116,7 @@ impl Scrollback {
     }
 
     pub fn to_top(&mut self, reader: Reader) {
+        self.update();
         if !self.lines.is_empty() {
             self.go(reader, Position { line: self.lines.first(), offset: Offset::Byte(0) });
         }
@@ -122,6 +129,7 @@ impl Scrollback {
 
     /// Scrolls by rows, negative towards older text. At the end the reader follows new text.
     pub fn scroll(&mut self, reader: Reader, rows: isize, width: u16, height: u16) {
+        self.update();
         let Some(mut top) = self.top_of_view(reader, width, height) else { return };
         for _ in 0..rows.unsigned_abs() {
             let next = if rows < 0 { self.above(top, width) } else { self.below(top, width) };
@@ -142,7 +150,7 @@ impl Scrollback {
             let parts = self.parts(position.line, width);
             let from = row_of(&parts, position.offset);
             let wanted = usize::from(height) - rows.len();
-            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, part)));
+            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, width, part)));
             next = self.first_of(position.line + 1, width);
         }
         rows
@@ -150,6 +158,7 @@ impl Scrollback {
 
     /// Lets a reader follow new text if all of its screens show the last row.
     pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
+        self.update();
         if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
             self.to_bottom(reader);
         }
@@ -218,12 +227,21 @@ impl Scrollback {
         if self.has_gap(number, line) {
             parts.push(RowPart::Gap);
         }
-        if number == self.lines.end() - 1 {
-            let mut all = self.wrapped.borrow_mut();
-            let wrapped = Wrapped::at(&mut all, number, width, line.text);
-            parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
-        } else {
-            parts.extend(text::wrap(line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
+        let room = width.saturating_sub(prefix_columns(line.form, width)).max(1);
+        match line.form.map(|form| &form.shape) {
+            Some(Shape::Rule) => parts.push(RowPart::Drawn(0, form::rule(room.into()))),
+            Some(Shape::Row { columns, is_header }) => {
+                let rows = form::table_rows(&line, columns, *is_header, room.into());
+                parts.extend(rows.into_iter().enumerate().map(|(at, row)| RowPart::Drawn(at, row)));
+            }
+            Some(Shape::Text) | None if number == self.lines.end() - 1 => {
+                let mut all = self.wrapped.borrow_mut();
+                let wrapped = Wrapped::at(&mut all, number, room, line.text);
+                parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
+            }
+            Some(Shape::Text) | None => {
+                parts.extend(text::wrap(line.text, usize::from(room)).map(|(at, row)| RowPart::Text(at, row)));
+            }
         }
         parts
     }
@@ -236,18 +254,25 @@ impl Scrollback {
             && (before, line.kind) != (Some(LineKind::ToolCall), LineKind::ToolOutput)
     }
 
-    fn row(&self, number: i64, part: &RowPart<'_>) -> VisibleRow {
-        let (kind, start) =
-            self.lines.get(number).map_or((LineKind::Note, Start::Rest), |line| (line.kind, line.start));
-        let (at, text) = match *part {
-            RowPart::Gap => (None, ""),
-            RowPart::Text(at, text) => (Some(at), text),
-        };
+    fn row(&self, number: i64, width: u16, part: &RowPart<'_>) -> VisibleRow {
+        let Some(line) = self.lines.get(number) else { return VisibleRow::default() };
+        let at = part.at();
+        let mut drawn = Drawn::default();
+        if let Some(form) = line.form.filter(|_| at.is_some()) {
+            let prefix = if at == Some(0) { &form.first } else { &form.rest };
+            drawn.push(end_of(prefix, prefix_columns(line.form, width).into()), Style::DIM);
+        }
+        match part {
+            RowPart::Gap => {}
+            RowPart::Text(at, text) => drawn.push_part(&line, *at..*at + text.len()),
+            RowPart::Drawn(_, row) => drawn.push_row(row),
+        }
         VisibleRow {
-            kind,
-            text: text.to_owned(),
-            is_first_of_block: at == Some(0) && start == Start::Block,
-            is_first_of_line: at == Some(0) && start != Start::Rest,
+            kind: line.kind,
+            text: drawn.text,
+            styles: drawn.styles,
+            is_first_of_block: at == Some(0) && line.start == Start::Block,
+            is_first_of_line: at == Some(0) && line.start != Start::Rest,
             is_gap: at.is_none(),
         }
     }
@@ -255,16 +280,41 @@ impl Scrollback {
 
 enum RowPart<'a> {
     Gap,
+    /// A part of the line, and where it begins there.
     Text(usize, &'a str),
+    /// The row of this number of a line that is not simply wrapped.
+    Drawn(usize, Drawn),
 }
 
 impl RowPart<'_> {
-    fn offset(&self) -> Offset {
-        match *self {
-            RowPart::Gap => Offset::Gap,
-            RowPart::Text(at, _) => Offset::Byte(at),
+    /// The position in the line.
+    fn at(&self) -> Option<usize> {
+        match self {
+            RowPart::Gap => None,
+            RowPart::Text(at, _) | RowPart::Drawn(at, _) => Some(*at),
         }
     }
+
+    fn offset(&self) -> Offset {
+        self.at().map_or(Offset::Gap, Offset::Byte)
+    }
+}
+
+/// The columns of the prefix: at most half of the screen.
+fn prefix_columns(form: Option<&std::rc::Rc<Form>>, width: u16) -> u16 {
+    let Some(form) = form else { return 0 };
+    u16::try_from(text::width(&form.first).max(text::width(&form.rest))).unwrap_or(u16::MAX).min(width / 2)
+}
+
+/// The end of a prefix in so many columns: a marker is there.
+fn end_of(prefix: &str, columns: usize) -> &str {
+    let mut end = prefix;
+    while text::width(end) > columns {
+        let mut chars = end.chars();
+        chars.next();
+        end = chars.as_str();
+    }
+    end
 }
 
 /// The index of the row that contains this offset.

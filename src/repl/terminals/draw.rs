@@ -86,6 +86,7 @@ impl Terminals {
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
+        core.roster.with(state.focus, |agent| agent.view.scrollback.update());
         let painted = self
             .painter(core, at, &state)
             .zip(core.roster.get(state.focus))

@@ -4,6 +4,7 @@
 //! which has its own.
 
 mod bindings;
+mod conversation;
 mod device;
 mod display;
 mod draw;

@@ -5,8 +5,9 @@ use crate::base::text;
 use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
+use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
+use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
 use crate::tools::{Answers, visible};
@@ -66,27 +67,13 @@ impl Painter<'_> {
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
-        let mut rows = self.text_rows(agent, text_rows);
+        let mut rows = conversation::rows(&agent.view.scrollback, self.reader, self.size.0, text_rows);
         rows.extend(spinner.into_iter().chain(separator).chain(notices));
         let cursor_row = rows.len() + cursor.1;
         rows.extend(input.into_iter().chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
         Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, page }
-    }
-
-    fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
-        let scrollback = &agent.view.scrollback;
-        let screen = (text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
-        let visible = scrollback.visible(self.reader, screen.0, screen.1);
-        let mut rows: Vec<Row> = visible.into_iter().map(|row| self.row(text_row(row))).collect();
-        rows.resize(height, Row::default());
-        if !scrollback.shows_end(self.reader, screen.0, screen.1)
-            && let Some(last) = rows.last_mut()
-        {
-            *last = self.row(Row::of("  ↓ more below (Ctrl+End)", Style::DIM));
-        }
-        rows
     }
 
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
@@ -277,14 +264,7 @@ impl Painter<'_> {
 
     /// The row, no wider than the screen.
     fn row(&self, row: Row) -> Row {
-        let mut cut = Row::default();
-        let mut left = usize::from(self.size.0);
-        for span in row.spans {
-            let part = text::truncate(&span.text, left);
-            left -= text::width(part);
-            cut.push(part, span.style);
-        }
-        cut
+        row.cut(self.size.0)
     }
 }
 
@@ -293,28 +273,5 @@ fn place_of(page: &Page) -> String {
     match page.lines_after() {
         0 => format!("  the end of {}; PgUp shows those above", text::counted(page.lines, "line", "lines")),
         more => format!("  … {}: PgDn shows them", text::counted(more, "more line", "more lines")),
-    }
-}
-
-fn text_row(row: VisibleRow) -> Row {
-    let (sign, style) = look_of(row.kind);
-    if row.is_gap {
-        return Row::default();
-    }
-    let mut drawn = Row::of(if row.is_first_of_block { sign } else { "  " }, Style { dim: true, ..style });
-    drawn.push(row.text, style);
-    drawn
-}
-
-fn look_of(kind: LineKind) -> (&'static str, Style) {
-    match kind {
-        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::User) }),
-        LineKind::Assistant => ("  ", Style::default()),
-        LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
-        LineKind::ToolCall => ("* ", Style::color(Color::Tool)),
-        LineKind::ToolOutput => ("| ", Style::DIM),
-        LineKind::Note => ("  ", Style { dim: true, ..Style::color(Color::Note) }),
-        LineKind::Error => ("! ", Style::color(Color::Error)),
-        LineKind::Mark => ("- ", Style::DIM),
     }
 }
