@@ -63,7 +63,7 @@ fn when_one_of_twenty_is_limited_all_pause_and_the_shown_one_probes() {
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none(), "one request goes alone until it is answered");
     app.switch(1);
-    assert_shows(&mut app, "waiting for the answer to another agent");
+    assert_shows(&mut app, "waiting for the answers to other agents");
     answer(&first);
     let mut others: Vec<String> = (0..18)
         .map(|_| app.accept(&peer))
@@ -228,7 +228,7 @@ fn agents_shown_on_a_terminal_are_served_first() {
 }
 
 #[test]
-fn a_probe_without_response_releases_the_others_after_ten_seconds() {
+fn a_request_without_response_counts_as_accepted_after_ten_seconds() {
     let peer = Peer::start();
     let mut app = paused(&peer, 3, &[0, 1]);
     app.advance(s(30));
@@ -237,6 +237,9 @@ fn a_probe_without_response_releases_the_others_after_ten_seconds() {
     assert!(is_in_send_queue(&app, 1));
     app.advance(Duration::from_micros(1));
     app.accept(&peer);
+    turn_a_while(&mut app);
+    assert!(peer.try_accept().is_none(), "two are under way");
+    app.advance(s(10));
     app.accept(&peer);
 }
 
@@ -337,4 +340,42 @@ fn a_restart_forgets_the_pause_and_loses_nothing() {
     assert_eq!(origin(&exchange).lines().last(), Some("and now?"));
     answer(&exchange);
     app.turn_until_idle();
+}
+
+/// The server takes 20 requests a minute and says how long it refuses others.
+#[test]
+fn forty_agents_at_a_server_of_twenty_requests_a_minute_are_all_answered() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(40, Plan::peer(&peer.url()));
+    (0..40).for_each(|n| app.say(n, &format!("from {n}")));
+    let (mut taken, mut answered, mut refused, mut seconds) = (0, 0, 0, 0);
+    for second in 0..180_u64 {
+        seconds = second;
+        if second % 60 == 0 {
+            taken = 0;
+        }
+        let mut is_quiet = false;
+        while !is_quiet {
+            turn_a_while(&mut app);
+            is_quiet = true;
+            while let Some(exchange) = peer.try_accept() {
+                is_quiet = false;
+                if taken < 20 {
+                    (taken, answered) = (taken + 1, answered + 1);
+                    answer(&exchange);
+                } else {
+                    refused += 1;
+                    let wait = (60 - second % 60).to_string();
+                    exchange.head(429, &[("retry-after", wait.as_str()), ("content-length", "0")]);
+                }
+            }
+        }
+        if answered == 40 {
+            break;
+        }
+        app.advance(s(1));
+    }
+    app.turn_until_idle();
+    assert!((0..40).all(|n| app.replies(n).len() == 1 && app.last_error(n).is_empty()), "{answered} {refused}");
+    assert!(seconds < 70, "the second twenty follow a minute later: {seconds} s, {refused} refused");
 }

@@ -106,3 +106,22 @@ fn a_server_that_sends_only_comments_is_not_stalled() {
     assert_eq!(app.replies(0), ["here"]);
     assert!(app.last_error(0).is_empty());
 }
+
+#[test]
+fn a_reply_that_never_ends_is_aborted_although_data_trickles() {
+    let peer = Peer::start();
+    let (mut app, exchange) = asked(&peer);
+    exchange.stream().text("hm");
+    app.turn_until("a first word", |app| app.screen_text().contains("hm"));
+    for _ in 0..60 {
+        let before = app.agent(0).stalls_at();
+        app.advance(Duration::from_secs(60));
+        if app.state(0) == State::Idle {
+            break;
+        }
+        exchange.body(": ping\n\n");
+        app.turn_until("the ping", |app| app.agent(0).stalls_at() > before);
+    }
+    assert_eq!(app.state(0), State::Idle);
+    assert!(app.last_error(0).contains("no complete reply from openai/test within 3600 s"), "{}", app.last_error(0));
+}

@@ -38,33 +38,21 @@ pub enum Effect {
     /// Like `Settle`, and the turn ends.
     Finish(Vec<Body>),
     /// Store the next part of a reply that is still streaming.
-    Checkpoint {
-        text: String,
-        thinking: String,
-    },
+    Checkpoint { text: String, thinking: String },
     /// Send the next request as soon as there is a slot.
     Request,
     /// The provider limits requests: no agent may send one to it before `until`.
-    Limited {
-        provider: String,
-        until: Moment,
-        reason: String,
-    },
-    Accepted(String),
+    Limited { provider: String, until: Moment, reason: String },
+    /// The provider has accepted the request. It would refuse others until this moment.
+    Accepted { provider: String, exhausted_until: Option<Moment> },
     /// The provider refused the key printed by this run of the key command; the request waits for another one.
-    KeyRefused {
-        provider: String,
-        run: u64,
-    },
+    KeyRefused { provider: String, run: u64 },
     /// A call waits for a person. Append the results of the calls before it.
     Question(Vec<Body>),
     /// A call was refused because the user may not be asked; text for the user.
     Refused(String),
     /// The person has answered the question that the loop asked about this call.
-    Decided {
-        call: String,
-        allowed: bool,
-    },
+    Decided { call: String, allowed: bool },
     /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
     /// The deadline of a waiting tool call has passed; the loop has to answer it now.
@@ -87,7 +75,7 @@ impl Effect {
             Self::Checkpoint { .. } => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
-            Self::Accepted(_) => "answered",
+            Self::Accepted { .. } => "answered",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question(_) => "question",
             Self::Refused(_) => "refused",

@@ -4,6 +4,7 @@ mod reply;
 
 use std::rc::Rc;
 
+use crate::agent::retry::LONGEST_WAIT;
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
@@ -44,6 +45,15 @@ pub enum Wait {
     Key,
 }
 
+/// What is known about the limit when a request is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitsSeen {
+    /// How often the provider refused requests since it last accepted one; refusals during one pause count once.
+    pub refusals: u32,
+    /// No other request to it is known to be under way, so a refusal is not caused by our own others.
+    pub is_alone: bool,
+}
+
 /// Script steps of one agent in one turn of the loop.
 const STEPS_PER_TURN: usize = 256;
 
@@ -61,6 +71,9 @@ pub struct Exchange {
     /// New keys that this request was given after a rejection.
     pub renewals: u32,
     pub retries: u32,
+    /// Tries that count for the retry policy: refusals for the provider's limit only if no other agent can be the cause.
+    pub failures: u32,
+    pub limits: LimitsSeen,
     /// Where the last request was sent; the model of the agent may have changed since.
     endpoint: Option<Rc<Endpoint>>,
     decoder: Option<Box<dyn Decoder>>,
@@ -74,6 +87,8 @@ pub struct Exchange {
     /// Bytes transferred in both directions when last checked.
     moved: u64,
     stall_at: Option<Moment>,
+    /// When the reply has to be complete.
+    overdue_at: Option<Moment>,
     checkpoint_at: Option<Moment>,
     checkpointed_at: Option<Moment>,
     /// How many bytes of text and thinking are stored.
@@ -120,8 +135,9 @@ impl Exchange {
             Wait::Nothing | Wait::Slot | Wait::Key | Wait::Transfer => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
+        let overdue = self.overdue_at.map(|at| (at, "overdue"));
         let checkpoint = self.checkpoint_at.map(|at| (at, "checkpoint"));
-        waited.into_iter().chain(stall).chain(checkpoint).min()
+        waited.into_iter().chain(stall).chain(overdue).chain(checkpoint).min()
     }
 
     pub fn is_shown(&self) -> bool {
@@ -147,11 +163,13 @@ impl Exchange {
 
 impl Agent {
     /// Sends the request. The loop has to apply the socket interests next.
-    pub fn send_request(&mut self, key: Option<Credential>, context: &mut Context) {
+    pub fn send_request(&mut self, key: Option<Credential>, limits: LimitsSeen, context: &mut Context) {
         assert_eq!(self.state, State::WaitingForLlm, "a request is sent only in this state");
         self.exchange.endpoint = Some(self.inputs.endpoint.clone());
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
+        self.exchange.limits = limits;
         self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+        self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
         match self.open(context) {
             Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
@@ -218,7 +236,7 @@ impl Agent {
     }
 
     fn read_transfer(&mut self, context: &mut Context) -> Vec<StreamEvent> {
-        let (mut events, mut is_accepted) = (Vec::new(), false);
+        let (mut events, mut accepted) = (Vec::new(), None);
         // Bytes in both directions and keep-alive bytes count: neither a long upload nor a slow model is a stall.
         let moved = self.connection.bytes_transferred();
         if moved != self.exchange.moved {
@@ -231,7 +249,8 @@ impl Agent {
             decoder.head(head);
             self.exchange.status = Some(head.status);
             // Providers reject requests above a limit with these codes only.
-            is_accepted = head.status < 500 && head.status != 429;
+            let is_accepted = head.status < 500 && head.status != 429;
+            accepted = is_accepted.then(|| head.exhausted_for());
         }
         if !bytes.is_empty() {
             decoder.feed(&bytes, &mut events);
@@ -241,8 +260,10 @@ impl Agent {
             Some(Err(error)) => events.push(StreamEvent::Error(error)),
             None => {}
         }
-        if is_accepted {
-            context.outbox.push(self.id(), Effect::Accepted(self.request_endpoint().provider.clone()));
+        if let Some(exhausted_for) = accepted {
+            let exhausted_until = exhausted_for.map(|wait| context.now + wait.min(LONGEST_WAIT));
+            let provider = self.request_endpoint().provider.clone();
+            context.outbox.push(self.id(), Effect::Accepted { provider, exhausted_until });
         }
         events
     }
@@ -260,7 +281,8 @@ impl Agent {
             *due = script.steps.front().map(|next| at + next.wait);
         }
         if !events.is_empty() && self.exchange.status.replace(200).is_none() && !is_error(&events[0]) {
-            context.outbox.push(self.identity.id, Effect::Accepted(self.request_endpoint().provider.clone()));
+            let provider = self.request_endpoint().provider.clone();
+            context.outbox.push(self.identity.id, Effect::Accepted { provider, exhausted_until: None });
         }
         events
     }
@@ -294,6 +316,13 @@ impl Agent {
         } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
             let seconds = context.settings.stall_timeout.as_secs();
             let message = format!("no data from {} for {seconds} s", self.request_endpoint().full_name());
+            self.fail(Error::new(ErrorKind::Stalled, message), context);
+        } else if self.exchange.overdue_at.is_some_and(|at| at <= context.now) {
+            let seconds = context.settings.reply_timeout.as_secs();
+            let message = format!(
+                "no complete reply from {} within {seconds} s (limits.reply_timeout)",
+                self.request_endpoint().full_name()
+            );
             self.fail(Error::new(ErrorKind::Stalled, message), context);
         }
     }
@@ -367,7 +396,7 @@ impl Agent {
 
     fn clear_wait(&mut self) {
         self.exchange.wait = Wait::Nothing;
-        self.exchange.stall_at = None;
+        (self.exchange.stall_at, self.exchange.overdue_at) = (None, None);
         self.exchange.checkpoint_at = None;
     }
 }

@@ -37,7 +37,7 @@ use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
-pub use exchange::Wait;
+pub use exchange::{LimitsSeen, Wait};
 #[cfg(test)]
 pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};

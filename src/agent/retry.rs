@@ -19,7 +19,7 @@ use crate::provider::credentials;
 
 /// Caps the wait that a provider asks for. Quotas are counted per day at the longest; a longer wait is a mistake of the
 /// server. The user sees the wait and can end it.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 /// New keys per request.
 const MAX_RENEWALS: u32 = 1;
 
@@ -36,7 +36,7 @@ impl Agent {
             let hint = credentials::hint(self.request_endpoint(), self.exchange.key.is_some());
             error.message = format!("{}; {hint}, or choose another model with /model", error.message);
         }
-        let (retries, policy) = (self.exchange.retries, context.settings.retry);
+        let policy = context.settings.retry;
         let until = context.now + self.wait_after(&error, context);
         if is_limit(&error) {
             let provider = self.request_endpoint().provider.clone();
@@ -48,11 +48,14 @@ impl Agent {
         if self.is_other_provider_next() {
             return self.request_from_other_provider(context);
         }
-        if retries == policy.retries {
-            if retries > 0 {
-                error.message = format!("{} (tried {} times)", error.message, retries + 1);
+        if self.counts(&error, policy.retries) {
+            if self.exchange.failures == policy.retries {
+                if self.exchange.retries > 0 {
+                    error.message = format!("{} (tried {} times)", error.message, self.exchange.retries + 1);
+                }
+                return self.fail_turn(error, context);
             }
-            return self.fail_turn(error, context);
+            self.exchange.failures += 1;
         }
         self.exchange.forget_reply();
         self.exchange.retries += 1;
@@ -64,7 +67,17 @@ impl Agent {
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let requested = error.retry_after.filter(|seconds| *seconds > 0);
         let requested = requested.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
-        requested.unwrap_or_else(|| context.settings.retry.wait(self.exchange.retries, fastrand::f64()))
+        let limits = if is_limit(error) { self.exchange.limits.refusals } else { 0 };
+        let wait = self.exchange.failures.max(limits);
+        requested.unwrap_or_else(|| context.settings.retry.wait(wait, fastrand::f64()))
+    }
+
+    /// Whether the failure counts for the retry policy. A provider that limits requests refuses those of many agents: the
+    /// pace of all is at fault, until it has refused a request that was alone as often as the policy allows. A member of a
+    /// run is retried by its coordinator, which has to hear of it.
+    fn counts(&self, error: &Error, retries: u32) -> bool {
+        let limits = self.exchange.limits;
+        !is_limit(error) || retries == 0 || limits.is_alone && limits.refusals >= retries
     }
 
     /// Whether the provider rejected the key itself, not the request (403) and not a proxy (407).
@@ -108,7 +121,7 @@ impl Agent {
     /// Requests from the new provider; attempts at the previous one do not count.
     fn request_from_other_provider(&mut self, context: &mut Context) {
         self.exchange.forget_reply();
-        (self.exchange.retries, self.exchange.renewals) = (0, 0);
+        (self.exchange.retries, self.exchange.failures, self.exchange.renewals) = (0, 0, 0);
         self.exchange.wait = Wait::Slot;
         self.view.touch();
         context.outbox.push(self.id(), Effect::Request);

@@ -81,6 +81,24 @@ impl Clock {
     }
 }
 
+/// The time at the beginning of a text, as servers write it: `1m2.5s`, `120ms`, `6h0m0s`. `None` without a unit.
+pub fn leading_span(text: &str) -> Option<Duration> {
+    let (mut rest, mut seconds, mut has_unit) = (text, 0.0, false);
+    while let Some((amount, unit, more)) = leading_amount(rest) {
+        (rest, seconds, has_unit) = (more, seconds + amount * unit, true);
+    }
+    Duration::try_from_secs_f64(seconds).ok().filter(|_| has_unit)
+}
+
+/// A number, its unit in seconds, and the rest of the text.
+fn leading_amount(text: &str) -> Option<(f64, f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, rest) = text.split_at(end);
+    let units = [("ms", 0.001), ("d", 86_400.0), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
+    let (name, unit) = units.into_iter().find(|(name, _)| rest.starts_with(name))?;
+    Some((number.parse().ok()?, unit, &rest[name.len()..]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -110,6 +110,8 @@ pub struct Settings {
     pub retry: RetryPolicy,
     /// Abort a reply after this long without data.
     pub stall_timeout: Duration,
+    /// Abort a reply that is not complete after this long.
+    pub reply_timeout: Duration,
     /// Requests with tools per user message; one more is sent without tools, so that the model can answer.
     pub tool_iterations: u32,
     /// The shortest time between checkpoints of a streaming reply.
@@ -180,6 +182,7 @@ impl Default for Settings {
         Self {
             retry: RetryPolicy::default(),
             stall_timeout: Duration::from_secs(120),
+            reply_timeout: Duration::from_secs(60 * 60),
             tool_iterations: 50,
             checkpoint_every: Duration::from_millis(250),
             bytes_per_turn: 64 * 1024,

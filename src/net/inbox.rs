@@ -3,10 +3,11 @@
 
 use std::io::SeekFrom;
 use std::rc::Rc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use curl::easy::{Handler, ReadError, SeekResult, WriteError};
 
+use crate::base::clock::leading_span;
 use crate::domain::http::HttpHead;
 
 /// Size of the buffer for received bytes. When it is full, the transfer is paused until the agent has read.
@@ -62,6 +63,12 @@ impl Inbox {
             "content-type" => self.head.content_type = value.to_ascii_lowercase(),
             "retry-after" => self.head.retry_after = self.head.retry_after.or(wait_of(value)),
             // More exact than the other header, which counts where this one is invalid.
+            "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {
+                self.head.requests_left = value.parse().ok();
+            }
+            "x-ratelimit-reset-requests" | "x-ratelimit-reset" | "ratelimit-reset" => {
+                self.head.reset_in = reset_of(value).or(self.head.reset_in);
+            }
             "retry-after-ms" => self.head.retry_after = whole_seconds(value, 1000.0).or(self.head.retry_after),
             _ => {}
         }
@@ -75,6 +82,16 @@ fn wait_of(value: &str) -> Option<u32> {
     }
     let wait = httpdate::parse_http_date(value).ok()?.duration_since(SystemTime::now()).unwrap_or_default();
     Some(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX))
+}
+
+/// When a limit of requests ends: `6m0s` (OpenAI, Groq), or a number of seconds or milliseconds, from now or since 1970
+/// (OpenRouter, draft-ietf-httpapi-ratelimit-headers).
+fn reset_of(value: &str) -> Option<Duration> {
+    const YEAR: f64 = 365.0 * 86_400.0;
+    let Some(number) = value.parse::<f64>().ok() else { return leading_span(value) };
+    let seconds = if number > 1000.0 * YEAR { number / 1000.0 } else { number };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    Duration::try_from_secs_f64(if seconds > YEAR { seconds - now } else { seconds }).ok()
 }
 
 /// A number of which `unit` make a second, rounded up to whole seconds. Some servers send fractions, which the standard
@@ -139,7 +156,8 @@ mod tests {
         for line in ["HTTP/1.1 100 Continue", "HTTP/1.1 429 Too Many", "RETRY-AFTER: 7", "Content-Type: Text/Plain"] {
             assert!(inbox.header(line.as_bytes()));
         }
-        let head = HttpHead { status: 429, content_type: "text/plain".into(), retry_after: Some(7) };
+        let head =
+            HttpHead { status: 429, content_type: "text/plain".into(), retry_after: Some(7), ..HttpHead::default() };
         assert_eq!(inbox.head, head);
     }
 

@@ -3,6 +3,7 @@
 //! The text of a server is untrusted: it may be long, hold control characters, or repeat the key. It is shown only
 //! through [`excerpt`].
 
+use crate::base::clock::leading_span;
 use crate::base::error::{Error, ErrorKind};
 
 /// Characters of a server's text that are shown.
@@ -88,20 +89,7 @@ pub(super) fn mentions_context_limit(text: &str) -> bool {
 /// How long a server's text ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
 pub(super) fn wait_in(text: &str) -> Option<u32> {
     let after = ["try again in ", "retry in "].iter().find_map(|mark| Some(text.split_once(mark)?.1))?;
-    let (mut rest, mut seconds, mut has_unit) = (after, 0.0, false);
-    while let Some((amount, unit, more)) = amount_in(rest) {
-        (rest, seconds, has_unit) = (more, seconds + amount * unit, true);
-    }
-    has_unit.then_some(seconds.ceil() as u32)
-}
-
-/// A number, its unit in seconds, and the rest of the text.
-fn amount_in(text: &str) -> Option<(f64, f64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, rest) = text.split_at(end);
-    let units = [("ms", 0.001), ("h", 3600.0), ("m", 60.0), ("s", 1.0)];
-    let (name, unit) = units.into_iter().find(|(name, _)| rest.starts_with(name))?;
-    Some((number.parse().ok()?, unit, &rest[name.len()..]))
+    leading_span(after).map(|span| span.as_secs_f64().ceil() as u32)
 }
 
 fn is_html(body: &str) -> bool {

@@ -19,6 +19,7 @@
 //! | `partial_call` | a tool call that comes in pieces |
 //! | `request` | URL, headers and JSON of a request |
 //! | `sse` | the splitter of server-sent events |
+//! | `surrogates` | halves of characters in that JSON |
 //! | `text` | strings in the JSON of servers |
 //! | `error_object` | the error objects of servers |
 //! | [`credentials`] | checks for a key, and hints where to set it |
@@ -48,6 +49,7 @@ mod partial_call;
 mod request;
 mod response;
 mod sse;
+mod surrogates;
 mod text;
 mod turns;
 

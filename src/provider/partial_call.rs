@@ -22,10 +22,6 @@ impl PartialCall {
         self.index.is_some()
     }
 
-    pub fn has_arguments(&self) -> bool {
-        self.length > 0
-    }
-
     /// # Errors
     /// `Protocol` if the arguments are too long.
     pub fn add_arguments(&mut self, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {

@@ -13,6 +13,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::HttpHead;
 use crate::domain::stream::StreamEvent;
 use crate::provider::sse::Sse;
+use crate::provider::surrogates::{self, Halves};
 use crate::provider::{Decoder, error_object};
 
 /// Bytes that are read of an error's body.
@@ -51,9 +52,50 @@ pub(super) trait ReplyParser: PartialReply {
 pub(super) struct ResponseDecoder<R> {
     head: HttpHead,
     phase: Phase,
-    reply: R,
+    reply: Events<R>,
     /// Whether `Done` or `Error` was appended.
     is_over: bool,
+}
+
+/// A reply whose characters may be cut between two events.
+#[derive(Debug, Default)]
+struct Events<R> {
+    reply: R,
+    halves: Halves,
+}
+
+impl<R: ReplyParser> Events<R> {
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
+        let has_begun = self.reply.has_begun();
+        let outcome = self.take(data, out, |reply, data, out| reply.event(name, data, out));
+        let is_damaged = || serde_json::from_str::<serde::de::IgnoredAny>(data).is_err();
+        outcome.map_err(|error| match error.kind {
+            // Nothing is lost by asking again.
+            ErrorKind::Protocol if !has_begun && is_damaged() => Error { kind: ErrorKind::Network, ..error },
+            _ => error,
+        })
+    }
+
+    fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
+        self.take(body, out, |reply, body, out| reply.body(body, out).map(|()| true))
+    }
+
+    fn take<T>(
+        &mut self,
+        json: &str,
+        out: &mut Vec<StreamEvent>,
+        parse: impl FnOnce(&mut R, &str, &mut Vec<StreamEvent>) -> Result<T>,
+    ) -> Result<T> {
+        let ((marked, has_markers), from) = (surrogates::mark(json), out.len());
+        let outcome = parse(&mut self.reply, &marked, out);
+        self.halves.join(out, from, has_markers);
+        outcome
+    }
+
+    fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        self.halves.end(out);
+        self.reply.close(out);
+    }
 }
 
 #[derive(Debug)]
@@ -98,9 +140,7 @@ impl<R: ReplyParser> Decoder for ResponseDecoder<R> {
             Phase::Opening(bytes) if bytes.is_empty() => Err(empty_reply()),
             Phase::Stream(sse) => finish_stream(sse, &mut self.reply, out),
             Phase::Body(bytes) if self.is_error_status() => Err(self.error(&bytes)),
-            Phase::Opening(bytes) | Phase::Body(bytes) => {
-                self.reply.body(&String::from_utf8_lossy(&bytes), out).map(|()| true)
-            }
+            Phase::Opening(bytes) | Phase::Body(bytes) => self.reply.body(&String::from_utf8_lossy(&bytes), out),
         };
         self.conclude(outcome, out);
     }
@@ -116,7 +156,10 @@ impl<R: ReplyParser> ResponseDecoder<R> {
         match outcome {
             Ok(false) => return,
             Ok(true) => self.reply.close(out),
-            Err(error) => out.push(StreamEvent::Error(error)),
+            Err(error) => {
+                self.reply.halves.end(out);
+                out.push(StreamEvent::Error(error));
+            }
         }
         self.is_over = true;
         self.phase = Phase::default();
@@ -166,7 +209,12 @@ impl<R: ReplyParser> ResponseDecoder<R> {
 }
 
 /// Events after the end of the reply are ignored.
-fn stream(sse: &mut Sse, bytes: &[u8], reply: &mut impl ReplyParser, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
+fn stream<R: ReplyParser>(
+    sse: &mut Sse,
+    bytes: &[u8],
+    reply: &mut Events<R>,
+    out: &mut Vec<StreamEvent>,
+) -> Result<IsComplete> {
     let mut outcome = Ok(false);
     let fed = sse.feed(bytes, |event| {
         if matches!(outcome, Ok(false)) {
@@ -180,7 +228,11 @@ fn stream(sse: &mut Sse, bytes: &[u8], reply: &mut impl ReplyParser, out: &mut V
 }
 
 /// The transfer ended without the last event, which is an error unless the reason for the end was received.
-fn finish_stream(mut sse: Sse, reply: &mut impl ReplyParser, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
+fn finish_stream<R: ReplyParser>(
+    mut sse: Sse,
+    reply: &mut Events<R>,
+    out: &mut Vec<StreamEvent>,
+) -> Result<IsComplete> {
     let mut outcome = Ok(false);
     sse.end(|event| {
         // A last event without its blank line may be complete.
@@ -190,8 +242,8 @@ fn finish_stream(mut sse: Sse, reply: &mut impl ReplyParser, out: &mut Vec<Strea
     })?;
     match outcome? {
         true => Ok(true),
-        false if reply.is_finished() => Ok(true),
-        false if reply.has_begun() => Err(incomplete()),
+        false if reply.reply.is_finished() => Ok(true),
+        false if reply.reply.has_begun() => Err(incomplete()),
         false => Err(empty_reply()),
     }
 }

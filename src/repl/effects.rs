@@ -55,8 +55,16 @@ impl Repl {
                 self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request => self.core.join_send_queue(agent_id),
-            Effect::Limited { provider, until, reason } => self.core.send_queue.pause(&provider, until, &reason),
-            Effect::Accepted(provider) => self.core.send_queue.on_answered(&provider, agent_id),
+            Effect::Limited { provider, until, reason } => {
+                let now = self.core.clock.now();
+                self.core.send_queue.on_refused(&provider, agent_id, (now, until), &reason);
+            }
+            Effect::Accepted { provider, exhausted_until } => {
+                self.core.send_queue.on_accepted(&provider, agent_id);
+                if let Some(until) = exhausted_until {
+                    self.core.send_queue.hold_until(&provider, until, "the limit of requests is used up");
+                }
+            }
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }

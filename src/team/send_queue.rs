@@ -6,34 +6,22 @@
 //! ```
 //! Among open queues the agent that has waited longest is first; a retry keeps its original position.
 //!
-//! After a 429 all agents of the provider pause; then one trial request is sent, and the others follow when it is accepted:
-//!
-//! ```text
-//!            limited                        T has passed, an agent sends
-//!   open ------------> paused until T --------------------------------------> half-open: one trial request
-//!    ^                   ^  ^                                                       |    |    |
-//!    |                   |  +---------------- limited again, until T' --------------+    |    |
-//!    |                   +---------------- ended without an answer (killed, cut) ---------+    |
-//!    +------------------------------- answered, or not refused for a while -------------------+
-//! ```
+//! After a refusal (429) the [`Pace`] of the provider says when the next request may be sent.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::time::Duration;
 
+use crate::agent::LimitsSeen;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-
-/// Providers reject at once, so a trial that is neither answered nor rejected for this long was accepted: some servers
-/// send no headers before the model has read the whole conversation.
-const TRIAL: Duration = Duration::from_secs(10);
+use crate::team::pace::{Gate, Pace};
 
 #[derive(Debug, Default)]
 pub struct SendQueue {
     providers: BTreeMap<String, BTreeSet<Rank>>,
     ranks: HashMap<AgentId, (String, Rank)>,
     joined: u64,
-    /// The limited providers; one without a gate is open.
-    gates: BTreeMap<String, Gate>,
+    /// The providers that have refused a request lately.
+    paces: BTreeMap<String, Pace>,
 }
 
 /// Compared field by field: the longest wait first, then the earliest to join.
@@ -42,22 +30,6 @@ struct Rank {
     since: Moment,
     number: u64,
     agent_id: AgentId,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
-    /// No request is sent before this moment; then one is, as a trial.
-    Paused { until: Moment, reason: String },
-    /// The others follow when this agent's request is answered, or at this moment.
-    HalfOpen { agent_id: AgentId, until: Moment },
-}
-
-impl Gate {
-    const fn until(&self) -> Moment {
-        match self {
-            Self::Paused { until, .. } | Self::HalfOpen { until, .. } => *until,
-        }
-    }
 }
 
 impl SendQueue {
@@ -100,76 +72,69 @@ impl SendQueue {
     }
 
     /// What holds an agent up in the queue, if its provider does.
-    pub fn gate_of(&self, agent_id: AgentId, now: Moment) -> Option<&Gate> {
-        self.gate(self.provider_of(agent_id)?, now)
+    pub fn gate_of(&self, agent_id: AgentId, now: Moment) -> Option<Gate> {
+        self.paces.get(self.provider_of(agent_id)?)?.gate(now)
     }
 
-    /// Pauses this provider: it rejected a request. Of several rejections the longest pause counts.
-    pub fn pause(&mut self, provider: &str, until: Moment, reason: &str) {
-        let known = match self.gates.get(provider) {
-            Some(Gate::Paused { until, .. }) => *until,
-            Some(Gate::HalfOpen { .. }) | None => Moment::default(),
-        };
-        self.gates.insert(provider.to_owned(), Gate::Paused { until: until.max(known), reason: reason.to_owned() });
+    /// This provider has refused a request of an agent, and gets no other before this moment.
+    pub fn on_refused(&mut self, provider: &str, agent_id: AgentId, (now, until): (Moment, Moment), reason: &str) {
+        match self.paces.get_mut(provider) {
+            Some(pace) => pace.on_refused(agent_id, now, until, reason),
+            None => drop(self.paces.insert(provider.to_owned(), Pace::new(until, reason))),
+        }
     }
 
-    /// Ends a pause at the request of a person: the next request is the trial.
+    /// This provider says that it would refuse requests before this moment.
+    pub fn hold_until(&mut self, provider: &str, until: Moment, reason: &str) {
+        let pace = self.paces.entry(provider.to_owned()).or_insert_with(|| Pace::new(until, reason));
+        pace.hold_until(until, reason);
+    }
+
+    /// Ends a pause at the request of the user.
     pub fn end_pause(&mut self, provider: &str, now: Moment) {
-        if let Some(Gate::Paused { until, .. }) = self.gates.get_mut(provider) {
-            *until = now.min(*until);
+        if let Some(pace) = self.paces.get_mut(provider) {
+            pace.end_pause(now);
         }
     }
 
-    /// The provider accepted a request of this agent. If it was the trial, the provider is open again.
-    pub fn on_answered(&mut self, provider: &str, agent_id: AgentId) {
-        if matches!(self.gates.get(provider), Some(Gate::HalfOpen { agent_id: tried, .. }) if *tried == agent_id) {
-            self.gates.remove(provider);
+    /// The provider accepted a request of this agent.
+    pub fn on_accepted(&mut self, provider: &str, agent_id: AgentId) {
+        if let Some(pace) = self.paces.get_mut(provider) {
+            pace.on_accepted(agent_id);
         }
     }
 
-    /// A request of this agent is being sent. After a pause it is the trial.
-    pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment) {
-        if let Some(gate) = self.gates.get_mut(provider) {
-            match gate {
-                Gate::Paused { .. } => *gate = Gate::HalfOpen { agent_id, until: now + TRIAL },
-                Gate::HalfOpen { .. } => drop(self.gates.remove(provider)),
-            }
-        }
+    /// A request of this agent is being sent.
+    pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment) -> LimitsSeen {
+        self.paces.get_mut(provider).map_or_else(LimitsSeen::default, |pace| pace.on_sent(agent_id, now))
     }
 
-    /// Replaces trials that ended without an answer by the next request, and removes pauses that are over and for which no
-    /// agent waits.
-    pub fn settle_gates(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool) {
-        for gate in self.gates.values_mut() {
-            if matches!(gate, Gate::HalfOpen { agent_id, .. } if !is_under_way(*agent_id)) {
-                *gate = Gate::Paused { until: now, reason: String::new() };
-            }
-        }
-        self.gates.retain(|provider, gate| gate.until() > now || self.providers.contains_key(provider));
+    /// Removes requests that have ended from the paces, and paces that are over.
+    pub fn settle_paces(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool) {
+        self.paces.retain(|_, pace| pace.settle(now, &is_under_way));
     }
 
-    /// Whether a pause of this provider is over and its trial is still to be sent.
-    pub fn wants_trial(&self, provider: &str, now: Moment) -> bool {
-        matches!(self.gates.get(provider), Some(Gate::Paused { until, .. }) if *until <= now)
+    /// Whether this provider has refused a request lately.
+    pub fn is_paced(&self, provider: &str) -> bool {
+        self.paces.contains_key(provider)
     }
 
     /// The earliest moment at which an agent that waits for a limited provider may send.
     pub fn deadline(&self, now: Moment) -> Option<Moment> {
-        self.providers.keys().filter_map(|provider| self.gate(provider, now)).map(Gate::until).min()
+        let gates = self.providers.keys().filter_map(|provider| self.paces.get(provider)?.gate(now));
+        gates.map(|gate| gate.until()).min()
     }
 
     /// Whether a request may be sent to this provider now.
     fn allows(&self, provider: &str, now: Moment) -> bool {
-        self.gate(provider, now).is_none()
-    }
-
-    fn gate(&self, provider: &str, now: Moment) -> Option<&Gate> {
-        self.gates.get(provider).filter(|gate| gate.until() > now)
+        self.paces.get(provider).is_none_or(|pace| pace.allows(now))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(seconds: u64) -> Moment {
@@ -185,7 +150,7 @@ mod tests {
         send_queue.join(c, "one", at(3));
         assert_eq!(send_queue.next(at(3), |_| true), Some(a));
         assert_eq!(send_queue.next(at(3), |provider| provider != "one"), Some(b));
-        send_queue.pause("one", at(7), "slow down");
+        send_queue.on_refused("one", c, (at(3), at(7)), "slow down");
         assert_eq!((send_queue.next(at(6), |_| true), send_queue.next(at(7), |_| true)), (Some(b), Some(a)));
         send_queue.leave(a);
         assert_eq!(send_queue.next(at(7), |_| true), Some(b));
@@ -214,67 +179,20 @@ mod tests {
         assert_eq!(send_queue.providers.keys().collect::<Vec<_>>(), ["two"]);
     }
 
-    /// A queue whose provider "one" is paused; an agent waits for it.
-    fn paused() -> SendQueue {
-        let mut send_queue = SendQueue::default();
-        send_queue.join(AgentId::random(), "one", at(0));
-        send_queue.pause("one", at(7), "slow down");
-        send_queue
-    }
-
     #[test]
     fn a_pause_holds_its_own_provider_until_its_moment_and_no_other() {
-        let mut send_queue = paused();
+        let mut send_queue = SendQueue::default();
+        let [a, b] = [AgentId::random(), AgentId::random()];
+        send_queue.join(a, "one", at(0));
+        send_queue.on_refused("one", b, (at(0), at(7)), "slow down");
         assert!(!send_queue.allows("one", at(6)) && send_queue.allows("one", at(7)));
         assert!(send_queue.allows("two", at(0)));
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));
         assert_eq!(send_queue.deadline(at(7)), None, "it is over");
-        send_queue.pause("two", at(3), "no agent waits for it");
+        send_queue.hold_until("two", at(3), "no agent waits for it");
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));
-    }
-
-    #[test]
-    fn the_longest_pause_counts_but_a_rejected_trial_starts_a_new_one() {
-        let mut send_queue = paused();
-        send_queue.pause("one", at(3), "slow down");
-        assert!(!send_queue.allows("one", at(6)));
-        let agent_id = AgentId::random();
-        send_queue.on_sent("one", agent_id, at(7));
-        send_queue.pause("one", at(9), "still");
-        assert_eq!(send_queue.gate("one", at(8)), Some(&Gate::Paused { until: at(9), reason: "still".into() }));
-    }
-
-    #[test]
-    fn a_trial_opens_the_provider_when_it_is_answered_or_not_rejected_for_long() {
-        let agent_id = AgentId::random();
-        let mut send_queue = paused();
-        assert!(send_queue.wants_trial("one", at(7)));
-        send_queue.on_sent("one", agent_id, at(7));
-        assert!(!send_queue.allows("one", at(8)) && !send_queue.wants_trial("one", at(8)));
-        send_queue.on_answered("one", AgentId::random());
-        assert!(!send_queue.allows("one", at(8)), "a request of another agent");
-        assert!(send_queue.allows("one", at(7) + TRIAL));
-        send_queue.on_answered("one", agent_id);
-        assert!(send_queue.allows("one", at(8)) && send_queue.deadline(at(8)).is_none());
-    }
-
-    #[test]
-    fn a_trial_that_ends_without_an_answer_is_followed_by_another() {
-        let mut send_queue = paused();
-        send_queue.on_sent("one", AgentId::random(), at(7));
-        send_queue.settle_gates(at(8), |_| true);
-        assert!(!send_queue.wants_trial("one", at(8)));
-        send_queue.settle_gates(at(8), |_| false);
-        assert!(send_queue.wants_trial("one", at(8)) && send_queue.allows("one", at(8)));
-    }
-
-    #[test]
-    fn a_pause_that_ends_while_no_agent_waits_is_removed() {
-        let mut send_queue = SendQueue::default();
-        send_queue.pause("one", at(7), "slow down");
-        send_queue.settle_gates(at(6), |_| false);
-        assert!(!send_queue.allows("one", at(6)));
-        send_queue.settle_gates(at(7), |_| false);
-        assert!(!send_queue.wants_trial("one", at(8)));
+        assert!(send_queue.is_paced("two"));
+        send_queue.settle_paces(at(66), |_| false);
+        assert!(send_queue.is_paced("one") && !send_queue.is_paced("two"));
     }
 }

@@ -62,6 +62,7 @@ fn case(path: &Path) -> Case {
         status: meaning["status"].as_u64().unwrap().try_into().unwrap(),
         content_type: meaning["content_type"].as_str().unwrap().to_owned(),
         retry_after: meaning["retry_after"].as_u64().map(|seconds| seconds.try_into().unwrap()),
+        ..HttpHead::default()
     };
     let name = path.file_stem().unwrap().to_string_lossy().into_owned();
     (name, head, fs::read(path).unwrap(), meaning["events"].as_array().unwrap().clone())

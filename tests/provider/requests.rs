@@ -230,3 +230,29 @@ fn an_empty_conversation_is_an_error() {
         assert_eq!(open(&endpoint(), "Be brief.", &log, TOOLS).unwrap_err().kind, ErrorKind::BadRequest);
     }
 }
+
+#[test]
+fn the_configured_limit_of_a_reply_is_sent_under_the_name_that_the_server_knows() {
+    for (kind, base_url, pointer) in [
+        ("openai", "http://localhost:8080/v1", "/max_tokens"),
+        ("openai", "https://api.openai.com/v1", "/max_completion_tokens"),
+        ("openai-responses", "https://api.openai.com/v1", "/max_output_tokens"),
+        ("google", "https://localhost/v1beta", "/generationConfig/maxOutputTokens"),
+        ("anthropic", "https://localhost/v1", "/max_tokens"),
+    ] {
+        let mut endpoint = harness::endpoint(kind, "some-model", base_url);
+        endpoint.facts.max_output = Some(4321);
+        let message = Message { id: MessageId(0), body: user("hi"), created_at: 0 };
+        let request = (find(kind).unwrap().build_request)(&Conversation {
+            endpoint: &endpoint,
+            key: None,
+            thinking: Thinking::Unspecified,
+            system: "",
+            messages: &[&message],
+            tools: &[],
+        });
+        let Ok(ProviderRequest::Http(request)) = request else { panic!("{kind}") };
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(body.pointer(pointer), Some(&4321.into()), "{kind} {base_url}: {body}");
+    }
+}

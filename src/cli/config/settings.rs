@@ -165,6 +165,11 @@ pub const SETTINGS: &[Setting] = &[
         Kind::Seconds(|config| &mut config.settings.stall_timeout, 1.0),
     ),
     setting(
+        "limits.reply_timeout",
+        "Abort a reply that is not complete after this long",
+        Kind::Seconds(|config| &mut config.settings.reply_timeout, 1.0),
+    ),
+    setting(
         "limits.tool_iterations",
         "Maximum number of rounds of tool calls for one message",
         Kind::Count(|config| &mut config.settings.tool_iterations, 0),

@@ -232,7 +232,7 @@ fn finish_of(reason: &str) -> Option<Finish> {
     match reason {
         "" => None,
         "max_tokens" | "model_context_window_exceeded" => Some(Finish::Length),
-        "refusal" => Some(Finish::ContentFilter),
+        "refusal" | "content_filter" => Some(Finish::ContentFilter),
         "tool_use" => Some(Finish::ToolCalls),
         _ => Some(Finish::Stop),
     }

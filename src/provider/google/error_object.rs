@@ -63,7 +63,9 @@ fn classify(error: &Value, status: Option<u16>) -> Error {
 
 /// The HTTP status of an error by its numeric code, or by its status name (google/rpc/code.proto).
 fn code_of(error: &Value) -> Option<u16> {
-    let number = error.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
+    // Gateways send it as text.
+    let code = |code: &Value| code.as_u64().or_else(|| code.as_str()?.parse().ok());
+    let number = error.get("code").and_then(code).and_then(|code| u16::try_from(code).ok());
     number.filter(|code| (400..600).contains(code)).or_else(|| match error.get("status")?.as_str()? {
         "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" => Some(400),
         "UNAUTHENTICATED" => Some(401),
@@ -164,6 +166,7 @@ mod tests {
     fn the_name_of_a_status_counts_where_there_is_no_number() {
         let kind = |status: &str| of_event(&format!(r#"{{"error":{{"message":"m","status":"{status}"}}}}"#)).kind;
         assert_eq!(kind("UNAVAILABLE"), ErrorKind::Overloaded);
+        assert_eq!(of_event(r#"{"error":{"message":"m","code":"500"}}"#).kind, ErrorKind::Overloaded);
         assert_eq!(kind("RESOURCE_EXHAUSTED"), ErrorKind::RateLimited);
         assert_eq!(kind("PERMISSION_DENIED"), ErrorKind::Auth);
         assert_eq!(kind("ELSE"), ErrorKind::BadRequest);

@@ -70,8 +70,12 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     } else {
         push_tools(&mut body, conversation.tools)?;
     }
-    if let Some(config) = thinking::config(model, conversation.thinking)? {
-        body.push_str(&format!(",\"generationConfig\":{{\"thinkingConfig\":{}}}", json(&config)));
+    let limit = conversation.endpoint.facts.max_output.map(|limit| format!("\"maxOutputTokens\":{limit}"));
+    let thinking = thinking::config(model, conversation.thinking)?;
+    let thinking = thinking.map(|config| format!("\"thinkingConfig\":{}", json(&config)));
+    let settings: Vec<String> = limit.into_iter().chain(thinking).collect();
+    if !settings.is_empty() {
+        body.push_str(&format!(",\"generationConfig\":{{{}}}", settings.join(",")));
     }
     body.push('}');
     Ok(body.into_bytes().into())

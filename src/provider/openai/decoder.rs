@@ -53,7 +53,7 @@ mod tests {
     }
 
     fn ok() -> HttpHead {
-        HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None }
+        HttpHead { status: 200, content_type: "text/event-stream".into(), ..HttpHead::default() }
     }
 
     fn only_error(events: &[StreamEvent]) -> &Error {
@@ -75,7 +75,8 @@ mod tests {
     #[test]
     fn a_big_error_page_is_still_the_error_of_its_status() {
         let page = vec![b'x'; 65 << 10];
-        let head = HttpHead { status: 503, content_type: "text/html".into(), retry_after: Some(7) };
+        let head =
+            HttpHead { status: 503, content_type: "text/html".into(), retry_after: Some(7), ..HttpHead::default() };
         let events = decode(head, &[&page, &page]);
         let error = only_error(&events);
         assert_eq!((error.kind, error.retry_after), (ErrorKind::Overloaded, Some(7)));

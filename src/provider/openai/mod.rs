@@ -1,7 +1,7 @@
 //! Chat Completions, streaming: OpenAI and every server that speaks the same protocol.
 //!
-//! The protocol is OpenAI's (platform.openai.com/docs/api-reference/chat), the tolerance is owed to
-//! llama.cpp, Ollama, vLLM, LiteLLM, OpenRouter and others, each of which bends it somewhere.
+//! The protocol is OpenAI's (platform.openai.com/docs/api-reference/chat), the tolerance is for
+//! llama.cpp, Ollama, vLLM, LiteLLM, OpenRouter and others, each of which differs from it somewhere.
 //!
 //! | module | holds |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `decoder` | the pieces of an answer, and which of them is the last |
 //! | `wire` | the chunks of the stream |
 //! | `reply` | chunks -> events: texts, calls, limits |
+//! | `think_tags` | reasoning between tags in the text |
 
 use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
@@ -16,6 +17,7 @@ use crate::provider::{ProviderSpec, Service};
 mod decoder;
 mod reply;
 mod request;
+mod think_tags;
 mod wire;
 
 /// Chat Completions.

@@ -3,6 +3,7 @@
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::limits::{self, ReplySize};
+use crate::provider::openai::think_tags::ThinkTags;
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
 use crate::provider::partial_call::PartialCall;
 use crate::provider::response::PartialReply;
@@ -14,6 +15,7 @@ pub(super) struct Reply {
     calls: Vec<Call>,
     announced: usize,
     size: ReplySize,
+    tags: ThinkTags,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -37,6 +39,7 @@ impl PartialReply for Reply {
     /// The reason is held back until here because some servers continue after it, and some send a wrong one: Ollama and
     /// older llama.cpp send `stop` also with calls.
     fn close(&mut self, out: &mut Vec<StreamEvent>) {
+        self.tags.end(out);
         for call in &mut self.calls {
             call.partial.announce(&mut self.announced, out);
         }
@@ -76,21 +79,29 @@ impl Reply {
 
     fn take_delta(&mut self, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let reasoning = if delta.reasoning_content.0.is_empty() { delta.reasoning } else { delta.reasoning_content };
-        self.push(reasoning, StreamEvent::Thinking, out)?;
-        self.push(delta.content, StreamEvent::Text, out)?;
-        self.push(delta.refusal, StreamEvent::Text, out)?;
+        self.push(reasoning, out, |_, text, out| out.push(StreamEvent::Thinking(text)))?;
+        self.push(delta.content, out, ThinkTags::push)?;
+        self.push(delta.refusal, out, ThinkTags::push)?;
+        if delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) {
+            self.tags.end(out);
+        }
         for call in delta.tool_calls.unwrap_or_default() {
             self.take_call(call, out)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, text: Text<'_>, event: fn(String) -> StreamEvent, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn push(
+        &mut self,
+        text: Text<'_>,
+        out: &mut Vec<StreamEvent>,
+        push: fn(&mut ThinkTags, String, &mut Vec<StreamEvent>),
+    ) -> Result<()> {
         if text.0.is_empty() {
             return Ok(());
         }
         self.size.add(text.0.len())?;
-        out.push(event(text.0.into_owned()));
+        push(&mut self.tags, text.0.into_owned(), out);
         Ok(())
     }
 
@@ -312,7 +323,7 @@ mod tests {
     fn a_reply_of_more_than_16_mebibytes_is_an_error() {
         let (mut reply, mut out) = (Reply::default(), Vec::new());
         let text = "x".repeat(1 << 20);
-        let mut push = || reply.push(Text(text.as_str().into()), StreamEvent::Text, &mut out);
+        let mut push = || reply.push(Text(text.as_str().into()), &mut out, ThinkTags::push);
         assert!((0..16).all(|_| push().is_ok()));
         assert_eq!(push().unwrap_err().kind, ErrorKind::Protocol);
     }

@@ -104,11 +104,21 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
     body.push(']');
     push_tools(&mut body, conversation.tools)?;
+    push_limit(&mut body, conversation.endpoint);
     if let Some(effort) = effort(conversation)? {
         body.push_str(&format!(",\"reasoning_effort\":{effort:?}"));
     }
     body.push('}');
     Ok(body.into_bytes().into())
+}
+
+/// The configured limit of a reply. OpenAI's models that reason refuse `max_tokens` and other servers do not know
+/// `max_completion_tokens` (platform.openai.com/docs/api-reference/chat/create).
+fn push_limit(body: &mut String, endpoint: &Endpoint) {
+    let Some(limit) = endpoint.facts.max_output else { return };
+    let is_of_openai = endpoint.base_url.contains("api.openai.com") || endpoint.base_url.contains("azure.com");
+    let name = if is_of_openai { "max_completion_tokens" } else { "max_tokens" };
+    body.push_str(&format!(",\"{name}\":{limit}"));
 }
 
 fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {

@@ -49,7 +49,7 @@ impl Reply {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.push_thinking((index, event.summary_index.unwrap_or(0)), &event.delta.0, out)?;
             }
-            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0, out)?,
+            "response.function_call_arguments.delta" => self.add_arguments(index, &event.delta.0)?,
             "response.function_call_arguments.done" => self.complete_arguments(index, &event.arguments.0, out)?,
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 let mut response = event.response.unwrap_or_default();
@@ -98,7 +98,7 @@ mod tests {
 
     fn decode(pieces: impl IntoIterator<Item = String>) -> Vec<StreamEvent> {
         let (mut decoder, mut out) = (ResponseDecoder::<Reply>::default(), Vec::new());
-        decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), retry_after: None });
+        decoder.head(&HttpHead { status: 200, content_type: "text/event-stream".into(), ..HttpHead::default() });
         for piece in pieces {
             decoder.feed(format!("data: {piece}\n\n").as_bytes(), &mut out);
         }

@@ -13,7 +13,11 @@ use crate::provider::turns::{Call, Turn};
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item<'a> {
     Message {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
         role: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        status: Option<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'a str>,
         content: [Part<'a>; 1],
@@ -33,7 +37,7 @@ enum Item<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
     InputText { text: &'a str },
-    OutputText { text: &'a str },
+    OutputText { text: &'a str, annotations: [(); 0] },
 }
 
 /// The items of a conversation, each as JSON text.
@@ -50,7 +54,8 @@ impl Items {
     pub fn turn(&mut self, turn: &Turn<'_>) {
         match turn {
             Turn::User(text) => {
-                self.push(&Item::Message { role: "user", phase: None, content: [Part::InputText { text }] });
+                let content = [Part::InputText { text }];
+                self.push(&Item::Message { id: None, role: "user", status: None, phase: None, content });
             }
             Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures),
         }
@@ -90,7 +95,11 @@ impl Items {
 
     fn push_reply(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
         if !text.trim().is_empty() {
-            self.push(&Item::Message { role: "assistant", phase, content: [Part::OutputText { text }] });
+            let content = [Part::OutputText { text, annotations: [] }];
+            // The type of the official SDKs requires an id, a status and annotations (`ResponseOutputMessageParam`), and
+            // strict servers check it. The id only has to be unique, because nothing is stored.
+            let id = Some(format!("msg_{}", self.texts.len()));
+            self.push(&Item::Message { id, role: "assistant", status: Some("completed"), phase, content });
         }
         for call in calls {
             self.push(&Item::FunctionCall { call_id: &call.id, name: &call.name, arguments: call.arguments });

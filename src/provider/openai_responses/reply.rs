@@ -36,6 +36,12 @@ struct Progress {
     has_deltas: bool,
     is_done: bool,
     call: Option<PartialCall>,
+    /// The arguments of the call so far. The event at their end repeats them and counts more than its deltas, because some
+    /// servers send them also when the call begins.
+    arguments: String,
+    /// Whether these came when the call began: deltas replace them.
+    is_initial: bool,
+    has_arguments: bool,
 }
 
 impl PartialReply for Reply {
@@ -49,8 +55,11 @@ impl PartialReply for Reply {
 
     fn close(&mut self, out: &mut Vec<StreamEvent>) {
         let mut has_calls = false;
-        for call in self.items.values_mut().filter_map(|item| item.call.as_mut()) {
+        for item in self.items.values_mut() {
+            let Some(call) = item.call.as_mut() else { continue };
             has_calls = true;
+            // They were within the limit when they came.
+            drop(call.add_arguments(&std::mem::take(&mut item.arguments), out));
             call.announce(&mut self.announced, out);
         }
         limits::close(self.finish, has_calls, out);
@@ -104,7 +113,8 @@ impl Reply {
         self.item(index)?;
         if item.kind.0 == "function_call" {
             self.name_call(index, item, out)?;
-            self.add_arguments(index, &item.arguments.0, out)?;
+            self.add_arguments(index, &item.arguments.0)?;
+            self.item(index)?.is_initial = true;
         }
         Ok(())
     }
@@ -144,16 +154,31 @@ impl Reply {
     ///
     /// # Errors
     /// `Protocol` if a limit is exceeded.
-    pub fn add_arguments(&mut self, index: u64, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        self.call(index)?.add_arguments(more, out)
+    pub fn add_arguments(&mut self, index: u64, more: &str) -> Result<()> {
+        self.call(index)?;
+        let item = self.item(index)?;
+        if std::mem::take(&mut item.is_initial) {
+            item.arguments.clear();
+        }
+        limits::arguments(item.arguments.len() + more.len())?;
+        item.arguments.push_str(more);
+        Ok(())
     }
 
-    /// The complete arguments of a call, which count if there were no deltas.
+    /// The complete arguments of a call; if they are empty, its deltas count.
     ///
     /// # Errors
     /// `Protocol` if a limit is exceeded.
     pub fn complete_arguments(&mut self, index: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
-        if self.call(index)?.has_arguments() { Ok(()) } else { self.add_arguments(index, whole, out) }
+        self.call(index)?;
+        let item = self.item(index)?;
+        if item.has_arguments {
+            return Ok(());
+        }
+        let deltas = std::mem::take(&mut item.arguments);
+        let arguments = if whole.is_empty() { &deltas } else { whole };
+        item.has_arguments = !arguments.is_empty();
+        item.call.as_mut().map_or(Ok(()), |call| call.add_arguments(arguments, out))
     }
 
     pub fn take_usage(&mut self, usage: &WireUsage, out: &mut Vec<StreamEvent>) {

@@ -58,6 +58,9 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     turns.iter().for_each(|turn| items.turn(turn));
     body.push_str(&format!(",\"input\":[{}]", items.join()));
     push_tools(&mut body, conversation.tools)?;
+    if let Some(limit) = conversation.endpoint.facts.max_output {
+        body.push_str(&format!(",\"max_output_tokens\":{limit}"));
+    }
     push_reasoning(&mut body, model, conversation.thinking);
     body.push('}');
     Ok(body.into_bytes().into())

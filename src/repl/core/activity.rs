@@ -49,21 +49,21 @@ impl Core {
 }
 
 /// What the description depends on besides the agent.
-struct ActivityContext<'a> {
+struct ActivityContext {
     pub now: Moment,
     /// How many agents are ahead of it in the send queue.
     pub position: Option<usize>,
     /// How many agents may work at once.
     pub limit: usize,
     /// Whether its provider is paused.
-    pub gate: Option<&'a Gate>,
+    pub gate: Option<Gate>,
     /// The limit that holds its request back.
     pub held: Option<String>,
     /// The reader is a person at a terminal.
     pub has_keys: bool,
 }
 
-impl ActivityContext<'_> {
+impl ActivityContext {
     fn keys(&self, help: &str) -> String {
         if self.has_keys { format!(" ({help})") } else { String::new() }
     }
@@ -126,14 +126,14 @@ fn waiting(agent: &Agent, context: &ActivityContext) -> String {
         return format!("{held}{}", context.keys("Esc cancels"));
     }
     let (provider, before) = (&agent.inputs.endpoint.provider, context.position.unwrap_or(0));
-    match context.gate {
+    match &context.gate {
         Some(Gate::Paused { until, reason }) => {
             let left = span(seconds_left(*until, context.now));
             let keys = context.keys("Enter retries, Esc cancels");
             format!("{provider} is paused, retrying in {left}{keys}: {}", one_line(reason))
         }
-        Some(Gate::HalfOpen { .. }) => {
-            format!("{provider} was paused: waiting for the answer to another agent{}", context.keys("Esc cancels"))
+        Some(Gate::Full { .. }) => {
+            format!("{provider} was paused: waiting for the answers to other agents{}", context.keys("Esc cancels"))
         }
         None if context.limit > 0 => {
             format!("waiting for a slot: {before} ahead, {} may work at once", context.limit)

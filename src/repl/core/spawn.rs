@@ -173,7 +173,7 @@ impl Core {
         child.identity.made_by = made_by;
         child.inputs.thinking = thinking;
         (child.role, child.retry) = (spec.role, spec.retry);
-        self.give_settings(&mut child, &mut spec, has_own_instructions);
+        give_settings(&mut child, &mut spec, &self.factory, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
         if made_by == MadeBy::Model {
             self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
@@ -191,21 +191,21 @@ impl Core {
         }
         Ok(id)
     }
+}
 
-    /// Gives a child what differs from its parent.
-    fn give_settings(&self, child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool) {
-        if spec.is_independent {
-            child.policy = self.factory.new_policy();
-            child.rules.own.clear();
-            child.rules.deny.clear();
-        }
-        child.inputs.has_tools = spec.has_tools;
-        if let Some(system) = spec.system.take() {
-            child.inputs.system = system.into();
-        }
-        if let Some(resolved) = spec.environment.take() {
-            child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
-        }
+/// Gives a child what differs from its parent.
+fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, has_own_instructions: bool) {
+    if spec.is_independent {
+        child.policy = factory.new_policy();
+        child.rules.own.clear();
+        child.rules.deny.clear();
+    }
+    child.inputs.has_tools = spec.has_tools;
+    if let Some(system) = spec.system.take() {
+        child.inputs.system = system.into();
+    }
+    if let Some(resolved) = spec.environment.take() {
+        child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which agent sends its request next, and with which key.
 //!
 //! Agents that want to send are in the send queue. An agent's turn comes when fewer than the limit are at work, its
-//! provider is not paused, its host is looked up and its key is known. Behind a pause an agent on a screen goes first.
+//! provider is not paused, its host is looked up and its key is known. Where a provider has refused requests an agent on a screen goes first.
 //! Tools that were allowed and wait for a slot start before any request is sent.
 
 mod credentials;
@@ -60,9 +60,9 @@ impl Dispatcher {
     }
 
     /// Starts one tool that waits for a slot, or else sends one request, if there is one that may be sent. Agents in
-    /// `focused` go first behind a pause.
+    /// `focused` go first where the provider has refused requests.
     pub(super) fn send_next(&mut self, core: &mut Core, focused: impl Iterator<Item = AgentId>) -> bool {
-        settle_pauses(core);
+        settle_paces(core);
         if let Some(agent) = core.roster.next_to_start_tool(self.slots) {
             core.with_agent(agent, Agent::start_tools);
             return true;
@@ -78,8 +78,8 @@ impl Dispatcher {
             next = self.next_in_queue(core)?;
         }
         let provider = core.send_queue.provider_of(next)?;
-        let is_behind_pause = core.send_queue.wants_trial(provider, core.clock.now());
-        let mut on_screen = focused.filter(|_| is_behind_pause).map(|agent| core.worker(agent));
+        let is_paced = core.send_queue.is_paced(provider);
+        let mut on_screen = focused.filter(|_| is_paced).map(|agent| core.worker(agent));
         let agent = on_screen.find(|agent| core.send_queue.provider_of(*agent) == Some(provider)).unwrap_or(next);
         if agent != next && hold_back(core, agent) {
             core.send_queue.leave(next);
@@ -110,13 +110,13 @@ impl Dispatcher {
                 None => return self.credentials.await_key(core, agent),
             },
         };
-        core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
+        let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
             core.request_limits.count_request(agent);
             core.trees.count_request(&core.roster, agent);
         }
-        core.with_agent(agent, |agent, context| agent.send_request(key, context));
+        core.with_agent(agent, |agent, context| agent.send_request(key, limits, context));
     }
 
     /// Ends the wait of an agent for its retry or for its provider's pause: its request is tried at once.
@@ -217,9 +217,9 @@ fn hold_back(core: &mut Core, agent: AgentId) -> bool {
     true
 }
 
-/// A trial that ended without an answer is followed by another; pauses that ended while no agent waited are forgotten.
-fn settle_pauses(core: &mut Core) {
+/// Requests that have ended make room for others.
+fn settle_paces(core: &mut Core) {
     let (now, roster) = (core.clock.now(), &core.roster);
     let is_under_way = |agent| roster.get(agent).is_some_and(|agent| agent.is_under_way());
-    core.send_queue.settle_gates(now, is_under_way);
+    core.send_queue.settle_paces(now, is_under_way);
 }

@@ -148,7 +148,7 @@ impl Terminals {
         let agent = core.roster.get(terminal.focus)?;
         let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
         let gate = core.send_queue.gate_of(worker, now);
-        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
             Some(at) => activity::seconds_left(at, now).into(),
@@ -172,7 +172,7 @@ impl Terminals {
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
             position: core.send_queue.position_of(worker),
-            gate: gate.cloned(),
+            gate,
             question,
             question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),
         })

@@ -173,7 +173,7 @@ impl Terminals {
         let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
         let worker = core.worker(agent.id());
         let gate = core.send_queue.gate_of(worker, now);
-        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate));
+        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
         Some(match countdown {
             Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
             None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),

@@ -115,7 +115,7 @@ fn answers(kind: &'static str) -> Step {
         let head = HttpHead {
             status: chance.of(&[200, 200, 200, 200, 201, 400, 401, 404, 429, 500, 503]),
             content_type: chance.of(&["text/event-stream", "application/json", "text/html", ""]).to_owned(),
-            retry_after: None,
+            ..HttpHead::default()
         };
         let pieces = chance.cuts(&bytes);
         let (whole, cut) = (decoded(kind, &head, &[&bytes]), decoded(kind, &head, &pieces));
