@@ -38,6 +38,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("Alt+1 .. Alt+9", "go to an agent by number"),
     ("PgUp, PgDn, wheel", "scroll"),
     ("Ctrl+Home, Ctrl+End", "scroll to the start, to the end"),
+    ("Ctrl+O", "show output of tools and reasoning, or fold it"),
     ("Up on an empty draft", "edit queued text, else recall earlier input"),
     ("Ctrl+L", "redraw the screen"),
     ("Ctrl+Z", "suspend"),

@@ -147,6 +147,8 @@ pub enum Change {
         /// The content.
         text: String,
     },
+    /// Show the replies of the agent as they were written, or drawn again.
+    ToggleRaw,
     /// Interrupt the agent.
     Interrupt,
     /// Answer an approval question.
@@ -209,6 +211,7 @@ impl Change {
                 | Self::Revoke(_)
                 | Self::Copy(_)
                 | Self::Export { .. }
+                | Self::ToggleRaw
         )
     }
 
@@ -249,6 +252,7 @@ impl Change {
             Self::System(_) => "system",
             Self::Copy(_) => "copy",
             Self::Export { .. } => "export",
+            Self::ToggleRaw => "raw",
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
             Self::Unqueue => "unqueue",

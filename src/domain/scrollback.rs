@@ -9,6 +9,8 @@
 //!            ▲ prepend             ▲ top: the first row of a reader that is not at the bottom
 //! ```
 
+mod calls;
+mod fold;
 mod form;
 mod lines;
 mod markdown;
@@ -16,10 +18,15 @@ mod view;
 mod writer;
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use crate::base::text::{self, TAB_COLUMNS};
 use crate::domain::frame::Style;
 
+pub use calls::Outcome;
+use calls::{OpenCall, sides};
+use fold::{Fold, Folds};
+pub use form::Mark;
 use form::Shape;
 use lines::Lines;
 use markdown::Markdown;
@@ -29,6 +36,9 @@ use writer::{Writer, append};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LineKind {
+    /// Who speaks from here on: the person, or the agent.
+    PersonName,
+    AgentName,
     Person,
     Assistant,
     /// The model's reasoning.
@@ -40,6 +50,8 @@ pub enum LineKind {
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,
+    /// The end of a turn.
+    TurnEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +69,11 @@ pub struct Scrollback {
     tops: Vec<(Reader, Position)>,
     /// The last block, while it may grow.
     open: Option<Open>,
+    folds: Folds,
+    /// Calls that have no result yet.
+    calls: Vec<OpenCall>,
+    /// Replies are shown as they were written.
+    is_raw: bool,
     /// How the last line was wrapped for each recent width.
     wrapped: RefCell<Vec<Wrapped>>,
 }
@@ -72,6 +89,8 @@ struct Open {
     /// Columns of the last line so far, for tabs.
     column: usize,
     is_started: bool,
+    /// The line that stands for the model's reasoning, and how long it took so far.
+    thinking: Option<(i64, Option<Duration>)>,
 }
 
 impl Scrollback {
@@ -87,8 +106,8 @@ impl Scrollback {
     pub fn extend(&mut self, kind: LineKind, text: &str) {
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             self.close();
-            let markdown = (kind == LineKind::Assistant).then(Box::default);
-            self.open = Some(Open { kind, markdown, newlines: 0, column: 0, is_started: false });
+            let markdown = (kind == LineKind::Assistant && !self.is_raw).then(Box::default);
+            self.open = Some(Open { kind, markdown, newlines: 0, column: 0, is_started: false, thinking: None });
         }
         let safe = text::sanitise(text);
         if let Some(markdown) = self.open.as_mut().and_then(|open| open.markdown.as_mut()) {
@@ -103,6 +122,14 @@ impl Scrollback {
                 self.end_line();
             }
             self.append(piece);
+        }
+    }
+
+    /// Adds to the model's reasoning, which it began so long ago.
+    pub fn extend_thinking(&mut self, text: &str, elapsed: Option<Duration>) {
+        self.extend(LineKind::Thinking, text);
+        if let Some((_, so_far)) = self.open.as_mut().and_then(|open| open.thinking.as_mut()) {
+            *so_far = elapsed;
         }
     }
 
@@ -122,9 +149,7 @@ impl Scrollback {
     pub fn close(&mut self) {
         self.update();
         self.wrapped.take();
-        if !self.open.take().is_some_and(|open| open.is_started) {
-            return;
-        }
+        let Some(open) = self.open.take().filter(|open| open.is_started) else { return };
         self.finish_line();
         let is_blank = |line: &lines::Line<'_>| {
             line.text.is_empty() && line.form.is_none_or(|form| form.shape == Shape::Text && form.first == form.rest)
@@ -136,6 +161,12 @@ impl Scrollback {
                 break;
             }
             self.finish_line();
+        }
+        if let Some((line, elapsed)) = open.thinking {
+            let seconds = elapsed.map_or(0, |elapsed| elapsed.as_secs());
+            let right = if seconds > 0 { format!("{seconds} s") } else { String::new() };
+            self.lines.replace_form(line, sides(Mark::Thought, &right));
+            self.folds.add(Fold { first: line + 1, end: self.lines.end(), shown: 0 });
         }
         self.lines.shrink();
     }
@@ -154,21 +185,34 @@ impl Scrollback {
         let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
         let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
         let open_lines = self.lines.split_off(block_start);
-        let before = self.lines.len();
         self.push(kind, text);
-        let added = self.lines.len() - before;
+        let added = self.lines.end() - block_start;
         self.lines.append(open_lines);
-        self.open = Some(open);
-        self.shift_views_after(before, added);
+        let thinking = open.thinking.map(|(line, elapsed)| (line + added, elapsed));
+        self.open = Some(Open { thinking, ..open });
+        self.shift_from(block_start, added);
     }
 
-    /// Prepends older blocks, given oldest first. Scroll positions do not change.
-    pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
-        let mut front = Self::default();
-        for (kind, text) in older {
-            front.push(kind, &text);
-        }
-        self.lines.prepend(front.lines);
+    /// Puts the lines of another scrollback before these. Scroll positions do not change.
+    pub fn prepend(&mut self, mut older: Self) {
+        older.close();
+        self.folds.prepend(older.folds, self.lines.first() - older.lines.end());
+        self.lines.prepend(older.lines);
+    }
+
+    /// Whether replies are shown as they were written.
+    pub fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+
+    /// A scrollback without lines in which as much is folded.
+    pub fn emptied(&self, is_raw: bool) -> Self {
+        Self { is_raw, folds: self.folds.emptied(), ..Self::default() }
+    }
+
+    /// The kind of the first line.
+    pub fn begins_with(&self) -> Option<LineKind> {
+        self.lines.get(self.lines.first()).map(|line| line.kind)
     }
 
     fn end_line(&mut self) {
@@ -190,8 +234,15 @@ impl Scrollback {
     fn append(&mut self, piece: &str) {
         let Some(open) = self.open.as_mut().filter(|_| !piece.is_empty()) else { return };
         if !open.is_started {
-            self.lines.push(open.kind, Start::Block);
             open.is_started = true;
+            if open.kind == LineKind::Thinking {
+                self.lines.push(open.kind, Start::Block);
+                self.lines.set_form(sides(Mark::Thinking, ""));
+                open.thinking = Some((self.lines.end() - 1, None));
+                self.lines.push(open.kind, Start::Line);
+            } else {
+                self.lines.push(open.kind, Start::Block);
+            }
         }
         for _ in 0..std::mem::take(&mut open.newlines) {
             self.lines.push(open.kind, Start::Line);

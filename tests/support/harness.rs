@@ -331,6 +331,12 @@ impl Harness {
         self.screen.screen().contents()
     }
 
+    /// The emulated terminal, with styles.
+    pub fn screen(&mut self) -> &vt100::Screen {
+        self.take_output();
+        self.screen.screen()
+    }
+
     /// The first terminal.
     pub fn terminal(&mut self) -> &mut RemoteTerminal {
         self.repl.terminal().and_then(|terminal| terminal.remote()).expect("a terminal in memory")

@@ -57,7 +57,7 @@ fn a_terminal_that_can_do_little_is_sent_no_style() {
         let is_dumb = envs[0].0 == "TERM";
         let mut chat = Chat::start(Start { envs, ..Start::default() });
         chat.pty.send("hello there\r");
-        chat.sees("> hello there\n\n  hello there\n");
+        chat.sees_answer("hello there", "hello there");
         chat.pty.send("/nonsense-that-is-yellow\r");
         chat.sees("unknown command /nonsense");
         assert!(chat.pty.raw_output().is_ascii(), "the locale knows nothing else");

@@ -15,7 +15,7 @@ pub const CELL_END: char = '\u{1f}';
 /// Between two cells on the screen.
 const SEPARATOR: &str = " │ ";
 const SEPARATOR_COLUMNS: usize = 3;
-/// No column of a table is narrower, or the rows are drawn as `header: value`.
+/// With less room for each column the rows of a table are drawn as `header: value`.
 const LEAST_COLUMNS: usize = 4;
 /// A word of a cell is broken only if it is wider than this.
 const WORD_COLUMNS: usize = 8;
@@ -38,6 +38,22 @@ pub enum Shape {
     Rule,
     /// Cells between [`CELL_END`].
     Row { columns: Rc<Columns>, is_header: bool },
+    /// Text at the left, and this at the right end of the row.
+    Sides { mark: Mark, right: Box<str> },
+}
+
+/// The state of what a line stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mark {
+    #[default]
+    None,
+    /// A call that has no result.
+    Running,
+    Done,
+    Failed,
+    /// The model reasons.
+    Thinking,
+    Thought,
 }
 
 impl PartialEq for Shape {
@@ -47,6 +63,7 @@ impl PartialEq for Shape {
             (Self::Row { columns, is_header }, Self::Row { columns: other, is_header: other_header }) => {
                 Rc::ptr_eq(columns, other) && is_header == other_header
             }
+            // They are replaced one by one.
             _ => false,
         }
     }
@@ -62,6 +79,10 @@ pub struct Drawn {
 }
 
 impl Drawn {
+    pub fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), styles: Vec::new() }
+    }
+
     pub fn push(&mut self, text: &str, style: Style) {
         let begin = self.text.len();
         self.text.push_str(text);
@@ -138,20 +159,14 @@ impl Columns {
         let (sizes, open) = (self.sizes.borrow(), self.open_sizes.borrow());
         let count = sizes.len().max(open.len());
         let room = room.checked_sub(count.saturating_sub(1) * SEPARATOR_COLUMNS)?;
-        if count * LEAST_COLUMNS > room {
-            return None;
-        }
         let size = |at: usize| {
             let (size, open) = (sizes.get(at).copied().unwrap_or_default(), open.get(at).copied().unwrap_or_default());
             Size { cell: size.cell.max(open.cell), word: size.word.max(open.word) }
         };
         let all: Vec<Size> = (0..count).map(size).collect();
-        let least = |most: usize| all.iter().map(|size| size.word.min(most).max(1)).collect::<Vec<usize>>();
-        let mut least_widths = least(WORD_COLUMNS);
-        if least_widths.iter().sum::<usize>() > room {
-            least_widths = least(LEAST_COLUMNS);
-        }
-        Some(shrunk(all.iter().map(|size| size.cell.max(1)).collect(), &least_widths, room))
+        let least: Vec<usize> = all.iter().map(|size| size.word.clamp(1, WORD_COLUMNS)).collect();
+        let fits = count * LEAST_COLUMNS <= room && least.iter().sum::<usize>() <= room;
+        fits.then(|| shrunk(all.iter().map(|size| size.cell.max(1)).collect(), &least, room))
     }
 }
 
@@ -186,6 +201,77 @@ pub fn table_rows(line: &Line<'_>, columns: &Columns, is_header: bool, room: usi
             rows.push(rule(room));
             rows
         }
+    }
+}
+
+/// What a line with two sides is drawn with.
+pub struct Sides<'a> {
+    pub right: &'a str,
+    /// Nothing of the left side is left out.
+    pub is_whole: bool,
+    pub room: usize,
+}
+
+/// Between the two sides of a line.
+const SPACE_BETWEEN_SIDES: usize = 2;
+/// The left side of a line is not shortened to less.
+const LEAST_LEFT: usize = 16;
+
+impl Sides<'_> {
+    pub fn rows(&self, line: &Line<'_>) -> Vec<Drawn> {
+        let right_columns = text::width(self.right);
+        let beside = match right_columns {
+            0 => self.room,
+            columns => self.room.saturating_sub(columns + SPACE_BETWEEN_SIDES),
+        };
+        let left_columns = text::width(line.text);
+        if left_columns <= beside {
+            return vec![self.joined(line, 0..line.text.len(), "")];
+        }
+        if self.is_whole {
+            let mut parts = wrap_part(line.text, &(0..line.text.len()), self.room);
+            let last = parts.pop().unwrap_or(0..0);
+            let is_beside = text::width(&line.text[last.clone()]) <= beside;
+            let mut rows: Vec<Drawn> = parts.into_iter().map(|part| self.left(line, part, "")).collect();
+            rows.push(if is_beside { self.joined(line, last, "") } else { self.left(line, last, "") });
+            return if is_beside { rows } else { self.with_right_below(rows) };
+        }
+        let room = if beside < LEAST_LEFT { self.room } else { beside };
+        if left_columns <= room {
+            return self.with_right_below(vec![self.left(line, 0..line.text.len(), "")]);
+        }
+        let part = 0..text::truncate(line.text, room.saturating_sub(1)).len();
+        if beside < LEAST_LEFT {
+            return self.with_right_below(vec![self.left(line, part, "…")]);
+        }
+        vec![self.joined(line, part, "…")]
+    }
+
+    fn left(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
+        let mut row = Drawn::default();
+        row.push_part(line, part);
+        row.push(end, Style::default());
+        row
+    }
+
+    fn joined(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
+        let mut row = self.left(line, part, end);
+        if !self.right.is_empty() {
+            let space = self.room.saturating_sub(text::width(&row.text) + text::width(self.right));
+            row.push(&" ".repeat(space), Style::default());
+            row.push(self.right, Style::DIM);
+        }
+        row
+    }
+
+    fn with_right_below(&self, mut rows: Vec<Drawn>) -> Vec<Drawn> {
+        let parts = text::wrap(self.right, self.room).filter(|(_, part)| !part.is_empty());
+        rows.extend(parts.map(|(_, part)| {
+            let mut row = Drawn::default();
+            row.push(part, Style::DIM);
+            row
+        }));
+        rows
     }
 }
 

@@ -140,6 +140,20 @@ impl Page {
         }
     }
 
+    /// Forgets the forms that no line has any more.
+    fn prune_forms(&mut self) {
+        let forms = std::mem::take(&mut self.forms);
+        let mut numbers = vec![0; forms.len() + 1];
+        for entry in self.entries.iter_mut().filter(|entry| entry.form > 0) {
+            let number = usize::from(entry.form);
+            if numbers[number] == 0 {
+                self.forms.push(Rc::clone(&forms[number - 1]));
+                numbers[number] = u8::try_from(self.forms.len()).expect("a page has at most PAGE_LINES forms");
+            }
+            entry.form = numbers[number];
+        }
+    }
+
     /// The number of this form in the page. Lines that follow one another mostly have the same.
     fn form_number(&mut self, form: Rc<Form>) -> u8 {
         let known = self.forms.iter().rposition(|known| *known == form);
@@ -167,7 +181,10 @@ impl Page {
         let runs = runs.into_iter().map(run).collect();
         let mut entries = self.entries.split_off(index);
         entries.iter_mut().for_each(|entry| entry.end -= offset(begin));
-        Self { first: self.first + index as i64, text, entries, runs, forms: self.forms.clone() }
+        let mut rest = Self { first: self.first + index as i64, text, entries, runs, forms: self.forms.clone() };
+        self.prune_forms();
+        rest.prune_forms();
+        rest
     }
 
     fn shrink(&mut self) {
@@ -193,6 +210,7 @@ impl Lines {
         self.pages.back().map_or(self.first, Page::end)
     }
 
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         usize::try_from(self.end() - self.first).unwrap_or(0)
     }
@@ -242,6 +260,15 @@ impl Lines {
         }
     }
 
+    /// Changes how a line is drawn that has a form of its own.
+    pub fn replace_form(&mut self, number: i64, form: Rc<Form>) {
+        let Some(page) = self.page_of(number).and_then(|at| self.pages.get_mut(at)) else { return };
+        let entry = usize::try_from(number - page.first).ok().and_then(|index| page.entries.get(index));
+        if let Some(known) = entry.and_then(|entry| page.forms.get_mut(usize::from(entry.form).checked_sub(1)?)) {
+            *known = form;
+        }
+    }
+
     /// Appends to the last line.
     pub fn push_str(&mut self, text: &str, style: Style) {
         if let Some(page) = self.pages.back_mut() {
@@ -279,7 +306,14 @@ impl Lines {
     pub fn pop(&mut self) {
         self.cut_last(0);
         let Some(page) = self.pages.back_mut() else { return };
-        page.entries.pop();
+        let form = page.entries.pop().map_or(0, |last| last.form);
+        // The form of a line that was just added is the last one, unless another line has it too.
+        if form > 0
+            && usize::from(form) == page.forms.len()
+            && !page.entries.iter().rev().any(|other| other.form == form)
+        {
+            page.forms.pop();
+        }
         if page.entries.is_empty() {
             self.pages.pop_back();
         }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::form::{self, Drawn, Form, Shape};
+use super::form::{self, Drawn, Form, Mark, Shape, Sides};
 use super::lines::Line;
 use super::{LineKind, Scrollback, Start};
 use crate::base::text;
@@ -26,6 +26,8 @@ pub struct VisibleRow {
     pub text: String,
     /// The parts of the text that have a style other than that of the kind, as bytes of it, in order.
     pub styles: Vec<(Range<usize>, Style)>,
+    /// The state of what the line stands for.
+    pub mark: Mark,
     pub is_first_of_block: bool,
     pub is_first_of_line: bool,
     /// Whether this is the blank row between two blocks, which belongs to no line.
@@ -98,12 +100,27 @@ impl Scrollback {
         self.top_of_view(reader, width, height).is_none_or(|top| self.above(top, width).is_none())
     }
 
-    /// `added` lines were inserted after the first `before`: positions after them are shifted.
-    pub(super) fn shift_views_after(&mut self, before: usize, added: usize) {
-        let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
-        for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.lines.first() >= before) {
-            top.line += added;
+    /// `added` lines were inserted before this one: positions from it on are shifted.
+    pub(super) fn shift_views_from(&mut self, line: i64, added: i64) {
+        self.tops.iter_mut().filter(|(_, top)| top.line >= line).for_each(|(_, top)| top.line += added);
+    }
+
+    /// The next line that is shown.
+    fn line_after(&self, line: i64) -> i64 {
+        let mut next = line + 1;
+        while let Some(fold) = self.folds.hiding(next) {
+            next = fold.end;
         }
+        next
+    }
+
+    /// The last line before this one that is shown.
+    fn line_before(&self, line: i64) -> i64 {
+        let mut before = line - 1;
+        while let Some(fold) = self.folds.hiding(before) {
+            before = fold.first + i64::from(fold.shown) - 1;
+        }
+        before
     }
 
     fn top(&self, reader: Reader) -> Option<Position> {
@@ -151,7 +168,7 @@ impl Scrollback {
             let from = row_of(&parts, position.offset);
             let wanted = usize::from(height) - rows.len();
             rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, width, part)));
-            next = self.first_of(position.line + 1, width);
+            next = self.first_of(self.line_after(position.line), width);
         }
         rows
     }
@@ -172,7 +189,7 @@ impl Scrollback {
 
     /// The position of the first row of a screen whose last row is the last row of the text.
     fn bottom(&self, width: u16, height: u16) -> Option<Position> {
-        let mut line = self.lines.end() - 1;
+        let mut line = self.line_before(self.lines.end());
         let mut wanted = usize::from(height.max(1));
         loop {
             let parts = self.parts(line, width);
@@ -181,8 +198,8 @@ impl Scrollback {
                 return Some(Position { line, offset });
             }
             wanted -= parts.len();
-            match self.first_of(line - 1, width) {
-                Some(_) => line -= 1,
+            match self.first_of(self.line_before(line), width) {
+                Some(_) => line = self.line_before(line),
                 None => return self.first_of(self.lines.first(), width),
             }
         }
@@ -190,6 +207,10 @@ impl Scrollback {
 
     /// The position of the row that contains this position at this width.
     fn aligned(&self, position: Position, width: u16) -> Position {
+        if self.folds.hiding(position.line).is_some() {
+            let line = self.line_before(position.line);
+            return self.parts(line, width).last().map_or(position, |last| Position { line, offset: last.offset() });
+        }
         let parts = self.parts(position.line, width);
         match parts.get(row_of(&parts, position.offset)) {
             Some(part) => Position { line: position.line, offset: part.offset() },
@@ -202,8 +223,9 @@ impl Scrollback {
         match row_of(&parts, position.offset).checked_sub(1) {
             Some(row) => Some(Position { line: position.line, offset: parts[row].offset() }),
             None => {
-                let offset = self.parts(position.line - 1, width).last()?.offset();
-                Some(Position { line: position.line - 1, offset })
+                let line = self.line_before(position.line);
+                let offset = self.parts(line, width).last()?.offset();
+                Some(Position { line, offset })
             }
         }
     }
@@ -212,7 +234,7 @@ impl Scrollback {
         let parts = self.parts(position.line, width);
         match parts.get(row_of(&parts, position.offset) + 1) {
             Some(part) => Some(Position { line: position.line, offset: part.offset() }),
-            None => self.first_of(position.line + 1, width),
+            None => self.first_of(self.line_after(position.line), width),
         }
     }
 
@@ -234,6 +256,10 @@ impl Scrollback {
                 let rows = form::table_rows(&line, columns, *is_header, room.into());
                 parts.extend(rows.into_iter().enumerate().map(|(at, row)| RowPart::Drawn(at, row)));
             }
+            Some(Shape::Sides { mark, right }) => {
+                let rows = self.sides(number, &line, *mark, right, room.into());
+                parts.extend(rows.into_iter().enumerate().map(|(at, row)| RowPart::Drawn(at, row)));
+            }
             Some(Shape::Text) | None if number == self.lines.end() - 1 => {
                 let mut all = self.wrapped.borrow_mut();
                 let wrapped = Wrapped::at(&mut all, number, room, line.text);
@@ -246,12 +272,34 @@ impl Scrollback {
         parts
     }
 
-    /// A blank row separates blocks of different kinds, except the output of a tool from its call.
+    /// The rows of a line with two sides, which may stand for the lines below it.
+    fn sides(&self, number: i64, line: &Line<'_>, mark: Mark, right: &str, room: usize) -> Vec<Drawn> {
+        let fold = self.folds.at(number + 1);
+        let is_worth_a_hint = mark != Mark::Done || fold.is_some_and(|fold| fold.shown > 0);
+        let hint = if fold.is_some() && !self.folds.are_open && is_worth_a_hint { "Ctrl+O opens" } else { "" };
+        if matches!(mark, Mark::Thinking | Mark::Thought) {
+            let verb = if mark == Mark::Thinking { "thinking" } else { "thought" };
+            let time = if right.is_empty() { String::new() } else { format!(" for {right}") };
+            let short = format!("{verb}{time}");
+            let long = format!("{short}, {hint}");
+            let said = if hint.is_empty() || text::width(&long) > room { short } else { long };
+            return text::wrap(&said, room).map(|(_, part)| Drawn::of(part)).collect();
+        }
+        // What took how long stands at the end.
+        let (note, time) = right.rsplit_once("  ").unwrap_or((right, ""));
+        let notes: Vec<&str> = [note, hint].into_iter().filter(|note| !note.is_empty()).collect();
+        let right = [notes.join(", ").as_str(), time]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("  ");
+        Sides { right: &right, is_whole: self.folds.are_open, room }.rows(line)
+    }
+
+    /// A blank row separates blocks of different kinds, except what belongs together.
     fn has_gap(&self, number: i64, line: Line<'_>) -> bool {
         let before = self.lines.get(number - 1).map(|line| line.kind);
-        line.start == Start::Block
-            && before.is_some_and(|before| before != line.kind)
-            && (before, line.kind) != (Some(LineKind::ToolCall), LineKind::ToolOutput)
+        line.start == Start::Block && before.is_some_and(|before| before != line.kind && !belongs_to(line.kind, before))
     }
 
     fn row(&self, number: i64, width: u16, part: &RowPart<'_>) -> VisibleRow {
@@ -260,14 +308,22 @@ impl Scrollback {
         let mut drawn = Drawn::default();
         if let Some(form) = line.form.filter(|_| at.is_some()) {
             let prefix = if at == Some(0) { &form.first } else { &form.rest };
-            drawn.push(end_of(prefix, prefix_columns(line.form, width).into()), Style::DIM);
+            let prefix = end_of(prefix, prefix_columns(line.form, width).into());
+            let indent = prefix.len() - prefix.trim_start_matches(' ').len();
+            drawn.push(&prefix[..indent], Style::default());
+            drawn.push(&prefix[indent..], Style::DIM);
         }
         match part {
             RowPart::Gap => {}
             RowPart::Text(at, text) => drawn.push_part(&line, *at..*at + text.len()),
             RowPart::Drawn(_, row) => drawn.push_row(row),
         }
+        let mark = match line.form.map(|form| &form.shape) {
+            Some(Shape::Sides { mark, .. }) => *mark,
+            _ => Mark::None,
+        };
         VisibleRow {
+            mark,
             kind: line.kind,
             text: drawn.text,
             styles: drawn.styles,
@@ -276,6 +332,14 @@ impl Scrollback {
             is_gap: at.is_none(),
         }
     }
+}
+
+/// Whether a block of one kind stands directly below one of another.
+fn belongs_to(kind: LineKind, before: LineKind) -> bool {
+    const STEPS: [LineKind; 3] = [LineKind::ToolCall, LineKind::ToolOutput, LineKind::Thinking];
+    matches!(before, LineKind::PersonName | LineKind::AgentName)
+        || kind == LineKind::TurnEnd
+        || STEPS.contains(&kind) && STEPS.contains(&before)
 }
 
 enum RowPart<'a> {

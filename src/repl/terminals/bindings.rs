@@ -50,6 +50,8 @@ pub enum Action {
     TurnPage(bool),
     Change(Change),
     Scroll(Scroll),
+    /// Shows what is folded in the conversation, or folds it again.
+    ToggleFolds,
     Recall(bool),
     Complete,
     Go(Direction),
@@ -68,6 +70,7 @@ impl Action {
                 | Self::Type(_)
                 | Self::Paste(_)
                 | Self::Scroll(_)
+                | Self::ToggleFolds
                 | Self::TooSoon
                 | Self::TurnPage(_)
                 | Self::ShowRules(_)
@@ -167,6 +170,7 @@ fn with_ctrl(code: KeyCode, situation: &Situation) -> Action {
         KeyCode::Char('_' | '/') => Action::Edit(Draft::undo),
         KeyCode::Char('p') => Action::Recall(true),
         KeyCode::Char('n') => Action::Recall(false),
+        KeyCode::Char('o') => Action::ToggleFolds,
         KeyCode::Char('l') => Action::Redraw,
         KeyCode::Char('z') => Action::Suspend,
         KeyCode::Up => Action::Go(Direction::Parent),

@@ -1,7 +1,7 @@
 //! Paints the rows of a conversation.
 
 use crate::domain::frame::{Color, Row, Style};
-use crate::domain::scrollback::{LineKind, Reader, Scrollback, VisibleRow};
+use crate::domain::scrollback::{LineKind, Mark, Reader, Scrollback, VisibleRow};
 use crate::repl::terminals::draw::text_width;
 
 /// The visible rows of the scrollback, exactly so many.
@@ -19,11 +19,12 @@ pub(super) fn rows(scrollback: &Scrollback, reader: Reader, columns: u16, height
 }
 
 fn text_row(row: VisibleRow) -> Row {
-    let (sign, style) = look_of(row.kind);
     if row.is_gap {
         return Row::default();
     }
-    let mut drawn = Row::of(if row.is_first_of_block { sign } else { "  " }, Style { dim: true, ..style });
+    let (sign, sign_style) = sign_of(&row);
+    let style = style_of(row.kind);
+    let mut drawn = Row::of(sign, sign_style);
     let mut at = 0;
     for (range, own) in row.styles {
         drawn.push(&row.text[at..range.start], style);
@@ -34,15 +35,32 @@ fn text_row(row: VisibleRow) -> Row {
     drawn
 }
 
-fn look_of(kind: LineKind) -> (&'static str, Style) {
+/// What stands on the left of a row.
+fn sign_of(row: &VisibleRow) -> (&'static str, Style) {
+    let style = style_of(row.kind);
+    match (row.kind, row.mark) {
+        (LineKind::Person, _) => ("┃ ", Style::color(Color::User)),
+        (LineKind::ToolOutput, _) => ("│ ", Style::DIM),
+        _ if !row.is_first_of_block => ("  ", style),
+        (_, Mark::Running) => ("● ", Style::color(Color::Activity)),
+        (_, Mark::Done) => ("● ", Style::color(Color::Tool)),
+        (_, Mark::Failed) => ("✗ ", Style::color(Color::Error)),
+        (_, Mark::Thinking | Mark::Thought) => ("⋯ ", Style::DIM),
+        (LineKind::Error, _) => ("! ", style),
+        (LineKind::Mark, _) => ("- ", style),
+        _ => ("  ", style),
+    }
+}
+
+fn style_of(kind: LineKind) -> Style {
     match kind {
-        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::User) }),
-        LineKind::Assistant => ("  ", Style::default()),
-        LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
-        LineKind::ToolCall => ("* ", Style::color(Color::Tool)),
-        LineKind::ToolOutput => ("| ", Style::DIM),
-        LineKind::Note => ("  ", Style { dim: true, ..Style::color(Color::Note) }),
-        LineKind::Error => ("! ", Style::color(Color::Error)),
-        LineKind::Mark => ("- ", Style::DIM),
+        LineKind::PersonName => Style { bold: true, ..Style::color(Color::User) },
+        LineKind::AgentName => Style { bold: true, ..Style::color(Color::Activity) },
+        LineKind::Person => Style::BOLD,
+        LineKind::Assistant | LineKind::ToolCall => Style::default(),
+        LineKind::Thinking => Style { italic: true, ..Style::DIM },
+        LineKind::ToolOutput | LineKind::Mark | LineKind::TurnEnd => Style::DIM,
+        LineKind::Note => Style { dim: true, ..Style::color(Color::Note) },
+        LineKind::Error => Style::color(Color::Error),
     }
 }

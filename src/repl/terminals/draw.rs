@@ -194,11 +194,17 @@ impl Terminals {
         }
     }
 
+    /// Reads the conversation again, with replies as they were written or drawn.
+    pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) {
+        core.roster.with(id, |agent| agent.view.toggle_raw());
+        Self::show_older(core, id);
+    }
+
     /// Reads the next older messages into the scrollback.
     pub(in crate::repl) fn show_older(core: &mut Core, id: AgentId) {
         let Some(before) = core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
         match core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
             Err(error) => core.note(id, LineKind::Error, &error.message),
         }
     }

@@ -58,6 +58,8 @@ impl Terminals {
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
+            Action::ToggleFolds if self.is_read_only(id) => {}
+            Action::ToggleFolds => core.roster.with(agent, |agent| agent.view.toggle_folds()).unwrap_or_default(),
             Action::TooSoon => {
                 let terminal = self.get_mut(id)?;
                 terminal.display.question.as_mut()?.settle_again(core.clock.now());
