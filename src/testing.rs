@@ -48,7 +48,7 @@ pub mod provider {
 
 pub mod sandbox {
     pub use crate::domain::sandbox::{Network, SandboxSettings};
-    pub use crate::sandbox::{Level, Limits, Places, Plan, Policy, Report, Watch};
+    pub use crate::sandbox::{Level, Places, Plan, Policy, Report, ResourceLimits, Watch};
 }
 
 pub mod socket {

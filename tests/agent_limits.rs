@@ -201,9 +201,9 @@ fn a_limit_that_is_set_while_its_question_is_open_is_never_doubled() {
     app.enter("/limit agents 10");
     app.ask(0, Change::Answer { question: old, decision: Decision::Allow });
     app.turn_until_idle();
-    assert_eq!(app.repl.roster().len(), 5);
+    assert_eq!(app.repl.roster().len(), 6);
     app.enter("/limit");
-    assert_shows(&mut app, "agents            3 of 10");
+    assert_shows(&mut app, "agents            4 of 10");
 
     // It leaves none: the question is a new one.
     let mut app = app_asked_about_two();
@@ -216,9 +216,32 @@ fn a_limit_that_is_set_while_its_question_is_open_is_never_doubled() {
     assert_shows(&mut app, "Raise this limit? raise the limit from 2 to 4");
     app.press_at_question(b"y");
     app.turn_until_idle();
-    assert_eq!(app.repl.roster().len(), 5);
+    assert_eq!(app.repl.roster().len(), 6);
     app.enter("/limit");
-    assert_shows(&mut app, "agents            3 of 4");
+    assert_shows(&mut app, "agents            4 of 4");
+}
+
+#[test]
+fn calls_beside_the_one_that_is_asked_about_wait_for_the_same_answer() {
+    for (allowed, agents) in [(true, 6), (false, 4)] {
+        let mut app = app_asked_about_two();
+        turn_a_while(&mut app);
+        assert_eq!(app.tool_results(0).iter().filter(|result| result.is_error).count(), 0);
+        app.answer(0, allowed);
+        app.turn_until_idle();
+        let results = app.tool_results(0);
+        assert_eq!((results.len(), app.repl.roster().len()), (4, agents), "{results:?}");
+        assert_eq!(results.iter().filter(|result| result.is_error).count(), if allowed { 0 } else { 2 }, "{results:?}");
+    }
+    // Twice 2 is not enough for 6: the next one asks again.
+    let mut app = Harness::new(Plan { tree_limits: limits(2, 8, 100), ..Plan::default() });
+    call(&mut app, 0, &forks(6));
+    app.turn_until_asked(0);
+    app.answer(0, true);
+    app.turn_until_asked(0);
+    app.answer(0, true);
+    app.turn_until_idle();
+    assert_eq!(app.repl.roster().len(), 7);
 }
 
 #[test]

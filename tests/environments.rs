@@ -4,7 +4,7 @@ use std::fs;
 
 use polylogue::Change;
 use polylogue::config::EnvironmentEntry;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe;
@@ -157,6 +157,27 @@ fn tools_work_in_the_given_directory_and_its_instructions_are_sent() {
     // The directory stays when the tools change.
     app.enter("/env chat");
     assert!(spec(&app, 2).starts_with("chat@/") && spec(&app, 2).ends_with("/other"));
+}
+
+#[test]
+fn an_environment_that_only_reads_opens_no_keys_and_asks_outside_of_its_directory() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::peer(&peer.url()) });
+    fs::create_dir_all(app.directory().join("other")).expect("a directory");
+    fs::write(app.directory().join("above"), "of the parent").expect("a file");
+    app.enter("/env readonly@other");
+    app.say(1, "look");
+    let exchange = app.accept(&peer);
+    let read = |path: &str| json!({ "file_path": path }).to_string();
+    let own = read(&app.data().join("polylogue.db").display().to_string());
+    reply_with_calls(&exchange, &[("read_file", &read("~/.ssh/id_ed25519")), ("read_file", &own)]);
+    let results = results_then(&mut app, &peer, 1, "refused");
+    assert!(results.len() == 2 && results.iter().all(|result| result.contains("access denied")), "{results:?}");
+    app.say(1, "look above");
+    reply_with_calls(&app.accept(&peer), &[("read_file", &read("../above"))]);
+    app.turn_until_asked(1);
+    app.answer(1, false);
+    assert!(!results_then(&mut app, &peer, 1, "refused").concat().contains("of the parent"));
 }
 
 #[test]

@@ -70,6 +70,9 @@ fn a_question_survives_every_end_and_its_answer_goes_on_with_the_turn() {
             assert!(!app.directory().join("made").exists() && peer.try_accept().is_none());
             app.press_at_question(if allowed { b"y" } else { b"n" });
             let results = results(&mut app, &peer);
+            let mark = if allowed { "●" } else { "✗" };
+            let shown = format!("{mark} bash: touch made");
+            assert_eq!(app.screen_text().matches(&shown).count(), 1, "{}", app.screen_text());
             assert_eq!(app.directory().join("made").exists(), allowed);
             assert_eq!((results.len(), results[0].contains("denied")), (1, !allowed));
             let app = app.crash_and_restart();
@@ -184,6 +187,46 @@ fn what_a_new_rule_forbids_is_not_asked_and_not_run() {
     turn_a_while(&mut app);
     assert_eq!(app.agent(0).status(), Status::Interrupted);
     assert!(!app.directory().join("made").exists() && peer.try_accept().is_none());
+}
+
+#[test]
+fn where_new_calls_would_be_refused_the_question_is_asked_again_and_can_be_answered() {
+    for allowed in [true, false] {
+        let peer = Peer::start();
+        let mut app = app(&peer);
+        calls(&mut app, &peer, 0, &[("bash", &bash("touch made")), ("write_file", &write("too", "x"))]);
+        app.turn_until_asked(0);
+        app.ask(0, Change::Approval(Policy::Never));
+        let mut app = app.crash_and_restart();
+        assert_eq!(app.agent(0).policy, Policy::Never);
+        app.press_at_question(if allowed { b"y" } else { b"n" });
+        let results = results(&mut app, &peer);
+        assert_eq!(app.directory().join("made").exists(), allowed, "{results:?}");
+        assert!(results[1].contains("policy never") && !app.directory().join("too").exists(), "{results:?}");
+    }
+}
+
+/// The tool copies the data directory as it is while it runs, as a crash at that moment would leave it.
+#[test]
+fn a_call_that_was_allowed_before_a_crash_is_not_asked_again() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { has_sandbox: false, real_time: true, ..Plan::peer(&peer.url()) });
+    let copies = tempfile::tempdir().unwrap();
+    let copied = copies.path().join("data");
+    let copy = format!("cp -r {} {}", app.data().display(), copied.display());
+    calls(&mut app, &peer, 0, &[("bash", &bash(&copy)), ("bash", &bash("touch made"))]);
+    app.turn_until_asked(0);
+    app.answer(0, true);
+    let number = app.turn_until_asked(0);
+    assert_eq!(number, 2);
+    let store = polylogue::Store::open(&copied).expect("the copy");
+    let config = Plan::default().config(&copied);
+    let repl = polylogue::Repl::open(config, store, polylogue::Clock::system()).expect("it opens");
+    let agent = repl.roster().nth(0).and_then(|id| repl.roster().get(id)).expect("agent 0");
+    assert_eq!((agent.status(), agent.question()), (Status::Interrupted, None));
+    let results = polylogue::Store::open_read_only(&copied).expect("the copy").tail(agent.id(), None, 10).unwrap();
+    let results: Vec<String> = results.into_iter().map(|message| format!("{:?}", message.body)).collect();
+    assert!(results.iter().any(|result| result.contains("it may have run completely")), "{results:?}");
 }
 
 #[test]

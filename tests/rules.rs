@@ -7,6 +7,7 @@ use polylogue::config::{Policy, Rules};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe;
 use crate::support::peer::Peer;
 use crate::support::scene::{reply_with_calls, results_in};
 
@@ -109,7 +110,7 @@ fn a_rule_of_the_session_holds_for_all_agents_in_the_directory_and_ends_with_the
 
 #[test]
 fn a_rule_of_an_agent_holds_for_it_and_later_children_also_after_a_restart_until_it_is_removed() {
-    let (peer, mut app) = two_agents_and_a_rule(b"a");
+    let (peer, mut app) = two_agents_and_a_rule(b"t");
     assert_asks(&mut app, &peer, 1, "src/b");
     app.fork(0);
     let mut app = app.crash_and_restart();
@@ -130,7 +131,7 @@ fn a_rule_holds_only_in_the_directory_where_it_was_given() {
     let there = std::fs::canonicalize(elsewhere.path()).unwrap();
     calls(&mut app, &peer, 0, &[write("src/a")]);
     app.turn_until_asked(0);
-    always(&mut app, b"a");
+    always(&mut app, b"t");
     last_result(&mut app, &peer);
     app.ask(0, Change::Environment(format!("coding@{}", there.display())));
     app.turn_until_idle();
@@ -187,7 +188,7 @@ fn a_question_names_the_command_that_asks_and_the_line_of_a_rule() {
     let rules = Rules { ask: vec![rule.from_source(&"/home/me/config.toml:7")], ..Rules::default() };
     let mut app = Harness::new(Plan { rules, size: Some((100, 30)), ..Plan::peer(&peer.url()) });
     for (command, why) in [
-        ("ls && cargo test --all | head", "asks because: cargo test --all: not known to only read"),
+        ("ls && cargo test --all | head", "asks because: cargo test --all: may change something"),
         ("cat /etc/hostname", "asks because: /etc/hostname is outside of the workspace"),
         ("echo $HOME", "asks because: not a plain command: a variable or substitution"),
         ("ls; git push", "asks because: the rule ask bash(git push*) (/home/me/config.toml:7)"),
@@ -220,13 +221,12 @@ fn the_policy_of_an_agent_survives_a_restart_and_never_exceeds_the_ceiling_of_a_
 }
 
 fn polylogue_policy(repl: &polylogue::Repl, id: polylogue::AgentId) -> Policy {
-    use crate::support::internals::Probe as _;
     repl.roster().get(id).unwrap().policy
 }
 
 #[test]
 fn the_first_question_in_a_project_offers_auto_once_and_only_where_there_is_a_sandbox() {
-    let offer = "/approval auto runs commands in the sandbox without a question";
+    let offer = "/approval auto (Shift+Tab) runs commands in the sandbox and changes files";
     for has_sandbox in [true, false] {
         let peer = Peer::start();
         let plan = Plan { rules: Rules::default(), size: Some((100, 30)), has_sandbox, ..Plan::peer(&peer.url()) };
@@ -257,5 +257,136 @@ fn a_narrow_status_line_keeps_the_policy() {
         let screen = app.screen_text();
         let status = screen.lines().last().unwrap().trim_end();
         assert_eq!(status, format!("  {model}  approval auto"), "{screen}");
+    }
+}
+
+/// What the screen shows, in one line.
+fn words(app: &mut Harness) -> String {
+    app.screen_text().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn on_a_narrow_screen_nothing_of_a_question_is_cut_off() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { rules: Rules::default(), size: Some((40, 24)), ..Plan::peer(&peer.url()) });
+    calls(&mut app, &peer, 0, &[write("src/directory-with-a-name/file-with-a-name")]);
+    app.turn_until_asked(0);
+    app.turn();
+    app.advance(std::time::Duration::from_millis(300));
+    app.type_bytes(b"x");
+    let expected = "Alt+Y to run it, Alt+N to refuse it, Alt+A always (the input is not empty)";
+    assert!(words(&mut app).contains(expected), "{}", app.screen_text());
+    let without_spaces: String = app.screen_text().split_whitespace().collect();
+    assert!(without_spaces.contains("src/directory-with-a-name/file-with-a-name"), "{}", app.screen_text());
+    app.type_bytes(b"\x7fa");
+    let rules = words(&mut app);
+    for text in [
+        "Run this, and from now on without a question:",
+        "t: this agent and those that it forks from now on",
+        "edit(src/directory-with-a-name/**)",
+    ] {
+        assert!(rules.contains(text), "{}", app.screen_text());
+    }
+    app.escape();
+    app.answer(0, false);
+    last_result(&mut app, &peer);
+
+    let long = json!({ "file_path": "long", "content": "line\n".repeat(60) }).to_string();
+    calls(&mut app, &peer, 0, &[("write_file", long)]);
+    app.turn_until_asked(0);
+    app.press_at_question(b"\x1b[6~");
+    for _ in 0..20 {
+        app.type_bytes(b"\x1b[6~");
+    }
+    assert!(words(&mut app).contains("; PgUp shows those above"), "{}", app.screen_text());
+}
+
+#[test]
+fn rules_that_do_not_fit_the_screen_are_not_given() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { rules: Rules::default(), size: Some((50, 11)), ..Plan::peer(&peer.url()) });
+    calls(&mut app, &peer, 0, &[write("src/a")]);
+    app.turn_until_asked(0);
+    while !app.screen_text().contains("n to refuse it, a always") {
+        app.type_bytes(b"\x1b[6~");
+        app.advance(std::time::Duration::from_millis(300));
+    }
+    app.type_bytes(b"a");
+    assert!(words(&mut app).contains("enlarge to see the rules; Esc goes back"), "{}", app.screen_text());
+    app.advance(std::time::Duration::from_millis(300));
+    for key in [b"s", b"t", b"p"] {
+        app.type_bytes(key);
+    }
+    assert!(app.agent(0).question().is_some() && !app.data().join("config.toml").exists());
+    app.escape();
+    app.advance(std::time::Duration::from_millis(300));
+    assert!(words(&mut app).contains("a always") && app.agent(0).question().is_some(), "{}", app.screen_text());
+}
+
+#[test]
+fn a_held_key_reads_a_question_to_its_end_and_does_not_answer_it() {
+    let peer = Peer::start();
+    let mut app = app(&peer, Policy::Ask);
+    let long = json!({ "file_path": "long", "content": "line\n".repeat(100) }).to_string();
+    calls(&mut app, &peer, 0, &[("write_file", long)]);
+    app.turn_until_asked(0);
+    app.press_at_question(b"y");
+    for _ in 0..60 {
+        app.advance(std::time::Duration::from_millis(30));
+        app.type_bytes(b"y");
+        assert!(app.agent(0).question().is_some(), "{}", app.screen_text());
+    }
+    assert!(words(&mut app).contains("the end of"), "{}", app.screen_text());
+    app.advance(std::time::Duration::from_millis(299));
+    app.type_bytes(b"y");
+    assert!(app.agent(0).question().is_some(), "the time begins anew with every key");
+    app.advance(std::time::Duration::from_millis(300));
+    app.type_bytes(b"y");
+    assert!(app.agent(0).question().is_none(), "{}", app.screen_text());
+    last_result(&mut app, &peer);
+    assert!(app.directory().join("long").exists());
+}
+
+#[test]
+fn leaving_says_which_agents_ask() {
+    let peer = Peer::start();
+    let mut app = app(&peer, Policy::Ask);
+    calls(&mut app, &peer, 0, &[write("a")]);
+    app.turn_until_asked(0);
+    app.type_bytes(b"\x03");
+    assert!(app.screen_text().contains("agent 0 asks: press again within 2 s to leave"), "{}", app.screen_text());
+}
+
+#[test]
+fn what_a_person_refuses_in_a_directory_is_refused_below_it_and_what_is_allowed_is_not() {
+    let peer = Peer::start();
+    let mut app = app(&peer, Policy::Ask);
+    let top = std::fs::canonicalize(app.directory()).unwrap();
+    std::fs::create_dir(top.join("below")).unwrap();
+    let rule = |text: &str| vec![text.parse().expect("a rule")];
+    let rules = Rules { allow: rule("edit(free)"), ask: Vec::new(), deny: rule("edit(secret)") };
+    app.reconfigure(|plan| Plan { project_rules: vec![(top.clone(), rules)], ..plan });
+    let mut app = app.crash_and_restart();
+    assert_runs(&mut app, &peer, 0, "free");
+    app.ask(0, Change::Environment(format!("coding@{}", top.join("below").display())));
+    app.turn_until_idle();
+    calls(&mut app, &peer, 1, &[write("secret")]);
+    assert_eq!(last_result(&mut app, &peer), "refused by the rule deny edit(secret)");
+    calls(&mut app, &peer, 1, &[write("free")]);
+    app.turn_until_asked(1);
+}
+
+#[test]
+fn a_rule_for_forks_allows_or_refuses_other_providers() {
+    for (text, is_allow) in [("fork(*)", true), ("fork(echo/*)", true), ("fork(*)", false)] {
+        let peer = Peer::start();
+        let mut rules = Rules::default();
+        if is_allow { &mut rules.allow } else { &mut rules.deny }.push(text.parse().unwrap());
+        let mut app = Harness::new(Plan { rules, ..Plan::peer(&peer.url()) });
+        let model = ("fork", json!({ "prompt": "x", "model": "echo/echo" }).to_string());
+        calls(&mut app, &peer, 0, &[model]);
+        let result = last_result(&mut app, &peer);
+        assert_eq!(app.repl.roster().len(), if is_allow { 2 } else { 1 }, "{text}: {result}");
+        assert_eq!(result == "refused by the rule deny fork(*)", !is_allow, "{text}: {result}");
     }
 }

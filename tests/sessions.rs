@@ -11,6 +11,7 @@ mod lifecycle;
 mod proxy;
 mod restarts;
 mod scripts;
+mod self_approval;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

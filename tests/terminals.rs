@@ -304,7 +304,7 @@ fn each_terminal_shows_a_long_question_in_its_own_pages() {
     small.assert_sees(&mut app, "more lines: PgDn shows them");
     small.type_bytes(&mut app, b"y");
     assert_eq!(app.state(0), State::AwaitingApproval, "not seen whole here");
-    small.assert_sees(&mut app, "echo part-4");
+    small.assert_sees(&mut app, "echo part-3");
     assert_all_true(&mut app, &mut [small]);
     app.type_bytes(b"y");
     app.turn_until_idle();

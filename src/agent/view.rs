@@ -219,7 +219,9 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) {
         Chunk::Mark(text) => (LineKind::Mark, text),
         Chunk::Error { message, .. } => (LineKind::Error, message),
         // These are shown elsewhere on the screen.
-        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Mail { .. } => return,
+        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => {
+            return;
+        }
     };
     if is_aside {
         scrollback.insert(kind, text);

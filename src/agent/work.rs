@@ -51,8 +51,12 @@ struct Call {
     progress: Progress,
     /// Its result is in the log.
     is_stored: bool,
+    /// It is shown, as a message of an earlier process.
+    is_shown: bool,
     /// What the user is told of a call that is refused because the user may not be asked.
     refusal: Option<String>,
+    /// An earlier process asked about it: it is asked also where new calls would be refused.
+    is_restored: bool,
 }
 
 enum Progress {
@@ -208,7 +212,7 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
             Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
         }
         Verdict::Ask(reason) => {
-            prepared.question.detail.push(format!("asks because: {}", visible(reason)));
+            prepared.question.add_reason(reason);
             prepared.question.ways = judged.ways;
             Progress::Waiting(spec, prepared, Permission::Wanted).into()
         }
@@ -247,8 +251,8 @@ fn called(call: &ToolCall, title: &str) -> Chunk {
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let title = title_of(&call.call.name, &call.call.arguments);
-    vec![called(&call.call, &title), Chunk::ToolResult(result.clone())]
+    let shown = (!call.is_shown).then(|| called(&call.call, &title_of(&call.call.name, &call.call.arguments)));
+    shown.into_iter().chain([Chunk::ToolResult(result.clone())]).collect()
 }
 
 fn failed(call: &ToolCall, message: &str) -> ToolResult {
@@ -267,10 +271,19 @@ impl Agent {
         (self.work.stopping, self.work.has_slot) = (None, true);
         let plan = |call: ToolCall| {
             let Planned { progress, refusal } = self.plan(&call, context);
-            Call { call, progress, refusal, is_stored: false }
+            Call { call, progress, refusal, is_stored: false, is_shown: false, is_restored: false }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
+    }
+
+    /// Shows that a call is carried out or refused.
+    fn show_call(&mut self, at: usize, title: &str) {
+        let call = &mut self.work.calls[at];
+        if !std::mem::replace(&mut call.is_shown, true) {
+            let chunk = called(&call.call, title);
+            self.emit(&chunk);
+        }
     }
 
     /// Shows a call that was answered without being run.
@@ -349,7 +362,8 @@ impl Agent {
     /// a permission that it did not have.
     fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();
-        let Planned { mut progress, refusal } = self.plan(&call, context);
+        let policy = if self.work.calls[at].is_restored { self.policy_of_restored() } else { self.policy() };
+        let Planned { mut progress, refusal } = self.plan_under(policy, &call, context);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
             && let Some(message) = missing(prepared, spec.reach)
         {
@@ -369,8 +383,8 @@ impl Agent {
             return;
         }
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
-        let chunk = called(&self.work.calls[at].call, &prepared.question.title);
-        self.emit(&chunk);
+        let title = prepared.question.title.clone();
+        self.show_call(at, &title);
         let environment = self.tool_environment();
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };

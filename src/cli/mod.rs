@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &env),
         #[cfg(not(feature = "coordinator"))]
         Some(Command::MultiAgent(_)) => Err(Error::not_built_in("coordinator")),
-        Some(command) => scripts::run(command, &data_directory::required(arguments, &env)?),
+        Some(command) => scripts::run(arguments, command, &data_directory::required(arguments, &env)?),
         None if arguments.print => print::run(arguments, &env),
         None => match connect::instead_of_chat(arguments, &env)? {
             Some(code) => Ok(code),

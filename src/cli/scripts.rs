@@ -9,14 +9,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::arguments::{Command, Logs};
+use super::arguments::{Arguments, Command, Logs};
 use super::client::{self, Client};
 use super::code;
 use super::stdio::{print_line, print_note};
 use crate::base::error::{Error, Result};
 use crate::base::text::counted;
 use crate::domain::chunk::Status;
-use crate::domain::rule::quoted;
+use crate::domain::rule::{Rule, quoted};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use print::Printer;
 
@@ -24,7 +24,7 @@ use print::Printer;
 ///
 /// # Errors
 /// The server or the store refuses the request, or there is no server.
-pub fn run(command: &Command, directory: &Path) -> Result<u8> {
+pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { json } => {
             print::table(&agents(directory)?, print::AGENTS, *json);
@@ -44,7 +44,9 @@ pub fn run(command: &Command, directory: &Path) -> Result<u8> {
         Command::Approvals { json } => {
             print::questions(&Client::require(directory)?.request(&Request::Approvals)?, *json);
         }
-        Command::Approve { id, always: true, rule } if rule.is_empty() => return show_rules(id, directory),
+        Command::Approve { id, always: true, rule } if rule.is_empty() => {
+            return show_rules(id, arguments, directory);
+        }
         Command::Approve { id, rule, .. } => answer(id, true, None, rule, directory)?,
         Command::Deny { id, reason } => answer(id, false, reason.clone(), &[], directory)?,
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
@@ -115,20 +117,34 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
 }
 
 /// Prints the rules that "always" would save, and what confirms them. Nothing is allowed yet, which the exit code says.
-fn show_rules(id: &str, directory: &Path) -> Result<u8> {
+fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     let approvals = Client::require(directory)?.request(&Request::Approvals)?;
     let question = approvals.as_array().into_iter().flatten().find(|question| question["id"] == id);
     let question = question.ok_or_else(|| {
         Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
     })?;
+    let data_directory = arguments.data_dir.as_ref();
+    let data_directory = data_directory.map(|path| format!("--data-dir {} ", quoted(&path.to_string_lossy())));
+    let command = format!("polylogue {}approve {id}", data_directory.unwrap_or_default());
     let rules: Vec<&str> = question["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if rules.is_empty() {
-        return Err(Error::usage(format!("no rule can allow this call: polylogue approve {id} allows it once")));
+        return Err(Error::usage(format!("no rule can allow this call: {command} allows it once")));
     }
+    let Some(file) = question["rule_file"].as_str() else {
+        return Err(Error::usage(format!(
+            "rules for {} are not saved: it is a worktree, which is removed with its agent, or there is no configuration \
+             file; {command} allows the call once",
+            question["directory"].as_str().unwrap_or_default()
+        )));
+    };
     rules.iter().all(|rule| print_line(rule));
+    let parsed = rules.iter().filter_map(|rule| rule.parse::<Rule>().ok());
+    for (rule, caution) in parsed.filter_map(|rule| Some((rule.to_string(), rule.caution()?))) {
+        print_note(&format!("{rule}: {caution}"));
+    }
     let options: String = rules.iter().map(|rule| format!(" --rule {}", quoted(rule))).collect();
     print_note(&format!(
-        "nothing is allowed yet; to allow the call and save what is printed for {}: polylogue approve {id} --always{options}",
+        "nothing is allowed yet; to allow the call and save what is printed for {} in {file}: {command} --always{options}",
         question["directory"].as_str().unwrap_or_default()
     ));
     Ok(code::USAGE)

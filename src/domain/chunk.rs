@@ -15,6 +15,7 @@
 //! | `question` | `number`, `title`, `detail` (a list of lines) |
 //! | `status` | `status`: `idle`, `running`, `awaiting_approval`, `interrupted`, `dead` |
 //! | `usage` | `input`, `cached`, `written`, `output` (tokens), `cost` (billionths of a US dollar, or null) |
+//! | `finish` | `stop_reason`: `stop`, `length`, `content_filter`, `tool_rounds`, `empty` |
 //! | `error` | `kind` (see [`crate::base::error::ErrorKind::name`]), `text` |
 //! | `mail` | `from` (an agent's id), `id` |
 //!
@@ -76,6 +77,11 @@ pub enum Chunk {
     Status(Status),
     /// What one request cost.
     Usage(Usage),
+    /// The last reply of a turn is complete or was cut.
+    Finish {
+        /// Why it ended.
+        stop_reason: StopReason,
+    },
     /// The turn failed, or something else about the agent did.
     Error {
         /// The stable name of the kind of error.
@@ -97,6 +103,22 @@ pub enum Chunk {
     /// A boundary in the conversation: an interrupt, a fork, a mark to rewind to.
     #[serde(with = "text_field")]
     Mark(String),
+}
+
+/// Why the last reply of a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The model was done.
+    Stop,
+    /// The model's limit of length cut it.
+    Length,
+    /// The provider's content filter cut it.
+    ContentFilter,
+    /// The limit of tool rounds was reached; the calls of the reply did not run.
+    ToolRounds,
+    /// It has neither text nor calls.
+    Empty,
 }
 
 /// The status of an agent, as clients see it.
@@ -320,6 +342,7 @@ mod tests {
             Chunk::Question { number: 3, title: "bash: ls".into(), detail: vec!["ls".into(), "-l".into()] },
             Chunk::Status(Status::AwaitingApproval),
             Chunk::Usage(Usage { input: 1, cached: 2, written: 3, output: 4, cost: None }),
+            Chunk::Finish { stop_reason: StopReason::ToolRounds },
             Chunk::Error { kind: "auth".into(), message: "no".into() },
             Chunk::Mail { from: AgentId::from_bytes([7; 16]), id: MailId(9) },
         ]
@@ -338,6 +361,7 @@ mod tests {
             "question",
             "status",
             "usage",
+            "finish",
             "error",
             "mail",
         ];
@@ -364,9 +388,10 @@ mod tests {
         assert_eq!(fields(&all[8]), json!({"type": "status", "status": "awaiting_approval"}));
         let usage = json!({"type": "usage", "input": 1, "cached": 2, "written": 3, "output": 4, "cost": null});
         assert_eq!(fields(&all[9]), usage);
-        assert_eq!(fields(&all[10]), json!({"type": "error", "kind": "auth", "text": "no"}));
+        assert_eq!(fields(&all[10]), json!({"type": "finish", "stop_reason": "tool_rounds"}));
+        assert_eq!(fields(&all[11]), json!({"type": "error", "kind": "auth", "text": "no"}));
         let from = AgentId::from_bytes([7; 16]).to_string();
-        assert_eq!(fields(&all[11]), json!({"type": "mail", "from": from, "id": 9}));
+        assert_eq!(fields(&all[12]), json!({"type": "mail", "from": from, "id": 9}));
     }
 
     #[test]

@@ -187,6 +187,9 @@ pub const PROTECTED: &[(&str, &str)] = &[
 /// In every git directory: what makes git run programs, and what leads it to another configuration (gitrepository-layout(5)).
 pub const PROTECTED_IN_GIT: &[&str] = &["config", "hooks", "config.worktree", "commondir", "gitdir"];
 
+/// What makes git take a directory for a git directory, whatever its name is (gitrepository-layout(5)).
+pub const GIT_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
+
 /// Whether a name fits a pattern, in which `*` matches any text. Upper and lower case are the same.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return name.eq_ignore_ascii_case(pattern) };

@@ -16,6 +16,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
@@ -128,19 +130,31 @@ impl AgentRules {
         Cow::Owned(all)
     }
 
-    /// The rules of its own that a person gave, as they are stored: `WORKSPACE` and `RULE` in JSON.
+    /// The rules as they are stored, in JSON: those of its own that a person gave, with their workspaces, and what it is
+    /// refused.
     pub fn stored(&self) -> Option<String> {
         let given = self.own.iter().filter(|grant| grant.rule.source().is_none());
-        let pairs: Vec<(String, String)> =
-            given.filter_map(|grant| Some((grant.workspace.to_str()?.to_owned(), grant.rule.to_string()))).collect();
-        (!pairs.is_empty()).then(|| serde_json::to_string(&pairs).expect("pairs of texts"))
+        let own: Vec<(&str, String)> =
+            given.filter_map(|grant| Some((grant.workspace.to_str()?, grant.rule.to_string()))).collect();
+        let deny: Vec<String> = self.deny.iter().map(ToString::to_string).collect();
+        match (own.is_empty(), deny.is_empty()) {
+            (true, true) => None,
+            (_, true) => Some(json!(own).to_string()),
+            _ => Some(json!({"allow": own, "deny": deny}).to_string()),
+        }
     }
 
-    /// Rules that were stored. What this version cannot read does not hold.
-    pub fn of_stored(text: Option<&str>) -> Self {
-        let pairs: Vec<(PathBuf, String)> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    /// Rules that were stored. What this version cannot read does not hold; `None` if that may be something that is
+    /// refused.
+    pub fn of_stored(text: Option<&str>) -> Option<Self> {
+        let Some(text) = text else { return Some(Self::default()) };
+        let value: Value = serde_json::from_str(text).ok()?;
+        let (own, deny) = if value.is_array() { (&value, &Value::Null) } else { (&value["allow"], &value["deny"]) };
+        let own: Vec<(PathBuf, String)> = Vec::deserialize(own).unwrap_or_default();
         let grant = |(workspace, rule): (PathBuf, String)| Some(Grant { rule: rule.parse().ok()?, workspace });
-        Self { own: pairs.into_iter().filter_map(grant).collect(), ..Self::default() }
+        let deny: Option<Vec<String>> = Option::deserialize(deny).ok()?;
+        let deny = deny.unwrap_or_default().iter().map(|rule| rule.parse().ok()).collect::<Option<Vec<Rule>>>()?;
+        Some(Self { own: own.into_iter().filter_map(grant).collect(), deny })
     }
 }
 
@@ -183,6 +197,13 @@ impl Rule {
 
     /// What a person should know before the rule allows anything.
     pub fn caution(&self) -> Option<&'static str> {
+        let takes_any = self.subject == Subject::Bash && (self.pattern.ends_with(":*") || self.pattern.ends_with(" *"));
+        self.surprise()
+            .or_else(|| takes_any.then_some("with any arguments, also options that run other programs or change files"))
+    }
+
+    /// What a person who wrote the rule may not have meant.
+    pub fn surprise(&self) -> Option<&'static str> {
         let inner = self.pattern.trim_end_matches('*').contains('*');
         (self.subject == Subject::Bash && inner)
             .then_some("a * that is not at the end also matches options that run other programs")
@@ -292,6 +313,24 @@ mod tests {
     }
 
     #[test]
+    fn stored_rules_are_read_back_and_what_is_refused_is_never_dropped() {
+        let rule = |text: &str| text.parse::<Rule>().unwrap();
+        let own = vec![Grant { rule: rule("edit(src/**)"), workspace: "/w".into() }];
+        for deny in [Vec::new(), vec![rule("bash(rm *)")]] {
+            let rules = AgentRules { own: own.clone(), deny };
+            assert_eq!(AgentRules::of_stored(rules.stored().as_deref()), Some(rules));
+        }
+        let only_deny = AgentRules { own: Vec::new(), deny: vec![rule("bash(rm *)")] };
+        assert_eq!(AgentRules::of_stored(only_deny.stored().as_deref()), Some(only_deny));
+        assert_eq!(AgentRules::of_stored(None), Some(AgentRules::default()));
+        let earlier = r#"[["/w","edit(src/**)"],["/w","future(x)"]]"#;
+        assert_eq!(AgentRules::of_stored(Some(earlier)).map(|rules| rules.own), Some(own));
+        for unreadable in ["?", r#"{"deny":["future(x)"]}"#, r#"{"deny":"bash(rm *)"}"#] {
+            assert_eq!(AgentRules::of_stored(Some(unreadable)), None, "{unreadable}");
+        }
+    }
+
+    #[test]
     fn signs_in_the_names_of_directories_mean_themselves() {
         let rule: Rule = "edit(src/**)".parse().unwrap();
         for directory in [r"/we\ird]\dir", "/a*b", "/a{b,c}", "/[x]"] {
@@ -326,5 +365,14 @@ mod tests {
         assert!("bash(git * main)".parse::<Rule>().unwrap().caution().is_some());
         assert!("bash(git log*)".parse::<Rule>().unwrap().caution().is_none());
         assert!("edit(src/*/x)".parse::<Rule>().unwrap().caution().is_none());
+    }
+
+    #[test]
+    fn a_rule_for_any_arguments_says_so_when_it_is_offered() {
+        for text in ["bash(cargo test:*)", "bash(make *)"] {
+            let rule = text.parse::<Rule>().unwrap();
+            assert!(rule.caution().unwrap().starts_with("with any arguments") && rule.surprise().is_none(), "{text}");
+        }
+        assert_eq!("bash(make check)".parse::<Rule>().unwrap().caution(), None);
     }
 }

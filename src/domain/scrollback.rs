@@ -196,7 +196,9 @@ impl Scrollback {
     /// Puts the lines of another scrollback before these. Scroll positions do not change.
     pub fn prepend(&mut self, mut older: Self) {
         older.close();
-        self.folds.prepend(older.folds, self.lines.first() - older.lines.end());
+        let shift = self.lines.first() - older.lines.end();
+        self.folds.prepend(older.folds, shift);
+        self.prepend_calls(older.calls, shift);
         self.lines.prepend(older.lines);
     }
 

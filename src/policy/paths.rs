@@ -33,6 +33,16 @@ pub enum Verdict {
     Denied(&'static str),
 }
 
+impl Verdict {
+    /// The verdict if it turns out that the file configures agents or git.
+    pub fn or_protected(self) -> Self {
+        match self {
+            Self::Free | Self::AskOutside(_) | Self::AskProtected => Self::AskProtected,
+            Self::Denied(what) => Self::Denied(what),
+        }
+    }
+}
+
 /// The same for the system.
 pub const DENIED_SYSTEM: &[(&str, &str)] = &[
     ("/proc/PID", "environment and memory of processes"),

@@ -8,6 +8,8 @@
 //! The proof holds for `bash --norc --noprofile -c` without variables that change the meaning of a command, such as
 //! `BASH_ENV`, `BASH_FUNC_*`, `IFS`, `CDPATH` and `SHELLOPTS`.
 
+use std::ops::Range;
+
 #[cfg(feature = "shell-grammar")]
 mod grammar;
 #[cfg(feature = "shell-grammar")]
@@ -35,6 +37,8 @@ pub struct Word {
     pub text: String,
     /// It holds an unquoted `*`, `?` or `[`: bash may replace it by names of files, which may begin with `-`.
     pub is_glob: bool,
+    /// Which bytes of the text were quoted; only kept for a pattern, in which that makes a difference.
+    pub quoted: Vec<Range<usize>>,
 }
 
 impl SimpleCommand {
@@ -58,11 +62,29 @@ impl Word {
         if matches!(self.text.as_str(), "[" | "]") {
             return self.text.clone();
         }
-        if !self.text.is_empty() && self.text.chars().all(|c| is_safe(c) || (self.is_glob && "*?[]".contains(c))) {
+        if self.is_glob {
+            return self.canonical_pattern();
+        }
+        if !self.text.is_empty() && self.text.chars().all(is_safe) {
             return self.text.clone();
         }
-        format!("'{}'", self.text.replace('\'', r"'\''"))
+        single_quoted(&self.text)
     }
+
+    /// A pattern with the same characters quoted: `'a b?'` is one file, `'a b'?` are many.
+    fn canonical_pattern(&self) -> String {
+        let (mut pattern, mut at) = (String::new(), 0);
+        for Range { start, end } in &self.quoted {
+            pattern += &self.text[at..*start];
+            pattern += &single_quoted(&self.text[*start..*end]);
+            at = *end;
+        }
+        pattern + &self.text[at..]
+    }
+}
+
+fn single_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The simple commands of a plain command, in the order of the text.
@@ -94,6 +116,27 @@ mod tests {
 
     fn canonical(command: &str) -> Result<Vec<String>, &'static str> {
         parse(command).map(|commands| commands.iter().map(SimpleCommand::canonical).collect())
+    }
+
+    #[test]
+    fn a_pattern_never_looks_like_another_word() {
+        let written = [
+            "'a b?'", "'a b'?", "a' b'?", "a\\ b?", "a?", "'a?'", "a'?'", "'*'?", "*?", "*'?'", "[a-z]", "[a'-'z]",
+            "'[a-z]'", "''*", "*", "'*'",
+        ];
+        let canonical = |word: &str| canonical(&format!("rm {word}")).unwrap().remove(0);
+        let same = [("'a b'?", "a' b'?"), ("''*", "*"), ("'a?'", "a'?'")];
+        for one in written {
+            for other in written {
+                let may_be_same = one == other || same.contains(&(one, other)) || same.contains(&(other, one));
+                let is_same = canonical(one) == canonical(other);
+                assert!(!is_same || may_be_same, "{one} and {other} are both {}", canonical(one));
+            }
+            // What is shown is the same command.
+            assert_eq!(parse(&canonical(one)), parse(&format!("rm {one}")), "{one}");
+        }
+        assert_eq!(canonical("'a b'?"), "rm 'a b'?");
+        assert_eq!(canonical("'a b?'"), "rm 'a b?'");
     }
 
     #[test]

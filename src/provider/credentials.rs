@@ -1,5 +1,8 @@
 //! Checks that a request has the key that its service requires, and says where to set it. Never shows the key itself.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::provider;
@@ -50,13 +53,20 @@ const SHORTEST_VALUE: usize = 6;
 /// The same for the parts of a value, such as the second word of `Bearer KEY`.
 const SHORTEST_PART: usize = 8;
 
+/// Variables that name a proxy, perhaps with a password, as libcurl reads them.
+const PROXIES: [&str; 5] = ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+
 /// The text of an error with everything removed from it that was sent to the provider as a credential: the key, the
-/// values of the configured headers and the password in the URL. Servers repeat what they refuse.
+/// values of the configured headers, and the passwords in the URL and in that of a proxy. Servers repeat what they refuse.
 pub fn redact(text: &str, endpoint: &Endpoint, key: Option<&Secret>) -> String {
     let key = key.or(endpoint.key.as_ref()).map(Secret::reveal);
     let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
-    let user = endpoint.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
-    let values: Vec<&str> = key.into_iter().chain(headers).chain(user.map(|(user, _)| user)).map(str::trim).collect();
+    let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
+    let users: Vec<String> = proxies.chain([endpoint.base_url.clone()]).filter_map(|url| user_in(&url)).collect();
+    // That is how they are sent (RFC 7617).
+    let encoded: Vec<String> = users.iter().map(|user| BASE64.encode(user)).collect();
+    let users = users.iter().chain(&encoded).map(String::as_str);
+    let values: Vec<&str> = key.into_iter().chain(headers).chain(users).map(str::trim).collect();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let parts = values.iter().flat_map(|value| value.split(|c| !is_part(c)));
     let parts = parts.filter(|part| part.len() >= SHORTEST_PART);
@@ -65,6 +75,12 @@ pub fn redact(text: &str, endpoint: &Endpoint, key: Option<&Secret>) -> String {
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let redacted = secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"));
     without_cut_secret(redacted, &secrets)
+}
+
+/// The user and the password of a URL. A proxy may be named without a scheme.
+fn user_in(url: &str) -> Option<String> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    Some(rest.split('/').next()?.rsplit_once('@')?.0.to_owned())
 }
 
 /// A long text of a server was cut at `…`, perhaps within a secret.
@@ -122,6 +138,7 @@ mod tests {
         let shown = |text: &str| redact(text, &endpoint, Some(&key));
         assert_eq!(shown("a short-key, Basic dXNlcjpwYXNz or dXNlcjpwYXNz"), "a [key], [key] or [key]");
         assert_eq!(shown("me:password and password"), "[key] and [key]");
+        assert_eq!(shown("Authorization: Basic bWU6cGFzc3dvcmQ="), "Authorization: Basic [key]");
         assert_eq!(shown("blue basics"), "blue basics");
         assert_eq!(shown("the header is Basic dXNlc… (tried 3 times)"), "the header is [key]… (tried 3 times)");
         assert_eq!(redact("short-key", &Endpoint { key: Some(key), ..Endpoint::echo() }, None), "[key]");

@@ -165,13 +165,21 @@ impl Repl {
         refused
     }
 
-    /// Ends the turn of an agent if it waits for the answer to a question of an earlier process.
+    /// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.
     ///
     /// # Errors
-    /// The agent does not exist.
-    pub(crate) fn withdraw_restored_question(&mut self, agent_id: AgentId) -> Result<()> {
-        let question = self.core.roster.get(agent_id).ok_or_else(agent_gone)?.question();
-        if question.is_some_and(|question| question.is_restored) { self.interrupt(agent_id) } else { Ok(()) }
+    /// There is an open question, or no such agent.
+    pub(crate) fn require_answered(&self, agent_id: AgentId) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        if agent.question().is_none() {
+            return Ok(());
+        }
+        Err(Error::usage(format!(
+            "{} waits for the answer to a question: polylogue approvals shows it, or polylogue --resume {}; without a \
+             server or a chat, start one with polylogue serve --background",
+            agent.identity.label(),
+            agent.identity.ordinal
+        )))
     }
 
     /// Allows all agents together at most so many requests from now on; retries do not count.

@@ -102,10 +102,7 @@ impl Repl {
             Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
-            Change::ToggleRaw => {
-                Terminals::toggle_raw(core, agent_id);
-                Ok(())
-            }
+            Change::ToggleRaw => Terminals::toggle_raw(core, agent_id),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
     }

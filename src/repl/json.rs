@@ -7,6 +7,7 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::repl::Terminal;
 use crate::repl::core::{Core, agent_gone};
+use crate::repl::terminals::rule_file;
 
 /// An agent as clients see it.
 pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
@@ -68,6 +69,7 @@ pub(super) fn approvals_as_json(core: &Core) -> Value {
             "title": pending.question.title,
             "detail": pending.question.detail,
             "rules": pending.question.ways.rules.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "rule_file": rule_file(core, agent),
             "age": (now - pending.since).as_secs(),
         })
     };

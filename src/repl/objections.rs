@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::agent::Effect;
 use crate::base::id::AgentId;
+use crate::domain::flow::ToolRequest;
 use crate::repl::component::Component;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
@@ -24,6 +26,8 @@ pub(super) struct Objections {
     open: BTreeMap<Call, Subject>,
     /// Calls to which the person consented and that are carried out next, each for one agent.
     granted: BTreeMap<Call, AgentId>,
+    /// Calls beside the one that an agent asks about, which wait for the same answer.
+    waiting: BTreeMap<AgentId, Vec<(String, ToolRequest)>>,
 }
 
 impl Objections {
@@ -46,6 +50,24 @@ impl Objections {
         Some(subject)
     }
 
+    /// Whether the person is being asked about this limit because of a call of this agent.
+    pub(super) fn is_asked(&self, agent: AgentId, reached: &Reached) -> bool {
+        self.open.iter().any(|((of, _), subject)| *of == agent && *subject == Subject::Limit(*reached))
+    }
+
+    /// The call waits for the answer to the question of its agent.
+    pub(super) fn wait(&mut self, agent: AgentId, call: String, request: ToolRequest) {
+        self.waiting.entry(agent).or_default().push((call, request));
+    }
+
+    /// The question of this agent is closed: the loop takes up the calls that waited for its answer.
+    pub(super) fn resume_waiting(&mut self, core: &mut Core, agent: AgentId) {
+        for (call, request) in self.waiting.remove(&agent).unwrap_or_default() {
+            let request = Effect::ToolRequest(call, request);
+            core.with_agent(agent, |_, context| context.outbox.push(agent, request));
+        }
+    }
+
     /// Withdraws the questions about limits that are not what they were. The loop takes each call up again: it is
     /// carried out, or asked about with the limit of now.
     fn withdraw_outdated(&mut self, core: &mut Core) {
@@ -63,12 +85,14 @@ impl Objections {
             self.open.remove(&call);
             core.trees.forget_question(&reached);
             core.with_agent(call.0, |agent, context| agent.withdraw_question(&call.1, context));
+            self.resume_waiting(core, call.0);
         }
     }
 
     /// Forgets the questions about an agent's calls, which are over.
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
         self.granted.retain(|(of, _), _| *of != agent);
+        self.waiting.remove(&agent);
         let of_agent: Vec<Call> = self.open.keys().filter(|(of, _)| *of == agent).cloned().collect();
         for call in of_agent {
             if let Some(Subject::Limit(reached)) = self.open.remove(&call) {

@@ -19,7 +19,8 @@ impl Repl {
         let key = format!("auto offered in {}", workspace_of(agent).display());
         // If that cannot be stored, it is not said at every question.
         if self.core.store.note_once(&key).unwrap_or(false) {
-            let note = "to be asked less: /approval auto runs commands in the sandbox without a question (Shift+Tab)";
+            let note = "to be asked less: /approval auto (Shift+Tab) runs commands in the sandbox and changes files of the \
+                        workspace without a question";
             self.core.note(agent_id, LineKind::Note, note);
         }
     }

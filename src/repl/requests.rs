@@ -144,6 +144,10 @@ impl Repl {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
         self.require_policy(agent, approval)?;
+        // The questions of a turn of a client are refused at once.
+        if !self.server.has_turn_of(agent) {
+            self.require_answered(agent)?;
+        }
         let approval = approval.unwrap_or(Policy::Never);
         self.server.begin_turn(&mut self.core, client, agent, (max_requests, approval));
         let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));

@@ -48,20 +48,21 @@ pub(super) fn grant(core: &mut Core, agent_id: AgentId, question: u64, scope: Sc
     Ok(())
 }
 
-/// Sets what an agent may do that a client has just created. Its rules hold while the server runs; after that one with
-/// rules that refuse has to ask.
+/// Sets what an agent may do that a client has just created. What is allowed holds while the server runs, what is refused
+/// also after that.
 ///
 /// # Errors
 /// The store cannot be written.
 pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules): (Policy, Rules)) -> Result<()> {
-    let stored = if rules.deny.is_empty() { policy } else { policy.min(Policy::Ask) };
-    core.store.set_policy(agent_id, Some(stored.name()))?;
-    core.roster.with(agent_id, |agent| {
-        agent.policy = policy;
-        let workspace = workspace_of(agent);
-        agent.rules.own.extend(rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
-        agent.rules.deny.extend(rules.deny);
-    });
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
+    all.own.extend(rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
+    all.deny.extend(rules.deny);
+    core.store.transaction(|store| {
+        store.set_policy(agent_id, Some(policy.name()))?;
+        store.set_rules(agent_id, all.stored().as_deref())
+    })?;
+    core.roster.with(agent_id, |agent| (agent.policy, agent.rules) = (policy, all));
     Ok(())
 }
 

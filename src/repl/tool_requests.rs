@@ -19,6 +19,9 @@ impl Repl {
         if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
+        if self.waits_for_answer(agent_id, &request) {
+            return self.objections.wait(agent_id, call, request);
+        }
         match self.objection_to(agent_id, &call, &request) {
             Ok(None) => {}
             Ok(Some((subject, objection))) => {
@@ -36,6 +39,16 @@ impl Repl {
             other => execute(&mut self.core, agent_id, other),
         };
         answer_call(&mut self.core, agent_id, &call, answer);
+    }
+
+    /// Whether the person is being asked already about the limit that does not allow this call.
+    fn waits_for_answer(&self, agent_id: AgentId, request: &ToolRequest) -> bool {
+        matches!(request, ToolRequest::Fork { .. })
+            && self
+                .core
+                .trees
+                .check_creation(&self.core.roster, agent_id, self.core.clock.unix_ms())
+                .is_some_and(|reached| self.objections.is_asked(agent_id, &reached))
     }
 
     /// What the person has to be asked before a call is carried out.
@@ -96,6 +109,7 @@ impl Repl {
         if let Err(error) = limits::raise(&mut self.core, &reached) {
             self.core.note(agent_id, LineKind::Error, &error.message);
         }
+        self.objections.resume_waiting(&mut self.core, agent_id);
     }
 }
 

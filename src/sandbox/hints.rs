@@ -45,7 +45,8 @@ pub fn likely_cause(plan: &Plan, output: &str) -> Option<String> {
     };
     let is_open = |path: &Path| plan.writable.iter().any(|open| path.starts_with(open));
     let is_denied = |path: &Path| plan.denied.iter().any(|denied| path.starts_with(denied));
-    let is_seen = |path: &Path| plan.readable.iter().chain(&plan.caches).any(|open| path.starts_with(open));
+    let seen = || plan.readable.iter().chain(&plan.caches).chain(&plan.missing_caches);
+    let is_seen = |path: &Path| seen().any(|open| path.starts_with(open));
     let is_in_home = |path: &Path| plan.home.as_ref().is_some_and(|home| path.starts_with(home));
     let is_hidden = |path: &Path| is_in_home(path) && !is_open(path) && !is_seen(path);
     let is_outside = |path: &Path| plan.level == Level::Landlock && !is_open(path) && !path.starts_with("/dev");
@@ -83,15 +84,21 @@ mod tests {
     use super::*;
     use crate::domain::sandbox::SandboxSettings;
     use crate::sandbox::search::Index;
-    use crate::sandbox::{Limits, Places};
+    use crate::sandbox::{Places, ResourceLimits};
 
     fn plan(level: Level, network: Network) -> Plan {
         let workspace = Path::new("/home/ada/work");
         let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[], is_git: false };
         let settings = SandboxSettings { network, ..SandboxSettings::default() };
-        let mut plan =
-            Plan::new(&places, &settings, Some(Path::new("/home/ada")), level, Limits::default(), &Index::default())
-                .unwrap();
+        let mut plan = Plan::new(
+            &places,
+            &settings,
+            Some(Path::new("/home/ada")),
+            level,
+            ResourceLimits::default(),
+            &Index::default(),
+        )
+        .unwrap();
         plan.denied.push("/home/ada/.ssh".into());
         plan
     }

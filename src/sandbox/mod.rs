@@ -47,7 +47,7 @@ mod watch;
 pub use git::git_directory;
 pub use hints::likely_cause;
 pub use level::Level;
-pub use plan::{Limits, Places, Plan, Refusal};
+pub use plan::{Places, Plan, Refusal, ResourceLimits};
 pub use policy::Policy;
 pub use report::Report;
 pub use watch::Watch;

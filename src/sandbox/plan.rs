@@ -29,6 +29,8 @@ pub struct Plan {
     pub readable: Vec<PathBuf>,
     /// The same, written to in an overlay.
     pub caches: Vec<PathBuf>,
+    /// Caches that do not exist: empty directories below the home directory, which last until the end of the call.
+    pub missing_caches: Vec<PathBuf>,
     /// Symbolic links below the home directory, and where they lead to.
     pub links: Vec<(PathBuf, PathBuf)>,
     pub denied: Vec<PathBuf>,
@@ -45,12 +47,12 @@ pub struct Plan {
     pub(super) index: Index,
     /// Names of variables besides the usual ones.
     pub variables: Vec<String>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// Bounds of each process or of the whole call. In bytes, but for numbers of processes and files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Processes and threads of the call.
     pub processes: u64,
     pub open_files: u64,
@@ -63,7 +65,7 @@ pub struct Limits {
     pub scratch: u64,
 }
 
-impl Default for Limits {
+impl Default for ResourceLimits {
     /// Generous: they stop what runs away, not what is large.
     fn default() -> Self {
         let memory = memory();
@@ -108,7 +110,7 @@ impl Plan {
         settings: &SandboxSettings,
         home: Option<&Path>,
         level: Level,
-        limits: Limits,
+        limits: ResourceLimits,
         index: &Index,
     ) -> Result<Self, Refusal> {
         let home = home.map(real).filter(|home| home.is_absolute() && home.parent().is_some());
@@ -128,6 +130,7 @@ impl Plan {
             writable: vec![workspace.clone()],
             readable: Vec::new(),
             caches: Vec::new(),
+            missing_caches: Vec::new(),
             links: Vec::new(),
             protected: Vec::new(),
             sockets: Vec::new(),
@@ -162,9 +165,16 @@ impl Plan {
 
     fn add_tool_chains(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
         let Some(home) = self.home.clone() else { return };
+        // Elsewhere nothing covers the home directory: a directory would be created in the real one.
+        let is_covered = home.is_dir() && !self.writable.iter().any(|open| home.starts_with(open));
         for (below, access) in TOOL_CHAINS {
             let named = home.join(below);
-            let Ok(path) = named.canonicalize() else { continue };
+            let Ok(path) = named.canonicalize() else {
+                if is_covered && *access == Use::Cache && named.symlink_metadata().is_err() {
+                    self.missing_caches.push(named);
+                }
+                continue;
+            };
             if is_denied(&path) || home.starts_with(&path) {
                 continue;
             }
@@ -324,7 +334,7 @@ mod tests {
             &SandboxSettings::default(),
             Some(home),
             Level::Namespaces,
-            Limits::default(),
+            ResourceLimits::default(),
             &Index::default(),
         )
     }

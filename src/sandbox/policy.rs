@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::plan::{Limits, Places, Plan, Refusal};
+use super::plan::{Places, Plan, Refusal, ResourceLimits};
 use super::search::Index;
 use super::{Level, variables};
 use crate::domain::sandbox::{Network, SandboxSettings};
@@ -14,7 +14,7 @@ use crate::domain::sandbox::{Network, SandboxSettings};
 pub struct Policy {
     pub settings: SandboxSettings,
     pub home: Option<PathBuf>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     level: Arc<AtomicU8>,
     index: Index,
 }
@@ -25,7 +25,7 @@ impl Policy {
         Self {
             settings,
             home: std::env::home_dir(),
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             level: Arc::new(AtomicU8::new(first as u8)),
             index: Index::default(),
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::domain::places::PROTECTED;
+use crate::domain::places::{GIT_MARKS, PROTECTED};
 
 /// A tree of some hundred thousand files takes no longer, if it was read before.
 pub const TIME_LIMIT: Duration = Duration::from_millis(500);
@@ -22,8 +22,6 @@ const CLOCK_TICK: Duration = Duration::from_millis(100);
 const GIT: &str = ".git";
 /// How many entries below one directory are looked at where no time is measured.
 const MAX_ENTRIES: usize = 4_096;
-/// What makes git take a directory for a repository (gitrepository-layout(5)).
-const MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 
 /// What was found in some trees.
 #[derive(Debug, Clone, Default)]
@@ -110,7 +108,7 @@ impl Listing {
         let (mut listing, mut marks) = (Self::default(), 0);
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
             let (name, Ok(kind)) = (entry.file_name(), entry.file_type()) else { continue };
-            marks += usize::from(MARKS.iter().any(|mark| name == *mark));
+            marks += usize::from(GIT_MARKS.iter().any(|mark| name == *mark));
             if kind.is_dir() && name == GIT {
                 listing.has_repository = true;
             } else if is_protected(&name) {
@@ -121,7 +119,7 @@ impl Listing {
                 listing.sockets.push(name);
             }
         }
-        Self { is_repository: marks == MARKS.len(), ..listing }
+        Self { is_repository: marks == GIT_MARKS.len(), ..listing }
     }
 }
 

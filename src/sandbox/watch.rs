@@ -85,7 +85,8 @@ impl Watch {
     }
 
     fn line(&self, path: &Path, was_there: bool) -> String {
-        let shown = path.strip_prefix(&self.workspace).unwrap_or(path).display();
+        let below = path.strip_prefix(&self.workspace).ok().filter(|below| !below.as_os_str().is_empty());
+        let shown = below.unwrap_or(path).display();
         let is_file = path.symlink_metadata().is_ok_and(|found| !found.is_dir());
         if !was_there && path.ends_with(LEADS_ELSEWHERE) && is_file && fs::remove_file(path).is_ok() {
             return format!("{shown} was created during this command, and is removed");

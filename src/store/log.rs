@@ -131,6 +131,19 @@ pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> 
     Ok(Message { id: MessageId(conn.last_insert_rowid()), body, created_at: now_ms })
 }
 
+/// Appends the same message to the logs of many agents, whose ordinals are a JSON array, within the caller's transaction.
+/// Returns what each log got, in that order.
+pub(super) fn insert_for_all(conn: &Connection, ordinals: &str, body: &Body, now_ms: i64) -> Result<Vec<Message>> {
+    let sql = "INSERT INTO messages (agent, kind, content, data, created_at)
+               SELECT value, ?2, ?3, ?4, ?5 FROM json_each(?1) ORDER BY key";
+    let values = params![ordinals, body.kind(), row::content(body), row::data(body), now_ms];
+    let count = i64::try_from(conn.prepare_cached(sql)?.execute(values)?).unwrap_or(i64::MAX);
+    // One statement gives ids without gaps.
+    let end = conn.last_insert_rowid();
+    let message = |id| Message { id: MessageId(id), body: body.clone(), created_at: now_ms };
+    Ok((end - count + 1..=end).map(message).collect())
+}
+
 /// Removes the pieces of an interrupted reply and returns them joined; `None` if they are empty.
 pub(super) fn take_partial(conn: &Connection, agent: i64) -> Result<Option<Reply>> {
     let mut reply = Reply { is_partial: true, ..Reply::default() };

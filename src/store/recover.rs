@@ -107,10 +107,8 @@ fn end_interrupted_runs(conn: &Connection, now_ms: i64) -> Result<()> {
     let mut statement = conn.prepare_cached(sql)?;
     // A member with a damaged uuid cannot be addressed.
     let rows = statement.query_map([], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
-    let members: Vec<Option<AgentId>> = rows.collect::<rusqlite::Result<_>>()?;
-    for member in members.into_iter().flatten() {
-        agents::kill(conn, member, agents::is_streaming(conn)?, now_ms)?;
-    }
+    let members: Vec<AgentId> = rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?;
+    agents::kill(conn, &members, now_ms)?;
     conn.prepare_cached("UPDATE runs SET ended_at = ?1 WHERE ended_at IS NULL")?.execute([now_ms])?;
     Ok(())
 }

@@ -4,13 +4,16 @@
 //! in which the program was started. So an agent without an explicit directory works wherever the program is started next.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
+use crate::base::file;
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::environment::{
@@ -144,9 +147,14 @@ impl Environments {
         ResolvedEnvironment { environment: Arc::new(environment), system }
     }
 
-    /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well.
+    /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well,
+    /// and in our worktrees of it.
     fn rules_at(&self, directory: &Path) -> Arc<Rules> {
-        let mut of_project = self.project_rules.iter().filter(|(project, _)| directory.starts_with(project)).peekable();
+        let origins = self.origins_of(directory);
+        let is_at = |project: &PathBuf| {
+            directory.starts_with(project) || origins.iter().any(|origin| origin.starts_with(project))
+        };
+        let mut of_project = self.project_rules.iter().filter(|(project, _)| is_at(project)).peekable();
         if of_project.peek().is_none() {
             return self.template.rules.clone();
         }
@@ -214,12 +222,42 @@ impl Environments {
         listed.into_iter().flatten().flatten().filter_map(worktree).collect()
     }
 
+    /// Notes of which directory a worktree is made, until [`Environments::forget_origin`].
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn note_origin(&self, worktree: &Path, directory: &Path) -> io::Result<()> {
+        file::replace(&origin_file(worktree), directory.as_os_str().as_encoded_bytes())
+    }
+
+    /// Removes the note of a worktree that is gone.
+    pub fn forget_origin(&self, worktree: &Path) {
+        drop(fs::remove_file(origin_file(worktree)));
+    }
+
+    /// The directories of which one in our worktrees is a copy: that from which the worktree was made, and the one with the
+    /// same name in its repository.
+    fn origins_of(&self, directory: &Path) -> Vec<PathBuf> {
+        let Some(worktree) = self.worktree_around(directory) else { return Vec::new() };
+        let Ok(origin) = fs::read(origin_file(&worktree)) else { return Vec::new() };
+        let origin = PathBuf::from(OsString::from_vec(origin));
+        let repository = origin.ancestors().find(|above| above.join(".git").exists());
+        let below = directory.strip_prefix(&worktree).unwrap_or(Path::new(""));
+        repository.map(|repository| repository.join(below)).into_iter().chain([origin.clone()]).collect()
+    }
+
     /// The worktree of ours that contains a directory.
     pub fn worktree_around(&self, directory: &Path) -> Option<PathBuf> {
         let worktrees = self.worktrees.as_ref()?;
         let name = directory.strip_prefix(worktrees).ok()?.components().next()?;
         Some(worktrees.join(name))
     }
+}
+
+/// Where is written of which directory a worktree was made.
+fn origin_file(worktree: &Path) -> PathBuf {
+    let (worktrees, name) = (worktree.parent().unwrap_or(worktree), worktree.file_name().unwrap_or_default());
+    worktrees.with_file_name("worktree-origins").join(name)
 }
 
 /// The canonical path of a directory; `~` is expanded, and relative paths start at `from`.

@@ -84,7 +84,11 @@ impl AgentFactory {
         let mut agent = Agent::new(identity_of(row), inputs);
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
         agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
-        agent.rules = AgentRules::of_stored(row.rules.as_deref());
+        match AgentRules::of_stored(row.rules.as_deref()) {
+            Some(rules) => agent.rules = rules,
+            // It may be refused something of which nothing is known.
+            None => agent.policy = Policy::narrow(agent.policy, Policy::Ask),
+        }
         if let Some(message) = warning {
             agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }

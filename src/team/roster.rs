@@ -102,6 +102,13 @@ impl Roster {
         found
     }
 
+    /// The same agents, oldest first: the order of their rows in the store, where neighbours are changed quickest.
+    pub fn by_creation(&self, agents: &[AgentId]) -> Vec<AgentId> {
+        let mut agents = agents.to_vec();
+        agents.sort_by_key(|id| self.get(*id).map(|agent| agent.identity.ordinal));
+        agents
+    }
+
     pub fn get(&self, id: AgentId) -> Option<&Agent> {
         self.agents.get(&id).map(Box::as_ref)
     }

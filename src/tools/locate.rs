@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 use super::Environment;
 use super::beneath::{self, FileId};
 use super::file_access::{not_readable, reason, suggestion};
+use crate::domain::places::{GIT_MARKS, PROTECTED_IN_GIT};
 use crate::policy::paths::{self, Access, DenyList, PathPolicy, Verdict};
 
 /// As many as the kernel follows (path_resolution(7)).
@@ -62,7 +64,11 @@ impl Environment {
             Ok(kind) if access == Access::Read && kind.is_dir() => Access::List,
             _ => access,
         };
-        let verdict = self.path_policy().verdict(&found, access);
+        let policy = self.path_policy();
+        let mut verdict = policy.verdict(&found, access);
+        if access == Access::Write && is_in_git_directory(&found, policy.workspace) {
+            verdict = verdict.or_protected();
+        }
         if let Verdict::Denied(what) = verdict {
             return Err(denied(path, what));
         }
@@ -71,6 +77,22 @@ impl Environment {
         }
         Ok(Located { path: found, verdict })
     }
+}
+
+/// Whether a file that is written is one that git obeys in a git directory of any name, or one that makes a directory look
+/// like a git directory: two of the three marks are enough, since the third may come from a command.
+fn is_in_git_directory(path: &Path, workspace: &Path) -> bool {
+    let is_one_of = |name: &OsStr, names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known));
+    let below = path.ancestors().take_while(|above| *above != workspace);
+    below.filter_map(|path| Some((path.parent()?, path.file_name()?))).any(|(directory, name)| {
+        let is_mark = is_one_of(name, &GIT_MARKS);
+        let is_there = |mark: &str| is_mark && name.eq_ignore_ascii_case(mark) || has_entry(directory, mark);
+        (is_mark || is_one_of(name, PROTECTED_IN_GIT)) && GIT_MARKS.iter().filter(|mark| is_there(mark)).count() > 1
+    })
+}
+
+fn has_entry(directory: &Path, name: &str) -> bool {
+    directory.join(name).symlink_metadata().is_ok()
 }
 
 fn not_located(error: &io::Error) -> String {

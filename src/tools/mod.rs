@@ -130,6 +130,21 @@ pub struct Question {
     pub ways: WaysToAllow,
 }
 
+/// Begins the line of a question that says why it is asked.
+const ASKS_BECAUSE: &str = "asks because: ";
+
+impl Question {
+    /// Adds why it is asked, for a person.
+    pub fn add_reason(&mut self, reason: &str) {
+        self.detail.push(format!("{ASKS_BECAUSE}{}", visible(reason)));
+    }
+
+    /// Why it is asked, if that is known.
+    pub fn reason(&self) -> Option<&str> {
+        self.detail.last()?.strip_prefix(ASKS_BECAUSE)
+    }
+}
+
 /// The texts around a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answers {

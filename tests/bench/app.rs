@@ -34,6 +34,11 @@ impl App {
 
     /// An app with the store in this directory.
     pub fn open(directory: TempDir, url: Option<&str>, settings: Settings) -> App {
+        App::open_with(directory, url, Config { settings, ..Config::default() })
+    }
+
+    /// The same with more of the configuration.
+    pub fn open_with(directory: TempDir, url: Option<&str>, config: Config) -> App {
         let workspace = TempDir::new().expect("a directory for the tools");
         let config = Config {
             data_directory: Some(directory.path().into()),
@@ -41,9 +46,8 @@ impl App {
             endpoint: url.map_or_else(Endpoint::echo, openai),
             working_directory: workspace.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
-            settings,
             working_limit: 0,
-            ..Config::default()
+            ..config
         };
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };
         let store = Store::open(directory.path()).expect("the store opens");

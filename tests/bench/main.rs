@@ -56,6 +56,7 @@ const GROUPS: &[Group] = &[
     ("markdown", markdown::figures),
     ("scale", scale::figures),
     ("tools", tools::figures),
+    ("sandbox", tools::sandbox),
 ];
 
 fn main() -> ExitCode {

@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use polylogue::config::{RetryPolicy, Settings};
-use polylogue::{Change, Decision};
+use polylogue::config::{Policy, RetryPolicy, Settings};
+use polylogue::{Change, Config, Decision};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -25,38 +25,73 @@ fn app(url: Option<&str>) -> App {
     App::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
 }
 
+/// How much later a command ends in the sandbox than without it. By turns, so that the load of the machine is the same for
+/// both; as many calls of `true` as give a steady median.
+pub fn sandbox(table: &mut Table) {
+    const BLOCKS: usize = 8;
+    let limit = Duration::from_millis(if cfg!(target_feature = "crt-static") { 5 } else { 8 });
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for _ in 0..BLOCKS {
+        inside.extend(commands(true));
+        outside.extend(commands(false));
+    }
+    let more = |share_of: f64| share(&inside, share_of).saturating_sub(share(&outside, share_of));
+    table.within("start of a command in the sandbox, beside one without it, p50", more(0.5), limit);
+    table.tell("  p10", more(0.1).as_secs_f64() * 1e3, "ms");
+    table.tell("  without a sandbox, from call to next request, p50", median(&outside).as_secs_f64() * 1e3, "ms");
+}
+
+/// The times from a call of `true` to the next request.
+fn commands(has_sandbox: bool) -> Vec<Duration> {
+    let directory = TempDir::new().expect("a directory");
+    app::fill(directory.path(), 1, 0, "");
+    let settings = Settings { tool_iterations: 10_000, ..Settings::default() };
+    let mut config = Config { settings, policy: Policy::Yolo, policy_ceiling: Policy::Yolo, ..Config::default() };
+    config.sandbox.is_enabled = has_sandbox;
+    let peer = Peer::start();
+    let mut app = App::open_with(directory, Some(&peer.url()), config);
+    let mut times = rounds(&mut app, peer, 26, "bash", r#"{"command":"true"}"#);
+    // It finds the level of the sandbox and fills caches.
+    times.remove(0);
+    times
+}
+
 /// On the server's side, from the last byte of a reply with a `read_file` call to the first whole request that answers
 /// it: decoding, the store, the tool's thread from start to end, the wake and the sending are all in it.
 fn rounds_of_tools(table: &mut Table) {
-    const ROUNDS: usize = 300;
     let peer = Peer::start();
     let mut app = app(Some(&peer.url()));
     std::fs::write(app.workspace().join("note"), "a short file\n").expect("a file");
+    let measured = rounds(&mut app, peer, 300, "read_file", r#"{"path":"note"}"#);
+    table.within("call to next request, tool included, p50", median(&measured), Duration::from_millis(1));
+    table.tell("  p99", share(&measured, 0.99).as_secs_f64() * 1e3, "ms");
+}
+
+/// So many calls of one tool; the time of each.
+fn rounds(app: &mut App, peer: Peer, count: usize, tool: &'static str, arguments: &'static str) -> Vec<Duration> {
     let (done, times) = mpsc::channel();
-    let server = std::thread::spawn(move || serve_rounds(&peer, ROUNDS, &done));
-    app.ask(0, Change::Submit("read".into()));
+    let server = std::thread::spawn(move || serve_rounds(&peer, count, (tool, arguments), &done));
+    app.ask(0, Change::Submit("call".into()));
     let mut measured = None;
     app.until("all rounds", |_| {
         measured = times.try_recv().ok();
         measured.is_some()
     });
     server.join().expect("the server's part");
-    let measured: Vec<Duration> = measured.expect("times");
-    table.within("call to next request, tool included, p50", median(&measured), Duration::from_millis(1));
-    table.tell("  p99", share(&measured, 0.99).as_secs_f64() * 1e3, "ms");
+    measured.expect("times")
 }
 
-fn serve_rounds(peer: &Peer, rounds: usize, done: &mpsc::Sender<Vec<Duration>>) {
+fn serve_rounds(peer: &Peer, rounds: usize, (tool, arguments): (&str, &str), done: &mpsc::Sender<Vec<Duration>>) {
     let mut times = Vec::new();
     let mut sent = None;
     for _ in 0..=rounds {
         let exchange = peer.accept();
         times.extend(sent.map(|sent: Instant| exchange.arrived() - sent));
-        exchange.stream().tool_call(0, "call", "read_file", "{\"path\":\"note\"}").finish("tool_calls").done();
+        exchange.stream().tool_call(0, "call", tool, arguments).finish("tool_calls").done();
         sent = Some(Instant::now());
     }
     let last = peer.accept();
-    last.stream().text("read").finish("stop").done();
+    last.stream().text("done").finish("stop").done();
     // The loop may have been stopped already.
     let _ = done.send(times);
 }

@@ -6,12 +6,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use polylogue::config::Rules;
 use polylogue::{AgentId, Change};
 use rustix::fs::OFlags;
 use serde_json::json;
 
 use super::{echo, spec};
-use crate::support::harness::Harness;
+use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
 
@@ -308,4 +309,48 @@ fn a_filter_whose_name_cannot_be_passed_to_git_is_refused() {
     app.turn_until("it is refused", |app| app.screen_text().contains("cannot create a worktree"));
     assert!(app.screen_text().replace("\n  ", " ").contains("filter with = in its name"), "{}", app.screen_text());
     assert_eq!(app.repl.roster().len(), 1);
+}
+
+#[test]
+fn what_is_refused_in_a_project_is_refused_in_its_worktrees_and_what_is_allowed_is_not() {
+    let Some(mut app) = app() else { return };
+    let repo = fs::canonicalize(app.directory().join("repo")).unwrap();
+    let rules = |allow: &str, ask: &str, deny: &str| {
+        let parse = |text: &str| text.split_terminator('|').map(|rule| rule.parse().expect("a rule")).collect();
+        Rules { allow: parse(allow), ask: parse(ask), deny: parse(deny) }
+    };
+    let project_rules = vec![
+        (repo.clone(), rules("edit(allowed)", "read(asks)", "edit(secret)")),
+        (repo.join("src"), rules("", "", "edit(inner)")),
+        (repo.join("other"), rules("", "", "edit(elsewhere)")),
+    ];
+    app.reconfigure(|plan| Plan { project_rules, ..plan });
+    let mut app = app.crash_and_restart();
+    let texts = |app: &Harness, n: usize| {
+        let Rules { allow, ask, deny } = (*app.agent(n).inputs.environment.rules).clone();
+        [allow, ask, deny].map(|rules| rules.iter().map(|rule| rule.pattern().to_owned()).collect::<Vec<_>>())
+    };
+    in_worktree(&mut app);
+    let expected: [Vec<&str>; 3] = [vec![], vec!["*", "asks"], vec!["secret", "inner"]];
+    assert_eq!(texts(&app, 1), expected);
+    // In another directory of the worktree those of the same directory of the project hold.
+    let root = worktrees(&app).remove(0);
+    fs::create_dir(root.join("other")).unwrap();
+    app.enter(&format!("/env coding@{}", root.join("other").display()));
+    assert_eq!(texts(&app, 2)[2], ["secret", "inner", "elsewhere"]);
+    let app = app.crash_and_restart();
+    assert_eq!(texts(&app, 1), expected);
+    assert_eq!(texts(&app, 2)[2].len(), 3);
+}
+
+#[test]
+fn the_note_of_an_origin_goes_with_its_worktree() {
+    let Some(mut app) = app() else { return };
+    in_worktree(&mut app);
+    let origins = app.data().join("worktree-origins");
+    let count = || fs::read_dir(&origins).map_or(0, Iterator::count);
+    assert_eq!(count(), 1);
+    app.ask(0, Change::Kill { agent_id: app.id(1), cascade: false });
+    app.turn_until("the worktree is gone", |app| worktrees(app).is_empty());
+    app.turn_until("the note is gone", |_| count() == 0);
 }

@@ -77,3 +77,12 @@ fn the_chat_continues_agents_of_earlier_runs() {
     let mut pty = Pty::spawn(PROGRAM, &["-r", "nobody"], &envs, (100, 30));
     assert_eq!(pty.wait_exit().code(), Some(2));
 }
+
+#[test]
+fn a_refusal_of_an_unattended_run_gives_the_reason() {
+    let home = Home::new();
+    let prompt = "!tool write_file {\"file_path\":\"AGENTS.md\",\"content\":\"x\"}\n!next\ndone";
+    assert_eq!(home.run(&["-p", "--approval", "auto", prompt]).code, 0);
+    let log = format!("{:?}", home.log(1));
+    assert!(log.contains("AGENTS.md is protected: changes of it always ask), and this runs unattended"), "{log}");
+}

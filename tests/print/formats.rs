@@ -61,6 +61,7 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
     exchange.usage(7, 5).finish("stop").done();
     let usage = program.next("usage");
     assert_eq!((&usage["input"], &usage["output"]), (&json!(7), &json!(5)));
+    assert_eq!(program.object()["stop_reason"], "stop");
     assert_eq!(program.object()["status"], "idle");
     let result = program.object();
     assert_eq!((&result["type"], &result["outcome"]), (&json!("result"), &json!("completed")));
@@ -84,7 +85,7 @@ fn json_is_one_object_with_the_result_of_the_run() {
     }
     let usage = json!({"input": 7, "cached": 0, "written": 0, "output": 5});
     let expected = json!({"v": 1, "type": "result", "outcome": "completed", "text": "well", "usage": usage,
-        "cost": null, "error": null, "turns": 1});
+        "cost": null, "error": null, "turns": 1, "stop_reason": "stop"});
     assert_eq!(result, expected);
 }
 
@@ -146,4 +147,22 @@ fn a_run_whose_last_turn_was_interrupted_has_the_exit_code_of_an_interrupt() {
     let mut program = home.start_with_input(&["-p", "--input-format", "stream-json", "!hang"]);
     program.write("{\"type\":\"interrupt\"}\n");
     assert_eq!(program.ends().code, 130);
+}
+
+#[test]
+fn an_answer_that_is_not_whole_is_no_success() {
+    for (text, finish, code, outcome, reason, message) in [
+        ("half", "length", 4, "limit", "length", "the reply was cut at the length limit of the model"),
+        ("", "stop", 1, "failed", "empty", "the reply is empty"),
+    ] {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let program = home.start(&["-p", "tell", "--output-format", "json"]);
+        peer.accept().stream().text(text).finish(finish).done();
+        let output = program.ends();
+        let result = output.result();
+        assert_eq!((output.code, &result["outcome"]), (code, &json!(outcome)), "{output:?}");
+        assert_eq!((&result["stop_reason"], &result["error"]["text"]), (&json!(reason), &json!(message)));
+        assert!(output.err.contains(message), "{output:?}");
+    }
 }

@@ -100,6 +100,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     }
     exchange.usage(7, 5).finish("stop").done();
     assert_eq!(program.next("usage")["input"], 7);
+    assert_eq!(program.object()["stop_reason"], "stop");
     assert_eq!(program.object()["status"], "idle");
     let (result, output) = (program.object(), program.ends());
     assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "", ""));
@@ -244,6 +245,10 @@ fn always_prints_the_rules_and_saves_them_only_if_they_are_named() {
     assert_eq!((output.code, output.out.as_str()), (2, "edit(src/**)\n"), "{output:?}");
     assert!(output.err.contains(&format!("polylogue approve {id} --always --rule 'edit(src/**)'")), "{output:?}");
     let file = home.directory.path().join(".config/polylogue/config.toml");
+    assert!(output.err.contains(&format!(" in {}: polylogue approve", file.display())), "{output:?}");
+    let data = home.data().display().to_string();
+    let output = home.run(&["--data-dir", &data, "approve", id, "--always"]);
+    assert!(output.err.contains(&format!("polylogue --data-dir '{data}' approve {id} --always")), "{output:?}");
     assert!(!file.exists() && !list().is_empty(), "nothing was saved or answered");
     let output = home.run(&["approve", id, "--always", "--rule", "edit(**)"]);
     assert_eq!((output.code, output.err.contains("not the rules of the question")), (2, true), "{output:?}");

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::{Level, Limits, OTHER, Place, everywhere, levels, other_user_works};
+use super::{Level, OTHER, Place, ResourceLimits, everywhere, levels, other_user_works};
 
 #[test]
 fn the_number_of_processes_is_limited() {
-    let limits = Limits { processes: 320, ..Limits::default() };
+    let limits = ResourceLimits { processes: 320, ..ResourceLimits::default() };
     // 360 in all, each of which does nothing.
     let script = "for i in $(seq 360); do sleep 20 & done 2> /dev/null; jobs -p | wc -l; kill $(jobs -p)";
     let user = if other_user_works() { Some(OTHER) } else { None };
@@ -25,7 +25,7 @@ fn the_number_of_processes_is_limited() {
 
 #[test]
 fn memory_files_and_scratch_space_are_limited() {
-    let limits = Limits { memory: 256 << 20, file: 1 << 20, scratch: 2 << 20, ..Limits::default() };
+    let limits = ResourceLimits { memory: 256 << 20, file: 1 << 20, scratch: 2 << 20, ..ResourceLimits::default() };
     everywhere(|place, level| {
         let place = Place { limits, ..Place::new(place.user) };
         let response = place.run(level, "x=$(head -c 400M /dev/zero | tr '\\0' a); echo ${#x}");
@@ -48,7 +48,7 @@ fn memory_files_and_scratch_space_are_limited() {
 
 #[test]
 fn all_places_outside_of_the_workspace_share_one_bound() {
-    let limits = Limits { scratch: 4 << 20, ..Limits::default() };
+    let limits = ResourceLimits { scratch: 4 << 20, ..ResourceLimits::default() };
     everywhere(|place, level| {
         if !level.has_namespaces() {
             return;
@@ -64,7 +64,7 @@ fn all_places_outside_of_the_workspace_share_one_bound() {
 
 #[test]
 fn a_fork_bomb_ends_with_its_call() {
-    let limits = Limits { processes: 100, ..Limits::default() };
+    let limits = ResourceLimits { processes: 100, ..ResourceLimits::default() };
     everywhere(|place, level| {
         // Elsewhere, all processes of the user count.
         if !level.has_namespaces() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use super::{Level, Place, SECRETS, everywhere};
+use super::{Level, Place, SECRETS, everywhere, users};
 
 /// At which levels an attempt succeeds although it should not: the gaps that `doctor` tells.
 #[derive(PartialEq, Eq)]
@@ -96,6 +96,26 @@ fn what_is_written_to_a_cache_is_gone_after_the_call() {
     });
 }
 
+#[test]
+fn a_cache_that_does_not_exist_can_be_filled_during_a_call() {
+    everywhere(|place, level| {
+        let script = "for d in .npm/_cacache .cache/pip/http go/pkg .gradle .m2/repository .nuget/packages; do
+            mkdir -p ~/$d && echo filled > ~/$d/f && cat ~/$d/f; done; mkdir ~/.other 2> /dev/null || echo closed";
+        fs::remove_dir_all(place.path("home/.cache")).expect("a directory");
+        let out = place.run(level, script).out;
+        // Landlock can only take away, and what is absent cannot be opened.
+        let filled = if level.has_namespaces() { 6 } else { 0 };
+        assert_eq!(out.matches("filled\n").count(), filled, "{level:?} {:?}: {out}", place.user);
+        assert!(out.contains("closed\n"), "{level:?}: {out}");
+        for cache in [".npm", ".cache", "go", ".gradle", ".m2", ".nuget"] {
+            assert!(!place.path("home").join(cache).exists(), "{level:?} {cache}");
+        }
+        // Nothing is covered there: the directory would be a real one.
+        let home = place.path("home");
+        assert_eq!(place.run_in(&home, level, "ls -d ~/.npm ~/go 2> /dev/null").out, "");
+    });
+}
+
 /// Files of the workspace that later programs obey.
 const PROTECTED: &[(&str, &str, Gap)] = &[
     ("write .git/config", "echo x >> .git/config", Gap::Landlock),
@@ -176,6 +196,7 @@ fn other_processes_are_out_of_reach() {
             ("system settings", "cat /proc/sys/vm/swappiness > /proc/sys/vm/swappiness".into()),
             ("a lower oom score", "echo -1000 > /proc/self/oom_score_adj".into()),
             ("signal to another", format!("kill -0 {pid}")),
+            ("stop of another", format!("kill -STOP {pid}")),
             ("end of another", format!("kill -9 {pid}")),
         ];
         let lines: Vec<(&str, &str)> = lines.iter().map(|(name, line)| (*name, &**line)).collect();
@@ -203,6 +224,22 @@ fn neither_keys_nor_the_agent_nor_descriptors_are_inherited() {
         // The last one is the directory that ls reads.
         assert!(response.out.ends_with("\n0 1 2 3 "), "{level:?}: {}", response.out);
     });
+}
+
+#[test]
+fn without_any_wall_a_command_gets_no_secret_and_leaves_no_process() {
+    for user in users() {
+        let place = Place::new(user);
+        let mark = crate::support::scene::mark();
+        let script = format!(
+            "env; tr '\\0' ' ' < /proc/self/environ; cat /proc/self/cmdline /proc/$PPID/cmdline; echo
+             ls /proc/self/fd | tr '\\n' ' '; (setsid bash -c \"trap '' TERM; sleep {mark}\" &)"
+        );
+        let response = place.run(Level::None, &script);
+        assert!(!response.out.contains("SECRET") && !response.out.contains("SSH_AUTH_SOCK"), "{}", response.out);
+        assert!(response.out.ends_with("\n0 1 2 3 "), "{user:?}: {}", response.out);
+        assert!(!crate::support::scene::is_running(&mark), "{user:?}");
+    }
 }
 
 #[test]

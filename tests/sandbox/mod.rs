@@ -28,7 +28,7 @@ use std::sync::OnceLock;
 use polylogue::config::{Network, SandboxSettings};
 use tempfile::TempDir;
 
-use crate::support::internals::sandbox::{Level, Limits, Places, Policy, Report, Watch};
+use crate::support::internals::sandbox::{Level, Places, Policy, Report, ResourceLimits, Watch};
 use crate::support::internals::supervisor;
 use crate::support::program::PROGRAM;
 
@@ -42,7 +42,7 @@ struct Place {
     top: TempDir,
     user: Option<u32>,
     settings: SandboxSettings,
-    limits: Limits,
+    limits: ResourceLimits,
     /// A script that runs before the program, in a mount namespace of its own, where it is root.
     before: Option<String>,
 }
@@ -58,7 +58,8 @@ struct Response {
 impl Place {
     fn new(user: Option<u32>) -> Self {
         let top = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let place = Self { top, user, settings: SandboxSettings::default(), limits: Limits::default(), before: None };
+        let place =
+            Self { top, user, settings: SandboxSettings::default(), limits: ResourceLimits::default(), before: None };
         for directory in
             ["outside", "home/work", "home/.ssh", "home/.aws", "home/.cargo", "home/.local/share/polylogue"]
         {

@@ -104,7 +104,7 @@ fn npm_installs_a_package() {
     let mut app = app();
     write(&app.directory(), "package.json", r#"{"name":"c","version":"1.0.0"}"#);
     let script = format!(
-        "npm install tiny --registry http://{}/ --cache /tmp/cache --no-audit --no-fund > log 2>&1 || cat log
+        "npm install tiny --registry http://{}/ --no-audit --no-fund > log 2>&1 || cat log
          node -p 'require(\"tiny\")'",
         server.host()
     );

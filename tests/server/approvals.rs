@@ -1,11 +1,12 @@
 //! Questions of agents, listed and answered by scripts.
 
+use polylogue::config::Policy;
 use polylogue::{Change, Decision};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, open_to_clients, serve};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::State;
+use crate::support::internals::{Probe, State};
 
 /// Ten agents; each asks to run a command of its own that creates a file named after it.
 fn ten_that_ask(app: &mut Harness) {
@@ -117,4 +118,35 @@ fn of_two_answers_to_one_question_the_first_counts() {
     assert!(message.contains("no open question"), "{message}");
     app.turn_until_idle();
     assert_eq!(files(&app), [] as [&str; 0]);
+}
+
+#[test]
+fn what_a_clients_agent_is_refused_stays_refused_after_a_restart_also_to_its_children() {
+    let mut app = serve(Plan { real_time: true, ..Plan::default() });
+    let mut client = Client::connect(&app);
+    let named = json!({"approval": "yolo", "allow": ["edit(a)"], "deny": ["edit(secret)"]});
+    client.done(&mut app, "new", named);
+    app.fork(1);
+    drop(client);
+    let mut app = app.crash_and_restart();
+    for n in [1, 2] {
+        assert_eq!((app.agent(n).policy, app.agent(n).rules.own.len()), (Policy::Yolo, 0), "{n}");
+        app.say(n, "!tool write_file {\"file_path\":\"secret\",\"content\":\"x\"}");
+        app.turn_until_idle();
+        let results = app.tool_results(n);
+        assert_eq!(results.last().expect("a result").content, "refused by the rule deny edit(secret)", "{n}");
+    }
+}
+
+#[test]
+fn a_child_that_was_made_in_a_capped_turn_keeps_the_cap_after_a_restart() {
+    let mut app = serve(Plan { real_time: true, policy: Policy::Auto, ..Plan::default() });
+    let mut client = Client::connect(&app);
+    let text = "!tool fork {\"prompt\":\"hello\"}\n!next\ndone";
+    client.ask("turn", json!({"agent": "0", "text": text, "approval": "plan"}));
+    app.turn_until("a child", |app| app.repl.roster().len() == 2 && app.repl.roster().busy().is_empty());
+    assert_eq!((app.agent(0).policy, app.agent(1).policy), (Policy::Auto, Policy::Plan));
+    drop(client);
+    let app = app.crash_and_restart();
+    assert_eq!((app.agent(0).policy, app.agent(1).policy), (Policy::Auto, Policy::Plan));
 }

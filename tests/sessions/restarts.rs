@@ -49,7 +49,7 @@ fn a_question_of_a_server_survives_every_end_of_it() {
 }
 
 #[test]
-fn a_script_leaves_questions_to_the_person_and_withdraws_that_of_its_own_agent() {
+fn a_script_leaves_questions_to_the_person_and_does_not_continue_an_agent_that_asks() {
     let mut app = App::served();
     app.get(&["send", "0", TOUCH]);
     eventually("a question", || open(&app).len() == 1);
@@ -59,13 +59,24 @@ fn a_script_leaves_questions_to_the_person_and_withdraws_that_of_its_own_agent()
     assert_alone(&output);
     app.serve();
     assert_eq!(open(&app).len(), 1);
+    let refused = |app: &App| {
+        let output = app.run(&["-p", "-r", "0", "hello"]);
+        assert_eq!((output.code, output.out.as_str()), (Some(2), ""), "{}", output.err);
+        assert!(
+            output.err.contains("agent 0 waits for the answer to a question: polylogue approvals"),
+            "{}",
+            output.err
+        );
+    };
+    app.get(&["send", "0", "and then"]);
+    refused(&app);
     app.get(&["stop"]);
     app.server_ends();
-    let output = app.run(&["-p", "-r", "0", "hello"]);
-    assert_alone(&output);
+    refused(&app);
     app.serve();
-    assert_eq!(open(&app), [] as [&str; 0]);
-    assert!(!made(&app));
+    assert_eq!(open(&app).len(), 1);
+    app.get(&["approve", &open(&app)[0]]);
+    eventually("the call has run", || made(&app));
 }
 
 #[test]

@@ -52,6 +52,8 @@ pub struct Plan {
     pub policy: Policy,
     /// Rules; by default every command asks, also those that only read.
     pub rules: Rules,
+    /// The rules of single directories.
+    pub project_rules: Vec<(PathBuf, Rules)>,
     /// The digests of trusted `AGENTS.md` files.
     pub trusted_instructions: BTreeSet<String>,
     /// Whether commands run in a sandbox.
@@ -79,6 +81,7 @@ impl Default for Plan {
             environments: Vec::new(),
             policy: Policy::default(),
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
+            project_rules: Vec::new(),
             trusted_instructions: BTreeSet::new(),
             has_sandbox: true,
             network: Network::Off,
@@ -113,6 +116,7 @@ impl Plan {
             environments: self.environments.clone(),
             policy: self.policy,
             rules: self.rules.clone(),
+            project_rules: self.project_rules.clone(),
             trusted_instructions: self.trusted_instructions.clone(),
             sandbox: SandboxSettings {
                 is_enabled: self.has_sandbox,

@@ -33,7 +33,7 @@ fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     chat.pty.send("y");
     chat.sees_draft("y");
     chat.pty.send("\x15");
-    chat.pty.resize(20, 18);
+    chat.pty.resize(20, 24);
     chat.sees("y to run it");
     chat.pty.send("y");
     chat.sees("bash: ran");

@@ -1,10 +1,12 @@
 //! Ten agents ask at once, again and again, at three terminals that look at any of them. Whatever is typed, pressed, stopped,
-//! killed and restarted: a command runs only if `y` was pressed where its question was shown to the end.
+//! killed and restarted: a command runs only if `y` was pressed where its question was shown to the end, or if its rule was
+//! shown and given.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use polylogue::Change;
+use polylogue::config::Rules;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
@@ -27,7 +29,7 @@ struct Crowd {
 
 impl Crowd {
     fn new(seed: u64) -> Self {
-        let app = app_with_agents(AGENTS, Plan::default());
+        let app = app_with_agents(AGENTS, Plan { rules: Rules::default(), ..Plan::default() });
         let mut crowd =
             Self { app, terminals: Vec::new(), random: Random(seed), commands: 0, allowed: BTreeSet::new() };
         crowd.attach();
@@ -90,9 +92,26 @@ impl Crowd {
         }
     }
 
+    /// Chooses "always" for this agent: exactly the command whose rule is shown may run from then on.
+    fn always(&mut self, at: usize) {
+        if self.answerable(at).is_none() {
+            return;
+        }
+        self.terminals[at].type_bytes(&mut self.app, b"a");
+        self.app.advance(LONG_ENOUGH);
+        let text = self.terminals[at].text(&mut self.app);
+        let rule = text.split("bash(touch ").nth(1).filter(|_| text.contains("t: this agent"));
+        let command = rule.and_then(|rule| rule.split(')').next()).map(str::to_owned);
+        self.allowed.extend(command.clone());
+        self.terminals[at].type_bytes(&mut self.app, b"t");
+        self.settle();
+        assert!(command.is_none_or(|command| files(&self.app).contains(&command)), "{text}");
+        self.terminals[at].type_bytes(&mut self.app, b"\x15");
+    }
+
     fn step(&mut self) {
         let at = self.random.below(3);
-        match self.random.below(12) {
+        match self.random.below(14) {
             0..=2 => {
                 let n = self.random.below(self.app.repl.roster().len());
                 let line = format!("/switch {}", self.app.agent(n).identity.ordinal);
@@ -109,7 +128,8 @@ impl Crowd {
             6 | 7 => self.press(b"y", &[at]),
             8 => self.press(b"y", &[0, 1, 2]),
             9 => self.press(b"n", &[at, (at + 1) % 3]),
-            10 => {
+            10 | 11 => self.always(at),
+            12 => {
                 self.terminals[at].escape(&mut self.app);
                 self.settle();
             }

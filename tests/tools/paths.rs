@@ -253,3 +253,24 @@ fn protected_names_are_marked_and_pipes_and_devices_refused() {
         }
     }
 }
+
+#[test]
+fn what_git_obeys_is_protected_in_a_git_directory_of_any_name() {
+    let scene = Scene::new();
+    let verdict = |path: &str| scene.verdict("write_file", &json!({"file_path": path, "content": "a"}));
+    // Not yet a git directory, and neither does one of the marks make it one.
+    for path in ["deep/HEAD", "deep/objects/info/x", "deep/config", "deep/hooks/pre-commit", "refs/a"] {
+        assert_eq!(verdict(path), Verdict::Free, "{path}");
+    }
+    fs::create_dir_all(scene.path("work/deep/objects")).unwrap();
+    assert_eq!((verdict("deep/objects/x"), verdict("deep/config")), (Verdict::Free, Verdict::Free));
+    assert_eq!((verdict("deep/HEAD"), verdict("deep/refs/heads/x")), (Verdict::AskProtected, Verdict::AskProtected));
+    fs::write(scene.path("work/deep/HEAD"), "ref: refs/heads/main\n").unwrap();
+    for name in ["config", "Hooks/post-commit", "commondir", "config.worktree", "HEAD", "objects/ab/c", "refs/heads/x"]
+    {
+        assert_eq!(verdict(&format!("deep/{name}")), Verdict::AskProtected, "{name}");
+    }
+    let outside = scene.path("notes/config").display().to_string();
+    assert_eq!((verdict("deep/notes"), verdict("deep/src/config")), (Verdict::Free, Verdict::Free));
+    assert!(matches!(verdict(&outside), Verdict::AskOutside(_)));
+}

@@ -3,7 +3,7 @@
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Signature};
 use crate::domain::stream::{Finish, StreamEvent};
@@ -81,15 +81,23 @@ impl Agent {
     }
 
     fn end_turn(&mut self, mut bodies: Vec<Body>, finish: Option<Finish>, calls: usize, context: &mut Context) {
-        let note = match (finish, calls) {
-            (Some(Finish::Length), 0) => Some("reply cut at the length limit of the model"),
-            (Some(Finish::Length), _) => Some("reply cut at the length limit within a tool call; the call was not run"),
-            (Some(Finish::ContentFilter), _) => Some("reply cut by the content filter of the provider"),
-            _ if self.exchange.iterations >= context.settings.tool_iterations => {
-                Some("limit of tool rounds per message reached: send a message to continue")
+        let is_empty =
+            !bodies.iter().any(|body| matches!(body, Body::Assistant(reply) if !reply.text.trim().is_empty()));
+        let (stop_reason, note) = match (finish, calls) {
+            (Some(Finish::Length), 0) => (StopReason::Length, Some("reply cut at the length limit of the model")),
+            (Some(Finish::Length), _) => {
+                (StopReason::Length, Some("reply cut at the length limit within a tool call; the call was not run"))
             }
-            _ => None,
+            (Some(Finish::ContentFilter), _) => {
+                (StopReason::ContentFilter, Some("reply cut by the content filter of the provider"))
+            }
+            _ if self.exchange.iterations >= context.settings.tool_iterations => {
+                (StopReason::ToolRounds, Some("limit of tool rounds per message reached: send a message to continue"))
+            }
+            _ if is_empty => (StopReason::Empty, Some("the reply is empty: send a message to continue")),
+            _ => (StopReason::Stop, None),
         };
+        self.emit(&Chunk::Finish { stop_reason });
         if let Some(note) = note {
             bodies.push(Body::Interrupted(note.to_owned()));
         }

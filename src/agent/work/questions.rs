@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Permission, Progress, called, failed, outside};
+use super::{Permission, Progress, failed, outside};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::hex;
@@ -100,9 +100,8 @@ impl Agent {
             }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];
-                let chunk = called(&call.call, &pending.question.title);
                 call.progress = Progress::Answered(failed(&call.call, reason));
-                self.emit(&chunk);
+                self.show_call(pending.call, &pending.question.title);
                 self.emit(&Chunk::Mark("refused".into()));
             }
             Ok(()) => self.allow(&pending, context),

@@ -26,24 +26,24 @@ impl Agent {
     /// Takes up the turn of an earlier process, up to its question; [`Agent::ask_again`] asks it. `None`: the call can no
     /// longer be made, and nothing has changed.
     pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
-        // Without a terminal, the question waits until a chat shows it.
-        let policy = Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default();
+        let policy = self.policy_of_restored();
         let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
         let calls = turn.calls.into_iter().map(|(call, result)| {
             let is_stored = result.is_some();
             let planned = || self.plan_under(policy, &call, context).progress;
             let progress = result.map_or_else(planned, Progress::Answered);
-            Call { call, progress, is_stored, refusal: None }
+            Call { call, progress, is_stored, is_shown: true, refusal: None, is_restored: false }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);
         let known_files = Arc::new(self.known_files.fork());
         let asked = calls.iter_mut().find(|call| !call.is_stored);
-        let Some(Call { call, progress: Progress::Waiting(spec, prepared, permission), .. }) = asked else {
+        let Some(Call { call, progress: Progress::Waiting(spec, prepared, permission), is_restored, .. }) = asked
+        else {
             self.known_files = before;
             return None;
         };
-        *permission = Permission::Wanted;
+        (*permission, *is_restored) = (Permission::Wanted, true);
         let request = match spec.run {
             Run::InEventLoop(request) => Some(request(&prepared.arguments)),
             Run::OnThread(_) => None,
@@ -54,6 +54,12 @@ impl Agent {
         refused.collect::<Vec<Chunk>>().iter().for_each(|chunk| self.emit(chunk));
         self.exchange = Exchange::restored(context.now, turn.message, turn.rounds);
         Some(restored)
+    }
+
+    /// What a call is judged by about which an earlier process asked. Without a terminal, the question waits until a chat
+    /// shows it, and can be answered there.
+    pub(super) fn policy_of_restored(&self) -> Policy {
+        Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default()
     }
 
     /// Asks the question of a turn that was taken up, with the objection of the loop if it has one.

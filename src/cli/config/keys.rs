@@ -187,16 +187,36 @@ pub const RULES: &[(&str, &str)] = &[
     ("deny", "What is refused under every policy"),
 ];
 
-/// The rules of each directory. One that does not exist has no agents.
+/// The rules of each directory. What is allowed holds only for a directory that has this very path: a symbolic link may lead
+/// elsewhere tomorrow. What asks and what is refused holds where it leads as well.
 fn projects(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(PathBuf, Rules)> {
     let mut projects = Vec::new();
     for inner in reader.table(entry) {
         match absolute(inner.name, reader.home) {
-            Some(path) => projects.push((path.canonicalize().unwrap_or(path), rules(reader, &inner))),
+            Some(path) => {
+                let path = in_real_home(path, reader.home);
+                let rules = rules(reader, &inner);
+                if let Ok(real) = path.canonicalize()
+                    && real != path
+                {
+                    if !rules.allow.is_empty() {
+                        let note = format!("allow holds for no agent: write the real path, {}", real.display());
+                        reader.warn(&inner, &note);
+                    }
+                    projects.push((real, Rules { allow: Vec::new(), ..rules.clone() }));
+                }
+                projects.push((path, rules));
+            }
             None => reader.error(&inner, "expected a directory that begins with / or ~/ as the name"),
         }
     }
     projects
+}
+
+/// The home directory is the person's, wherever it is.
+fn in_real_home(path: PathBuf, home: Option<&Path>) -> PathBuf {
+    let below = home.and_then(|home| Some((home.canonicalize().ok()?, path.strip_prefix(home).ok()?)));
+    below.map_or_else(|| path.clone(), |(home, rest)| home.join(rest))
 }
 
 /// A project can only restrict: what it allows is ignored.
@@ -228,7 +248,7 @@ fn rule_list(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Rule> {
         }
     }
     for (rule, caution) in
-        rules.iter().filter_map(|rule| Some((rule, rule.caution()?))).filter(|_| entry.name == "allow")
+        rules.iter().filter_map(|rule| Some((rule, rule.surprise()?))).filter(|_| entry.name == "allow")
     {
         let location = reader.location(&entry.value.span());
         reader.diagnostics.warnings.push(format!("{location}: {}: {rule}: {caution}", entry.key));

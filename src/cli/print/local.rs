@@ -20,10 +20,9 @@ pub struct LocalHost {
 
 impl LocalHost {
     /// # Errors
-    /// There is no such agent.
+    /// There is no such agent, or it waits for the answer to a question.
     pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>) -> Result<Self> {
-        // No one can answer here, and the new text must not wait for it.
-        repl.withdraw_restored_question(agent_id)?;
+        repl.require_answered(agent_id)?;
         let viewer = repl.attach_to_last(agent_id, 0)?;
         if let Some(max_requests) = max_requests {
             repl.limit_requests(max_requests);

@@ -9,7 +9,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, StopReason};
+
+const LIMIT: &str = ErrorKind::Limit.name();
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
@@ -63,6 +65,7 @@ impl PrintOutput {
         match chunk {
             Chunk::Error { message, .. } => self.note(message),
             Chunk::Note(text) => self.note(text),
+            Chunk::Finish { stop_reason } => cut(*stop_reason).iter().for_each(|(_, message)| self.note(message)),
             Chunk::Question { title, .. } => {
                 self.streams.note_refused_call(title);
                 self.refused_call = Some(title.clone());
@@ -110,15 +113,26 @@ impl PrintOutput {
             (Ending::Limit(_), _) => code::LIMIT,
             (Ending::Failed(failure), _) | (Ending::Done, Some(failure)) => code::of_kind(&failure.kind),
             (Ending::Done, None) if self.summary.is_interrupted() => code::INTERRUPTED,
-            (Ending::Done, None) => code::DONE,
+            (Ending::Done, None) => match self.cut() {
+                Some((kind, _)) => code::of_kind(kind),
+                None => code::DONE,
+            },
         }
+    }
+
+    fn cut(&self) -> Option<(&'static str, &'static str)> {
+        self.summary.stop_reason().and_then(cut)
     }
 
     fn result(&self, ending: &Ending, agent: &str, requests: u32) -> Value {
         let (outcome, error) = match (ending, self.summary.failure()) {
             (Ending::Limit(message), _) => ("limit", json!({"kind": "limit", "text": message})),
             (Ending::Failed(failure), _) | (Ending::Done, Some(failure)) => ("failed", json!(failure)),
-            (Ending::Done, None) if !self.summary.is_interrupted() => ("completed", Value::Null),
+            (Ending::Done, None) if !self.summary.is_interrupted() => match self.cut() {
+                Some((LIMIT, text)) => ("limit", json!({"kind": LIMIT, "text": text})),
+                Some((kind, text)) => ("failed", json!({"kind": kind, "text": text})),
+                None => ("completed", Value::Null),
+            },
             (Ending::Done | Ending::Signal(_) | Ending::Closed, _) => ("interrupted", Value::Null),
         };
         let mut result = self.summary.to_json();
@@ -137,5 +151,15 @@ impl PrintOutput {
             WriteError::Failed(message) => Ending::Failed(Failure { kind: "system".into(), message }),
             WriteError::Stalled(message) => Ending::Limit(message.into()),
         })
+    }
+}
+
+/// The kind of error and the reason of an answer that is not whole. A content filter is an error of the turn.
+const fn cut(stop_reason: StopReason) -> Option<(&'static str, &'static str)> {
+    match stop_reason {
+        StopReason::Stop | StopReason::ContentFilter => None,
+        StopReason::Length => Some((LIMIT, "the reply was cut at the length limit of the model")),
+        StopReason::ToolRounds => Some((LIMIT, "the limit of tool rounds was reached (limits.tool_iterations)")),
+        StopReason::Empty => Some(("empty", "the reply is empty")),
     }
 }

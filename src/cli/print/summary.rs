@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::base::error::Error;
-use crate::domain::chunk::{Chunk, Status, VERSION};
+use crate::domain::chunk::{Chunk, Status, StopReason, VERSION};
 use crate::domain::stream::Usage;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,6 +29,8 @@ pub struct Summary {
     text: TurnText,
     usage: Usage,
     is_interrupted: bool,
+    /// Why the last reply ended.
+    stop_reason: Option<StopReason>,
     /// The previous chunk, if it was an error: the turn has failed if the agent is at rest right after it.
     last_error: Option<Failure>,
     /// The error of the first turn that failed.
@@ -40,7 +42,8 @@ impl Summary {
     pub fn on_chunk(&mut self, chunk: &Chunk) -> String {
         let last_error = self.last_error.take();
         match chunk {
-            Chunk::User(_) => self.is_interrupted = false,
+            Chunk::User(_) => (self.is_interrupted, self.stop_reason) = (false, None),
+            Chunk::Finish { stop_reason } => self.stop_reason = Some(*stop_reason),
             Chunk::Error { kind, message } if !NOT_FATAL.contains(&kind.as_str()) => {
                 self.last_error = Some(Failure { kind: kind.clone(), message: message.clone() });
             }
@@ -61,6 +64,11 @@ impl Summary {
         self.is_interrupted
     }
 
+    /// Why the last reply ended, if it was received to its end.
+    pub fn stop_reason(&self) -> Option<StopReason> {
+        self.stop_reason
+    }
+
     pub fn text(&self) -> &str {
         &self.text.text
     }
@@ -71,6 +79,7 @@ impl Summary {
         json!({
             "v": VERSION, "type": "result", "text": self.text(),
             "usage": {"input": input, "cached": cached, "written": written, "output": output}, "cost": cost,
+            "stop_reason": self.stop_reason,
         })
     }
 }

@@ -45,7 +45,7 @@ impl Scrollback {
     /// Adds the result of a call; a call that is not here is added by its title.
     pub fn end_call(&mut self, id: &str, title: &str, outcome: &Outcome) {
         self.update();
-        let at = self.calls.iter().position(|call| call.id == id);
+        let at = self.calls.iter().rposition(|call| call.id == id);
         let line = match at.map(|at| self.calls.remove(at).line) {
             Some(line) => line,
             None => {
@@ -59,9 +59,16 @@ impl Scrollback {
         self.insert_output(line + 1, outcome);
     }
 
-    /// No result is awaited any more.
+    /// No result is awaited any more: calls without one were refused or interrupted.
     pub fn forget_calls(&mut self) {
-        self.calls = Vec::new();
+        for call in std::mem::take(&mut self.calls) {
+            self.lines.replace_form(call.line, sides(Mark::Failed, ""));
+        }
+    }
+
+    /// Calls of other lines, which get numbers higher by `shift`, may still get their results.
+    pub(super) fn prepend_calls(&mut self, older: Vec<OpenCall>, shift: i64) {
+        self.calls.extend(older.into_iter().map(|call| OpenCall { line: call.line + shift, ..call }));
     }
 
     /// Shows what is folded, or folds it again.
@@ -105,5 +112,5 @@ impl Scrollback {
 /// The form of a line with a mark, and text at its right end.
 pub(super) fn sides(mark: Mark, right: &str) -> Rc<Form> {
     let right = text::sanitise(&right.replace(['\n', '\t'], " ")).into();
-    Rc::new(Form { first: "".into(), rest: "".into(), shape: Shape::Sides { mark, right } })
+    Rc::new(Form::new("", "", Shape::Sides { mark, right }))
 }

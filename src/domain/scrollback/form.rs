@@ -27,7 +27,17 @@ pub struct Form {
     pub first: Box<str>,
     /// Before its other rows; as wide as `first`.
     pub rest: Box<str>,
+    /// The width of the prefixes.
+    pub columns: u16,
     pub shape: Shape,
+}
+
+impl Form {
+    pub fn new(first: &str, rest: &str, shape: Shape) -> Self {
+        let columns = text::width(first).max(text::width(rest));
+        let columns = u16::try_from(columns).unwrap_or(u16::MAX);
+        Self { first: first.into(), rest: rest.into(), columns, shape }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -118,6 +128,8 @@ pub struct Columns {
     sizes: RefCell<Vec<Size>>,
     /// Those of the row that is still being received.
     open_sizes: RefCell<Vec<Size>>,
+    /// The widths of the columns in so many columns of the screen: all rows of a frame need the same.
+    fitted: RefCell<Option<(usize, Option<Rc<[usize]>>)>>,
 }
 
 /// The columns of the widest cell, and of the longest word in any.
@@ -139,6 +151,7 @@ impl Columns {
     /// Makes room for a row. One that is still being received counts until the next is added.
     pub fn add(&self, row: &str, is_open: bool) {
         self.forget_open();
+        self.fitted.take();
         let mut sizes = if is_open { self.open_sizes.borrow_mut() } else { self.sizes.borrow_mut() };
         for (at, cell) in row.split(CELL_END).enumerate() {
             if sizes.len() <= at {
@@ -152,10 +165,19 @@ impl Columns {
     /// The row that was being received is removed.
     pub fn forget_open(&self) {
         self.open_sizes.borrow_mut().clear();
+        self.fitted.take();
     }
 
     /// The width of each column in so many columns of the screen; `None` if they do not fit.
-    fn widths(&self, room: usize) -> Option<Vec<usize>> {
+    fn widths(&self, room: usize) -> Option<Rc<[usize]>> {
+        let mut fitted = self.fitted.borrow_mut();
+        match &*fitted {
+            Some((known, widths)) if *known == room => widths.clone(),
+            _ => fitted.insert((room, self.fit(room).map(Rc::from))).1.clone(),
+        }
+    }
+
+    fn fit(&self, room: usize) -> Option<Vec<usize>> {
         let (sizes, open) = (self.sizes.borrow(), self.open_sizes.borrow());
         let count = sizes.len().max(open.len());
         let room = room.checked_sub(count.saturating_sub(1) * SEPARATOR_COLUMNS)?;

@@ -308,7 +308,8 @@ impl Scrollback {
         let mut drawn = Drawn::default();
         if let Some(form) = line.form.filter(|_| at.is_some()) {
             let prefix = if at == Some(0) { &form.first } else { &form.rest };
-            let prefix = end_of(prefix, prefix_columns(line.form, width).into());
+            let is_whole = form.columns <= width / 2;
+            let prefix = if is_whole { prefix } else { end_of(prefix, (width / 2).into()) };
             let indent = prefix.len() - prefix.trim_start_matches(' ').len();
             drawn.push(&prefix[..indent], Style::default());
             drawn.push(&prefix[indent..], Style::DIM);
@@ -367,7 +368,7 @@ impl RowPart<'_> {
 /// The columns of the prefix: at most half of the screen.
 fn prefix_columns(form: Option<&std::rc::Rc<Form>>, width: u16) -> u16 {
     let Some(form) = form else { return 0 };
-    u16::try_from(text::width(&form.first).max(text::width(&form.rest))).unwrap_or(u16::MAX).min(width / 2)
+    form.columns.min(width / 2)
 }
 
 /// The end of a prefix in so many columns: a marker is there.

@@ -117,7 +117,7 @@ pub fn append(lines: &mut Lines, kind: LineKind, mut run: &str, style: Style) ->
 
 /// The form of what continues a line of this form.
 fn rest_of(form: &Form) -> Rc<Form> {
-    Rc::new(Form { first: form.rest.clone(), rest: form.rest.clone(), shape: Shape::Text })
+    Rc::new(Form::new(&form.rest, &form.rest, Shape::Text))
 }
 
 /// Where a full line is split: after a space, or else between graphemes, never at its start.

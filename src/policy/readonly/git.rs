@@ -262,7 +262,7 @@ pub fn reads(arguments: &[Word], sandboxed: bool) -> Result<Vec<Read>, Reason> {
         _ => arguments,
     };
     let (name, arguments) = arguments.split_first().ok_or("no subcommand")?;
-    let known = SUBCOMMANDS.iter().find(|known| known.name == name.text).ok_or("not known to only read")?;
+    let known = SUBCOMMANDS.iter().find(|known| known.name == name.text).ok_or("may change something")?;
     let operands = known.operands_of(arguments)?;
     // Formats that verify signatures run `gpg.program`.
     if arguments.iter().any(|word| word.text.contains("%G") || word.text.contains("(signature")) {
@@ -295,7 +295,7 @@ impl Subcommand {
                     let rest = arguments[at + 1..].iter().map(|word| word.text.as_str());
                     // `--` may be the value of the option before it.
                     if rest.clone().any(|text| text.starts_with('-')) {
-                        return Err("an option that is not known to only read");
+                        return Err("an option that may change something");
                     }
                     operands.extend(rest);
                     break;
@@ -303,7 +303,7 @@ impl Subcommand {
                 text if text.starts_with("--") => self.check_long(&text[2..])?,
                 text if text.starts_with('-') => {
                     let is_known = text[1..].chars().all(|letter| self.letters.contains(letter));
-                    is_known.then_some(()).ok_or("an option that is not known to only read")?;
+                    is_known.then_some(()).ok_or("an option that may change something")?;
                 }
                 text => operands.push(text),
             }
@@ -313,7 +313,7 @@ impl Subcommand {
 
     fn check_long(&self, option: &str) -> Result<(), Reason> {
         let name = option.split('=').next().unwrap_or(option);
-        if self.long.contains(&name) { Ok(()) } else { Err("an option that is not known to only read") }
+        if self.long.contains(&name) { Ok(()) } else { Err("an option that may change something") }
     }
 }
 

@@ -33,7 +33,7 @@ pub fn refuse(arguments: &[Word], letters: &str, names: &[&str]) -> Result<(), R
             None => word.text.strip_prefix('-').is_some_and(|group| group.contains(|c| letters.contains(c))),
         };
         if is_bad {
-            return Err("an option that is not known to only read");
+            return Err("an option that may change something");
         }
     }
     Ok(())

@@ -106,7 +106,7 @@ const PROGRAMS: &[Program] = &[
 /// # Errors
 /// It is not in the table, or an argument takes it off.
 pub fn reads(name: &str, arguments: &[Word]) -> Result<Vec<Read>, Reason> {
-    let program = PROGRAMS.iter().find(|program| program.names.contains(&name)).ok_or("not known to only read")?;
+    let program = PROGRAMS.iter().find(|program| program.names.contains(&name)).ok_or("may change something")?;
     refuse(arguments, program.letters, program.long)?;
     if !program.letters.is_empty() || !program.long.is_empty() {
         refuse_open_patterns(arguments)?;
@@ -192,7 +192,7 @@ fn yq(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     let reads_more =
         |word: &Word| ["env", "load", "system", "import", "include"].iter().any(|it| word.text.contains(it));
     if arguments.iter().any(|word| has_option(word) || reads_more(word)) {
-        return Err("a filter or option that is not known to only read");
+        return Err("a filter or option that may change something");
     }
     paths(arguments, Extent::One)
 }
@@ -223,7 +223,7 @@ fn find(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     refuse_patterns(arguments)?;
     let is_action = |word: &Word| ACTIONS.iter().any(|action| word.text.starts_with(action));
     if arguments.iter().any(is_action) {
-        return Err("an action that is not known to only read");
+        return Err("an action that may change something");
     }
     let is_path = |word: &&Word| !word.text.starts_with('-');
     let words: Vec<Word> = arguments.iter().filter(is_path).cloned().collect();
@@ -289,7 +289,7 @@ fn xxd(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
         match word {
             "-p" | "-ps" | "-i" | "-b" | "-u" | "-e" | "-a" => {}
             "-l" | "-s" | "-c" | "-g" | "-o" => drop(words.next()),
-            _ if word.starts_with('-') && word != "-" => return Err("an option that is not known to only read"),
+            _ if word.starts_with('-') && word != "-" => return Err("an option that may change something"),
             _ if words.next().is_some() => return Err("a second operand is written"),
             _ => return Ok(vec![Read { path: word.to_owned(), extent: Extent::One }]),
         }

@@ -2,6 +2,7 @@
 //! part of it. Linear in the length of the command.
 
 use std::iter::Peekable;
+use std::ops::Range;
 use std::str::Chars;
 
 use super::{MAX_COMMANDS, SimpleCommand, Word};
@@ -71,6 +72,15 @@ pub fn lex(text: &str) -> Result<Vec<Lexed>, &'static str> {
     }
 }
 
+/// Adds a quoted part, as one with that which ends where it starts.
+fn add_quoted(quoted: &mut Vec<Range<usize>>, part: Range<usize>) {
+    match quoted.last_mut() {
+        Some(last) if last.end == part.start => last.end = part.end,
+        _ if part.is_empty() => {}
+        _ => quoted.push(part),
+    }
+}
+
 impl Lexer<'_> {
     /// Reads a simple command and what ends it.
     fn command(&mut self) -> Result<End, &'static str> {
@@ -125,6 +135,7 @@ impl Lexer<'_> {
             }
             self.rest.next();
             written.push(c);
+            let start = word.text.len();
             match c {
                 '\'' => self.single_quoted(&mut word, &mut written)?,
                 '"' => self.double_quoted(&mut word, &mut written)?,
@@ -141,9 +152,15 @@ impl Lexer<'_> {
                     word.text.push(c);
                 }
             }
+            if matches!(c, '\'' | '"' | '\\') {
+                add_quoted(&mut word.quoted, start..word.text.len());
+            }
         }
         // The command `[`.
         word.is_glob &= written != "[";
+        if !word.is_glob {
+            word.quoted = Vec::new();
+        }
         Ok((word, written))
     }
 

@@ -23,14 +23,14 @@ impl Core {
             return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
-        self.store.kill(&victims, self.clock.unix_ms())?;
+        self.store.kill(&self.roster.by_creation(&victims), self.clock.unix_ms())?;
         let now = self.clock.unix_ms();
         if cascade {
             self.trees.on_subtree_removed(&self.roster, id, &victims, now);
         } else {
             self.trees.on_removed(&self.roster, id, now);
         }
-        self.remove_killed(&victims, adopter);
+        remove_killed(self, &victims, adopter);
         let others = match victims.len() - 1 {
             0 => String::new(),
             count => format!(" and {}", text::counted(count, "descendant", "descendants")),
@@ -49,24 +49,16 @@ impl Core {
         // The deepest are the first, and the agent itself is the last.
         victims.pop();
         let now = self.clock.unix_ms();
-        self.store.kill(&victims, now)?;
+        self.store.kill(&self.roster.by_creation(&victims), now)?;
         let children: Vec<AgentId> = self.roster.children(id).collect();
         for child in children {
             let subtree = self.roster.subtree(child);
             self.trees.on_subtree_removed(&self.roster, child, &subtree, now);
         }
-        self.remove_killed(&victims, id);
+        remove_killed(self, &victims, id);
         let killed = text::counted(victims.len(), "descendant", "descendants");
         self.note(id, LineKind::Mark, &format!("{killed} killed"));
         Ok(victims.len())
-    }
-
-    fn remove_killed(&mut self, victims: &[AgentId], adopter: AgentId) {
-        for victim in victims {
-            if let Some(removed) = self.take_out(*victim, Some(adopter)) {
-                self.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
-            }
-        }
     }
 
     /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
@@ -113,5 +105,13 @@ impl Core {
     /// Joins the threads of removed agents that have ended.
     pub(in crate::repl) fn reap(&mut self) {
         self.draining.extract_if(.., |running| running.is_complete()).for_each(|ended: Running| drop(ended.collect()));
+    }
+}
+
+fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {
+    for victim in victims {
+        if let Some(removed) = core.take_out(*victim, Some(adopter)) {
+            core.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
+        }
     }
 }

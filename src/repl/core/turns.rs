@@ -30,7 +30,8 @@ impl Core {
         let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
         self.trees.note_unattended(agent);
         let remedy = question.ways.remedy("the user can allow it with");
-        let reason = format!("refused: the call needs approval, and this runs unattended{remedy}");
+        let why = question.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let reason = format!("refused: it needs approval{why}, and this runs unattended{remedy}");
         self.with_agent(agent, |agent, context| agent.decide(number, Err(&reason), context));
         Some(question.title + &question.ways.remedy("to allow it:"))
     }

@@ -71,6 +71,7 @@ impl Jobs {
             return Err(Error::usage("a worktree is already being created: Esc cancels it"));
         }
         let root = core.factory.environments.new_worktree_path(AgentId::random())?;
+        core.factory.environments.note_origin(&root, &directory)?;
         let environment = core.factory.environments.usual().environment;
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", directory.display()));
         let running = worktree::add(directory, root.clone(), environment, Arc::clone(&core.waker))?;
@@ -99,6 +100,9 @@ impl Jobs {
         for WorktreeJob { running, root, agent, origin, spec } in done {
             let is_unwanted = running.has_been_cancelled();
             let result = running.collect();
+            if !root.exists() {
+                core.factory.environments.forget_origin(&root);
+            }
             match spec {
                 Some(_) if is_unwanted && result.is_error => {}
                 Some(_) if is_unwanted => self.release_worktree(root, agent),

@@ -141,6 +141,12 @@ impl Server {
         }
     }
 
+    /// Whether a turn of this agent that is under way belongs to a client.
+    pub(in crate::repl) fn has_turn_of(&self, agent: AgentId) -> bool {
+        let is_of = |turn: &ClientTurn| turn.agent == agent && turn.is_running();
+        self.clients.values().any(|client| matches!(&client.state, ClientState::Turn(turn) if is_of(turn)))
+    }
+
     fn turns_of(&mut self, agent: AgentId) -> impl Iterator<Item = &mut ClientTurn> {
         self.clients.values_mut().filter_map(move |client| match &mut client.state {
             ClientState::Turn(turn) if turn.agent == agent => Some(turn),

@@ -16,6 +16,8 @@ pub struct Situation {
     pub question: QuestionKeys,
     /// Rules could allow what the question is about.
     pub has_rules: bool,
+    /// They can be saved for all agents in the directory.
+    pub can_save_rules: bool,
     /// The question has several pages.
     pub is_question_paged: bool,
     /// The key is followed by text that was typed or pasted with it.
@@ -210,7 +212,7 @@ fn shows_rules(situation: &Situation) -> bool {
 /// Whether a letter means something for the question that is shown.
 fn is_answer(letter: char, situation: &Situation) -> bool {
     let letters = match situation.question {
-        QuestionKeys::ScopeSettling | QuestionKeys::Scope => "yaspn",
+        QuestionKeys::ScopeSettling | QuestionKeys::Scope => "yatspn",
         _ if situation.has_rules => "yna",
         _ => "yn",
     };
@@ -221,8 +223,8 @@ fn answer(letter: char, situation: &Situation) -> Action {
     match (situation.question, letter.to_ascii_lowercase()) {
         (QuestionKeys::ScopeSettling | QuestionKeys::Scope, 'n') => Action::ShowRules(false),
         (QuestionKeys::Scope, 's') => Action::Always(Scope::Session),
-        (QuestionKeys::Scope, 'a') => Action::Always(Scope::Agent),
-        (QuestionKeys::Scope, 'p') => Action::Always(Scope::Project),
+        (QuestionKeys::Scope, 't') => Action::Always(Scope::Agent),
+        (QuestionKeys::Scope, 'p') if situation.can_save_rules => Action::Always(Scope::Project),
         (QuestionKeys::ReadOn, 'y' | 'a') => Action::TurnPage(true),
         (QuestionKeys::Answer, 'y') => Action::Answer(true),
         (QuestionKeys::Answer, 'a') => Action::ShowRules(true),
@@ -277,20 +279,23 @@ mod tests {
 
     #[test]
     fn a_shows_the_rules_and_only_then_a_letter_gives_them() {
-        let with_rules = Situation { has_rules: true, ..asked() };
+        let with_rules = Situation { has_rules: true, can_save_rules: true, ..asked() };
         let at = |question, code| action_of(&press(code), &Situation { question, ..with_rules });
         let letter = |question, c| at(question, KeyCode::Char(c));
         assert!(matches!(letter(QuestionKeys::Answer, 'a'), Action::ShowRules(true)));
         assert!(matches!(letter(QuestionKeys::ReadOn, 'a'), Action::TurnPage(true)));
         assert!(matches!(letter(QuestionKeys::Settling, 'a'), Action::TooSoon));
         assert!(matches!(letter(QuestionKeys::Text, 'a'), Action::Type(_)));
-        for c in ['s', 'a', 'p', 'y'] {
+        for c in ['s', 'a', 't', 'p', 'y'] {
             assert!(matches!(letter(QuestionKeys::ScopeSettling, c), Action::TooSoon), "{c}");
         }
         assert!(matches!(letter(QuestionKeys::Scope, 'y'), Action::Nothing));
         assert!(matches!(letter(QuestionKeys::Scope, 's'), Action::Always(Scope::Session)));
-        assert!(matches!(letter(QuestionKeys::Scope, 'a'), Action::Always(Scope::Agent)));
+        assert!(matches!(letter(QuestionKeys::Scope, 't'), Action::Always(Scope::Agent)));
         assert!(matches!(letter(QuestionKeys::Scope, 'p'), Action::Always(Scope::Project)));
+        assert!(matches!(letter(QuestionKeys::Scope, 'a'), Action::Nothing), "the key that showed the rules");
+        let unsaved = Situation { question: QuestionKeys::Scope, can_save_rules: false, ..with_rules };
+        assert!(matches!(action_of(&press(KeyCode::Char('p')), &unsaved), Action::Nothing));
         for question in [QuestionKeys::ScopeSettling, QuestionKeys::Scope] {
             assert!(matches!(letter(question, 'n'), Action::ShowRules(false)));
             assert!(matches!(at(question, KeyCode::Escape), Action::ShowRules(false)));

@@ -10,10 +10,11 @@
 //! ```
 
 use crate::agent::{Agent, Role};
+use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
 use crate::repl::core::activity;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::painter::{Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::{Terminal, Terminals, leave_view};
@@ -72,7 +73,7 @@ pub(in crate::repl) fn text_width(columns: u16) -> u16 {
 }
 
 /// The file in which a rule for the agent's directory would be saved, if it would.
-fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
+pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
     let is_lasting = agent.inputs.environment.worktree.is_none();
     core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
@@ -93,7 +94,8 @@ impl Terminals {
             .map(|(painter, agent)| painter.paint(agent));
         let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
-        terminal.note_question(state.question.zip(painted.page).map(|(number, page)| (focus, number, page)), now);
+        let asked = state.question.zip(painted.page).map(|(number, page)| (focus, number, page));
+        terminal.note_question(asked, painted.has_whole_rules, now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
@@ -195,9 +197,10 @@ impl Terminals {
     }
 
     /// Reads the conversation again, with replies as they were written or drawn.
-    pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) {
-        core.roster.with(id, |agent| agent.view.toggle_raw());
+    pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
+        core.roster.with(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
         Self::show_older(core, id);
+        Ok(())
     }
 
     /// Reads the next older messages into the scrollback.

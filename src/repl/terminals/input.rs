@@ -11,7 +11,7 @@ use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
-use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::draw::{rule_file, text_width};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// What the loop does because of a key.
@@ -58,8 +58,7 @@ impl Terminals {
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
-            Action::ToggleFolds if self.is_read_only(id) => {}
-            Action::ToggleFolds => core.roster.with(agent, |agent| agent.view.toggle_folds()).unwrap_or_default(),
+            Action::ToggleFolds => self.toggle_folds(core, id, agent),
             Action::TooSoon => {
                 let terminal = self.get_mut(id)?;
                 terminal.display.question.as_mut()?.settle_again(core.clock.now());
@@ -109,6 +108,7 @@ impl Terminals {
             policy: agent.policy,
             question,
             has_rules: agent.question().is_some_and(|pending| !pending.question.ways.rules.is_empty()),
+            can_save_rules: rule_file(core, agent).is_some(),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),
@@ -204,6 +204,13 @@ impl Terminals {
         });
         if is_at_top == Some(true) {
             Self::show_older(core, agent_id);
+        }
+    }
+
+    /// What is folded is the same on all terminals: one that changes nothing leaves it as it is.
+    fn toggle_folds(&self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
+        if !self.is_read_only(at) {
+            core.roster.with(agent_id, |agent| agent.view.toggle_folds());
         }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::error::{Error, Result};
-use crate::base::id::TerminalId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::flow::Origin;
 use crate::repl::component::Turn;
 use crate::repl::core::Core;
@@ -14,20 +14,33 @@ const SECOND_PRESS: Duration = Duration::from_secs(2);
 /// Names of busy agents in the warning; more are counted.
 const MOST_NAMES: usize = 4;
 
+/// What these agents do, with their names; none if there are no agents.
+fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option<String> {
+    let names = || agents.iter().map(|agent| core.roster.label_of(*agent)).collect::<Vec<_>>().join(", ");
+    match agents.len() {
+        0 => None,
+        1 => Some(format!("{} {one}", names())),
+        count if count > MOST_NAMES => Some(format!("{count} agents {many}")),
+        _ => Some(format!("{} {many}", names())),
+    }
+}
+
 impl Terminals {
     /// Leaves, unless agents are busy: then says which, and leaves at a second press. An attached terminal only detaches.
     pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId) -> Turn {
         let now = core.clock.now();
-        let busy: Vec<String> = core.roster.busy().iter().map(|agent| core.roster.label_of(*agent)).collect();
+        let asking = core.roster.asking();
+        let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
+            core.roster.busy().iter().partition(|agent| asking.contains(agent));
+        let parts = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
-        if terminal.mode.is_attached || busy.is_empty() || is_second {
+        if terminal.mode.is_attached || parts.is_empty() || is_second {
             return self.leave(Origin::Terminal(id));
         }
         terminal.input.leaves_until = Some(now + SECOND_PRESS);
-        let names = if busy.len() > MOST_NAMES { format!("{} agents", busy.len()) } else { busy.join(", ") };
-        let verb = if busy.len() == 1 { "is" } else { "are" };
-        self.notify(id, format!("{names} {verb} busy: press again within 2 s to leave"));
+        self.notify(id, format!("{}: press again within 2 s to leave", parts.join(", ")));
         Turn::Continue
     }
 

@@ -31,7 +31,7 @@ use crate::repl::event::Event;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
-pub(super) use draw::QUEUE_ROWS;
+pub(super) use draw::{QUEUE_ROWS, rule_file};
 pub(super) use input::Act;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 

@@ -16,6 +16,20 @@ use crate::tools::{Answers, visible};
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
+/// Before the text of a question and before what its keys do.
+const INDENT: &str = "  ";
+/// A longer title of a question is cut off; its text has all of it.
+const TITLE_ROWS: usize = 2;
+const TOO_SMALL_FOR_RULES: &str = "enlarge to see the rules; Esc goes back to the question";
+
+/// A question, or what is shown in its place.
+struct QuestionRows {
+    rows: Vec<Row>,
+    page: Option<Page>,
+    /// The rows are the rules that "always" would give, and for whom.
+    has_whole_rules: bool,
+}
+
 /// What a frame shows about other agents.
 pub(super) struct ScreenInfo {
     pub parent: Option<String>,
@@ -32,6 +46,8 @@ pub(super) struct Painted {
     pub frame: Frame,
     /// The part of the question that is shown.
     pub page: Option<Page>,
+    /// The rules that "always" would give are shown in its place.
+    pub has_whole_rules: bool,
 }
 
 /// What a frame depends on besides the agent.
@@ -63,7 +79,7 @@ impl Painter<'_> {
         };
         let status = take(1).then(|| self.status(agent));
         let separator = take(1).then(|| self.separator(agent));
-        let (notices, page) = self.notice_rows(agent, room);
+        let QuestionRows { rows: notices, page, has_whole_rules } = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
@@ -73,7 +89,11 @@ impl Painter<'_> {
         rows.extend(input.into_iter().chain(status));
         let cursor = (cursor.0.min(self.size.0.saturating_sub(1)), u16::try_from(cursor_row).unwrap_or(0));
         let scrolling_rows = u16::try_from(text_rows).unwrap_or(0);
-        Painted { frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows }, page }
+        Painted {
+            frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows },
+            page,
+            has_whole_rules,
+        }
     }
 
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
@@ -113,12 +133,11 @@ impl Painter<'_> {
         self.row(row)
     }
 
-    /// The rows above the input: the question, then the notice of the terminal, then the queue. Returns also the part of the
-    /// question that is shown.
-    fn notice_rows(&self, agent: &Agent, room: usize) -> (Vec<Row>, Option<Page>) {
-        let (mut rows, page) = match agent.question() {
+    /// The rows above the input: the question, then the notice of the terminal, then the queue.
+    fn notice_rows(&self, agent: &Agent, room: usize) -> QuestionRows {
+        let QuestionRows { mut rows, page, has_whole_rules } = match agent.question() {
             Some(pending) => self.question_rows(pending, room, !agent.view.draft.is_empty()),
-            None => (Vec::new(), None),
+            None => QuestionRows { rows: Vec::new(), page: None, has_whole_rules: false },
         };
         let columns = usize::from(self.size.0).max(1);
         for line in self.notice.iter().flat_map(|notice| notice.lines()) {
@@ -136,90 +155,108 @@ impl Painter<'_> {
             rows.push(Row::of("  the queue is paused: Enter sends the first entry, Up edits the last", Style::DIM));
         }
         rows.truncate(room);
-        (rows.into_iter().map(|row| self.row(row)).collect(), page)
+        let rows = rows.into_iter().map(|row| self.row(row)).collect();
+        QuestionRows { rows, page, has_whole_rules }
     }
 
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
     /// that it cannot be answered.
-    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> (Vec<Row>, Option<Page>) {
+    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> QuestionRows {
         let attention = Style::color(Color::Attention);
-        if !is_large_enough_to_ask(self.size) {
-            return (vec![Row::of("enlarge to answer", attention)], None);
+        let title = self.title_rows(pending);
+        let page = self.question_page(pending, title.len(), room).filter(|_| is_large_enough_to_ask(self.size));
+        let Some(page) = page else {
+            let rows = self.wrapped("", "enlarge to answer", attention);
+            return QuestionRows { rows, page: None, has_whole_rules: false };
+        };
+        let shows_rules = self.question.is_some_and(QuestionView::shows_rules);
+        let rules = if shows_rules { self.scope_rows(pending) } else { Vec::new() };
+        // What was not shown is not given.
+        let has_whole_rules = shows_rules && rules.len() <= room;
+        if has_whole_rules {
+            return QuestionRows { rows: rules, page: Some(page), has_whole_rules };
         }
-        let page = self.question_page(&pending.question.detail, room);
-        if self.question.is_some_and(QuestionView::shows_rules) {
-            let rows = self.scope_rows(pending);
-            // What was not shown is not given.
-            let is_whole = rows.len() <= room;
-            return if is_whole {
-                (rows, Some(page))
-            } else {
-                (vec![Row::of("enlarge to see the rules", attention)], None)
-            };
-        }
-        let answers = pending.question.answers;
-        let mut rows = vec![Row::of(format!("{}{}", answers.ask, one_line(&pending.question.title)), attention)];
+        let mut rows = title;
         rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
         if !page.is_whole() {
-            rows.push(Row::of(place_of(&page), Style::color(Color::Error)));
+            rows.extend(self.wrapped(INDENT, &place_of(&page), Style::color(Color::Error)));
         }
-        rows.push(Row::of(self.question_hint(pending, &page, is_typing), attention));
-        (rows, Some(page))
+        let hint = match shows_rules {
+            true => TOO_SMALL_FOR_RULES.to_owned(),
+            false => self.question_hint(pending, &page, is_typing),
+        };
+        rows.extend(self.wrapped(INDENT, &hint, attention));
+        QuestionRows { rows, page: Some(page), has_whole_rules }
+    }
+
+    /// The call in one line, which is also part of the text below it.
+    fn title_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
+        let title = format!("{}{}", pending.question.answers.ask, one_line(&pending.question.title));
+        let most = usize::from(self.size.0) * TITLE_ROWS;
+        self.wrapped("", &text::shortened(&title, most), Style::color(Color::Attention))
+            .into_iter()
+            .take(TITLE_ROWS)
+            .collect()
+    }
+
+    /// Rows of the width of the screen, each with this indentation.
+    fn wrapped(&self, indent: &str, line: &str, style: Style) -> Vec<Row> {
+        let columns = usize::from(self.size.0).saturating_sub(indent.len()).max(1);
+        text::wrap(line, columns).map(|(_, part)| Row::of(format!("{indent}{part}"), style)).collect()
     }
 
     /// The rules that "always" would give, and for whom.
     fn scope_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
-        let (attention, columns) = (Style::color(Color::Attention), usize::from(self.size.0).saturating_sub(2).max(1));
-        let mut rows = vec![Row::of("Run this, and from now on without a question:", attention)];
+        let attention = Style::color(Color::Attention);
+        let mut rows = self.wrapped("", "Run this, and from now on without a question:", attention);
         let rules = pending.question.ways.rules.iter();
         let texts =
             rules.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
-        for text in texts.flatten() {
-            let shown = visible(&text);
-            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), Style::BOLD)));
-        }
-        let mut scopes = vec!["s: all agents in this directory, until polylogue exits".to_owned()];
-        scopes.push("a: this agent and those that it forks from now on".to_owned());
-        scopes.extend(
-            self.screen_info.rule_file.as_ref().map(|file| format!("p: all agents in this directory, saved in {file}")),
+        rows.extend(texts.flatten().flat_map(|text| self.wrapped(INDENT, &visible(&text), Style::BOLD)));
+        let file = self.screen_info.rule_file.as_ref();
+        let scopes = [
+            Some("s: all agents in this directory, until polylogue exits".to_owned()),
+            Some("t: this agent and those that it forks from now on".to_owned()),
+            file.map(|file| format!("p: all agents in this directory, saved in {file}")),
+            Some("n: back to the question".to_owned()),
+        ];
+        rows.extend(
+            scopes.into_iter().flatten().flat_map(|scope| self.wrapped(INDENT, &text::sanitise(&scope), attention)),
         );
-        scopes.push("n: back to the question".to_owned());
-        for scope in scopes {
-            let shown = text::sanitise(&scope).into_owned();
-            rows.extend(text::wrap(&shown, columns).map(|(_, part)| Row::of(format!("  {part}"), attention)));
-        }
         rows
     }
 
-    fn question_page(&self, detail: &[String], room: usize) -> Page {
-        let columns = usize::from(self.size.0).saturating_sub(2).max(1);
-        let whole = Page::new(detail, RowPosition::default(), columns, room.saturating_sub(2).max(1));
+    /// The part of the text that fits; `None` if there is no room. How much fits does not depend on what was typed or seen.
+    fn question_page(&self, pending: &PendingQuestion, title: usize, room: usize) -> Option<Page> {
+        let detail = &pending.question.detail;
+        let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
+        let rows_of = |text: &str| text::wrap(text, columns).count();
+        let around = title + hints(pending).iter().map(|hint| rows_of(hint)).max().unwrap_or(1);
+        let left = room.checked_sub(around + 1)? + 1;
+        let whole = Page::new(detail, RowPosition::default(), columns, left);
         if whole.is_whole() {
-            return whole;
+            return Some(whole);
         }
-        // Room for the title, the keys, the row about hidden lines, and some rows of text.
-        let height = room.saturating_sub(3 + TEXT_ROWS_BESIDE_QUESTION).max(1);
-        Page::new(detail, self.question.map(QuestionView::start).unwrap_or_default(), columns, height)
+        let places = [place_of(&Page { end: RowPosition::default(), ..whole.clone() }), end_of(detail.len())];
+        let left = left.checked_sub(places.iter().map(|place| rows_of(place)).max().unwrap_or(1) + 1)? + 1;
+        let height = left.saturating_sub(TEXT_ROWS_BESIDE_QUESTION).max(1);
+        Some(Page::new(detail, self.question.map(QuestionView::start).unwrap_or_default(), columns, height))
     }
 
     /// What the keys do.
     fn question_hint(&self, pending: &PendingQuestion, page: &Page, is_typing: bool) -> String {
-        let Answers { yes, no, .. } = pending.question.answers;
-        let has_rules = !pending.question.ways.rules.is_empty();
-        let (always, alt_always) = if has_rules { (", a always", ", Alt+A always") } else { ("", "") };
+        let [read_on, typing_read_on, answer, typing_answer] = hints(pending);
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
-            _ if self.screen_info.is_read_only => "  answer at another terminal".into(),
-            (QuestionKeys::Text | QuestionKeys::Settling, _) => "  …".into(),
-            (_, false) if !is_seen => format!("  y to read on, n to {no}"),
-            (_, true) if !is_seen => format!("  Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
+            _ if self.screen_info.is_read_only => "answer at another terminal".into(),
+            (QuestionKeys::Text | QuestionKeys::Settling, _) => "…".into(),
+            (_, false) if !is_seen => read_on,
+            (_, true) if !is_seen => typing_read_on,
             // It ends with this frame.
-            (QuestionKeys::ReadOn, _) => "  …".into(),
-            (QuestionKeys::Answer, true) => {
-                format!("  Alt+Y to {yes}, Alt+N to {no}{alt_always} (the input is not empty)")
-            }
-            (QuestionKeys::Answer, _) => format!("  y to {yes}, n to {no}{always}"),
+            (QuestionKeys::ReadOn, _) => "…".into(),
+            (QuestionKeys::Answer, true) => typing_answer,
+            (QuestionKeys::Answer, _) => answer,
             // The rules are shown instead.
             (QuestionKeys::ScopeSettling | QuestionKeys::Scope, _) => String::new(),
         }
@@ -268,10 +305,27 @@ impl Painter<'_> {
     }
 }
 
+/// What the keys do while there is more to read and when all was seen, each also for an input that is not empty.
+fn hints(pending: &PendingQuestion) -> [String; 4] {
+    let Answers { yes, no, .. } = pending.question.answers;
+    let has_rules = !pending.question.ways.rules.is_empty();
+    let (always, alt_always) = if has_rules { (", a always", ", Alt+A always") } else { ("", "") };
+    [
+        format!("y to read on, n to {no}"),
+        format!("Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
+        format!("y to {yes}, n to {no}{always}"),
+        format!("Alt+Y to {yes}, Alt+N to {no}{alt_always} (the input is not empty)"),
+    ]
+}
+
 /// Which part of a question a page is.
 fn place_of(page: &Page) -> String {
     match page.lines_after() {
-        0 => format!("  the end of {}; PgUp shows those above", text::counted(page.lines, "line", "lines")),
-        more => format!("  … {}: PgDn shows them", text::counted(more, "more line", "more lines")),
+        0 => end_of(page.lines),
+        more => format!("… {}: PgDn shows them", text::counted(more, "more line", "more lines")),
     }
+}
+
+fn end_of(lines: usize) -> String {
+    format!("the end of {}; PgUp shows those above", text::counted(lines, "line", "lines"))
 }

@@ -101,6 +101,8 @@ pub(in crate::repl) struct QuestionView {
     ended: Option<Moment>,
     /// Since when its rules are shown in its place.
     rules_since: Option<Moment>,
+    /// They fit the screen.
+    has_whole_rules: bool,
 }
 
 impl QuestionView {
@@ -116,6 +118,7 @@ impl QuestionView {
             seen: RowPosition::default(),
             ended: None,
             rules_since: None,
+            has_whole_rules: false,
         }
     }
 
@@ -144,6 +147,14 @@ impl QuestionView {
             self.ended.get_or_insert(now);
         }
         self.page = page;
+    }
+
+    /// A frame was drawn that shows all its rules, or not.
+    pub fn on_rules_drawn(&mut self, is_whole: bool, now: Moment) {
+        if is_whole && !self.has_whole_rules {
+            self.rules_since = self.rules_since.map(|_| now);
+        }
+        self.has_whole_rules = is_whole;
     }
 
     /// The terminal shows something else.
@@ -193,6 +204,8 @@ impl QuestionView {
         match self.ended {
             _ if !self.is_shown || now < self.appeared + SETTLING => QuestionKeys::Text,
             _ if self.rules_since.is_some_and(|since| now < since + SETTLING) => QuestionKeys::ScopeSettling,
+            // What was not shown is not given.
+            _ if self.rules_since.is_some() && !self.has_whole_rules => QuestionKeys::ScopeSettling,
             _ if self.rules_since.is_some() => QuestionKeys::Scope,
             None => QuestionKeys::ReadOn,
             Some(ended) if now < ended + SETTLING => QuestionKeys::Settling,
@@ -206,6 +219,7 @@ impl QuestionView {
             QuestionKeys::Text => Some(self.appeared + SETTLING),
             // The last frame may have been the first with the end.
             QuestionKeys::ReadOn | QuestionKeys::Settling => self.ended.map(|ended| ended + SETTLING),
+            QuestionKeys::ScopeSettling if !self.has_whole_rules => None,
             QuestionKeys::ScopeSettling => self.rules_since.map(|since| since + SETTLING),
             QuestionKeys::Answer | QuestionKeys::Scope => None,
         }

@@ -180,14 +180,16 @@ impl Terminal {
     }
 
     /// Notes what the frame showed of a question.
-    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, now: Moment) {
+    pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, has_whole_rules: bool, now: Moment) {
         let question = &mut self.display.question;
         let Some((agent_id, number, page)) = asked else {
             return question.iter_mut().for_each(QuestionView::on_hidden);
         };
         let columns = self.size.0;
         let known = question.take().filter(|view| view.is_of(agent_id, number, columns));
-        question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now))).on_drawn(page, now);
+        let view = question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now)));
+        view.on_drawn(page, now);
+        view.on_rules_drawn(has_whole_rules, now);
     }
 
     /// Whether the terminal of this process has hung up.

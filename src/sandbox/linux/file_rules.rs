@@ -66,7 +66,7 @@ fn fitting(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
 /// What is writable by its mount.
 fn behind_mounts(plan: &Plan) -> Vec<PathBuf> {
     let more = ["/tmp", "/var/tmp", "/dev"].map(PathBuf::from);
-    plan.writable.iter().chain(&plan.caches).cloned().chain(more).collect()
+    plan.writable.iter().chain(&plan.caches).chain(&plan.missing_caches).cloned().chain(more).collect()
 }
 
 fn writable(init: &InitPlan) -> Vec<PathBuf> {

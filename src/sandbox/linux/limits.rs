@@ -5,7 +5,7 @@ use std::fs;
 use rustix::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::sandbox::{Level, Limits};
+use crate::sandbox::{Level, ResourceLimits};
 
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 /// Before this version of Linux, `pid_max` is a setting of the whole system.
@@ -13,7 +13,7 @@ const PID_MAX_OF_NAMESPACE: (u32, u32) = (6, 14);
 
 /// # Errors
 /// The kernel refuses.
-pub fn set(level: Level, limits: &Limits) -> io::Result<()> {
+pub fn set(level: Level, limits: &ResourceLimits) -> io::Result<()> {
     let mut all = vec![
         (Resource::Core, 0),
         (Resource::Fsize, limits.file),
@@ -34,7 +34,7 @@ fn lower(resource: Resource, limit: u64) -> io::Result<()> {
 }
 
 /// Bounds the process numbers of the PID namespace: the limit of processes does not hold for root.
-pub fn bound_pids(limits: &Limits) {
+pub fn bound_pids(limits: &ResourceLimits) {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));

@@ -175,6 +175,7 @@ impl Builder<'_> {
             self.is_writable.insert(path.clone(), false);
             steps.extend(tree(path).map(|tree| (path.clone(), Step::Overlay(tree))));
         }
+        steps.extend(plan.missing_caches.iter().map(|path| (path.clone(), Step::Scratch)));
         for path in &plan.writable {
             self.is_writable.insert(path.clone(), true);
             steps.extend(tree(path).map(|tree| (path.clone(), Step::Keep(tree))));
@@ -267,6 +268,7 @@ impl Builder<'_> {
 
     /// Covers a directory with an empty one in which everybody may create files.
     fn scratch(&mut self, path: &Path) -> Result<(), String> {
+        failed(path.display(), fs::create_dir_all(path))?;
         let part = self.part()?;
         failed(part.display(), fs::set_permissions(&part, fs::Permissions::from_mode(0o1777)))?;
         self.is_writable.insert(path.to_owned(), true);

@@ -134,7 +134,7 @@ fn a_project_lowers_counts_sizes_and_times_and_never_raises_them() {
             Kind::Count(..) => ("1", vec!["1000"]),
             Kind::Size(..) => ("1024", vec!["1000000000"]),
             Kind::SizeOrUnlimited(_) => ("1", vec!["0", "11", "1000000000"]),
-            Kind::Seconds(..) => (samples(setting)[4], vec!["3600"]),
+            Kind::Seconds(..) => (samples(setting)[4], vec!["86400"]),
             _ => continue,
         };
         checked += 1;

@@ -232,6 +232,21 @@ fn rules_of_one_directory_are_those_of_the_person_only() {
 }
 
 #[test]
+fn what_is_allowed_in_a_directory_does_not_follow_a_link_to_another_one() {
+    let scene = Scene::new();
+    let home = scene.home.path().canonicalize().unwrap();
+    symlink("work", home.join("link")).unwrap();
+    let config = scene.user("[projects.\"~/link\"]\nallow = [\"bash(make)\"]\ndeny = [\"bash(rm:*)\"]\n").config();
+    let has = |directory: &str| {
+        let of = config.project_rules.iter().filter(|(path, _)| *path == home.join(directory)).collect::<Vec<_>>();
+        (of.iter().any(|(_, rules)| !rules.allow.is_empty()), of.iter().any(|(_, rules)| !rules.deny.is_empty()))
+    };
+    assert_eq!((has("link"), has("work")), ((true, true), (false, true)));
+    let expected = format!("allow holds for no agent: write the real path, {}", home.join("work").display());
+    assert!(config.notes.iter().any(|note| note.contains(&expected)), "{:?}", config.notes);
+}
+
+#[test]
 fn invalid_rules_and_policies_are_errors_that_name_the_line() {
     for (text, expected) in [
         ("approval = \"all\"", ":1: approval: expected ask, auto, plan, never or yolo"),

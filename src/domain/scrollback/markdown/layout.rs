@@ -43,7 +43,7 @@ impl Piece {
 
 /// The form of lines of a code block.
 pub(super) fn code_form() -> Rc<Form> {
-    Rc::new(Form { first: CODE_INDENT.into(), rest: CODE_INDENT.into(), shape: Shape::Text })
+    Rc::new(Form::new(CODE_INDENT, CODE_INDENT, Shape::Text))
 }
 
 /// A list item, a quote, or another block that contains blocks.
@@ -477,7 +477,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
 /// The form of a line with these prefixes, if it needs one.
 fn form(first: &str, rest: &str, shape: Shape) -> Option<Rc<Form>> {
     let is_plain = first.is_empty() && rest.is_empty() && shape == Shape::Text;
-    (!is_plain).then(|| Rc::new(Form { first: first.into(), rest: rest.into(), shape }))
+    (!is_plain).then(|| Rc::new(Form::new(first, rest, shape)))
 }
 
 const fn is_inline(tag: TagEnd) -> bool {
