@@ -110,11 +110,13 @@ pub mod config {
     pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
+    pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::rule::{Rule, Rules, Scope, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
+    pub use crate::domain::theme::{Depth, Paint, ThemeSettings};
     pub use crate::domain::thinking::Thinking;
 }
 

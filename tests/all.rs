@@ -38,6 +38,7 @@ mod restored_questions;
 mod rules;
 mod sandbox;
 mod scale;
+mod screen;
 mod secrets;
 mod server;
 mod sessions;

@@ -112,7 +112,7 @@ fn a_child_has_the_policy_of_its_parent_and_shift_tab_changes_that_of_one_agent(
     let peer = Peer::start();
     let mut app = app(&peer, Policy::Ask, Rules::default());
     app.enter("/approval plan");
-    assert!(app.screen_text().contains("approval plan"), "the status line shows it: {}", app.screen_text());
+    assert!(app.screen_text().contains("   plan   "), "the status line shows it: {}", app.screen_text());
     app.enter("/fork");
     let policies = |app: &Harness| (app.agent(0).policy, app.agent(1).policy);
     assert_eq!(policies(&app), (Policy::Plan, Policy::Plan));

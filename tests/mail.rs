@@ -104,7 +104,7 @@ fn mail_to_oneself_arrives() {
     let mut app = family();
     app.enter("/send 0 to me");
     assert_eq!(bodies(&app, "root"), ["to me"]);
-    assert_shows(&mut app, "1 unread message");
+    assert_shows(&mut app, "─ 1 mail ─");
 }
 
 #[test]
@@ -126,16 +126,16 @@ fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
         app.ask(0, Change::Send { to: ann, body: body.into() });
         app.turn();
     }
-    assert_shows(&mut app, "2 unread messages");
+    assert_shows(&mut app, "─ 2 mail ─");
     let mut app = app.crash_and_restart();
     app.enter("/agents");
     let is_row = |line: &&str| line.contains("   ann");
     let line = app.screen_text().lines().find(is_row).map(str::to_owned).expect("ann is listed");
     assert!(line.contains("2 unread messages"), "{line}");
     app.switch(1);
-    assert_shows(&mut app, "2 unread messages");
+    assert_shows(&mut app, "─ 2 mail ─");
     app.enter("/read-mail");
-    assert_shows(&mut app, "1 unread message");
+    assert_shows(&mut app, "─ 1 mail ─");
     app.enter("/delete-mail 2");
     assert_eq!(app.agent(1).unread, 0);
 }

@@ -178,7 +178,7 @@ fn completed_names_find_their_agents() {
 }
 
 #[test]
-fn the_screen_shows_parent_siblings_and_children() {
+fn the_separator_shows_the_agent_and_its_parent() {
     let mut app = app();
     for name in ["a", "b"] {
         app.fork_named(0, name);
@@ -186,11 +186,11 @@ fn the_screen_shows_parent_siblings_and_children() {
     app.fork_named(1, "below");
     app.switch(1);
     app.turn();
-    assert_shows(&mut app, "── a ─ ↑ agent 0 ─ 1 sibling ─ 1 child ─");
+    assert_shows(&mut app, "── a ↑ agent 0 ─");
     app.switch(0);
     app.enter("/name root");
     app.switch(1);
-    assert_shows(&mut app, "── a ─ ↑ root ─ 1 sibling ─ 1 child ─");
+    assert_shows(&mut app, "── a ↑ root ─");
     app.switch(2);
-    assert_shows(&mut app, "── b ─ ↑ root ─ 1 sibling ─");
+    assert_shows(&mut app, "── b ↑ root ─");
 }

@@ -250,13 +250,13 @@ fn the_first_question_in_a_project_offers_auto_once_and_only_where_there_is_a_sa
 #[test]
 fn a_narrow_status_line_keeps_the_policy() {
     let endpoint = crate::support::harness::endpoint("openai", "a-model-with-a-rather-long-name-2026-11", "http://x");
-    for (columns, model) in [(40, "openai/a-model-with-a-…"), (30, "openai/a-mod…")] {
+    for columns in [20, 40, 60] {
         let plan =
             Plan { size: Some((columns, 20)), endpoint: endpoint.clone(), policy: Policy::Auto, ..Plan::default() };
         let mut app = Harness::new(plan);
         let screen = app.screen_text();
         let status = screen.lines().last().unwrap().trim_end();
-        assert_eq!(status, format!("  {model}  approval auto"), "{screen}");
+        assert!(status.contains("   auto") && !status.contains("a-model"), "{screen}");
     }
 }
 

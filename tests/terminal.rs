@@ -114,7 +114,7 @@ impl Chat {
 
     /// Waits until the first message of an agent is answered: then it has used tokens, and works no more.
     fn is_answered(&mut self) {
-        let is_over = |text: &str| text.contains("tokens, context") && !text.contains("Esc stops it");
+        let is_over = |text: &str| text.contains("   ctx ") && !text.contains("Esc stops it");
         self.pty.wait_for(|screen| is_over(&screen.contents()), "the end of the first turn");
     }
 

@@ -92,6 +92,9 @@ pub struct Arguments {
     /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
     #[arg(long)]
     pub trace_stable: bool,
+    /// Line mode, for screen readers: print each line once, without control sequences [env: POLYLOGUE_DISPLAY_PLAIN]
+    #[arg(long, global = true)]
+    pub plain: bool,
     /// Run commands of tools without a sandbox: an approved command can then do whatever you can
     #[arg(long, global = true)]
     pub dangerously_no_sandbox: bool,

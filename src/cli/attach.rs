@@ -15,9 +15,11 @@ use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, s
 use super::process;
 use crate::base::error::Result;
 use crate::base::text::sanitise;
+use crate::domain::display::{Abilities, DisplaySettings};
 use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::socket::{Connection, Line};
+use crate::terminal::abilities;
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::{ReadOutcome, Tty};
 
@@ -30,6 +32,7 @@ const SERVER: Source = Source::Client(0);
 pub struct Options {
     pub agent: Option<String>,
     pub is_read_only: bool,
+    pub display: DisplaySettings,
 }
 
 /// Runs until the user detaches or the server ends the connection. Returns the reason that the server gave.
@@ -37,7 +40,9 @@ pub struct Options {
 /// # Errors
 /// There is no terminal, the server refuses, or it ends without a reason.
 pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
-    let tty = Tty::open()?;
+    let mut tty = Tty::open()?;
+    let modes = process::terminal_modes(&options.display);
+    tty.set_modes(modes);
     process::restore_terminal_on_panic();
     let mut attached = Attached {
         server: Connection::new(stream, LONGEST_LINE)?,
@@ -50,7 +55,7 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
         tty,
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
-    let terminal = terminal_facts(attached.tty.size()?);
+    let terminal = terminal_facts(attached.tty.size()?, modes.plain);
     attached.send(&Request::Attach { agent: options.agent, is_read_only: options.is_read_only, terminal });
     loop {
         if let Some(end) = attached.turn()? {
@@ -61,9 +66,10 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
     }
 }
 
-fn terminal_facts((columns, rows): (u16, u16)) -> TerminalFacts {
+fn terminal_facts((columns, rows): (u16, u16), is_plain: bool) -> TerminalFacts {
     let Palette { color, attributes, unicode } = Palette::of_process();
-    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: std::env::var_os("TMUX").is_some() }
+    let abilities = Abilities { is_plain, ..abilities::of_process() };
+    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: abilities.is_in_tmux, abilities }
 }
 
 /// Why the connection ended, if the server gave a reason.

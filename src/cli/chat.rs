@@ -39,14 +39,16 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<()> {
     process::restore_terminal_on_panic();
     // Before the terminal is changed: from then on every signal has to restore it.
     let signals = Signals::catch()?;
+    tty.set_modes(process::terminal_modes(&config.display));
     tty.enter()?;
     let mut repl = Repl::open_at(config, store, Clock::system(), Some(Device::Terminal(Box::new(tty))))?;
     repl.set_signals(signals);
     let outcome = start(&mut repl, arguments, &model, policy).and_then(|()| repl.run());
-    let (agents, unsaved) = (repl.roster().len(), repl.unsaved());
+    let (agents, unsaved, resumed) = (repl.roster().len(), repl.unsaved(), repl.resume_name());
     drop(repl);
     if outcome.is_ok() {
         let options = data_directory::options(arguments, explicit_directory.as_deref());
+        let options = options + &resumed.map(|name| format!(" -r {name}")).unwrap_or_default();
         let _ = writeln!(std::io::stdout(), "{}", farewell(arguments, directory.is_some(), agents, &options));
         if let Some(loss) = data_directory::loss(directory.as_deref(), unsaved) {
             let _ = writeln!(std::io::stderr(), "polylogue: {loss}");

@@ -23,8 +23,11 @@ pub fn attach(
 ) -> Result<u8> {
     let directory = data_directory::required(arguments, env)?;
     let stream = socket::connect(&directory)?.ok_or_else(|| no_server(&directory))?;
-    let reason = attach::run(stream, Options { agent, is_read_only: is_read_only || arguments.read_only })?;
-    let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
+    let loaded = config::load(arguments, env);
+    let display = loaded.config().display.clone();
+    let options = Options { agent, is_read_only: is_read_only || arguments.read_only, display };
+    let reason = attach::run(stream, options)?;
+    let options = data_directory::options(arguments, loaded.explicit_data_directory());
     attach::print_farewell(reason.as_deref(), &options);
     Ok(code::DONE)
 }

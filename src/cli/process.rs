@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::base::error::Result;
-use crate::terminal::tty;
+use crate::domain::display::{Abilities, DisplaySettings};
+use crate::terminal::abilities;
+use crate::terminal::tty::{self, Modes};
 use crate::tools::supervisor;
 
 /// Raises the limit of descriptors to the maximum, and makes this process the parent of what killed supervisors leave.
@@ -14,6 +16,17 @@ pub fn prepare() {
     // If that is denied, the limits stay as they are.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     let _ = supervisor::adopt_orphans();
+}
+
+/// What a chat changes on the terminal of this process.
+pub fn terminal_modes(settings: &DisplaySettings) -> Modes {
+    let Abilities { has_title, has_progress, is_in_tmux, is_plain, .. } = abilities::of_process();
+    Modes {
+        title: settings.title && has_title,
+        mouse: settings.mouse,
+        progress: settings.progress && has_progress && !is_in_tmux,
+        plain: settings.plain || is_plain,
+    }
 }
 
 /// Makes a panic restore the terminal before its message is printed.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::domain::approval::Policy;
 use crate::domain::custom::CustomCommand;
+use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::instructions::InstructionFile;
@@ -71,6 +72,8 @@ pub struct Config {
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
     pub follows_forks: bool,
+    /// The screen around the conversation.
+    pub display: DisplaySettings,
     /// The file to which each turn of the loop is traced.
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
@@ -171,6 +174,7 @@ impl Default for Config {
             user_file: None,
             working_limit: WORKING_LIMIT,
             follows_forks: true,
+            display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,
         }

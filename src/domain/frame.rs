@@ -74,6 +74,32 @@ pub enum Color {
     Tag,
 }
 
+impl Color {
+    /// All colours with their settings and meanings, in the order of the type.
+    pub const ALL: [(Self, &'static str, &'static str); 20] = [
+        (Self::Default, "theme.text", "Text of agents"),
+        (Self::User, "theme.user", "What you typed"),
+        (Self::Activity, "theme.activity", "What an agent does"),
+        (Self::Tool, "theme.tool", "Calls of tools"),
+        (Self::Note, "theme.note", "Notes of polylogue"),
+        (Self::Error, "theme.error", "Errors"),
+        (Self::Attention, "theme.attention", "Questions, and whatever else waits for you"),
+        (Self::Added, "theme.added", "Added lines of a change"),
+        (Self::Removed, "theme.removed", "Removed lines of a change"),
+        (Self::Heading, "theme.heading", "Headings"),
+        (Self::Code, "theme.code", "Code within text"),
+        (Self::Link, "theme.link", "Links"),
+        (Self::Keyword, "theme.keyword", "Keywords in code"),
+        (Self::Type, "theme.type", "Types in code"),
+        (Self::Function, "theme.function", "Functions in code"),
+        (Self::String, "theme.string", "Strings in code"),
+        (Self::Number, "theme.number", "Numbers in code"),
+        (Self::Comment, "theme.comment", "Comments in code"),
+        (Self::Constant, "theme.constant", "Constants in code"),
+        (Self::Tag, "theme.tag", "Tags and attributes in code"),
+    ];
+}
+
 impl Row {
     /// A row of one run, blank if the text is empty.
     pub fn of(text: impl Into<String>, style: Style) -> Self {

@@ -7,8 +7,21 @@ pub enum Key {
     Paste(String),
     /// The mouse wheel moved by this many notches; negative is up.
     Wheel(i32),
+    /// The left button of the mouse, at a column and a row from 0.
+    Mouse(MouseAction, u16, u16),
     /// The terminal window gained or lost the focus.
     Focus(bool),
+    /// The terminal's reply about its background: red, green and blue.
+    Background([u8; 3]),
+}
+
+/// What was done with the left button.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MouseAction {
+    Press,
+    /// The mouse was moved while the button was held.
+    Drag,
+    Release,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,6 +6,8 @@ pub mod config;
 pub mod custom;
 // Exported by `testing` only, as everything below that allows `missing_docs`.
 #[allow(missing_docs)]
+pub mod display;
+#[allow(missing_docs)]
 pub mod draft;
 pub mod endpoint;
 pub mod environment;
@@ -34,6 +36,8 @@ pub mod sandbox;
 pub mod scrollback;
 pub mod slice;
 pub mod stream;
+#[allow(missing_docs)]
+pub mod theme;
 pub mod thinking;
 pub mod tool;
 pub(crate) mod wire;

@@ -42,6 +42,7 @@ use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::chunk::Position;
+use crate::domain::display::Abilities;
 
 pub const VERSION: u64 = 3;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
@@ -61,6 +62,8 @@ pub struct TerminalFacts {
     pub unicode: bool,
     #[serde(default, rename = "tmux")]
     pub is_in_tmux: bool,
+    #[serde(default)]
+    pub abilities: Abilities,
 }
 
 /// What a new agent may do, as the command line of a client names it.
@@ -308,8 +311,15 @@ mod tests {
     #[test]
     fn requests_survive_a_round_trip() {
         let agent = || "a".to_owned();
-        let terminal =
-            TerminalFacts { columns: 80, rows: 24, color: true, attributes: true, unicode: false, is_in_tmux: true };
+        let terminal = TerminalFacts {
+            columns: 80,
+            rows: 24,
+            color: true,
+            attributes: true,
+            unicode: false,
+            is_in_tmux: true,
+            abilities: Abilities { has_title: true, ..Abilities::default() },
+        };
         let from = Some(Position { epoch: "e".into(), number: 7 });
         for request in [
             Request::Attach { agent: None, is_read_only: true, terminal },

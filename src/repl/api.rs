@@ -38,6 +38,14 @@ pub struct AgentSummary {
 }
 
 impl Repl {
+    /// What `--resume` takes for the agent that the first terminal shows: its name, or its number.
+    pub(crate) fn resume_name(&self) -> Option<String> {
+        let shown = self.terminals.focused().next()?;
+        let agent = self.core.roster.get(shown)?;
+        let number = self.core.roster.iter().position(|other| other.id() == shown)?;
+        Some(agent.identity.name.clone().unwrap_or_else(|| number.to_string()))
+    }
+
     /// Accepts clients in every turn until [`Repl::leave`]. From now on SIGHUP does not end the loop.
     pub fn serve(&mut self, listener: Listener) {
         self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));

@@ -4,6 +4,7 @@ use crate::base::error::Result;
 use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
 use crate::commands;
+use crate::domain::display::Abilities;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::core::Core;
 use crate::repl::server::Server;
@@ -49,10 +50,10 @@ impl Attached<'_> {
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
         let focus = named.or(self.server.last_focus).or_else(newest).or(self.core.roster.nth(0));
         let focus = focus.expect("there is at least agent 0");
-        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux } = *facts;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities } = *facts;
+        let abilities = Abilities { is_in_tmux, ..abilities };
         let palette = Palette { color, attributes, unicode };
-        let device =
-            RemoteTerminal { size: bounded((columns, rows)), palette, is_in_tmux, ..RemoteTerminal::default() };
+        let device = RemoteTerminal { size: bounded((columns, rows)), palette, abilities, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
         let terminal = self.terminals.attach(self.core, Device::Remote(device), focus, mode);
         self.server.attach(self.core, id, terminal);

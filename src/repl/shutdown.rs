@@ -37,6 +37,7 @@ impl Repl {
         self.wait_for_tools(start)?;
         limits::save_spent(&mut self.core);
         self.terminals.suspend_all();
+        self.terminals.print_ends(&mut self.core);
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;
         self.attached().detach_released();

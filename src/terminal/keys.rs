@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::terminal::announce;
 use units::UnitParser;
 
 /// A lone Esc is a key after this time. Terminals send a sequence in one piece; 25 to 30 ms covers a split one.
@@ -100,6 +101,17 @@ impl KeyDecoder {
             }
             self.take(byte);
             rest = later;
+        }
+    }
+
+    /// Takes lines of a terminal that edits them itself: each is a text and Enter, and no byte of it is a key.
+    pub fn feed_lines(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.unit.extend_from_slice(piece.strip_suffix(b"\n").unwrap_or(piece));
+            if piece.ends_with(b"\n") {
+                self.deliver_paste();
+                self.ready.push_back(Key::Press(KeyCode::Enter, Modifiers::default()));
+            }
         }
     }
 
@@ -237,12 +249,16 @@ impl KeyDecoder {
         }
     }
 
-    /// A string from the terminal, which is skipped. Without an end it was Alt and a letter.
+    /// A string from the terminal, which is skipped unless it is the reply about the background. Without an end it was Alt
+    /// and a letter.
     fn take_in_text(&mut self, byte: u8) {
         let is_escaped = self.unit.ends_with(&[ESC]);
         match byte {
-            0x07 => self.drop_unit(),
-            b'\\' if is_escaped => self.drop_unit(),
+            0x07 => self.end_text(),
+            b'\\' if is_escaped => {
+                self.unit.pop();
+                self.end_text();
+            }
             _ if is_escaped => {
                 self.unit.pop();
                 self.end_unfinished();
@@ -255,6 +271,12 @@ impl KeyDecoder {
             }
             _ => self.unit.push(byte),
         }
+    }
+
+    fn end_text(&mut self) {
+        let reply = self.unit.strip_prefix(b"\x1b]").and_then(announce::background);
+        self.ready.extend(reply.map(Key::Background));
+        self.drop_unit();
     }
 
     fn take_in_character(&mut self, byte: u8, missing: u8) {

@@ -3,6 +3,8 @@
 //! Only this module uses crossterm and termina. Nothing here waits: the loop watches [`tty::Tty`] and reads it when it
 //! is ready.
 
+pub mod abilities;
+pub mod announce;
 pub mod clipboard;
 pub mod keys;
 pub mod screen;

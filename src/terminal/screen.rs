@@ -8,6 +8,7 @@ mod pen;
 mod shift;
 
 use crate::domain::frame::{Frame, Row, Style};
+use crate::domain::theme::Theme;
 use cells::Cells;
 use pen::Pen;
 
@@ -24,6 +25,7 @@ pub struct Palette {
 
 impl Palette {
     /// From `NO_COLOR` (<https://no-color.org>: set and not empty), `TERM` (`dumb` has no styles) and the locale.
+    /// `CLICOLOR=0` is the same as `NO_COLOR=1` (<https://bixense.com/clicolors>).
     /// Without a locale the terminal is taken to support UTF-8; `C` means ASCII.
     pub fn from_environment(no_color: Option<&str>, term: Option<&str>, locale: Option<&str>) -> Self {
         let attributes = !matches!(term, None | Some("" | "dumb"));
@@ -37,7 +39,10 @@ impl Palette {
         let variable = |name| std::env::var(name).ok();
         // The first one that is set counts (POSIX.1-2024, Base Definitions, 8.2).
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
-        Self::from_environment(variable("NO_COLOR").as_deref(), variable("TERM").as_deref(), locale.as_deref())
+        let no_color = variable("NO_COLOR")
+            .filter(|value| !value.is_empty())
+            .or_else(|| variable("CLICOLOR").filter(|value| value == "0"));
+        Self::from_environment(no_color.as_deref(), variable("TERM").as_deref(), locale.as_deref())
     }
 
     /// The grapheme, or a substitute of the same width.
@@ -81,6 +86,30 @@ impl Screen {
     /// A screen with unknown contents: the first frame is drawn completely.
     pub fn new(palette: Palette) -> Self {
         Self { palette, shown: None, pen: Pen::default() }
+    }
+
+    /// Draws with this theme from now on, beginning with a complete frame.
+    pub fn set_theme(&mut self, theme: Theme) {
+        self.pen.set_theme(theme);
+        self.invalidate();
+    }
+
+    /// What the terminal shows; nothing if that is not known.
+    pub fn rows(&self) -> &[Row] {
+        self.shown.as_ref().map_or(&[], |frame| &frame.rows)
+    }
+
+    /// The rows as lines, for a terminal that is not a screen of ours.
+    pub fn printed(&self, rows: &[Row], width: u16) -> Vec<u8> {
+        let mut pen = Pen::default();
+        pen.set_theme(self.pen.theme().clone());
+        for row in rows {
+            for cell in Cells::of(row, self.palette, width).list {
+                pen.write(self.palette.substitute(cell.text, cell.columns), cell.style, cell.columns, width);
+            }
+            pen.end_line();
+        }
+        pen.out
     }
 
     /// Must be called after something else wrote to the terminal: the next frame is drawn completely.

@@ -5,6 +5,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crossterm::Command;
 use crossterm::cursor::Show;
@@ -19,23 +20,60 @@ use rustix::io::Errno;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::base::error::{Error, ErrorKind, Result, system_message};
+use crate::domain::display::Progress;
+use crate::terminal::announce;
 
-/// Alternate screen, no wrapping at the right margin, bracketed paste, and mouse buttons and wheel in the SGR form
-/// (xterm control sequences, "Mouse Tracking"). The last two are written out because crossterm has them only together
-/// with its event reader.
-fn enter_sequence() -> String {
+/// What is changed on a terminal besides screen and line discipline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Modes {
+    /// The title is set, and restored at the end.
+    pub title: bool,
+    /// Buttons, drags and the wheel of the mouse are reported.
+    pub mouse: bool,
+    /// The window's icon may show progress, which is cleared at the end.
+    pub progress: bool,
+    /// Nothing is changed: the terminal stays in line mode.
+    pub plain: bool,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self { title: false, mouse: true, progress: false, plain: false }
+    }
+}
+
+/// Alternate screen, no wrapping at the right margin, bracketed paste, reports of the focus, and mouse buttons, drags and
+/// wheel in the SGR form (xterm control sequences, "Mouse Tracking"). Those are written out because crossterm has them only
+/// together with its event reader.
+fn enter_sequence(modes: Modes) -> String {
     let mut out = String::new();
     write_command(&mut out, EnterAlternateScreen);
     write_command(&mut out, DisableLineWrap);
-    out + "\x1b[?2004h\x1b[?1000h\x1b[?1006h"
+    out += "\x1b[?2004h\x1b[?1004h";
+    if modes.mouse {
+        out += "\x1b[?1002h\x1b[?1006h";
+    }
+    if modes.title {
+        out += announce::PUSH_TITLE;
+    }
+    out
 }
 
 /// Undoes [`enter_sequence`] and what a frame may have left: an update, a style, scroll margins (DECSTBM), a hidden
 /// cursor.
-fn leave_sequence() -> String {
+fn leave_sequence(modes: Modes) -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
-    out.push_str("\x1b[?1006l\x1b[?1000l\x1b[?2004l\x1b[r");
+    if modes.progress {
+        out += announce::progress(Progress::None);
+    }
+    if modes.title {
+        out += announce::POP_TITLE;
+    }
+    if modes.mouse {
+        out += "\x1b[?1006l\x1b[?1002l";
+    }
+    out += "\x1b[?1004l\x1b[?2004l\x1b[r";
     write_command(&mut out, SetAttribute(Attribute::Reset));
     write_command(&mut out, EnableLineWrap);
     write_command(&mut out, Show);
@@ -52,6 +90,8 @@ fn write_command(out: &mut String, command: impl Command) {
 const READ_BYTES: usize = 64 * 1024;
 /// How long leaving waits for a terminal that accepts no output.
 const LEAVE_WAIT_MS: i64 = 200;
+/// How long leaving waits for the replies to a query.
+const REPLY_WAIT: Duration = Duration::from_millis(50);
 
 /// What a panic hook must restore.
 static ENTERED: Mutex<Option<Entered>> = Mutex::new(None);
@@ -59,7 +99,8 @@ static ENTERED: Mutex<Option<Entered>> = Mutex::new(None);
 #[derive(Clone)]
 struct Entered {
     fd: Arc<OwnedFd>,
-    modes: Termios,
+    settings: Termios,
+    modes: Modes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +119,9 @@ pub struct Tty {
     backlog: Vec<u8>,
     /// Bytes of the backlog that are written already.
     written: usize,
+    modes: Modes,
+    /// A query was sent whose last reply has not come.
+    awaits_reply: bool,
 }
 
 impl Tty {
@@ -92,7 +136,19 @@ impl Tty {
     }
 
     fn on(fd: OwnedFd) -> Self {
-        Self { fd: Arc::new(fd), entered: None, backlog: Vec::new(), written: 0 }
+        Self {
+            fd: Arc::new(fd),
+            entered: None,
+            backlog: Vec::new(),
+            written: 0,
+            modes: Modes::default(),
+            awaits_reply: false,
+        }
+    }
+
+    /// Decides what [`Tty::enter`] changes.
+    pub fn set_modes(&mut self, modes: Modes) {
+        self.modes = modes;
     }
 
     /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards
@@ -101,21 +157,21 @@ impl Tty {
     /// # Errors
     /// [`ErrorKind::Terminal`] if it is not a terminal, or was closed.
     pub fn enter(&mut self) -> Result<()> {
-        if self.entered.is_some() {
+        if self.entered.is_some() || self.modes.plain {
             return Ok(());
         }
-        let modes = tcgetattr(&self.fd).map_err(no_terminal)?;
-        let entered = Entered { fd: Arc::clone(&self.fd), modes: modes.clone() };
+        let settings = tcgetattr(&self.fd).map_err(no_terminal)?;
+        let entered = Entered { fd: Arc::clone(&self.fd), settings: settings.clone(), modes: self.modes };
         // Before the first change, so that a panic restores it.
         if let Ok(mut slot) = ENTERED.lock() {
             *slot = Some(entered.clone());
         }
         self.entered = Some(entered);
-        let mut raw = modes;
+        let mut raw = settings;
         raw.make_raw();
         tcsetattr(&self.fd, OptionalActions::Now, &raw).map_err(no_terminal)?;
         self.drop_backlog();
-        self.queue(enter_sequence().as_bytes());
+        self.queue(enter_sequence(self.modes).as_bytes());
         self.flush().map(drop)
     }
 
@@ -129,7 +185,28 @@ impl Tty {
         if let Ok(mut slot) = ENTERED.lock() {
             slot.take_if(|entered| Arc::ptr_eq(&entered.fd, &self.fd));
         }
+        self.drain_replies();
         entered.restore().map_err(failed)
+    }
+
+    /// Reads the replies to a query, which would otherwise be typed into the shell.
+    fn drain_replies(&mut self) {
+        let give_up = Instant::now() + REPLY_WAIT;
+        let mut replies = Vec::new();
+        while self.awaits_reply {
+            let left = give_up.saturating_duration_since(Instant::now());
+            let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            let is_ready = poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&wait)).is_ok_and(|ready| ready > 0);
+            if !is_ready || !matches!(self.read(&mut replies, READ_BYTES), Ok(ReadOutcome::Drained)) {
+                return;
+            }
+        }
+    }
+
+    /// Writes lines after [`Tty::leave`], unless the terminal accepts no output.
+    pub fn print(&mut self, lines: &[u8]) {
+        // The terminal may have hung up: then nobody reads them.
+        let _ = write_with_timeout(&self.fd, lines);
     }
 
     /// Columns and rows; 80 and 24 if the terminal does not report them.
@@ -154,6 +231,7 @@ impl Tty {
             buffer.reserve(wanted);
             match rustix::io::read(&self.fd, spare_capacity(buffer)) {
                 Ok(0) | Err(Errno::IO) => return Ok(ReadOutcome::Closed),
+                Ok(_) if self.awaits_reply => self.awaits_reply = !has_attributes(&buffer[start..]),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(ReadOutcome::Drained),
                 Err(error) => return Err(failed(error)),
@@ -164,6 +242,7 @@ impl Tty {
 
     /// Appends output to the backlog.
     pub fn queue(&mut self, bytes: &[u8]) {
+        self.awaits_reply |= bytes.ends_with(announce::QUERY.as_bytes());
         self.backlog.extend_from_slice(bytes);
     }
 
@@ -231,9 +310,19 @@ pub fn restore_for_panic() {
 impl Entered {
     /// The screen before the modes, because in cooked mode the kernel would change the output.
     fn restore(&self) -> rustix::io::Result<()> {
-        let written = write_with_timeout(&self.fd, leave_sequence().as_bytes());
-        tcsetattr(&self.fd, OptionalActions::Now, &self.modes).and(written)
+        let written = write_with_timeout(&self.fd, leave_sequence(self.modes).as_bytes());
+        tcsetattr(&self.fd, OptionalActions::Now, &self.settings).and(written)
     }
+}
+
+/// Whether the bytes have the reply to the query for device attributes: `CSI ? ... c`.
+fn has_attributes(bytes: &[u8]) -> bool {
+    let starts = bytes.windows(3).enumerate().filter(|(_, three)| three == b"\x1b[?");
+    starts.into_iter().any(|(at, _)| {
+        let rest = &bytes[at + 3..];
+        let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';'));
+        end.is_some_and(|end| rest[end] == b'c')
+    })
 }
 
 /// Writes all, unless the terminal accepts nothing for some time.
@@ -306,10 +395,12 @@ mod tests {
 
     #[test]
     fn the_terminal_is_restored_once_however_it_is_left() {
-        let (enter, back) = (enter_sequence().into_bytes(), leave_sequence().into_bytes());
+        let modes = Modes { title: true, mouse: true, progress: true, plain: false };
+        let (enter, back) = (enter_sequence(modes).into_bytes(), leave_sequence(modes).into_bytes());
         let restores: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
         for leave in restores {
             let (mut tty, master) = pair();
+            tty.set_modes(modes);
             for _ in 0..2 {
                 tty.enter().expect("enters");
             }
@@ -320,6 +411,7 @@ mod tests {
             assert_eq!(sent(&master, back.len()), back);
         }
         let (mut tty, master) = pair();
+        tty.set_modes(modes);
         tty.enter().expect("enters");
         let watcher = tcgetattr(&master).expect("modes");
         drop(tty);

@@ -28,7 +28,7 @@ fn logged(app: &Harness, kind: &str) -> usize {
 /// One row for each command: a command without one fails the first test below. `/exit` has none, see the last one.
 const ROWS: &[Row] = &[
     row("/fork --name kid", |app| shows(app, "── kid")),
-    row("/switch other", |app| shows(app, "── other")),
+    row("/switch other", |app| shows(app, "─ other ")),
     row("/agents", |app| shows(app, "tokens  echo/echo")),
     row("/name first", |app| app.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |app| app.repl.roster().len() == 1),

@@ -1,6 +1,7 @@
 //! One more terminal at a [`Harness`]: bytes in for keys, and a screen of its own to read.
 
 use polylogue::Turn;
+use polylogue::config::Abilities;
 
 use super::harness::Harness;
 use crate::support::internals::{Device, Probe, RemoteTerminal, Terminal, TerminalId, TerminalMode};
@@ -20,6 +21,14 @@ impl AttachedTerminal {
         let at = app.repl.attach_device(device, app.id(n), mode);
         app.turn();
         Self { at, screen: vt100::Parser::new(rows, columns, 0) }
+    }
+
+    /// The same, with 80 columns and these abilities.
+    pub fn with(app: &mut Harness, abilities: Abilities, n: usize, mode: TerminalMode) -> Self {
+        let device = Device::Remote(RemoteTerminal { abilities, ..RemoteTerminal::default() });
+        let at = app.repl.attach_device(device, app.id(n), mode);
+        app.turn();
+        Self { at, screen: vt100::Parser::new(24, 80, 0) }
     }
 
     pub fn terminal<'a>(&self, app: &'a mut Harness) -> &'a mut Terminal {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, Endpoint, EnvironmentEntry, Network, Policy, ProviderEntry, Rules, SandboxSettings,
-    Settings, Thinking, TreeLimits,
+    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Network, Policy, ProviderEntry, Rules,
+    SandboxSettings, Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -60,6 +60,8 @@ pub struct Plan {
     pub has_sandbox: bool,
     /// What commands in the sandbox always reach.
     pub network: Network,
+    /// The screen around the conversation.
+    pub display: DisplaySettings,
     /// Where a stable trace is written.
     pub trace: Option<PathBuf>,
     /// The limits of each tree of agents.
@@ -85,6 +87,7 @@ impl Default for Plan {
             trusted_instructions: BTreeSet::new(),
             has_sandbox: true,
             network: Network::Off,
+            display: DisplaySettings::default(),
             trace: None,
             tree_limits: TreeLimits::default(),
         }
@@ -123,6 +126,7 @@ impl Plan {
                 network: self.network.clone(),
                 ..SandboxSettings::default()
             },
+            display: self.display.clone(),
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             tree_limits: self.tree_limits,
@@ -339,6 +343,11 @@ impl Harness {
     pub fn screen(&mut self) -> &vt100::Screen {
         self.take_output();
         self.screen.screen()
+    }
+
+    /// Row and column of the cursor, from 0.
+    pub fn cursor(&self) -> (u16, u16) {
+        self.screen.screen().cursor_position()
     }
 
     /// The first terminal.

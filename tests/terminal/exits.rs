@@ -30,6 +30,24 @@ fn every_exit_restores_the_terminal_and_prints_how_to_continue() {
 }
 
 #[test]
+fn the_end_of_the_conversation_stays_on_the_screen_of_the_shell() {
+    for (setting, first, last) in [("screens", false, true), ("all", true, true), ("none", false, false)] {
+        let envs = vec![("LANG", "C.UTF-8"), ("POLYLOGUE_DISPLAY_EXIT_PRINT", setting)];
+        let mut chat = Chat::start(Start { envs, size: (60, 12), ..Start::default() });
+        let lines: String = (0..60).map(|n| format!("line {n:02}\n")).collect();
+        chat.say(&lines);
+        chat.is_answered();
+        chat.pty.send("\x04");
+        assert!(chat.ends_well().success());
+        let raw = String::from_utf8_lossy(chat.pty.raw_output()).into_owned();
+        let left = raw.rsplit("\x1b[?1049l").next().expect("what follows the alternate screen");
+        let has = |text: &str| left.contains(text);
+        assert_eq!((has("line 00"), has("line 59")), (first, last), "{setting}: {left:?}");
+        assert!(has("to continue: polylogue") && has("-r 0"), "{left:?}");
+    }
+}
+
+#[test]
 fn ctrl_d_with_a_draft_deletes_and_does_not_leave() {
     let mut chat = Chat::new();
     chat.pty.send("xab\x01\x04");

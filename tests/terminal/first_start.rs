@@ -38,7 +38,7 @@ fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
         chat.sees(expected);
     }
     chat.pty.send("/fork --name scout\r");
-    chat.sees("── scout ─ ↑ agent 0");
+    chat.sees("── scout ↑ agent 0");
     chat.pty.send("/agents\r");
     chat.sees("0   agent 0");
     chat.sees(">   1   scout");

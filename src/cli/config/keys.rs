@@ -38,7 +38,8 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 8] = ["providers", "environments", "rules", "projects", "limits", "team", "sandbox", "tools"];
+const TABLES: [&str; 10] =
+    ["providers", "environments", "rules", "projects", "limits", "team", "display", "theme", "sandbox", "tools"];
 /// Environments can contain each other; this bounds the depth of the search.
 const MAX_ENVIRONMENTS: usize = 100;
 pub const ENVIRONMENT: &[(&str, &str)] = &[
@@ -68,7 +69,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");
             }
             project_rules::TABLE => layer.project_rules = projects(reader, &entry),
-            "limits" | "team" => {
+            "limits" | "team" | "display" | "theme" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
                 }

@@ -89,6 +89,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
+    values.config.display.home = env.home();
     values.config.commands = custom_commands(&files, &mut diagnostics);
     values.config.project_rules = user.project_rules;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));

@@ -9,8 +9,11 @@ use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::{Config, TeamSettings};
+use crate::domain::display::{EXIT_PRINTS, StatusField};
+use crate::domain::frame::Color;
 use crate::domain::limits::LimitName;
 use crate::domain::sandbox::Network;
+use crate::domain::theme::{Paint, ThemeSettings};
 use crate::domain::thinking::Thinking;
 
 #[derive(Debug, Clone)]
@@ -74,6 +77,12 @@ pub enum Kind {
     Fraction(fn(&mut Config) -> &mut f64),
     /// The limit of a tree of agents; "none" is no limit.
     Limit(LimitName),
+    /// The fields of the status line.
+    Fields(fn(&mut Config) -> &mut Vec<StatusField>),
+    /// A program and its arguments.
+    Program(fn(&mut Config) -> &mut Vec<String>),
+    /// A colour of the theme.
+    Color(Color),
 }
 
 /// A year: below it no sum of durations overflows.
@@ -235,6 +244,71 @@ pub const SETTINGS: &[Setting] = &[
     limit(LimitName::Tokens, "Maximum number of tokens of an agent and of what models made below it", None),
     limit(LimitName::Usd, "Maximum US dollars that an agent and what models made below it may spend", Some(MAX_USD)),
     limit(LimitName::Seconds, "Maximum seconds that an agent and what models made below it may work", None),
+    display(
+        "display.status",
+        "Fields of the status line, from the left; on a narrow terminal the last ones are left out",
+        Kind::Fields(|config| &mut config.display.status),
+    ),
+    display("display.title", "Set the title of the window", Kind::Bool(|config| &mut config.display.title)),
+    display(
+        "display.bell",
+        "Ring the bell when an agent finishes or asks while you look elsewhere",
+        Kind::Bool(|config| &mut config.display.bell),
+    ),
+    display(
+        "display.notify",
+        "Show a notification then, by the terminal",
+        Kind::Bool(|config| &mut config.display.notify),
+    ),
+    display(
+        "display.progress",
+        "Show progress on the icon of the window",
+        Kind::Bool(|config| &mut config.display.progress),
+    ),
+    display(
+        "display.notify_command",
+        "Program that is run then; the text is its last argument",
+        Kind::Program(|config| &mut config.display.notify_command),
+    ),
+    display("display.mouse", "Scroll and select with the mouse", Kind::Bool(|config| &mut config.display.mouse)),
+    Setting {
+        flag: Some(("--plain", |arguments| arguments.plain.then(|| "true".into()))),
+        ..display(
+            "display.plain",
+            "Line mode: print each line once, without control sequences; also where TERM is dumb",
+            Kind::Bool(|config| &mut config.display.plain),
+        )
+    },
+    display(
+        "display.exit_print",
+        "How much of the conversation stays on the screen of the shell",
+        Kind::Name(|config| &mut config.display.exit_print, || EXIT_PRINTS.to_vec()),
+    ),
+    display(
+        "theme.name",
+        "Colors; auto is dark or light, as the terminal is",
+        Kind::Name(|config| &mut config.display.theme.name, || ThemeSettings::NAMES.to_vec()),
+    ),
+    color(0),
+    color(1),
+    color(2),
+    color(3),
+    color(4),
+    color(5),
+    color(6),
+    color(7),
+    color(8),
+    color(9),
+    color(10),
+    color(11),
+    color(12),
+    color(13),
+    color(14),
+    color(15),
+    color(16),
+    color(17),
+    color(18),
+    color(19),
     setting(
         "team.strategy",
         "Order in which several agents work on one task",
@@ -259,6 +333,16 @@ pub const SETTINGS: &[Setting] = &[
 
 const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting {
     Setting { key, about, flag: None, files: Files::All, kind }
+}
+
+/// What a person's own file decides about the screen.
+const fn display(key: &'static str, about: &'static str, kind: Kind) -> Setting {
+    Setting { files: Files::User, ..setting(key, about, kind) }
+}
+
+const fn color(index: usize) -> Setting {
+    let (color, key, about) = Color::ALL[index];
+    display(key, about, Kind::Color(color))
 }
 
 const MAX_AGENTS: (&str, FlagValue) = ("--max-agents", |arguments| arguments.max_agents.clone().map(Into::into));
@@ -315,6 +399,9 @@ impl Setting {
             Kind::Name(field, names) => *field(config) = name(value, &names())?,
             Kind::Network(field) => *field(config) = network(value)?,
             Kind::Limit(name) => config.tree_limits[*name] = most(value, *name)?,
+            Kind::Fields(field) => *field(config) = fields(value)?,
+            Kind::Program(field) => *field(config) = program(value)?,
+            Kind::Color(color) => config.display.theme.set(*color, paint(value)?),
             Kind::Fraction(field) => {
                 *field(config) = value.number().filter(|number| (0.0..=1.0).contains(number))?;
             }
@@ -378,6 +465,12 @@ impl Setting {
             Kind::Name(field, _) => format!("{:?}", field(config)),
             Kind::Network(field) => field(config).shown(),
             Kind::Fraction(field) => field(config).to_string(),
+            Kind::Program(field) => format!("{:?}", Some(field(config)).filter(|words| !words.is_empty())?),
+            Kind::Color(color) => format!("{:?}", config.display.theme.get(*color)?.to_string()),
+            Kind::Fields(field) => {
+                let names: Vec<String> = field(config).iter().map(|field| format!("{:?}", field.name())).collect();
+                format!("[{}]", names.join(", "))
+            }
             Kind::Limit(name) => {
                 config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.shown(most))
             }
@@ -401,6 +494,16 @@ impl Kind {
             Self::Network(_) => "off, host or a list of hosts".into(),
             Self::Fraction(_) => "a number from 0 to 1".into(),
             Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
+            Self::Program(_) => "a program, or a list of a program and its arguments".into(),
+            Self::Color(_) => {
+                "default, black, red, green, yellow, blue, magenta, cyan, white, bright- and one of them, a number up to 255, \
+                 or \"#rrggbb\""
+                    .into()
+            }
+            Self::Fields(_) => {
+                let names = StatusField::ALL.map(|(_, name, _)| name);
+                format!("a list of {}", names.join(", "))
+            }
         }
     }
 }
@@ -425,6 +528,28 @@ fn network(value: &Value) -> Option<Network> {
     match value {
         Value::Texts(hosts) => Network::of_hosts(hosts.iter().map(String::as_str)),
         other => Network::named(other.text()?),
+    }
+}
+
+fn program(value: &Value) -> Option<Vec<String>> {
+    match value {
+        Value::Texts(words) => Some(words.clone()).filter(|words| words.first().is_some_and(|word| !word.is_empty())),
+        other => other.text().filter(|text| !text.contains(' ')).map(|text| vec![text.to_owned()]),
+    }
+}
+
+fn paint(value: &Value) -> Option<Paint> {
+    match value {
+        Value::Number(_) => whole(value, 0)?.to_string().parse().ok(),
+        other => other.text()?.parse().ok(),
+    }
+}
+
+/// A list in a file; names with commas between them in a variable.
+fn fields(value: &Value) -> Option<Vec<StatusField>> {
+    match value {
+        Value::Texts(names) => names.iter().map(|name| StatusField::named(name)).collect(),
+        other => other.text()?.split(',').map(|name| StatusField::named(name.trim())).collect(),
     }
 }
 

@@ -105,7 +105,7 @@ pub fn action_of(key: &Key, situation: &Situation) -> Action {
     match key {
         Key::Paste(text) => Action::Paste(text.clone()),
         Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
-        Key::Focus(_) => Action::Nothing,
+        Key::Focus(_) | Key::Background(_) | Key::Mouse(..) => Action::Nothing,
         Key::Press(code, modifiers) => match (modifiers.ctrl, modifiers.alt) {
             (true, false) => with_ctrl(*code, situation),
             (false, true) => with_alt(*code, situation),

@@ -1,6 +1,8 @@
 //! Where keys come from and frames go to: the terminal of this process, or a remote one.
 
 use crate::base::error::Result;
+use crate::domain::display::Abilities;
+use crate::terminal::abilities;
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::{ReadOutcome, Tty};
 
@@ -23,8 +25,8 @@ pub struct RemoteTerminal {
     pub size: (u16, u16),
     /// What it can display; read when it is attached.
     pub palette: Palette,
-    /// It runs in tmux, which passes on a text for the clipboard only in a sequence of its own.
-    pub is_in_tmux: bool,
+    /// What else it can do; by default nothing.
+    pub abilities: Abilities,
     /// Whether a frame may be drawn. It is false while earlier output is not sent yet: a slow terminal skips frames.
     pub takes_more: bool,
 }
@@ -37,7 +39,7 @@ impl Default for RemoteTerminal {
             output: Vec::new(),
             size: (80, 24),
             palette: Palette { color: true, attributes: true, unicode: true },
-            is_in_tmux: false,
+            abilities: Abilities::default(),
             takes_more: true,
         }
     }
@@ -51,10 +53,10 @@ impl Device {
         }
     }
 
-    pub(super) fn is_in_tmux(&self) -> bool {
+    pub(super) fn abilities(&self) -> Abilities {
         match self {
-            Self::Terminal(_) => std::env::var_os("TMUX").is_some(),
-            Self::Remote(remote) => remote.is_in_tmux,
+            Self::Terminal(_) => abilities::of_process(),
+            Self::Remote(remote) => remote.abilities,
         }
     }
 

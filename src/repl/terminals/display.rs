@@ -2,9 +2,11 @@
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::domain::frame::Frame;
+use crate::domain::frame::{Frame, Row};
+use crate::domain::theme::Theme;
 use crate::repl::terminals::draw::VisibleState;
 use crate::repl::terminals::question::QuestionView;
+use crate::repl::terminals::selection::Selection;
 use crate::terminal::screen::{Palette, Screen};
 
 pub(super) struct Display {
@@ -23,9 +25,11 @@ pub(super) struct Display {
 }
 
 impl Display {
-    pub(super) fn new(palette: Palette) -> Self {
+    pub(super) fn new(palette: Palette, theme: Theme) -> Self {
+        let mut screen = Screen::new(palette);
+        screen.set_theme(theme);
         Self {
-            screen: Screen::new(palette),
+            screen,
             buffer: Vec::new(),
             shown: None,
             drawn_at: Moment::default(),
@@ -35,6 +39,12 @@ impl Display {
         }
     }
 
+    /// Draws with this theme from now on.
+    pub(super) fn set_theme(&mut self, theme: Theme) {
+        self.screen.set_theme(theme);
+        self.shown = None;
+    }
+
     /// Draws the next frame completely, because what the terminal shows is unknown.
     pub(super) fn invalidate(&mut self) {
         self.screen.invalidate();
@@ -42,10 +52,26 @@ impl Display {
     }
 
     /// The bytes that change what is displayed into this frame.
-    pub(super) fn draw(&mut self, frame: &Frame) -> &[u8] {
+    pub(super) fn draw(&mut self, frame: &Frame, selection: &Selection) -> &[u8] {
         self.buffer.clear();
-        self.screen.draw(frame, &mut self.buffer);
+        if *selection == Selection::default() {
+            self.screen.draw(frame, &mut self.buffer);
+        } else {
+            let mut marked = frame.clone();
+            selection.mark(&mut marked.rows);
+            self.screen.draw(&marked, &mut self.buffer);
+        }
         &self.buffer
+    }
+
+    /// The rows that are displayed.
+    pub(super) fn rows(&self) -> &[Row] {
+        self.screen.rows()
+    }
+
+    /// The rows as lines of a screen that scrolls.
+    pub(super) fn printed(&self, rows: &[Row], columns: u16) -> Vec<u8> {
+        self.screen.printed(rows, columns)
     }
 
     /// Whether a frame is to be drawn although nothing has changed.

@@ -3,21 +3,27 @@
 //! ```text
 //!   text of the conversation      scrolls
 //!   ⠹ waiting for the model 3 s   while the agent works
-//!   ── agent 0 ── 2 at work ───   separator
+//!   ── !web asks ─ agent 0 ────   separator
 //!   queued, question, notice
 //!   > what is typed
-//!   model            tokens       status line
+//!   directory   model             status line
 //! ```
+
+use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
+use crate::base::text;
+use crate::domain::frame::Row;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::activity;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::painter::{Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
-use crate::repl::terminals::{Terminal, Terminals, leave_view};
+use crate::repl::terminals::separator::{Names, Separator};
+use crate::repl::terminals::status::StatusLine;
+use crate::repl::terminals::{Terminal, Terminals, leave_view, lines};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -45,6 +51,8 @@ pub(in crate::repl) struct VisibleState {
     agents: usize,
     at_work: usize,
     asking: Vec<AgentId>,
+    /// Changes with the agents that have finished unseen.
+    unseen: u64,
     position: Option<usize>,
     gate: Option<Gate>,
     question: Option<u64>,
@@ -82,25 +90,90 @@ impl Terminals {
     /// Draws the terminals whose visible state has changed.
     pub(in crate::repl) fn render(&mut self, core: &mut Core) {
         let terminals = self.ids();
-        terminals.iter().for_each(|at| self.draw(core, *at));
+        for at in terminals {
+            self.read_branch(core, at);
+            self.draw(core, at);
+        }
+        self.tell(core);
+    }
+
+    /// Says at terminals where nobody looks that agents have finished or ask.
+    fn tell(&mut self, core: &Core) {
+        let Some(message) = self.alerts.take() else { return };
+        if self.iter().all(Terminal::is_away) {
+            self.alerts.run(&core.config.display.notify_command, &text::sanitise(&message));
+        }
+        self.iter_mut().for_each(|terminal| terminal.alert(&message));
+    }
+
+    /// Reads the branch of the directory that a terminal shows, unless it is known.
+    fn read_branch(&mut self, core: &Core, at: TerminalId) {
+        let focus = self.get(at).map(|terminal| terminal.focus);
+        if let Some(agent) = focus.and_then(|focus| core.roster.get(focus)) {
+            self.branches.read(&agent.inputs.environment.working_directory);
+        }
     }
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
         core.roster.with(state.focus, |agent| agent.view.scrollback.update());
+        if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
+            return self.print_lines(core, at, state);
+        }
         let painted = self
             .painter(core, at, &state)
             .zip(core.roster.get(state.focus))
-            .map(|(painter, agent)| painter.paint(agent));
-        let (Some(painted), Some(terminal)) = (painted, self.get_mut(at)) else { return };
+            .map(|(painter, agent)| (painter.paint(agent), painter.title(agent), painter.progress(agent)));
+        let (Some((painted, title, progress)), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
         let asked = state.question.zip(painted.page).map(|(number, page)| (focus, number, page));
         terminal.note_question(asked, painted.has_whole_rules, now);
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
-        terminal.show(&painted.frame);
+        terminal.show(&painted.frame, title, progress);
         self.settle_view(core, at, focus);
+    }
+
+    /// Prints what is new, in line mode.
+    fn print_lines(&mut self, core: &mut Core, at: TerminalId, state: VisibleState) {
+        let Some(agent) = core.roster.get(state.focus) else { return };
+        let end = self.painter(core, at, &state).map(|painter| painter.last_rows(agent, lines::LAST_ROWS));
+        let end = end.unwrap_or_default().iter().map(Row::text).collect();
+        let Some(terminal) = self.get_mut(at) else { return };
+        let notice = terminal.input.notice.take();
+        // Only a frame would show the question.
+        terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
+        let Some(lines) = &mut terminal.lines else { return };
+        let mut out = lines.show(agent, || end) + &lines.update(agent);
+        out += &notice.map(|notice| lines::line("polylogue", &notice)).unwrap_or_default();
+        terminal.print(&out);
+    }
+
+    /// Prints the end of the conversation on the screen of the shell, when the program ends.
+    pub(in crate::repl) fn print_ends(&mut self, core: &mut Core) {
+        for at in self.ids() {
+            let Some(terminal) = self.get(at).filter(|terminal| terminal.is_local() && terminal.lines.is_none()) else {
+                continue;
+            };
+            let rows = match core.config.display.exit_print {
+                "none" => continue,
+                "all" => u16::MAX,
+                _ => terminal.size.1.saturating_mul(2),
+            };
+            let (focus, reader) = (terminal.focus, self.reader(at));
+            core.roster.with(focus, |agent| {
+                agent.view.scrollback.update();
+                agent.view.scrollback.to_bottom(reader);
+            });
+            let has_conversation = core.store.tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
+            let (Some(agent), Some(state)) = (core.roster.get(focus), self.visible_state(core, at)) else { continue };
+            let end = self.painter(core, at, &state).filter(|_| has_conversation);
+            let end = end.map(|painter| painter.last_rows(agent, rows)).unwrap_or_default();
+            if let Some(terminal) = self.get_mut(at) {
+                terminal.print_end(&end);
+            }
+        }
     }
 
     /// Follows the end of the text as it grows, if all terminals of this reader show it.
@@ -114,7 +187,7 @@ impl Terminals {
         core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
     }
 
-    fn painter(&self, core: &Core, at: TerminalId, state: &VisibleState) -> Option<Painter<'_>> {
+    fn painter<'a>(&'a self, core: &'a Core, at: TerminalId, state: &VisibleState) -> Option<Painter<'a>> {
         let terminal = self.get(at)?;
         Some(Painter {
             size: state.size,
@@ -123,7 +196,7 @@ impl Terminals {
             // A read-only terminal shows the agent's draft until something is typed there.
             draft: (!terminal.input.draft.is_empty()).then_some(&terminal.input.draft),
             reader: self.reader(at),
-            screen_info: Self::screen_info(core, state.focus, terminal.mode.is_read_only),
+            screen_info: self.screen_info(core, terminal)?,
             activity: core.activity(state.focus, true),
             question: self.question_view(terminal, state),
             question_keys: state.question_keys,
@@ -173,6 +246,7 @@ impl Terminals {
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
+            unseen: self.unseen.revision(),
             position: core.send_queue.position_of(worker),
             gate,
             question,
@@ -189,6 +263,7 @@ impl Terminals {
         if left != id {
             leave_view(core, reader, left);
         }
+        self.unseen.remove(id);
         if core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
             let typed = core.store.draft(id).unwrap_or_default();
             core.roster.with(id, |agent| agent.view.show_first(&typed));
@@ -212,27 +287,33 @@ impl Terminals {
         }
     }
 
-    /// What the separator and the status line show about other agents.
-    fn screen_info(core: &Core, id: AgentId, is_read_only: bool) -> ScreenInfo {
-        let parent = core.roster.parent(id);
-        let others = |set: &std::collections::BTreeSet<AgentId>| set.iter().filter(|other| **other != id).count();
-        ScreenInfo {
-            parent: parent.and_then(|parent| core.roster.get(parent)).map(|parent| parent.identity.label()),
-            siblings: parent.map_or(0, |parent| core.roster.children(parent).count().saturating_sub(1)),
-            children: core.roster.children(id).count(),
-            at_work: others(core.roster.at_work()),
-            asking: core
-                .roster
-                .asking()
-                .iter()
-                .copied()
-                .chain(core.trees.all_held().map(|(held, _)| held))
-                .filter(|other| *other != id)
-                .filter_map(|other| core.roster.get(other).filter(|agent| agent.role != Role::Summary))
-                .map(|agent| agent.identity.label())
-                .collect(),
-            is_read_only: is_read_only || core.store.is_read_only(),
-            rule_file: core.roster.get(id).and_then(|agent| rule_file(core, agent)),
+    /// What is shown around the conversation.
+    fn screen_info<'a>(&'a self, core: &'a Core, terminal: &Terminal) -> Option<ScreenInfo<'a>> {
+        let agent = core.roster.get(terminal.focus)?;
+        let status = StatusLine {
+            settings: &core.config.display,
+            branch: self.branches.get(&agent.inputs.environment.working_directory),
+            is_attached: terminal.mode.is_attached,
+            is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
+        };
+        Some(ScreenInfo { separator: self.separator(core, agent), status, rule_file: rule_file(core, agent) })
+    }
+
+    fn separator(&self, core: &Core, agent: &Agent) -> Separator {
+        let (id, roster) = (agent.id(), &core.roster);
+        let label = |agent: &Agent| agent.identity.label();
+        let asking = roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held));
+        let asking = asking.filter(|other| *other != id).filter_map(|other| roster.get(other));
+        let asking: Vec<&Agent> = asking.filter(|agent| agent.role != Role::Summary).collect();
+        let others = |set: &BTreeSet<AgentId>| set.len() - usize::from(set.contains(&id));
+        let finished = self.unseen.newest().filter_map(|id| roster.get(id));
+        Separator {
+            asking: Names::of(asking.iter().copied().map(label), asking.len()),
+            label: label(agent),
+            parent: roster.parent(id).and_then(|parent| roster.get(parent)).map(label),
+            at_work: others(roster.at_work()),
+            mail: agent.unread,
+            finished: Names::of(finished.map(label), self.unseen.len()),
         }
     }
 }

@@ -46,6 +46,9 @@ impl Terminals {
     }
 
     fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
+        if self.get_mut(id)?.take_report(key, &core.config.display.theme) {
+            return None;
+        }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
         let action = action_of(key, &situation);
@@ -72,6 +75,11 @@ impl Terminals {
             Action::Recall(older) => self.recall(core, id, older),
             Action::Complete => self.complete(core, id, agent),
             Action::Redraw => self.get_mut(id)?.redraw(),
+            Action::Send if self.line_answer(core, id, agent).is_some() => {
+                let change = self.line_answer(core, id, agent)?;
+                self.with_draft(core, id, Draft::take);
+                return Some(Act::Change(change));
+            }
             Action::Send => return self.take_line(core, id, agent).map(Act::Line),
             Action::Answer(allowed) => {
                 let question = core.roster.get(agent)?.question()?.number;
@@ -145,11 +153,21 @@ impl Terminals {
         self.with_draft(core, at, edit)
     }
 
+    /// The answer that the draft is to a question, in line mode.
+    fn line_answer(&self, core: &Core, id: TerminalId, agent: AgentId) -> Option<Change> {
+        let pending = core.roster.get(agent)?.question()?;
+        let decision = self.get(id)?.lines.as_ref()?.answer(&self.draft_at(core, id)?.expanded(), pending)?;
+        Some(Change::Answer { question: pending.number, decision })
+    }
+
     /// Empties the draft, and keeps its text in the history of inputs.
     fn take_line(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
         let reader = self.reader(id);
         core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
         let text = self.with_draft(core, id, Draft::take).filter(|text| !text.trim().is_empty())?;
+        if let Some(lines) = &mut self.get_mut(id)?.lines {
+            lines.note_typed(&text);
+        }
         if !self.is_read_only(id) {
             // A line is sent even if it cannot be added to the history.
             drop(core.store.remember_input(&text));

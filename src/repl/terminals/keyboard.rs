@@ -21,9 +21,15 @@ pub(super) struct Keyboard {
     acts: usize,
     /// The device has more bytes than were read, and the poll will not report them again.
     has_more: bool,
+    /// The terminal sends whole lines.
+    is_in_line_mode: bool,
 }
 
 impl Keyboard {
+    pub(super) fn new(is_in_line_mode: bool) -> Self {
+        Self { is_in_line_mode, ..Self::default() }
+    }
+
     pub(super) fn begin_turn(&mut self) {
         self.acts = 0;
     }
@@ -47,7 +53,11 @@ impl Keyboard {
             if !was_left {
                 self.read_at = now;
             }
-            self.decoder.feed(&self.buffer, now);
+            if self.is_in_line_mode {
+                self.decoder.feed_lines(&self.buffer);
+            } else {
+                self.decoder.feed(&self.buffer, now);
+            }
         }
         self.decoder.expire(now);
         Ok(outcome)

@@ -3,7 +3,10 @@
 //! Focus, size and notice belong to a terminal; draft and scroll position to the agent, except on a read-only terminal,
 //! which has its own.
 
+mod alerts;
+mod announcer;
 mod bindings;
+mod branches;
 mod conversation;
 mod device;
 mod display;
@@ -11,24 +14,34 @@ mod draw;
 mod input;
 mod keyboard;
 mod leaving;
+mod lines;
 mod painter;
 mod question;
+mod selection;
+mod separator;
+mod status;
 mod terminal;
+mod unseen;
 
 use std::collections::BTreeMap;
 
+use crate::agent::Role;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands::TerminalInfo;
+use crate::domain::chunk::Status;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
-use crate::repl::component::Component;
+use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
+use crate::repl::terminals::alerts::Alerts;
+use crate::repl::terminals::branches::Branches;
 use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::unseen::Unseen;
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
 pub use device::{Device, RemoteTerminal};
 pub(super) use draw::{QUEUE_ROWS, rule_file};
@@ -40,6 +53,9 @@ pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 pub(super) struct Terminals {
     terminals: BTreeMap<TerminalId, Terminal>,
     count: u64,
+    branches: Branches,
+    unseen: Unseen,
+    alerts: Alerts,
 }
 
 impl Terminals {
@@ -90,7 +106,7 @@ impl Terminals {
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
-        let id = self.add(Terminal::new(device, focus, mode, core.clock.unix_ms()));
+        let id = self.add(Terminal::new(device, focus, mode, &core.config.display, core.clock.unix_ms()));
         self.show(core, id, focus);
         id
     }
@@ -149,6 +165,17 @@ impl Terminals {
         terminal.ok_or_else(|| Error::usage(message))?.copy(text)
     }
 
+    /// Reads the branch again, which the turn may have changed, and notes an agent that nobody looks at.
+    fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
+        let Some(agent) = core.roster.get(id) else { return };
+        self.alerts.on_turn_ended(agent);
+        if !self.showing(&[id]).is_empty() {
+            self.branches.refresh(&agent.inputs.environment.working_directory);
+        } else if agent.role == Role::Normal && agent.status() == Status::Idle {
+            self.unseen.add(id);
+        }
+    }
+
     /// Shows a text above the input of this terminal until the next key there.
     pub(super) fn notify(&mut self, id: TerminalId, text: String) {
         if let Some(terminal) = self.get_mut(id) {
@@ -170,7 +197,8 @@ impl Terminals {
 
     /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
     fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
-        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && terminal.is_ready())?;
+        let can_show = terminal.is_ready() && terminal.lines.is_none();
+        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
         let worker = core.worker(agent.id());
         let gate = core.send_queue.gate_of(worker, now);
         let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
@@ -203,13 +231,19 @@ impl Component for Terminals {
                     core.note(*parent, LineKind::Note, &format!("the slice is ready: {label}"));
                 }
             }
-            Event::Removed { agent, adopter: Some(adopter), .. } => {
-                for id in self.showing(&[*agent]) {
+            Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
+            Event::Removed { agent, adopter, .. } => {
+                self.unseen.remove(*agent);
+                for (id, adopter) in self.showing(&[*agent]).into_iter().zip(adopter.iter().cycle()) {
                     self.show(core, id, *adopter);
                 }
             }
             _ => {}
         }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.alerts.look(&core.roster);
     }
 
     fn has_work(&self, _: &Core) -> bool {

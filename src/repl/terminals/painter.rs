@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
-use crate::domain::approval::Policy;
+use crate::domain::display::Progress;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::Reader;
@@ -10,6 +10,8 @@ use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
+use crate::repl::terminals::separator::Separator;
+use crate::repl::terminals::status::StatusLine;
 use crate::tools::{Answers, visible};
 
 /// Rows that the text keeps while a question does not fit.
@@ -30,14 +32,10 @@ struct QuestionRows {
     has_whole_rules: bool,
 }
 
-/// What a frame shows about other agents.
-pub(super) struct ScreenInfo {
-    pub parent: Option<String>,
-    pub siblings: usize,
-    pub children: usize,
-    pub at_work: usize,
-    pub asking: Vec<String>,
-    pub is_read_only: bool,
+/// What a frame shows besides the agent.
+pub(super) struct ScreenInfo<'a> {
+    pub separator: Separator,
+    pub status: StatusLine<'a>,
     /// Where rules for the directory of the agent can be saved.
     pub rule_file: Option<String>,
 }
@@ -58,7 +56,7 @@ pub(super) struct Painter<'a> {
     /// The draft of a read-only terminal; none: the draft of the agent.
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
-    pub screen_info: ScreenInfo,
+    pub screen_info: ScreenInfo<'a>,
     pub activity: String,
     /// What the terminal has shown of the question before.
     pub question: Option<&'a QuestionView>,
@@ -67,7 +65,7 @@ pub(super) struct Painter<'a> {
 
 impl Painter<'_> {
     pub fn paint(&self, agent: &Agent) -> Painted {
-        let height = usize::from(self.size.1);
+        let (columns, height) = (usize::from(self.size.0), usize::from(self.size.1));
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
         let (input, cursor) = self.input_rows(agent, most);
         // On a tiny screen only the input is shown.
@@ -77,13 +75,13 @@ impl Painter<'_> {
             room -= if is_room { rows } else { 0 };
             is_room
         };
-        let status = take(1).then(|| self.status(agent));
-        let separator = take(1).then(|| self.separator(agent));
+        let status = take(1).then(|| self.row(self.screen_info.status.row(agent, columns)));
+        let separator = take(1).then(|| self.row(self.screen_info.separator.row(columns)));
         let QuestionRows { rows: notices, page, has_whole_rules } = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
         let text_rows = room - usize::from(spinner.is_some());
-        let mut rows = conversation::rows(&agent.view.scrollback, self.reader, self.size.0, text_rows);
+        let mut rows = self.text_rows(agent, text_rows);
         rows.extend(spinner.into_iter().chain(separator).chain(notices));
         let cursor_row = rows.len() + cursor.1;
         rows.extend(input.into_iter().chain(status));
@@ -96,6 +94,34 @@ impl Painter<'_> {
         }
     }
 
+    /// The title of the window.
+    pub fn title(&self, agent: &Agent) -> String {
+        self.screen_info.separator.title(agent.question().is_some(), agent.view.is_spinning())
+    }
+
+    /// What the icon of the window shows.
+    pub fn progress(&self, agent: &Agent) -> Progress {
+        let separator = &self.screen_info.separator;
+        match () {
+            () if agent.question().is_some() || separator.asking.count > 0 => Progress::Asks,
+            () if agent.view.is_spinning() || separator.at_work > 0 => Progress::Working,
+            () => Progress::None,
+        }
+    }
+
+    fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
+        conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height)
+    }
+
+    /// The last rows of the conversation, without blank ones around them.
+    pub fn last_rows(&self, agent: &Agent, height: u16) -> Vec<Row> {
+        let mut rows = self.text_rows(agent, height.into());
+        let is_blank = |row: &Row| row.text().trim().is_empty();
+        rows.truncate(rows.iter().rposition(|row| !is_blank(row)).map_or(0, |last| last + 1));
+        let first = rows.iter().position(|row| !is_blank(row)).unwrap_or(0);
+        rows.split_off(first)
+    }
+
     fn spinner_row(&self, agent: &Agent) -> Option<Row> {
         if !agent.view.is_spinning() {
             return None;
@@ -104,33 +130,6 @@ impl Painter<'_> {
         let mut row = Row::of(format!("{picture} "), Style::color(Color::Activity));
         row.push(self.activity.as_str(), Style::DIM);
         Some(self.row(row))
-    }
-
-    fn separator(&self, agent: &Agent) -> Row {
-        let around = &self.screen_info;
-        let mut parts = Vec::new();
-        parts.extend(around.parent.as_ref().map(|parent| format!("↑ {parent}")));
-        let counts = [
-            (around.siblings, "sibling", "siblings"),
-            (around.children, "child", "children"),
-            (agent.unread, "unread message", "unread messages"),
-        ];
-        let some = counts.iter().filter(|(count, ..)| *count > 0);
-        parts.extend(some.map(|(count, one, many)| text::counted(*count, one, many)));
-        parts.extend((around.at_work > 0).then(|| format!("{} at work", around.at_work)));
-        let mut row = Row::of("── ", Style::DIM);
-        row.push(text::sanitise(&agent.identity.label()), Style::BOLD);
-        row.push(" ", Style::default());
-        for part in parts {
-            row.push(format!("─ {} ", text::sanitise(&part)), Style::DIM);
-        }
-        if let [first, rest @ ..] = around.asking.as_slice() {
-            let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            row.push(format!("─ {} asks{more} ", text::sanitise(first)), Style::color(Color::Attention));
-        }
-        let used = text::width(&row.text());
-        row.push("─".repeat(usize::from(self.size.0).saturating_sub(used)), Style::DIM);
-        self.row(row)
     }
 
     /// The rows above the input: the question, then the notice of the terminal, then the queue.
@@ -249,7 +248,7 @@ impl Painter<'_> {
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
-            _ if self.screen_info.is_read_only => "answer at another terminal".into(),
+            _ if self.screen_info.status.is_read_only => "answer at another terminal".into(),
             (QuestionKeys::Text | QuestionKeys::Settling, _) => "…".into(),
             (_, false) if !is_seen => read_on,
             (_, true) if !is_seen => typing_read_on,
@@ -274,29 +273,6 @@ impl Painter<'_> {
             self.row(row)
         });
         (rows.collect(), (column + GUTTER, at - first))
-    }
-
-    fn status(&self, agent: &Agent) -> Row {
-        let columns = usize::from(self.size.0);
-        let mut end = String::new();
-        if agent.policy() != Policy::default() {
-            end.push_str(&format!("  approval {}", agent.policy()));
-        }
-        if self.screen_info.is_read_only {
-            end.push_str("  read-only");
-        }
-        // On a narrow terminal the use of tokens is left out first, then the model is shortened: what the agent may do
-        // unasked stays.
-        let used = agent.used.input + agent.used.output;
-        let model = text::sanitise(&agent.inputs.endpoint.full_name()).into_owned();
-        let usage = format!("  {used} tokens, context {}", agent.view.context_tokens);
-        let is_room = 2 + text::width(&model) + usage.len() + end.len() <= columns;
-        let usage = if used > 0 && is_room { usage.as_str() } else { "" };
-        let model = text::shortened(&model, columns.saturating_sub(2 + usage.len() + end.len()));
-        let (left, right) = (format!("  {model}{usage}{end}"), "/help ");
-        let space = columns.saturating_sub(text::width(&left) + right.len());
-        let line = if space > 0 { format!("{left}{}{right}", " ".repeat(space)) } else { left };
-        self.row(Row::of(line, Style::DIM))
     }
 
     /// The row, no wider than the screen.

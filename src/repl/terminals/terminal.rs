@@ -6,14 +6,20 @@ use std::os::fd::AsRawFd;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::display::{DisplaySettings, Progress};
 use crate::domain::draft::Draft;
-use crate::domain::frame::Frame;
-use crate::domain::key::Key;
+use crate::domain::frame::{Frame, Row};
+use crate::domain::key::{Key, MouseAction};
+use crate::domain::theme::{ThemeSettings, is_light};
 use crate::reactor::{Reactor, Ready, Source};
+use crate::repl::terminals::announcer::Announcer;
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
 use crate::repl::terminals::keyboard::Keyboard;
+use crate::repl::terminals::lines::LineOutput;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
+use crate::repl::terminals::selection::Selection;
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
 
@@ -47,6 +53,9 @@ pub struct Terminal {
     pub(super) input: InputState,
     pub(super) display: Display,
     pub(super) keyboard: Keyboard,
+    announcer: Announcer,
+    /// What was printed, in line mode.
+    pub(super) lines: Option<LineOutput>,
     device: Device,
     requests: Vec<TerminalRequest>,
     is_gone: bool,
@@ -64,20 +73,31 @@ pub(super) struct InputState {
     pub notice: Option<String>,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
+    pub selection: Selection,
     /// Changes with the draft and the scroll position of a read-only terminal.
     pub revision: u64,
 }
 
 impl Terminal {
-    pub(in crate::repl) fn new(device: Device, focus: AgentId, mode: TerminalMode, unix_ms: i64) -> Self {
+    pub(in crate::repl) fn new(
+        device: Device,
+        focus: AgentId,
+        mode: TerminalMode,
+        settings: &DisplaySettings,
+        unix_ms: i64,
+    ) -> Self {
+        let mut abilities = device.abilities();
+        abilities.is_plain |= settings.plain && matches!(device, Device::Terminal(_));
         let mut terminal = Self {
             focus,
             size: (80, 24),
             mode,
             since: unix_ms,
             input: InputState::default(),
-            display: Display::new(device.palette()),
-            keyboard: Keyboard::default(),
+            display: Display::new(device.palette(), settings.theme.theme(false, abilities.depth)),
+            announcer: Announcer::new(abilities, settings),
+            keyboard: Keyboard::new(abilities.is_plain),
+            lines: abilities.is_plain.then(LineOutput::default),
             device,
             requests: Vec::new(),
             is_gone: false,
@@ -242,15 +262,76 @@ impl Terminal {
         !self.is_detached && self.device.takes_more()
     }
 
-    /// Draws a frame, of which only the changes are sent.
-    pub(in crate::repl) fn show(&mut self, frame: &Frame) {
-        self.device.write(self.display.draw(frame));
+    /// Draws a frame, of which only the changes are sent, and says what has changed besides.
+    pub(in crate::repl) fn show(&mut self, frame: &Frame, title: String, progress: Progress) {
+        self.device.write(self.display.draw(frame, &self.input.selection));
+        self.device.write(self.announcer.after_frame(title, progress).as_bytes());
         self.flush();
+    }
+
+    /// Prints text, in line mode.
+    pub(super) fn print(&mut self, text: &str) {
+        self.device.write(text.as_bytes());
+        self.flush();
+    }
+
+    /// Prints rows on the screen of the shell, which shows them after the program has ended.
+    pub(super) fn print_end(&mut self, rows: &[Row]) {
+        if let Device::Terminal(tty) = &mut self.device {
+            tty.print(&self.display.printed(rows, self.size.0));
+        }
+    }
+
+    /// Takes what the terminal reports about itself. Returns false for a key.
+    pub(super) fn take_report(&mut self, key: &Key, theme: &ThemeSettings) -> bool {
+        match key {
+            Key::Focus(has_focus) => self.announcer.set_focus(*has_focus),
+            Key::Background(rgb) if theme.follows_background() => {
+                self.display.set_theme(theme.theme(is_light(*rgb), self.device.abilities().depth));
+            }
+            Key::Background(_) => {}
+            Key::Mouse(action, column, row) => self.on_mouse(*action, *column, *row),
+            _ => {
+                self.input.revision += u64::from(self.input.selection.clear());
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Selects, and copies what was selected when the button is released.
+    fn on_mouse(&mut self, action: MouseAction, column: u16, row: u16) {
+        let before = self.input.selection;
+        if self.input.selection.on_mouse(action, column, row) {
+            let text = self.input.selection.text(self.display.rows(), self.display.text_rows);
+            let copied = if text.is_empty() { Ok(()) } else { self.copy(&text) };
+            self.input.notice = Some(match copied {
+                Ok(()) => format!("copied {}", text::counted(text.lines().count(), "line", "lines")),
+                Err(error) => error.message,
+            });
+        }
+        self.input.revision += u64::from(self.input.selection != before);
+    }
+
+    /// Whether the person looks elsewhere.
+    pub(super) fn is_away(&self) -> bool {
+        self.announcer.is_away()
+    }
+
+    /// Says that agents need the person, unless the terminal accepts no output.
+    pub(super) fn alert(&mut self, message: &str) {
+        if self.is_ready() {
+            self.device.write(self.announcer.alert(message).as_bytes());
+            self.flush();
+        }
     }
 
     /// Puts a text into the clipboard of the terminal.
     pub(in crate::repl) fn copy(&mut self, text: &str) -> Result<()> {
-        let sequence = clipboard::sequence(text, self.device.is_in_tmux()).ok_or_else(|| {
+        if self.lines.is_some() {
+            return Err(Error::usage("/copy needs a terminal with control sequences: /export writes a file"));
+        }
+        let sequence = clipboard::sequence(text, self.device.abilities().is_in_tmux).ok_or_else(|| {
             let (have, most) = (text.len(), clipboard::LIMIT);
             let message = format!("too long for the clipboard: {have} bytes, at most {most}; /export writes a file");
             Error::usage(message)

@@ -30,6 +30,8 @@ fn name(key: &Key) -> String {
     match key {
         Key::Paste(text) => format!("Paste({})", text.escape_default()),
         Key::Wheel(notches) => format!("Wheel-{}", if *notches < 0 { "up" } else { "down" }),
+        Key::Mouse(action, column, row) => format!("{action:?}-{column}-{row}"),
+        Key::Background(rgb) => format!("Background-{rgb:?}"),
         Key::Focus(has) => format!("Focus-{}", if *has { "in" } else { "out" }),
         Key::Press(code, Modifiers { ctrl, alt, shift }) => {
             let held = [(ctrl, "C-"), (alt, "A-"), (shift, "S-")];

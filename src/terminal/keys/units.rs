@@ -1,9 +1,9 @@
 //! Parses one complete unit of bytes with termina, and converts its events to keys.
 
 use termina::Parser;
-use termina::event::{Event, KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as Held, MouseEventKind};
+use termina::event::{Event, KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as Held, MouseButton, MouseEventKind};
 
-use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::domain::key::{Key, KeyCode, Modifiers, MouseAction};
 
 #[derive(Debug, Default)]
 pub(super) struct UnitParser {
@@ -62,6 +62,15 @@ fn key(event: Event) -> Option<Key> {
         Event::Key(key) if key.kind != KeyEventKind::Release => press(key),
         Event::Mouse(mouse) if mouse.kind == MouseEventKind::ScrollUp => Some(Key::Wheel(-1)),
         Event::Mouse(mouse) if mouse.kind == MouseEventKind::ScrollDown => Some(Key::Wheel(1)),
+        Event::Mouse(mouse) => {
+            let action = match mouse.kind {
+                MouseEventKind::Down(MouseButton::Left) => MouseAction::Press,
+                MouseEventKind::Drag(MouseButton::Left) => MouseAction::Drag,
+                MouseEventKind::Up(MouseButton::Left) => MouseAction::Release,
+                _ => return None,
+            };
+            Some(Key::Mouse(action, mouse.column, mouse.row))
+        }
         Event::FocusIn => Some(Key::Focus(true)),
         Event::FocusOut => Some(Key::Focus(false)),
         _ => None,

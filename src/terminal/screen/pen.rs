@@ -2,7 +2,10 @@
 //!
 //! The sequences are those of ECMA-48 and the VT420 that all current terminals support.
 
-use crate::domain::frame::{Color, Style};
+use std::borrow::Cow;
+
+use crate::domain::frame::Style;
+use crate::domain::theme::{Paint, Theme};
 
 /// The known state of the terminal, and the bytes that change it.
 #[derive(Debug, Default)]
@@ -19,13 +22,29 @@ pub(super) struct Pen {
     rest: Option<(u16, u16)>,
     /// The position that `Esc 8` restores, with the default style.
     saved: Option<(u16, u16)>,
+    theme: Theme,
 }
 
 impl Pen {
     pub fn clear(&mut self, height: u16) {
         self.out.clear();
         self.out.extend_from_slice(b"\x1b[m\x1b[r\x1b[H\x1b[2J");
-        *self = Self { out: std::mem::take(&mut self.out), height, position: Some((0, 0)), ..Self::default() };
+        let (out, theme) = (std::mem::take(&mut self.out), self.theme.clone());
+        *self = Self { out, theme, height, position: Some((0, 0)), ..Self::default() };
+    }
+
+    pub fn theme(&self) -> &Theme {
+        &self.theme
+    }
+
+    /// Goes to the next line, with the default style.
+    pub fn end_line(&mut self) {
+        self.set_style(Style::default());
+        self.send("\r\n");
+    }
+
+    pub fn set_theme(&mut self, theme: Theme) {
+        self.theme = theme;
     }
 
     /// Scrolls the first rows up, or down if negative, and fills with blank rows.
@@ -112,10 +131,10 @@ impl Pen {
         if style == self.style {
             return;
         }
-        let mut codes = Vec::new();
+        let mut codes: Vec<Cow<'static, str>> = Vec::new();
         // Attributes are not removed one by one: the style is reset first.
         if self.style != Style::default() && style != Style::default() {
-            codes.push("0");
+            codes.push("0".into());
         }
         let attributes = [
             (style.bold, "1"),
@@ -125,8 +144,8 @@ impl Pen {
             (style.reverse, "7"),
             (style.strike, "9"),
         ];
-        codes.extend(attributes.iter().filter(|(is_set, _)| *is_set).map(|(_, code)| *code));
-        codes.extend(color(style.color));
+        codes.extend(attributes.iter().filter(|(is_set, _)| *is_set).map(|(_, code)| Cow::Borrowed(*code)));
+        codes.extend(code(self.theme.paint(style.color)));
         self.send(&format!("\x1b[{}m", codes.join(";")));
         self.style = style;
     }
@@ -144,16 +163,15 @@ fn absolute(x: u16, y: u16) -> String {
     }
 }
 
-/// The colour's SGR code (ECMA-48, 8.3.117; 90 is aixterm's bright black).
-fn color(color: Color) -> Option<&'static str> {
-    match color {
-        Color::Default | Color::Note => None,
-        Color::Error | Color::Removed => Some("31"),
-        Color::User | Color::Added | Color::String => Some("32"),
-        Color::Attention | Color::Number | Color::Constant => Some("33"),
-        Color::Link | Color::Function | Color::Heading => Some("34"),
-        Color::Keyword | Color::Tag => Some("35"),
-        Color::Activity | Color::Tool | Color::Code | Color::Type => Some("36"),
-        Color::Comment => Some("90"),
-    }
+/// The SGR code of a colour (ECMA-48, 8.3.117; 90 is aixterm's bright black, 38 is ISO 8613-6). The terminal's own
+/// colour has none.
+fn code(paint: Paint) -> Option<Cow<'static, str>> {
+    const BASIC: [&str; 8] = ["30", "31", "32", "33", "34", "35", "36", "37"];
+    Some(match paint {
+        Paint::Default => return None,
+        Paint::Basic(number @ 0..8) => BASIC[usize::from(number)].into(),
+        Paint::Basic(number) => format!("{}", 82 + u16::from(number)).into(),
+        Paint::Indexed(number) => format!("38;5;{number}").into(),
+        Paint::Rgb(red, green, blue) => format!("38;2;{red};{green};{blue}").into(),
+    })
 }

@@ -20,8 +20,17 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Name(_, names) if names().contains(&"vote") => {
             ["\"vote\"", "\"merge\"", "\"select_best\"", "\"concatenate\"", "\"first_success\""]
         }
+        Kind::Name(_, names) if names().contains(&"all") => {
+            ["\"all\"", "\"none\"", "\"screens\"", "\"all\"", "\"none\""]
+        }
+        Kind::Name(_, names) if names().contains(&"dark") => {
+            ["\"dark\"", "\"light\"", "\"16\"", "\"auto\"", "\"colorblind_dark\""]
+        }
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
+        Kind::Program(_) => ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\""],
+        Kind::Color(_) => ["\"red\"", "\"bright-blue\"", "\"#0a0b0c\"", "\"7\"", "\"default\""],
+        Kind::Fields(_) => ["\"model\"", "\"branch\"", "\"thinking\"", "\"context\"", "\"tokens\""],
         // A project may only lower them.
         Kind::Limit(_) => ["7", "6", "5", "4", "3"],
     }
@@ -39,7 +48,7 @@ fn set_in(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.arguments(&["--stay"]),
-        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--dangerously-no-sandbox"), _))) => {
+        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--plain" | "--dangerously-no-sandbox"), _))) => {
             scene.arguments(&[flag])
         }
         (_, Some((flag, _))) => scene.arguments(&[flag, plain]),
@@ -57,7 +66,7 @@ fn levels(setting: &Setting) -> Vec<usize> {
 fn effective<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
         (3, Some(("--stay" | "--dangerously-no-sandbox", _))) => "false",
-        (3, Some(("--ephemeral" | "--trace-stable", _))) => "true",
+        (3, Some(("--ephemeral" | "--trace-stable" | "--plain", _))) => "true",
         _ => value,
     }
 }
@@ -88,7 +97,7 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
                 let expected = effective(high, setting, value).trim_matches('"');
                 let shown = setting.shown(&loaded.values);
                 if !(setting.key == "data_dir" && shown.is_none()) {
-                    assert_eq!(shown.unwrap().trim_matches('"'), expected, "{} {low} {high}", setting.key);
+                    assert_eq!(shown.unwrap().trim_matches(['"', '[', ']']), expected, "{} {low} {high}", setting.key);
                 }
                 assert_eq!(name_of(&loaded.sources[index]), Some(high), "{}", setting.key);
                 pairs += 1;

@@ -1,0 +1,82 @@
+//! Agents that have finished, failed or asked since the last frame, and the person's program that is told about them.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::agent::{Agent, Role};
+use crate::base::id::AgentId;
+use crate::domain::chunk::{Chunk, Status};
+use crate::team::Roster;
+
+/// Agents that a message names; more are counted.
+const MOST_NAMES: usize = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Alerts {
+    asking: BTreeSet<AgentId>,
+    new: Vec<String>,
+    runs: Arc<AtomicBool>,
+}
+
+impl Alerts {
+    /// Notes questions that were not there at the last call.
+    pub fn look(&mut self, roster: &Roster) {
+        if *roster.asking() == self.asking {
+            return;
+        }
+        let new = roster.asking().difference(&self.asking).filter_map(|id| roster.get(*id));
+        for agent in new.filter(|agent| agent.role == Role::Normal) {
+            let title = agent.question().map(|pending| pending.question.title.as_str()).unwrap_or_default();
+            self.new.push(format!("{} asks: {title}", agent.identity.label()));
+        }
+        self.asking.clone_from(roster.asking());
+    }
+
+    /// Notes that a turn has ended by itself.
+    pub fn on_turn_ended(&mut self, agent: &Agent) {
+        if agent.role == Role::Normal && agent.status() == Status::Idle {
+            let how = if has_failed(agent) { "failed" } else { "finished" };
+            self.new.push(format!("{} {how}", agent.identity.label()));
+        }
+    }
+
+    /// A message about what is new, if there is anything.
+    pub fn take(&mut self) -> Option<String> {
+        let new = std::mem::take(&mut self.new);
+        match new.len() {
+            0 => None,
+            1..=MOST_NAMES => Some(new.join(", ")),
+            count => Some(format!("{count} agents have finished or ask")),
+        }
+    }
+
+    /// Runs the person's program with the message as its last argument, in a thread that waits for it. While one runs,
+    /// no other is started.
+    pub fn run(&self, command: &[String], message: &str) {
+        let Some((program, arguments)) = command.split_first() else { return };
+        if self.runs.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).arg(message).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let runs = Arc::clone(&self.runs);
+        let started = std::thread::Builder::new().name("notify".into()).spawn(move || {
+            // It is the person's own program; there is no better place to report its failure to.
+            drop(command.status());
+            runs.store(false, Ordering::Release);
+        });
+        if started.is_err() {
+            self.runs.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Whether an error ended the last turn.
+fn has_failed(agent: &Agent) -> bool {
+    let numbers = (agent.output.oldest()..agent.output.next()).rev();
+    let chunks = numbers.filter_map(|number| agent.output.get(number)).map(|(chunk, _)| chunk);
+    let mut parts = chunks.filter(|chunk| !matches!(chunk, Chunk::Status(_) | Chunk::Usage(_) | Chunk::Note(_)));
+    matches!(parts.next(), Some(Chunk::Error { .. }))
+}

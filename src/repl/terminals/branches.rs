@@ -1,0 +1,88 @@
+//! The git branches of working directories, read from `.git/HEAD` without running git (gitrepository-layout(5)).
+//!
+//! A branch is read when an agent is first shown in its directory and when a turn there ends, never for each frame.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Hexadecimal digits that are shown of a commit without a branch.
+const COMMIT_DIGITS: usize = 7;
+
+#[derive(Debug, Default)]
+pub(super) struct Branches {
+    read: HashMap<PathBuf, Option<String>>,
+}
+
+impl Branches {
+    /// The branch of a directory, if it was read and is in a repository.
+    pub fn get(&self, directory: &Path) -> Option<&str> {
+        self.read.get(directory)?.as_deref()
+    }
+
+    /// Reads the branch unless it is known.
+    pub fn read(&mut self, directory: &Path) {
+        if !self.read.contains_key(directory) {
+            self.refresh(directory);
+        }
+    }
+
+    /// Reads the branch again.
+    pub fn refresh(&mut self, directory: &Path) {
+        self.read.insert(directory.to_owned(), branch_of(directory));
+    }
+}
+
+/// The branch that is checked out in the repository of this directory, or the beginning of the commit.
+fn branch_of(directory: &Path) -> Option<String> {
+    let repository = directory.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
+    // In a worktree or a submodule `.git` is a file that names the directory.
+    let head = match fs::read_to_string(&repository) {
+        Ok(link) => repository.parent()?.join(link.trim().strip_prefix("gitdir: ")?).join("HEAD"),
+        Err(_) => repository.join("HEAD"),
+    };
+    let head = fs::read_to_string(head).ok()?;
+    let head = head.trim();
+    match head.strip_prefix("ref: ") {
+        Some(reference) => Some(reference.strip_prefix("refs/heads/").unwrap_or(reference).to_owned()),
+        None => head.get(..COMMIT_DIGITS).map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_is_that_of_the_nearest_repository() {
+        let home = tempfile::tempdir().unwrap();
+        let (main, tree) = (home.path().join("main"), home.path().join("tree"));
+        fs::create_dir_all(main.join(".git/worktrees/tree")).unwrap();
+        fs::create_dir_all(main.join("below")).unwrap();
+        fs::create_dir_all(&tree).unwrap();
+        fs::write(main.join(".git/HEAD"), "ref: refs/heads/topic/one\n").unwrap();
+        fs::write(main.join(".git/worktrees/tree/HEAD"), "0123456789abcdef\n").unwrap();
+        fs::write(tree.join(".git"), "gitdir: ../main/.git/worktrees/tree\n").unwrap();
+        assert_eq!(branch_of(&main.join("below")).as_deref(), Some("topic/one"));
+        assert_eq!(branch_of(&tree).as_deref(), Some("0123456"));
+        fs::write(main.join(".git/HEAD"), "").unwrap();
+        assert_eq!(branch_of(&main), None);
+    }
+
+    #[test]
+    fn a_known_branch_is_read_again_only_on_request() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".git")).unwrap();
+        let check_out =
+            |name: &str| fs::write(home.path().join(".git/HEAD"), format!("ref: refs/heads/{name}")).unwrap();
+        let mut branches = Branches::default();
+        assert_eq!(branches.get(home.path()), None);
+        check_out("one");
+        branches.read(home.path());
+        check_out("two");
+        branches.read(home.path());
+        assert_eq!(branches.get(home.path()), Some("one"));
+        branches.refresh(home.path());
+        assert_eq!(branches.get(home.path()), Some("two"));
+    }
+}

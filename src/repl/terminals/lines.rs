@@ -1,0 +1,148 @@
+//! Line mode: what an agent says is printed once, line by line with the name of the speaker, without control sequences.
+//! For terminals without cursor addressing and for screen readers.
+
+use crate::agent::{Agent, PendingQuestion};
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::chunk::Chunk;
+use crate::domain::flow::Decision;
+use crate::domain::rule::Scope;
+
+/// Rows of the conversation that are printed when an agent is shown.
+pub(super) const LAST_ROWS: u16 = 20;
+
+/// What a terminal in line mode has printed.
+#[derive(Debug, Default)]
+pub(super) struct LineOutput {
+    agent: Option<AgentId>,
+    /// The number of the next chunk.
+    next: u64,
+    /// The beginning of a line of the reply.
+    partial: String,
+    /// The reply has printed its first line.
+    is_within_reply: bool,
+    /// The question that was printed: only this one can be answered.
+    asked: Option<u64>,
+    /// The line that was typed here last, which is not printed again.
+    typed: Option<String>,
+}
+
+impl LineOutput {
+    /// The agent that is shown now, with the end of its conversation; nothing if it was shown already.
+    pub fn show(&mut self, agent: &Agent, end: impl FnOnce() -> Vec<String>) -> String {
+        if self.agent == Some(agent.id()) {
+            return String::new();
+        }
+        let mut out = std::mem::take(&mut self.partial);
+        *self = Self { agent: Some(agent.id()), next: agent.output.next(), ..Self::default() };
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &line("polylogue", &format!("this is {}", agent.identity.label()));
+        end().iter().for_each(|row| out += &format!("{}\n", text::sanitise(row)));
+        out
+    }
+
+    /// What the agent has said since the last call.
+    pub fn update(&mut self, agent: &Agent) -> String {
+        let mut out = String::new();
+        let label = agent.identity.label();
+        self.next = self.next.max(agent.output.oldest());
+        while self.next < agent.output.next() {
+            if let Some((chunk, _)) = agent.output.get(self.next) {
+                self.print(&mut out, &label, &chunk);
+            }
+            self.next += 1;
+        }
+        match agent.question() {
+            Some(pending) if self.asked != Some(pending.number) => {
+                self.end_reply(&mut out, &label);
+                self.asked = Some(pending.number);
+                out += &question(&label, pending);
+            }
+            Some(_) => {}
+            None => self.asked = None,
+        }
+        out
+    }
+
+    /// A line was typed here.
+    pub fn note_typed(&mut self, typed: &str) {
+        self.typed = Some(typed.to_owned());
+    }
+
+    /// What a typed line answers to the question that was printed: y, a, n, or n and a reason.
+    pub fn answer(&self, typed: &str, pending: &PendingQuestion) -> Option<Decision> {
+        if self.asked != Some(pending.number) {
+            return None;
+        }
+        let (letter, reason) = typed.trim().split_once(' ').unwrap_or((typed.trim(), ""));
+        match letter {
+            "y" | "yes" if reason.is_empty() => Some(Decision::Allow),
+            "a" if reason.is_empty() && !pending.question.ways.rules.is_empty() => Some(Decision::Always(Scope::Agent)),
+            "n" | "no" => Some(Decision::Deny(Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()))),
+            _ => None,
+        }
+    }
+
+    fn print(&mut self, out: &mut String, label: &str, chunk: &Chunk) {
+        if let Chunk::Text(text) = chunk {
+            self.partial += text;
+            while let Some((whole, rest)) = self.partial.split_once('\n') {
+                let (whole, rest) = (whole.to_owned(), rest.to_owned());
+                self.print_reply(out, label, &whole);
+                self.partial = rest;
+            }
+            return;
+        }
+        if !matches!(chunk, Chunk::Thinking(_) | Chunk::Usage(_)) {
+            self.end_reply(out, label);
+        }
+        match chunk {
+            Chunk::User(text) if self.typed.take().as_deref() == Some(text) => {}
+            Chunk::User(text) => *out += &line("you", text),
+            Chunk::ToolCall { title, .. } => *out += &line("tool", title),
+            Chunk::ToolResult(result) => {
+                let first = result.content.lines().next().unwrap_or_default();
+                let how = if result.is_error { "failed" } else { "done" };
+                *out += &line("tool", &format!("{how}: {first}"));
+            }
+            Chunk::Error { message, .. } => *out += &line("error", message),
+            Chunk::Note(text) | Chunk::Mark(text) => *out += &line("polylogue", text),
+            Chunk::Mail { .. } => *out += &line("polylogue", "mail has arrived: /read-mail shows it"),
+            _ => {}
+        }
+    }
+
+    fn print_reply(&mut self, out: &mut String, label: &str, text: &str) {
+        if self.is_within_reply {
+            *out += &format!("{}\n", text::sanitise(text));
+        } else if !text.is_empty() {
+            *out += &line(label, text);
+            self.is_within_reply = true;
+        }
+    }
+
+    fn end_reply(&mut self, out: &mut String, label: &str) {
+        let partial = std::mem::take(&mut self.partial);
+        if !partial.is_empty() {
+            self.print_reply(out, label, &partial);
+        }
+        self.is_within_reply = false;
+    }
+}
+
+/// Text with its speaker in the first line.
+pub(super) fn line(speaker: &str, text: &str) -> String {
+    format!("{}: {}\n", text::sanitise(speaker), text::sanitise(text.trim_end()))
+}
+
+fn question(label: &str, pending: &PendingQuestion) -> String {
+    let question = &pending.question;
+    let mut out = line(label, &format!("{}{}", question.answers.ask, question.title));
+    question.detail.iter().for_each(|detail| out += &format!("  {}\n", text::sanitise(detail).replace('\n', "␊")));
+    let rules: Vec<String> = question.ways.rules.iter().map(ToString::to_string).collect();
+    let always = if rules.is_empty() { String::new() } else { format!("a (always: {}), ", rules.join(", ")) };
+    out += &line("polylogue", &format!("answer y, {always}n, or n and a reason, then Enter"));
+    out
+}

@@ -1,0 +1,163 @@
+//! The status line: where the agent works, with which model, and what it may do.
+
+use std::path::Path;
+
+use crate::agent::Agent;
+use crate::base::text;
+use crate::domain::approval::Policy;
+use crate::domain::display::{DisplaySettings, StatusField};
+use crate::domain::environment::DEFAULT_ENVIRONMENT;
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::thinking::Thinking;
+
+/// The fewest columns for the directory, of which the beginning is left out if it is longer.
+const DIRECTORY_COLUMNS: usize = 12;
+const ENVIRONMENT_COLUMNS: usize = 24;
+const HELP: &str = "/help ";
+
+/// What the status line shows besides the agent.
+#[derive(Debug)]
+pub(super) struct StatusLine<'a> {
+    pub settings: &'a DisplaySettings,
+    pub branch: Option<&'a str>,
+    /// The agents run in a server.
+    pub is_attached: bool,
+    pub is_read_only: bool,
+}
+
+/// A text of the line.
+struct Field {
+    text: String,
+    style: Style,
+    /// It is shown even on a narrow terminal.
+    stays: bool,
+    /// It belongs to the text before.
+    is_joined: bool,
+}
+
+impl StatusLine<'_> {
+    /// The line in this many columns: the last fields are left out if there is no room.
+    pub fn row(&self, agent: &Agent, columns: usize) -> Row {
+        let mut fields: Vec<Field> = Vec::new();
+        fields.extend(self.settings.status.iter().filter_map(|field| self.field(*field, agent, columns)));
+        if self.is_read_only {
+            fields.push(Field::staying("read-only".into(), Style::DIM));
+        }
+        while width_of(&fields) > columns
+            && let Some(last) = fields.iter().rposition(|field| !field.stays)
+        {
+            fields.remove(last);
+        }
+        let mut row = Row::default();
+        for (at, field) in fields.iter().enumerate() {
+            row.push(gap(at, field), Style::DIM);
+            row.push(field.text.as_str(), field.style);
+        }
+        let room = columns.saturating_sub(text::width(&row.text()) + HELP.len());
+        if room > 0 {
+            row.push(" ".repeat(room) + HELP, Style::DIM);
+        }
+        row
+    }
+
+    /// A field; `None` if there is nothing to show.
+    fn field(&self, field: StatusField, agent: &Agent, columns: usize) -> Option<Field> {
+        let inputs = &agent.inputs;
+        let tokens = |count: u64| (count > 0).then(|| thousands(count));
+        let text = match field {
+            StatusField::Directory => {
+                let most = (columns / 3).max(DIRECTORY_COLUMNS);
+                directory(&inputs.environment.working_directory, self.settings.home.as_deref(), most)
+            }
+            StatusField::Branch => self.branch?.to_owned(),
+            StatusField::Approval => return Some(approval(agent.policy())),
+            StatusField::Model => inputs.endpoint.full_name(),
+            StatusField::Thinking if inputs.thinking == Thinking::Unspecified => return None,
+            StatusField::Thinking => inputs.thinking.to_string(),
+            StatusField::Context => match inputs.endpoint.facts.context {
+                Some(most) if agent.view.context_tokens > 0 => {
+                    format!("ctx {}%", agent.view.context_tokens.saturating_mul(100) / most.max(1))
+                }
+                _ => format!("ctx {}", tokens(agent.view.context_tokens)?),
+            },
+            StatusField::Environment if inputs.environment.spec == DEFAULT_ENVIRONMENT => return None,
+            StatusField::Environment => text::shortened(&inputs.environment.spec, ENVIRONMENT_COLUMNS).into_owned(),
+            StatusField::Tokens => format!("{} tokens", tokens(agent.used.input + agent.used.output)?),
+            StatusField::Connection => if self.is_attached { "server" } else { "local" }.to_owned(),
+        };
+        let is_joined = matches!(field, StatusField::Branch | StatusField::Thinking);
+        let text = text::sanitise(&text).replace('\n', " ");
+        Some(Field { text, style: Style::DIM, stays: false, is_joined }).filter(|field| !field.text.is_empty())
+    }
+}
+
+impl Field {
+    fn staying(text: String, style: Style) -> Self {
+        Self { text, style, stays: true, is_joined: false }
+    }
+}
+
+/// What the agent may do unasked stays on a narrow terminal, and stands out if it is everything.
+fn approval(policy: Policy) -> Field {
+    let style = if policy == Policy::Yolo { Style::color(Color::Attention) } else { Style::DIM };
+    Field { stays: policy != Policy::default(), ..Field::staying(policy.name().to_owned(), style) }
+}
+
+fn gap(at: usize, field: &Field) -> &'static str {
+    if at == 0 || field.is_joined { " " } else { "   " }
+}
+
+fn width_of(fields: &[Field]) -> usize {
+    fields.iter().enumerate().map(|(at, field)| gap(at, field).len() + text::width(&field.text)).sum()
+}
+
+/// The end of the path in at most so many columns, with `~` for the home directory.
+fn directory(path: &Path, home: Option<&Path>, columns: usize) -> String {
+    let below = home.filter(|home| home.parent().is_some()).and_then(|home| path.strip_prefix(home).ok());
+    let whole = match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    };
+    let ends = whole.match_indices('/').map(|(at, _)| format!("…{}", &whole[at..]));
+    let mut shorter = std::iter::once(whole.clone()).chain(ends);
+    let fitting = shorter.find(|text| text::width(text) <= columns);
+    fitting.unwrap_or_else(|| {
+        let name = whole.rsplit('/').next().unwrap_or_default();
+        text::shortened(name, columns).into_owned()
+    })
+}
+
+/// A number with commas.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_shown_by_its_end() {
+        let at = |path: &str, columns| directory(Path::new(path), Some(Path::new("/home/ann")), columns);
+        assert_eq!(at("/home/ann", 20), "~");
+        assert_eq!(at("/home/ann/shop", 20), "~/shop");
+        assert_eq!(at("/home/anne/shop", 20), "/home/anne/shop");
+        assert_eq!(at("/home/ann/projects/of/the/shop", 20), "…/of/the/shop");
+        assert_eq!(at("/a-name-that-is-longer-than-its-place", 12), "a-name-that…");
+        assert_eq!(directory(Path::new("/srv"), Some(Path::new("/")), 20), "/srv");
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1_000, 3_210_000].map(thousands), ["0", "999", "1,000", "3,210,000"]);
+    }
+}

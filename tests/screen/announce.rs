@@ -1,0 +1,127 @@
+//! Title, bell, notifications, progress, and the theme that follows the background.
+
+use polylogue::Change;
+use polylogue::config::{Abilities, DisplaySettings, Notification, ThemeSettings};
+
+use crate::support::attached::{ATTACHED, AttachedTerminal};
+use crate::support::harness::{Harness, Plan};
+use crate::support::scene::app_with_agents;
+
+const ALL: Abilities = Abilities {
+    is_in_tmux: false,
+    is_plain: false,
+    depth: polylogue::config::Depth::Indexed,
+    has_title: true,
+    has_replies: true,
+    has_progress: true,
+    notification: Notification::Osc9,
+};
+const QUERY: &str = "\x1b]11;?\x1b\\\x1b[c";
+
+/// What was sent to a terminal since the last call.
+fn sent(app: &mut Harness, terminal: &AttachedTerminal) -> String {
+    String::from_utf8(std::mem::take(&mut terminal.remote(app).output)).expect("text")
+}
+
+fn scene(display: DisplaySettings, abilities: Abilities) -> (Harness, AttachedTerminal) {
+    let mut app = app_with_agents(1, Plan { display, ..Plan::default() });
+    app.fork_named(0, "docs");
+    app.switch(0);
+    let terminal = AttachedTerminal::with(&mut app, abilities, 0, ATTACHED);
+    (app, terminal)
+}
+
+#[test]
+fn an_agent_that_finishes_or_asks_is_announced_only_where_nobody_looks() {
+    let (mut app, terminal) = scene(DisplaySettings::default(), ALL);
+    let finish = |app: &mut Harness| {
+        app.say(1, "hello");
+        app.turn_until_idle();
+        app.turn();
+        sent(app, &terminal)
+    };
+    assert!(!finish(&mut app).contains("\x1b]9;polylogue"), "the focus is here until the terminal says otherwise");
+    terminal.type_bytes(&mut app, b"\x1b[O");
+    let announced = finish(&mut app);
+    assert!(announced.contains("\x1b]9;polylogue: docs finished\x07\x07"), "{announced:?}");
+    app.say(1, "!tool bash {\"command\":\"echo it ran\"}");
+    app.turn_until_asked(1);
+    app.turn();
+    let announced = sent(&mut app, &terminal);
+    assert!(announced.contains("\x1b]9;polylogue: docs asks: bash"), "{announced:?}");
+    assert!(announced.contains("\x1b]2;!docs asks - agent 0 - polylogue\x07"), "{announced:?}");
+    assert!(announced.contains("\x1b]9;4;4;100\x07"), "{announced:?}");
+    app.ask(1, Change::Interrupt);
+    app.turn_until_idle();
+    app.turn();
+    let announced = sent(&mut app, &terminal);
+    assert!(!announced.contains("polylogue: docs"), "who interrupts an agent knows it: {announced:?}");
+    assert!(announced.contains("\x1b]2;agent 0 - polylogue\x07\x1b]9;4;0\x07"), "{announced:?}");
+    terminal.type_bytes(&mut app, b"\x1b[I");
+    assert!(!finish(&mut app).contains("\x1b]9;polylogue"));
+}
+
+#[test]
+fn each_can_be_switched_off_and_tmux_gets_the_bell() {
+    let off =
+        DisplaySettings { title: false, bell: false, notify: false, progress: false, ..DisplaySettings::default() };
+    let tmux = Abilities { is_in_tmux: true, ..ALL };
+    for (display, abilities, focus, expected) in [
+        (off, ALL, "\x1b[O", ""),
+        (DisplaySettings::default(), tmux, "", "\x07"),
+        (DisplaySettings::default(), tmux, "\x1b[O", "\x1bPtmux;\x1b\x1b]9;polylogue: docs finished\x07\x1b\\\x07"),
+        (DisplaySettings::default(), Abilities::default(), "\x1b[O", "\x07"),
+    ] {
+        let is_off = !display.bell;
+        let (mut app, terminal) = scene(display, abilities);
+        terminal.type_bytes(&mut app, focus.as_bytes());
+        sent(&mut app, &terminal);
+        app.say(1, "hello");
+        app.turn_until_idle();
+        app.turn();
+        let announced = sent(&mut app, &terminal);
+        assert!(announced.ends_with(expected), "{announced:?}");
+        assert!(!is_off || !announced.contains('\x07'), "{announced:?}");
+    }
+}
+
+#[test]
+fn a_program_of_the_user_gets_the_text_as_an_argument() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("told");
+    let script = format!("printf '%s' \"$1\" > {0}.new && mv {0}.new {0}", file.display());
+    let notify_command = ["sh", "-c", &script, "sh"].map(str::to_owned).into();
+    let (mut app, terminal) = scene(DisplaySettings { notify_command, ..DisplaySettings::default() }, ALL);
+    app.terminal().input.extend_from_slice(b"\x1b[O");
+    terminal.type_bytes(&mut app, b"\x1b[O");
+    app.say(1, "hello");
+    app.turn_until("the program has run", |_| file.exists());
+    assert_eq!(std::fs::read_to_string(&file).expect("a text"), "docs finished");
+}
+
+#[test]
+fn the_theme_follows_the_background_and_a_reply_is_never_typed() {
+    let (mut app, terminal) = scene(DisplaySettings::default(), ALL);
+    app.ask(0, Change::Submit("hello".into()));
+    app.turn_until_idle();
+    app.turn();
+    let first = sent(&mut app, &terminal);
+    assert_eq!(first.matches(QUERY).count(), 1, "asked once, after a frame");
+    assert!(first.find(QUERY) > first.find("\x1b[?2026l") && first.contains("38;5;114"), "{first:?}");
+    for cut in 1..30 {
+        let reply = b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\\x1b[?62;22c";
+        terminal.type_bytes(&mut app, &reply[..cut]);
+        terminal.type_bytes(&mut app, &reply[cut..]);
+        app.turn();
+        let light = sent(&mut app, &terminal);
+        assert!(
+            light.contains("38;5;22m") && !light.contains("38;5;114m") && !light.contains(QUERY),
+            "{cut} {light:?}"
+        );
+        assert_eq!(app.agent(0).view.draft.text(), "", "{cut}");
+        assert_eq!(terminal.terminal(&mut app).buffered_bytes(), 0);
+    }
+    let theme = ThemeSettings { name: "dark", ..ThemeSettings::default() };
+    let (mut app, terminal) = scene(DisplaySettings { theme, ..DisplaySettings::default() }, ALL);
+    assert!(!sent(&mut app, &terminal).contains(QUERY), "a theme that was chosen does not depend on the background");
+}

@@ -1,0 +1,85 @@
+//! The separator and the status line.
+
+use std::fs;
+
+use polylogue::config::{DisplaySettings, ModelFacts, Policy, StatusField};
+
+use crate::support::harness::{Harness, Plan, endpoint};
+use crate::support::peer::Peer;
+use crate::support::scene::{app_with_agents, assert_shows};
+
+fn separator(app: &mut Harness) -> String {
+    let screen = app.screen_text();
+    let line = screen.lines().rfind(|line| line.starts_with("── ")).expect("a separator");
+    line.trim_end_matches('─').trim_end().to_owned()
+}
+
+fn status(app: &mut Harness) -> String {
+    app.screen_text().lines().last().expect("a status line").trim().to_owned()
+}
+
+#[test]
+fn who_asks_comes_first_on_every_terminal_and_who_has_finished_stays_until_it_is_shown() {
+    for (columns, expected) in [
+        (20, "── !1 asks ─ own"),
+        (40, "── !1 asks ─ own ↑ agent 0 ─ ●1 new"),
+        (80, "── !deploy asks ─ own ↑ agent 0 ─ ●docs new"),
+        (200, "── !deploy asks ─ own ↑ agent 0 ─ ●docs new"),
+    ] {
+        let mut app = app_with_agents(1, Plan { size: Some((columns, 20)), ..Plan::default() });
+        let [deploy, docs, own] = ["deploy", "docs", "own"].map(|name| app.fork_named(0, name));
+        app.switch(own);
+        app.say(docs, "hello");
+        app.turn_until_idle();
+        app.say(deploy, "!tool bash {\"command\":\"echo it ran\"}");
+        app.turn_until_asked(deploy);
+        app.turn();
+        assert_eq!(separator(&mut app), expected);
+        app.switch(docs);
+        app.switch(own);
+        app.turn();
+        assert!(!separator(&mut app).contains('●'), "{columns}");
+        app.say(own, "hello");
+        app.turn_until("the reply", |app| !app.replies(own).is_empty());
+        assert!(!separator(&mut app).contains('●'), "{columns}: what is on the screen was seen");
+    }
+}
+
+#[test]
+fn an_agent_that_was_interrupted_or_removed_has_not_finished() {
+    let mut app = app_with_agents(3, Plan::default());
+    app.say(1, "!hang");
+    app.turn();
+    app.ask(1, polylogue::Change::Interrupt);
+    app.say(2, "hello");
+    app.turn_until_idle();
+    assert_eq!(separator(&mut app), "── agent 0 ─ ●agent 2 new");
+    app.enter("/kill 2");
+    assert_eq!(separator(&mut app), "── agent 0");
+}
+
+#[test]
+fn the_status_line_shows_directory_branch_model_and_context() {
+    let peer = Peer::start();
+    let mut model = endpoint("openai", "test", &peer.url());
+    model.facts = ModelFacts { context: Some(20), ..ModelFacts::default() };
+    let mut app = Harness::new(Plan { endpoint: model, size: Some((100, 20)), ..Plan::default() });
+    let name = app.directory().file_name().expect("a name").to_string_lossy().into_owned();
+    assert_shows(&mut app, &format!("{name}   ask   openai/test   local   "));
+    fs::create_dir(app.directory().join(".git")).expect("a repository");
+    fs::write(app.directory().join(".git/HEAD"), "ref: refs/heads/topic\n").expect("a branch");
+    app.enter("/approval auto");
+    app.say(0, "hello");
+    app.accept(&peer).stream().text("hello").usage(4, 1).finish("stop").done();
+    app.turn_until_idle();
+    app.turn();
+    assert_shows(&mut app, &format!("{name} topic   auto   openai/test   ctx 25%   5 tokens   local"));
+}
+
+#[test]
+fn the_fields_of_the_status_line_are_those_of_the_configuration() {
+    let display =
+        DisplaySettings { status: vec![StatusField::Model, StatusField::Approval], ..DisplaySettings::default() };
+    let mut app = Harness::new(Plan { display, policy: Policy::Plan, size: Some((40, 10)), ..Plan::default() });
+    assert_eq!(status(&mut app), format!("echo/echo   plan{:>22}", "/help"));
+}
