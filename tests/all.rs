@@ -12,6 +12,7 @@ mod environments;
 mod errors;
 mod fork_model;
 mod forks;
+mod frames;
 mod interrupts;
 mod isolation;
 mod keys;

@@ -208,7 +208,7 @@ fn a_prompt_may_contain_names_of_subcommands() {
         ("-- kill", "kill"),
     ] {
         let mut pty = home.chat(&format!("--ephemeral {arguments}"));
-        pty.wait_for_text(&format!("> {sent}\n\n  {sent}\n"));
+        pty.wait_for_answer(sent, sent);
         pty.leave();
     }
     let mixed = home.run(&["explain", "--stay", "doctor"]);

@@ -70,7 +70,9 @@ fn a_question_survives_every_end_and_its_answer_goes_on_with_the_turn() {
             assert!(!app.directory().join("made").exists() && peer.try_accept().is_none());
             app.press_at_question(if allowed { b"y" } else { b"n" });
             let results = results(&mut app, &peer);
-            assert_eq!(app.screen_text().matches("* bash: touch made").count(), 1, "{}", app.screen_text());
+            let mark = if allowed { "●" } else { "✗" };
+            let shown = format!("{mark} bash: touch made");
+            assert_eq!(app.screen_text().matches(&shown).count(), 1, "{}", app.screen_text());
             assert_eq!(app.directory().join("made").exists(), allowed);
             assert_eq!((results.len(), results[0].contains("denied")), (1, !allowed));
             let app = app.crash_and_restart();

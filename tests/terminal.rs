@@ -110,6 +110,10 @@ impl Chat {
         self.pty.wait_for_text(text);
     }
 
+    fn sees_answer(&mut self, said: &str, answer: &str) {
+        self.pty.wait_for_answer(said, answer);
+    }
+
     /// Waits until the first message of an agent is answered: then it has used tokens, and works no more.
     fn is_answered(&mut self) {
         let is_over = |text: &str| text.contains("   ctx ") && !text.contains("Esc stops it");

@@ -328,10 +328,11 @@ fn calls_that_only_read_run_concurrently() {
     let wanted: Vec<(&str, &str)> = arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
     calls(&mut app, &peer, &wanted);
     answer_last(&mut app, &peer);
-    let screen = app.screen_text();
-    let first_output = screen.find("content of").expect("an output is shown");
-    let last_start = screen.rfind("* read_file").expect("a start is shown");
-    assert!(last_start < first_output, "all were started before any was answered:\n{screen}");
+    let output = &app.agent(0).output;
+    let chunks: Vec<Chunk> = (output.oldest()..output.next()).filter_map(|at| Some(output.get(at)?.0)).collect();
+    let first_result = chunks.iter().position(|chunk| matches!(chunk, Chunk::ToolResult(_)));
+    let last_start = chunks.iter().rposition(|chunk| matches!(chunk, Chunk::ToolCall { .. }));
+    assert!(last_start < first_result, "all were started before any was answered: {chunks:?}");
 }
 
 #[test]

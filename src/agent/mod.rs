@@ -244,14 +244,23 @@ impl Agent {
 
     /// Adds a chunk to the output and shows it.
     pub(crate) fn emit(&mut self, chunk: &Chunk) {
-        self.output.push(chunk);
-        self.view.on_chunk(chunk, false);
+        self.show(chunk, false);
     }
 
     /// Like `emit`, for chunks that are not part of the reply being streamed.
     pub fn emit_aside(&mut self, chunk: &Chunk) {
+        self.show(chunk, true);
+    }
+
+    fn show(&mut self, chunk: &Chunk, is_aside: bool) {
         self.output.push(chunk);
-        self.view.on_chunk(chunk, true);
+        let name = || (self.identity.label(), self.inputs.endpoint.model.clone());
+        self.view.on_chunk(chunk, is_aside, name);
+    }
+
+    /// Shows older messages above all others. Fewer than `requested` means that there are no more.
+    pub fn show_older(&mut self, older: &[Message], requested: usize) {
+        self.view.prepend(older, requested, &self.identity.label());
     }
 
     /// Shows a message that was just logged.
@@ -390,6 +399,7 @@ impl Agent {
     /// Begins a turn that answers this stored message.
     pub fn begin(&mut self, message: Message, context: &mut Context) {
         assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
+        self.view.begin_turn(context.now, message.created_at);
         self.emit_logged(&message.body);
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
         self.exchange = Exchange::first(context.now, Some((message.id, text)));
@@ -441,6 +451,7 @@ impl Agent {
     fn enter(&mut self, next: State, context: &mut Context) {
         assert!(self.state.can_become(next), "invalid transition from {} to {}", self.state.name(), next.name());
         context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
+        self.view.set_time(context.now);
         let before = self.status();
         self.was_interrupted &= next == State::Idle;
         self.state = next;
@@ -457,7 +468,8 @@ impl Agent {
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
-        self.view.close();
+        self.view.set_time(context.now);
+        self.view.end_turn();
         context.outbox.push(self.id(), Effect::Finish(bodies));
         self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. } | AgentOutcome::Exited);
         self.enter(State::Idle, context);

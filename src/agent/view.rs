@@ -1,15 +1,43 @@
 //! The scrollback and the draft of one agent. They are updated whether or not a terminal shows the agent, so that
 //! switching to it costs nothing.
 
+mod outcome;
+mod stored;
+
+use std::time::Duration;
+
+use crate::base::clock::{Moment, time_of_day};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
 use crate::domain::draft::Draft;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::Message;
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::tool::ToolResult;
+use outcome::{Written, outcome};
 
-/// Lines of a tool's output that are shown; the model gets all of it.
-const OUTPUT_LINES: usize = 8;
+/// Whose words were shown last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Speaker {
+    Person,
+    Agent,
+}
+
+/// What is shown about a turn when it ends.
+struct Turn {
+    started: Moment,
+    now: Moment,
+    /// When it started, in milliseconds since 1970.
+    unix_ms: i64,
+    tokens: u64,
+    thinks_since: Option<Moment>,
+    written: Vec<Written>,
+}
+
+impl Turn {
+    fn unix_now(&self) -> i64 {
+        self.unix_ms + i64::try_from((self.now - self.started).as_millis()).unwrap_or(0)
+    }
+}
 
 #[derive(Default)]
 pub struct View {
@@ -19,6 +47,8 @@ pub struct View {
     pub has_command: bool,
     /// Tokens of the last request and its reply: how full the context is.
     pub context_tokens: u64,
+    speaker: Option<Speaker>,
+    turn: Option<Box<Turn>>,
     oldest: Option<MessageId>,
     /// All stored messages are in the scrollback.
     is_whole: bool,
@@ -60,20 +90,21 @@ impl View {
         self.touch();
     }
 
+    /// Shows what is folded, or folds it again.
+    pub fn toggle_folds(&mut self) {
+        self.scrollback.toggle_folds();
+        self.touch();
+    }
+
+    /// Forgets all lines: the stored messages are read again, with replies as they were written or drawn.
+    pub fn toggle_raw(&mut self) {
+        self.scrollback = self.scrollback.emptied(!self.scrollback.is_raw());
+        (self.oldest, self.is_whole, self.speaker) = (None, false, None);
+        self.touch();
+    }
+
     fn push(&mut self, kind: LineKind, text: &str) {
         self.scrollback.push(kind, text);
-        self.touch();
-    }
-
-    /// Adds a block above the reply that is being streamed.
-    fn insert(&mut self, kind: LineKind, text: &str) {
-        self.scrollback.insert(kind, text);
-        self.touch();
-    }
-
-    /// Appends to the open block.
-    fn extend(&mut self, kind: LineKind, text: &str) {
-        self.scrollback.extend(kind, text);
         self.touch();
     }
 
@@ -83,17 +114,51 @@ impl View {
         self.touch();
     }
 
-    /// Shows a chunk. One that is not part of the streamed reply (`is_aside`) goes above it.
-    pub(super) fn on_chunk(&mut self, chunk: &Chunk, is_aside: bool) {
-        match chunk {
-            Chunk::Text(text) => self.extend(LineKind::Assistant, text),
-            Chunk::Thinking(text) => self.extend(LineKind::Thinking, text),
-            _ => match line_of(chunk) {
-                Some((kind, text)) if is_aside => self.insert(kind, &text),
-                Some((kind, text)) => self.push(kind, &text),
-                None => self.touch(),
-            },
+    /// A turn begins: the moment, and the same in milliseconds since 1970.
+    pub(super) fn begin_turn(&mut self, now: Moment, unix_ms: i64) {
+        self.turn =
+            Some(Box::new(Turn { started: now, now, unix_ms, tokens: 0, thinks_since: None, written: Vec::new() }));
+    }
+
+    /// What follows happens at this moment.
+    pub(super) fn set_time(&mut self, now: Moment) {
+        self.turn.iter_mut().for_each(|turn| turn.now = now);
+    }
+
+    /// The turn is over: how long it took and what it used.
+    pub(super) fn end_turn(&mut self) {
+        self.close();
+        self.scrollback.forget_calls();
+        if let Some(turn) = self.turn.take().filter(|_| self.speaker == Some(Speaker::Agent)) {
+            self.push(LineKind::TurnEnd, &turn_end(Some(turn.now - turn.started), turn.tokens, turn.unix_now()));
         }
+        self.speaker = None;
+    }
+
+    /// Shows a chunk. One that is not part of the streamed reply (`is_aside`) goes above it. `name` is the name of the agent
+    /// and of its model.
+    pub(super) fn on_chunk(&mut self, chunk: &Chunk, is_aside: bool, name: impl FnOnce() -> (String, String)) {
+        self.touch();
+        let time = self.turn.as_ref().map(|turn| turn.unix_now());
+        self.speaker = speak(&mut self.scrollback, self.speaker, chunk, time, name);
+        match (chunk, self.turn.as_mut()) {
+            (Chunk::Thinking(text), turn) => {
+                let elapsed = turn.map(|turn| turn.now - *turn.thinks_since.get_or_insert(turn.now));
+                self.scrollback.extend_thinking(text, elapsed);
+                return;
+            }
+            (Chunk::ToolCall { id, name, arguments, .. }, Some(turn)) => {
+                turn.written.extend(Written::of(id, name, arguments));
+            }
+            (Chunk::ToolResult(result), Some(turn)) => {
+                let at = turn.written.iter().position(|written| written.call == result.call_id);
+                let written = at.map(|at| turn.written.swap_remove(at));
+                return show_result(&mut self.scrollback, result, written.as_ref());
+            }
+            (Chunk::Usage(usage), Some(turn)) => turn.tokens += usage.input + usage.output,
+            (_, turn) => turn.into_iter().for_each(|turn| turn.thinks_since = None),
+        }
+        show(&mut self.scrollback, chunk, is_aside);
     }
 
     /// A message was logged; older ones than the first of them are only in the store.
@@ -106,52 +171,92 @@ impl View {
         (!self.is_whole).then_some(self.oldest)
     }
 
-    /// Puts older messages above all others. Fewer than `requested` means that there are no more.
-    pub fn prepend(&mut self, older: &[Message], requested: usize) {
+    /// Puts older messages of the agent of this name above all others. Fewer than `requested` means that there are no more.
+    pub fn prepend(&mut self, older: &[Message], requested: usize, name: &str) {
         self.is_whole = older.len() < requested;
         if let Some(first) = older.first() {
             self.oldest = Some(first.id);
         }
-        self.scrollback.prepend(older.iter().flat_map(|message| lines_of(&message.body)).collect());
+        let front = self.scrollback.emptied(self.scrollback.is_raw());
+        self.scrollback.prepend(stored::lines_of(front, older, name, self.scrollback.begins_with()));
         self.touch();
     }
 }
 
-fn lines_of(body: &Body) -> Vec<(LineKind, String)> {
-    Chunk::of_body(body).iter().filter_map(line_of).collect()
+/// Shows who speaks, if it is another one than before.
+fn speak(
+    scrollback: &mut Scrollback,
+    before: Option<Speaker>,
+    chunk: &Chunk,
+    time: Option<i64>,
+    name: impl FnOnce() -> (String, String),
+) -> Option<Speaker> {
+    let speaker = match chunk {
+        Chunk::User(_) => Speaker::Person,
+        Chunk::Text(text) | Chunk::Thinking(text) if text.trim().is_empty() => return before,
+        Chunk::Text(_) | Chunk::Thinking(_) | Chunk::ToolCall { .. } => Speaker::Agent,
+        _ => return before,
+    };
+    let time = time.map(time_of_day).unwrap_or_default();
+    match speaker {
+        _ if before == Some(speaker) => {}
+        Speaker::Person => scrollback.push_line(LineKind::PersonName, "you", &format!("  {time}")),
+        Speaker::Agent => {
+            let (name, model) = name();
+            scrollback.push_line(LineKind::AgentName, &name, &format!("{model}  {time}"));
+        }
+    }
+    Some(speaker)
 }
 
-/// A chunk as a block of the scrollback, if it is shown there.
-fn line_of(chunk: &Chunk) -> Option<(LineKind, String)> {
-    match chunk {
-        Chunk::User(text) => Some((LineKind::Person, text.clone())),
-        Chunk::Text(text) => Some((LineKind::Assistant, text.clone())),
-        Chunk::Thinking(text) => Some((LineKind::Thinking, text.clone())),
-        Chunk::ToolCall { title, .. } => Some((LineKind::ToolCall, title.clone())),
-        Chunk::ToolResult(result) => Some((LineKind::ToolOutput, summary(result))),
-        Chunk::Note(text) => Some((LineKind::Note, text.clone())),
-        Chunk::Mark(text) => Some((LineKind::Mark, text.clone())),
-        Chunk::Error { message, .. } => Some((LineKind::Error, message.clone())),
+/// Adds a chunk to the scrollback, if it is shown there.
+fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) {
+    let (kind, text) = match chunk {
+        Chunk::Text(text) => return scrollback.extend(LineKind::Assistant, text),
+        Chunk::Thinking(text) => return scrollback.extend_thinking(text, None),
+        Chunk::ToolCall { id, title, .. } => return scrollback.begin_call(id, title),
+        Chunk::ToolResult(result) => return show_result(scrollback, result, None),
+        Chunk::User(text) => (LineKind::Person, text),
+        Chunk::Note(text) => (LineKind::Note, text),
+        Chunk::Mark(text) => (LineKind::Mark, text),
+        Chunk::Error { message, .. } => (LineKind::Error, message),
         // These are shown elsewhere on the screen.
-        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => None,
+        Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => {
+            return;
+        }
+    };
+    if is_aside {
+        scrollback.insert(kind, text);
+    } else {
+        scrollback.push(kind, text);
     }
 }
 
-fn summary(result: &ToolResult) -> String {
-    let mut lines: Vec<&str> = result.content.trim_end().lines().collect();
-    let hidden = lines.len().saturating_sub(OUTPUT_LINES);
-    if hidden > 1 {
-        lines.truncate(OUTPUT_LINES);
+fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option<&Written>) {
+    scrollback.end_call(&result.call_id, &result.name, &outcome(result, written));
+}
+
+/// `12 s, 3,210 tokens, 09:12`.
+fn turn_end(duration: Option<Duration>, tokens: u64, unix_ms: i64) -> String {
+    let duration = duration.map(|duration| match duration.as_secs() {
+        0..10 => format!("{:.1} s", duration.as_secs_f64()),
+        seconds @ 10..60 => format!("{seconds} s"),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    });
+    let tokens = (tokens > 0).then(|| format!("{} tokens", grouped(tokens)));
+    let parts: Vec<String> = duration.into_iter().chain(tokens).chain([time_of_day(unix_ms)]).collect();
+    parts.join(", ")
+}
+
+/// A number with a comma before every third digit.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
     }
-    let mut text = lines.join("\n");
-    if text.is_empty() {
-        text.push_str("(no output)");
-    }
-    if hidden > 1 {
-        text.push_str(&format!("\n… {hidden} more lines"));
-    }
-    if result.duration.as_millis() >= 1000 {
-        text.push_str(&format!("\n({:.1} s)", result.duration.as_secs_f64()));
-    }
-    text
+    grouped
 }

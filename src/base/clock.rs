@@ -99,6 +99,13 @@ fn leading_amount(text: &str) -> Option<(f64, f64, &str)> {
     Some((number.parse().ok()?, unit, &rest[name.len()..]))
 }
 
+/// The local time of day of a moment in milliseconds since 1970, as `09:12`.
+pub fn time_of_day(unix_ms: i64) -> String {
+    let Ok(at) = jiff::Timestamp::from_millisecond(unix_ms) else { return String::new() };
+    let local = at.to_zoned(jiff::tz::TimeZone::system());
+    format!("{:02}:{:02}", local.hour(), local.minute())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

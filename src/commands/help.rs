@@ -71,7 +71,7 @@ pub fn key_rows(keymap: &KeyMap) -> Vec<KeyRow> {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Agents", &["fork", "switch", "agents", "name", "kill", "team", "env", "interrupt", "stop", "limit"]),
     ("Permissions", &["tools", "approval", "rules"]),
-    ("Conversation", &["mark", "rewind", "clear", "slice", "queue", "copy", "export"]),
+    ("Conversation", &["mark", "rewind", "clear", "slice", "queue", "raw", "copy", "export"]),
     ("Model", &["model", "thinking", "system", "usage"]),
     ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),
     ("Program", &["help", "sessions", "detach", "exit"]),

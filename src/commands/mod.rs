@@ -20,6 +20,7 @@ mod mail;
 mod model;
 mod name;
 mod queue;
+mod raw;
 mod rewind;
 mod rules;
 mod sessions;
@@ -170,6 +171,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &system::SYSTEM,
     &queue::QUEUE,
     &usage::USAGE,
+    &raw::RAW,
     &copy::COPY,
     &export::EXPORT,
     &mail::SEND,

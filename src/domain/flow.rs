@@ -158,6 +158,8 @@ pub enum Change {
     },
     /// Append a line to `AGENTS.md`.
     Instruct(String),
+    /// Show the replies of the agent as they were written, or drawn again.
+    ToggleRaw,
     /// Interrupt the agent.
     Interrupt,
     /// Answer an approval question.
@@ -220,6 +222,7 @@ impl Change {
                 | Self::Revoke(_)
                 | Self::Copy(_)
                 | Self::Export { .. }
+                | Self::ToggleRaw
         )
     }
 
@@ -262,6 +265,7 @@ impl Change {
             Self::Export { .. } => "export",
             Self::Shell { .. } => "shell",
             Self::Instruct(_) => "instruct",
+            Self::ToggleRaw => "raw",
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
             Self::Unqueue => "unqueue",

@@ -1,5 +1,7 @@
 //! The content of a screen, before any terminal is involved.
 
+use crate::base::text;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
     /// Width in columns; no row is wider.
@@ -116,6 +118,18 @@ impl Row {
             Some(last) if last.style == style => last.text.push_str(&text),
             _ => self.spans.push(Span { text, style }),
         }
+    }
+
+    /// The row, no wider than so many columns.
+    pub fn cut(self, columns: u16) -> Self {
+        let mut cut = Self::default();
+        let mut left = usize::from(columns);
+        for span in self.spans {
+            let part = text::truncate(&span.text, left);
+            left -= text::width(part);
+            cut.push(part, span.style);
+        }
+        cut
     }
 
     pub fn text(&self) -> String {

@@ -9,36 +9,49 @@
 //!            ▲ prepend             ▲ top: the first row of a reader that is not at the bottom
 //! ```
 
+mod calls;
+mod fold;
+mod form;
 mod lines;
+mod markdown;
 mod view;
+mod writer;
 
 use std::cell::RefCell;
-
-use unicode_segmentation::UnicodeSegmentation as _;
+use std::time::Duration;
 
 use crate::base::text::{self, TAB_COLUMNS};
+use crate::domain::frame::Style;
 
+pub use calls::Outcome;
+use calls::{OpenCall, sides};
+use fold::{Fold, Folds};
+pub use form::Mark;
+use form::Shape;
 use lines::Lines;
+use markdown::Markdown;
 use view::{Position, Wrapped};
 pub use view::{Reader, VisibleRow};
+use writer::{Writer, append};
 
-/// Longer lines are split, to limit the cost of a frame.
-const LINE_BYTES: usize = 4 * 1024;
-/// A long line is split at a space, if there is one in this many of its last bytes.
-const BREAK_BYTES: usize = 256;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LineKind {
+    /// Who speaks from here on: the person, or the agent.
+    PersonName,
+    AgentName,
     Person,
     Assistant,
     /// The model's reasoning.
     Thinking,
     ToolCall,
     ToolOutput,
+    #[default]
     Note,
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,
+    /// The end of a turn.
+    TurnEnd,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,19 +69,28 @@ pub struct Scrollback {
     tops: Vec<(Reader, Position)>,
     /// The last block, while it may grow.
     open: Option<Open>,
+    folds: Folds,
+    /// Calls that have no result yet.
+    calls: Vec<OpenCall>,
+    /// Replies are shown as they were written.
+    is_raw: bool,
     /// How the last line was wrapped for each recent width.
     wrapped: RefCell<Vec<Wrapped>>,
 }
 
 /// The state of a block that may grow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Open {
     kind: LineKind,
+    /// Its text is laid out as Markdown, and only when somebody looks.
+    markdown: Option<Box<Markdown>>,
     /// Newlines that were received but start no line yet: those at the end of a block are dropped.
     newlines: usize,
     /// Columns of the last line so far, for tabs.
     column: usize,
     is_started: bool,
+    /// The line that stands for the model's reasoning, and how long it took so far.
+    thinking: Option<(i64, Option<Duration>)>,
 }
 
 impl Scrollback {
@@ -82,11 +104,19 @@ impl Scrollback {
     /// Adds text to the last block if it is open and of this kind, or else opens a new one. The result does not depend on
     /// how the text was split.
     pub fn extend(&mut self, kind: LineKind, text: &str) {
-        if self.open.is_none_or(|open| open.kind != kind) {
+        if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             self.close();
-            self.open = Some(Open { kind, newlines: 0, column: 0, is_started: false });
+            let markdown = (kind == LineKind::Assistant && !self.is_raw).then(Box::default);
+            self.open = Some(Open { kind, markdown, newlines: 0, column: 0, is_started: false, thinking: None });
         }
         let safe = text::sanitise(text);
+        if let Some(markdown) = self.open.as_mut().and_then(|open| open.markdown.as_mut()) {
+            markdown.push(&safe);
+            if markdown.is_full() {
+                self.update();
+            }
+            return;
+        }
         for (number, piece) in safe.split('\n').enumerate() {
             if number > 0 {
                 self.end_line();
@@ -95,14 +125,36 @@ impl Scrollback {
         }
     }
 
+    /// Adds to the model's reasoning, which it began so long ago.
+    pub fn extend_thinking(&mut self, text: &str, elapsed: Option<Duration>) {
+        self.extend(LineKind::Thinking, text);
+        if let Some((_, so_far)) = self.open.as_mut().and_then(|open| open.thinking.as_mut()) {
+            *so_far = elapsed;
+        }
+    }
+
+    /// Lays out the text that was added, to be shown. Every function that changes the scrollback or the position of a reader
+    /// does that itself.
+    pub fn update(&mut self) {
+        let Some(open) = self.open.as_mut() else { return };
+        let Some(markdown) = open.markdown.as_mut().filter(|markdown| markdown.has_news()) else { return };
+        self.wrapped.take();
+        self.lines.drop_last(markdown.open_lines());
+        let start = if markdown.has_finished_lines() { Start::Line } else { Start::Block };
+        markdown.update(&mut Writer::new(&mut self.lines, open.kind, start));
+        open.is_started = markdown.has_finished_lines() || markdown.open_lines() > 0;
+    }
+
     /// Ends the open block: text of the same kind begins another.
     pub fn close(&mut self) {
+        self.update();
         self.wrapped.take();
-        if !self.open.take().is_some_and(|open| open.is_started) {
-            return;
-        }
+        let Some(open) = self.open.take().filter(|open| open.is_started) else { return };
         self.finish_line();
-        while let Some(last) = self.lines.last().filter(|last| last.text.is_empty()) {
+        let is_blank = |line: &lines::Line<'_>| {
+            line.text.is_empty() && line.form.is_none_or(|form| form.shape == Shape::Text && form.first == form.rest)
+        };
+        while let Some(last) = self.lines.last().filter(is_blank) {
             let begins_block = last.start == Start::Block;
             self.lines.pop();
             if begins_block {
@@ -110,32 +162,59 @@ impl Scrollback {
             }
             self.finish_line();
         }
+        if let Some((line, elapsed)) = open.thinking {
+            let seconds = elapsed.map_or(0, |elapsed| elapsed.as_secs());
+            let right = if seconds > 0 { format!("{seconds} s") } else { String::new() };
+            self.lines.replace_form(line, sides(Mark::Thought, &right));
+            self.folds.add(Fold { first: line + 1, end: self.lines.end(), shown: 0 });
+        }
         self.lines.shrink();
     }
 
     /// Adds a complete block above the open one, or at the end if there is none.
     pub fn insert(&mut self, kind: LineKind, text: &str) {
-        let Some(open) = self.open.filter(|open| open.is_started) else { return self.push(kind, text) };
+        self.update();
         self.wrapped.take();
+        // Nothing is shown of the open block.
+        let Some(open) = self.open.take_if(|open| open.is_started) else {
+            let open = self.open.take();
+            self.push(kind, text);
+            self.open = open;
+            return;
+        };
         let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
         let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
         let open_lines = self.lines.split_off(block_start);
-        let before = self.lines.len();
-        self.open = None;
         self.push(kind, text);
-        let added = self.lines.len() - before;
+        let added = self.lines.end() - block_start;
         self.lines.append(open_lines);
-        self.open = Some(open);
-        self.shift_views_after(before, added);
+        let thinking = open.thinking.map(|(line, elapsed)| (line + added, elapsed));
+        self.open = Some(Open { thinking, ..open });
+        self.shift_from(block_start, added);
     }
 
-    /// Prepends older blocks, given oldest first. Scroll positions do not change.
-    pub fn prepend(&mut self, older: Vec<(LineKind, String)>) {
-        let mut front = Self::default();
-        for (kind, text) in older {
-            front.push(kind, &text);
-        }
-        self.lines.prepend(front.lines);
+    /// Puts the lines of another scrollback before these. Scroll positions do not change.
+    pub fn prepend(&mut self, mut older: Self) {
+        older.close();
+        let shift = self.lines.first() - older.lines.end();
+        self.folds.prepend(older.folds, shift);
+        self.prepend_calls(older.calls, shift);
+        self.lines.prepend(older.lines);
+    }
+
+    /// Whether replies are shown as they were written.
+    pub fn is_raw(&self) -> bool {
+        self.is_raw
+    }
+
+    /// A scrollback without lines in which as much is folded.
+    pub fn emptied(&self, is_raw: bool) -> Self {
+        Self { is_raw, folds: self.folds.emptied(), ..Self::default() }
+    }
+
+    /// The kind of the first line.
+    pub fn begins_with(&self) -> Option<LineKind> {
+        self.lines.get(self.lines.first()).map(|line| line.kind)
     }
 
     fn end_line(&mut self) {
@@ -155,10 +234,17 @@ impl Scrollback {
 
     /// Adds text without newlines to the open block.
     fn append(&mut self, piece: &str) {
-        let Some(mut open) = self.open.filter(|_| !piece.is_empty()) else { return };
+        let Some(open) = self.open.as_mut().filter(|_| !piece.is_empty()) else { return };
         if !open.is_started {
-            self.lines.push(open.kind, Start::Block);
             open.is_started = true;
+            if open.kind == LineKind::Thinking {
+                self.lines.push(open.kind, Start::Block);
+                self.lines.set_form(sides(Mark::Thinking, ""));
+                open.thinking = Some((self.lines.end() - 1, None));
+                self.lines.push(open.kind, Start::Line);
+            } else {
+                self.lines.push(open.kind, Start::Block);
+            }
         }
         for _ in 0..std::mem::take(&mut open.newlines) {
             self.lines.push(open.kind, Start::Line);
@@ -166,44 +252,13 @@ impl Scrollback {
         for (number, run) in piece.split('\t').enumerate() {
             if number > 0 {
                 let spaces = TAB_COLUMNS - open.column % TAB_COLUMNS;
-                self.append_run(&"    "[..spaces], open.kind);
+                append(&mut self.lines, open.kind, &"    "[..spaces], Style::default());
                 open.column += spaces;
             }
-            self.append_run(run, open.kind);
+            append(&mut self.lines, open.kind, run, Style::default());
             open.column += text::width(run);
         }
-        self.open = Some(open);
     }
-
-    /// Adds text to the last line, splitting long lines.
-    fn append_run(&mut self, mut run: &str, kind: LineKind) {
-        while let Some(last) = self.lines.last() {
-            let space = LINE_BYTES.saturating_sub(last.text.len());
-            if run.len() <= space {
-                return self.lines.push_str(run);
-            }
-            let (now, later) = run.split_at(floor(run, space));
-            self.lines.push_str(now);
-            let split = self.lines.last().map_or(0, |last| split_position(last.text));
-            let rest = self.lines.cut_last(split);
-            self.lines.push(kind, Start::Rest);
-            self.lines.push_str(&rest);
-            run = later;
-        }
-    }
-}
-
-/// Where a full line is split: after a space, or else between graphemes, never at its start.
-fn split_position(full: &str) -> usize {
-    let tail = floor(full, full.len().saturating_sub(BREAK_BYTES));
-    let space = full[tail..].rfind(' ').map(|space| tail + space + 1);
-    let grapheme = || full[tail..].grapheme_indices(true).next_back().map(|(at, _)| tail + at);
-    space.or_else(grapheme).filter(|&at| at > tail).unwrap_or(full.len())
-}
-
-/// The last character boundary not after this byte.
-fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::staged::stage;
-use crate::repl::{Repl, Turn, limits, queue_edits, rules, steer};
+use crate::repl::{Repl, Terminals, Turn, limits, queue_edits, rules, steer};
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -112,6 +112,7 @@ impl Repl {
             Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
+            Change::ToggleRaw => Terminals::toggle_raw(core, agent_id),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
     }

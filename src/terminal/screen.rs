@@ -50,6 +50,11 @@ impl Palette {
         match grapheme {
             _ if self.unicode || grapheme.is_ascii() => grapheme,
             "─" => "-",
+            "│" | "┃" => "|",
+            "┼" => "+",
+            "●" | "•" => "*",
+            "✗" => "x",
+            "⋯" => "~",
             "↑" => "^",
             "↓" => "v",
             "…" => ".",

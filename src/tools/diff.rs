@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp, TextDiff};
 
 /// The diff is computed on the loop's thread; after this time the rest is shown as removed and added.
@@ -14,7 +15,7 @@ const CONTEXT: usize = 2;
 pub struct Summary {
     pub removed: usize,
     pub added: usize,
-    /// Lines that start with a space, `-` or `+`; `…` replaces unchanged lines.
+    /// Lines that start with a space, `-` or `+`, below headers such as `@@ -40,5 +40,6 @@`.
     pub lines: Vec<String>,
 }
 
@@ -30,8 +31,8 @@ impl Summary {
         }
         let mut lines = Vec::new();
         for group in diff.grouped_ops(CONTEXT) {
-            let is_preceded = group.first().is_some_and(|op| op.old_range().start > 0 && op.new_range().start > 0);
-            lines.extend(is_preceded.then(|| "…".to_owned()));
+            // A new file has nothing before or after what is added.
+            lines.extend((!old.is_empty()).then(|| UnifiedHunkHeader::new(&group).to_string()));
             let changes = group.iter().flat_map(|op| diff.iter_changes(op));
             lines.extend(changes.map(|change| line(change.tag(), change.value())));
         }
@@ -72,20 +73,22 @@ mod tests {
     #[test]
     fn a_changed_line_is_shown_with_its_neighbours() {
         let old = "a\nb\nc\nd\ne\nf\ng\n";
-        assert_eq!(shown(old, "a\nb\nc\nD\ne\nf\ng\n"), ["…", " b", " c", "-d", "+D", " e", " f"]);
+        assert_eq!(shown(old, "a\nb\nc\nD\ne\nf\ng\n"), ["@@ -2,5 +2,5 @@", " b", " c", "-d", "+D", " e", " f"]);
     }
 
     #[test]
     fn distant_changes_are_separated_and_shared_context_is_not_repeated() {
         let old = "a\n1\n2\n3\n4\n5\n6\nb\nx\nc\n";
         let new = "A\n1\n2\n3\n4\n5\n6\nB\nx\nC\n";
-        assert_eq!(shown(old, new), ["-a", "+A", " 1", " 2", "…", " 5", " 6", "-b", "+B", " x", "-c", "+C"]);
+        let first = ["@@ -1,3 +1,3 @@", "-a", "+A", " 1", " 2"];
+        let second = ["@@ -6,5 +6,5 @@", " 5", " 6", "-b", "+B", " x", "-c", "+C"];
+        assert_eq!(shown(old, new), [&first[..], &second[..]].concat());
     }
 
     #[test]
     fn line_ends_are_differences() {
-        assert_eq!(shown("a\n", "a"), ["-a", "+a (no newline at end of file)"]);
-        assert_eq!(shown("a\n", "a\r\n"), ["-a", "+a\\r"]);
+        assert_eq!(shown("a\n", "a"), ["@@ -1 +1 @@", "-a", "+a (no newline at end of file)"]);
+        assert_eq!(shown("a\n", "a\r\n"), ["@@ -1 +1 @@", "-a", "+a\\r"]);
     }
 
     #[test]
@@ -94,7 +97,7 @@ mod tests {
         let new: String = (0..3000).map(|n| format!("new {n}\n")).collect();
         let diff = Summary::new(&old, &new, 40);
         assert_eq!((diff.removed, diff.added, diff.lines.len()), (3000, 3000, 41));
-        assert_eq!(diff.lines[40], "… 5960 more lines");
+        assert_eq!(diff.lines[40], "… 5961 more lines");
     }
 
     #[test]

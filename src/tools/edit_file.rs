@@ -60,7 +60,7 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 /// Of the diff that the model gets.
-const MAX_REPORTED_LINES: usize = 40;
+pub const MAX_REPORTED_LINES: usize = 40;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let edit = Edit::plan(arguments, env)?;

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::atomic_write::{Snapshot, Target};
 use super::diff::Summary;
+use super::edit_file::MAX_REPORTED_LINES;
 use super::file_access::reason;
 use super::{Environment, FILE_PATH_ALIASES, Job, Judged, Output, Prepared, Question, Run, ToolSpec, visible};
 use crate::base::text::counted;
@@ -60,6 +61,11 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question { file: Some(target.file), snapshot: Some(snapshot), ..Question::new(title, detail) })
 }
 
+fn old_text(target: &Target) -> Option<String> {
+    let (_, content) = Snapshot::take(&target.file.path).ok()?;
+    String::from_utf8(content?).ok()
+}
+
 fn read(arguments: &Value) -> (&str, &str) {
     (arguments["file_path"].as_str().unwrap_or_default(), arguments["content"].as_str().unwrap_or_default())
 }
@@ -85,11 +91,15 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
     let written = Target::find(path, env).and_then(|target| {
         target.require_same_file(call)?;
+        let old = target.old.as_ref().and_then(|_| old_text(&target));
         let written = target.write(content, call.question.snapshot, &env.known_files)?;
-        Ok((if target.old.is_some() { "overwrote" } else { "created" }, written.note()))
+        let verb = if target.old.is_some() { "overwrote" } else { "created" };
+        let mut lines = vec![format!("{verb} {path} ({}){}", byte_count(content), written.note())];
+        lines.extend(old.into_iter().flat_map(|old| Summary::new(&old, content, MAX_REPORTED_LINES).lines));
+        Ok(lines.join("\n"))
     });
     match written {
-        Ok((verb, note)) => Output::success(format!("{verb} {path} ({}){note}", byte_count(content))),
+        Ok(content) => Output::success(content),
         Err(message) => Output::failure(format!("nothing was written: {message}")),
     }
 }

@@ -20,6 +20,7 @@ mod chance;
 mod crowd;
 mod fuzz;
 mod hostile;
+mod markdown;
 mod process;
 mod program;
 mod scale;
@@ -52,6 +53,7 @@ const GROUPS: &[Group] = &[
     ("chunks-1000", crowd::chunks_of_1000),
     ("crowd-2000", crowd::two_thousand),
     ("crowd-5000", crowd::five_thousand),
+    ("markdown", markdown::figures),
     ("scale", scale::figures),
     ("tools", tools::figures),
     ("sandbox", tools::sandbox),

@@ -50,6 +50,7 @@ const ROWS: &[Row] = &[
     row("/system be brief", |app| &*app.agent(0).inputs.system == "be brief"),
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
+    row("/raw", |app| app.agent(0).view.scrollback.is_raw()),
     row("/copy", |app| shows(app, "copied ")),
     row("/export md out.md", |app| app.directory().join("out.md").exists()),
     row("/send other some text", |app| shows(app, "sent to other")),

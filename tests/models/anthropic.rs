@@ -72,6 +72,7 @@ fn thinking_goes_back_signed_and_unchanged_before_the_call_that_it_led_to() {
     message.thinking("Let me \"look\".", "c2ln+/=").text("I look.").call("toolu_1", "bash", &bash("echo a-$((20+3))"));
     message.end("tool_use");
     app.turn_until_asked(0);
+    app.type_bytes(b"\x0f");
     assert_shows(&mut app, "Let me \"look\".");
     app.press_at_question(b"y");
 

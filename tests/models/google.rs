@@ -74,6 +74,7 @@ fn thoughts_are_shown_calls_are_run_and_the_signature_goes_back_on_its_part() {
     assert!(first.request().json()["tools"][0]["functionDeclarations"].as_array().is_some_and(|all| all.len() > 3));
     reply(&first, look_and_run("echo ran-$((20+3))"));
     app.turn_until_asked(0);
+    app.type_bytes(b"\x0f");
     assert!(app.screen_text().contains("I look first."), "{}", app.screen_text());
     app.press_at_question(b"y");
 

@@ -52,6 +52,7 @@ fn reasoning_a_call_and_its_result_go_back_unchanged_and_in_order() {
     let peer = Peer::start();
     let mut app = app(&peer);
     asked_to_run(&mut app, &peer, "echo found");
+    app.type_bytes(b"\x0f");
     assert!(app.screen_text().contains("A command will tell."), "{}", app.screen_text());
     app.answer(0, true);
     let exchange = app.accept(&peer);

@@ -15,7 +15,7 @@ fn a_drag_copies_the_text_without_decoration_and_a_click_copies_nothing() {
     app.turn();
     let mut terminal = AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
     let text = terminal.text(&mut app);
-    let row = text.lines().position(|line| line == "> first line").expect("the message") + 1;
+    let row = text.lines().position(|line| line == "┃ first line").expect("the message") + 1;
     terminal.type_bytes(&mut app, format!("\x1b[<0;1;{row}M\x1b[<0;1;{row}m").as_bytes());
     assert!(!String::from_utf8_lossy(&terminal.remote(&mut app).output).contains("\x1b]52"));
     terminal.type_bytes(&mut app, format!("\x1b[<0;1;{row}M\x1b[<32;9;{}M", row + 1).as_bytes());

@@ -11,7 +11,7 @@ fn the_chat_attaches_to_a_running_server_and_sends_its_prompt_to_agent_0() {
     bare.send("/fork --name bea\r");
     bare.wait_for_text("── bea ");
     let mut prompted = app.terminal(&["to", "the", "root"], (80, 24));
-    prompted.wait_for_text("> to the root\n\n  to the root\n");
+    prompted.wait_for_answer("to the root", "to the root");
     prompted.wait_for_text("── agent 0 ");
     assert!(!bare.screen_text().contains("to the root"));
     assert_eq!(app.get(&["sessions", "--json"]).lines().count(), 2);
@@ -35,7 +35,7 @@ fn options_without_effect_on_a_running_server_are_listed() {
 fn an_ephemeral_chat_does_not_use_the_server() {
     let app = App::served();
     let mut pty = app.terminal(&["--ephemeral", "hello"], (80, 24));
-    pty.wait_for_text("> hello\n\n  hello\n");
+    pty.wait_for_answer("hello", "hello");
     pty.leave();
     assert!(pty.screen_text().contains("nothing was stored"));
     assert!(!app.get(&["logs", "0"]).contains("hello"));
@@ -47,7 +47,7 @@ fn read_only_attaches_read_only_to_the_server() {
     let mut pty = app.terminal(&["--read-only"], (80, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
     app.get(&["send", "0", "news"]);
-    pty.wait_for_text("> news\n\n  news\n");
+    pty.wait_for_answer("news", "news");
     pty.send("word\r");
     pty.wait_for_text("this terminal is read-only");
     // The first Ctrl+C clears the refused line.

@@ -41,7 +41,7 @@ fn agents_continue_when_their_terminal_is_killed_and_another_of_another_size_att
     }
 
     let mut second = app.attach(&["cid"], (100, 30));
-    second.wait_for_text("> a question to cid");
+    second.wait_for_text("┃ a question to cid");
     second.wait_for_text("first words of cid unseen words of cid");
     for (stream, name) in streams.iter().zip(names) {
         stream.text(&format!("last words of {name}")).finish("stop").done();
@@ -66,9 +66,9 @@ fn two_terminals_show_different_agents_and_a_third_is_read_only() {
     watching.wait_for_text("── bea ");
     say(&mut one, "to bea");
     say(&mut other, "to the root");
-    one.wait_for_text("> to bea\n\n  to bea\n");
-    other.wait_for_text("> to the root\n\n  to the root\n");
-    watching.wait_for_text("> to bea\n\n  to bea\n");
+    one.wait_for_answer("to bea", "to bea");
+    other.wait_for_answer("to the root", "to the root");
+    watching.wait_for_answer("to bea", "to bea");
     assert!(!one.screen_text().contains("to the root") && !other.screen_text().contains("to bea"));
     say(&mut watching, "not to be sent");
     watching.wait_for_text("this terminal is read-only");
@@ -141,7 +141,7 @@ fn ctrl_z_restores_the_terminal_and_a_continued_process_redraws_for_the_new_size
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "before");
-    pty.wait_for_text("> before\n\n  before\n");
+    pty.wait_for_answer("before", "before");
     pty.send("\x1a");
     eventually("it to be stopped", || state(&pty) == 'T');
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
@@ -153,7 +153,7 @@ fn ctrl_z_restores_the_terminal_and_a_continued_process_redraws_for_the_new_size
         "the separator in its new row",
     );
     say(&mut pty, "after");
-    pty.wait_for_text("> after\n\n  after\n");
+    pty.wait_for_answer("after", "after");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     app.get(&["send", "0", "and now?"]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
-    slow.wait_for_text("> and now?\n\n  and now?\n");
+    slow.wait_for_answer("and now?", "and now?");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn an_idle_terminal_causes_no_wake_ups() {
     let app = App::served();
     let mut pty = app.attach(&[], (80, 24));
     say(&mut pty, "hello");
-    pty.wait_for_text("> hello\n\n  hello\n");
+    pty.wait_for_answer("hello", "hello");
     let mut last = u64::MAX;
     // Until what is to be done after the answer is done: kept, drawn, and a connection let go.
     eventually("both to sleep", || {

@@ -345,6 +345,12 @@ impl Harness {
         self.screen.screen().contents()
     }
 
+    /// The emulated terminal, with styles.
+    pub fn screen(&mut self) -> &vt100::Screen {
+        self.take_output();
+        self.screen.screen()
+    }
+
     /// Row and column of the cursor, from 0.
     pub fn cursor(&self) -> (u16, u16) {
         self.screen.screen().cursor_position()

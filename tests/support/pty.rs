@@ -157,6 +157,17 @@ impl Pty {
         self.wait_for(|screen| screen.contents().contains(text), text);
     }
 
+    /// Reads until the message of the person and the reply to it are on the screen.
+    pub fn wait_for_answer(&mut self, said: &str, answer: &str) {
+        let said = format!("┃ {}\n", said.replace('\n', "\n┃ "));
+        let answer = format!("\n  {}\n", answer.replace('\n', "\n  "));
+        // A terminal without Unicode has another bar.
+        let ascii = said.replace('┃', "|");
+        let after = |text: &str| text.split_once(&said).or(text.split_once(&ascii)).map(|(_, after)| after.to_owned());
+        let is_there = |text: &str| after(text).is_some_and(|after| after.contains(&answer));
+        self.wait_for(|screen| is_there(&screen.contents()), &format!("{said:?} and {answer:?}"));
+    }
+
     /// Leaves by Ctrl+D once all agents are idle, which a person would have to say twice, and checks that it ended well.
     /// What an agent says is seen before the end of its turn is: its last word is no sign of it.
     pub fn leave(&mut self) {

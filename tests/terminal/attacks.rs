@@ -107,7 +107,9 @@ fn a_command_cannot_read_environment_memory_and_descriptors_of_the_program() {
         head -c 1 /proc/$p/$f >/dev/null 2>&1 && echo READ $p/$f; readlink /proc/$p/$f && echo LINK $p/$f; done; done; \
         head -c 1 /proc/$$/environ >/dev/null && echo READ-self; echo over-$((20+3))";
     run(&mut chat, &read.replace("PROGRAM", &program.to_string()));
-    chat.sees("| READ-self\n  over-23\n");
+    chat.sees("2 lines");
+    chat.pty.send("\x0f");
+    chat.sees("│ READ-self\n│ over-23\n");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn one_streams_one_runs_a_command_and_one_is_talked_to() {
     chat.sees("── cal ");
     chat.sees_draft("typed while others work");
     chat.pty.send("\r");
-    chat.sees("> typed while others work\n\n  typed while others work\n");
+    chat.sees_answer("typed while others work", "typed while others work");
     chat.pty.send("\x1b1");
     chat.sees("bash: done");
     assert!(!chat.pty.screen_text().contains("a0 a1"));

@@ -76,6 +76,6 @@ fn every_agent_answers_again_after_the_crash() {
     for (key, text) in [("1", "one more"), ("2", "two more"), ("3", "three more")] {
         chat.pty.send(format!("\x1b{key}"));
         chat.say(text);
-        chat.sees(&format!("> {text}\n\n  {text}\n"));
+        chat.sees_answer(text, text);
     }
 }

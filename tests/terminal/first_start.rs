@@ -9,7 +9,7 @@ fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
         chat.sees(expected);
     }
     chat.pty.send("hello there\r");
-    chat.sees("> hello there\n\n  hello there\n");
+    chat.sees_answer("hello there", "hello there");
     chat.sees_draft("");
 }
 
@@ -27,7 +27,7 @@ fn a_banner_greets_only_once() {
 fn arguments_after_the_options_are_the_first_message() {
     let start = Start { args: vec!["how", "are", "you"], ..Start::default() };
     let mut chat = Chat::start(start);
-    chat.sees("> how are you\n\n  how are you\n");
+    chat.sees_answer("how are you", "how are you");
 }
 
 #[test]

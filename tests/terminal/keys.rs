@@ -73,7 +73,7 @@ fn a_line_is_broken_by_ctrl_j_and_sent_by_enter() {
     check(&mut chat, "one\\\rtwo", "one\ntwo");
     check(&mut chat, "one\x1b[13;2utwo\x1b[27;2;13~three", "one\ntwo\nthree");
     chat.pty.send("one\x0atwo\r");
-    chat.sees("> one\n  two\n\n  one\n  two\n");
+    chat.sees_answer("one\ntwo", "one\ntwo");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn up_and_down_go_through_lines_first_and_then_through_earlier_inputs() {
     let mut chat = Chat::new();
     for text in ["first", "second"] {
         chat.pty.send(format!("{text}\r"));
-        chat.sees(&format!("> {text}\n\n  {text}\n"));
+        chat.sees_answer(text, text);
     }
     chat.pty.send("\x1b[A");
     chat.sees_draft("second");
@@ -237,7 +237,7 @@ fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
     chat.pty.send("\x15\x1b");
     chat.sees("the queue is paused");
     chat.pty.send("\r");
-    chat.sees("> one\n\n  one\n");
+    chat.sees_answer("one", "one");
 }
 
 #[test]

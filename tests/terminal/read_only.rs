@@ -30,11 +30,11 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     let before = bytes_of(chat.directory.path());
 
     let mut looker = look_at(chat.directory.path());
-    looker.wait_for_text("> hello\n\n  hello\n");
+    looker.wait_for_answer("hello", "hello");
     looker.wait_for_text("nothing can be sent or changed");
     looker.send("\x1b[1;5B");
     looker.wait_for_text("── bea ");
-    looker.wait_for_text("> I am bea");
+    looker.wait_for_text("┃ I am bea");
     for line in ["word", "/fork", "/kill", "/mark m", "/send bea hi", "/read-mail", "/name x", "/clear"] {
         looker.send(format!("{line}\r"));
         looker.wait_for(|screen| screen.contents().contains("this chat is read-only"), line);
@@ -51,7 +51,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     chat.pty.send("\x1b\x1b0");
     chat.sees("── agent 0 ");
     chat.say("still here");
-    chat.sees("> still here\n\n  still here\n");
+    chat.sees_answer("still here", "still here");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn reading_does_not_recover_after_a_crash() {
     chat.pty.kill(rustix::process::Signal::KILL);
     chat.pty.wait_exit();
     let mut looker = look_at(chat.directory.path());
-    looker.wait_for_text("> words");
+    looker.wait_for_text("┃ words");
     looker.send("\x04");
     assert!(looker.wait_exit().success());
     chat.start_again();

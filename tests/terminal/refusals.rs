@@ -25,7 +25,7 @@ fn a_second_process_on_the_same_directory_learns_which_one_holds_it() {
     assert_eq!(code, 1);
     assert!(message.contains(&format!("process {}", chat.pty.pid())) && message.contains("--read-only"), "{message}");
     chat.pty.send("still here\r");
-    chat.sees("> still here\n\n  still here\n");
+    chat.sees_answer("still here", "still here");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn stdin_that_is_a_file_does_not_matter_where_a_terminal_is() {
     let mut pty = Pty::spawn("/bin/sh", &["-c", &script], &[], (80, 24));
     pty.wait_for_text("/help");
     pty.send("hello\r");
-    pty.wait_for_text("> hello\n\n  hello\n");
+    pty.wait_for_answer("hello", "hello");
     pty.leave();
     assert_eq!(pty.terminal_left(), TerminalLeft::CLEAN);
 }

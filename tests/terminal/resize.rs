@@ -56,7 +56,7 @@ fn who_wants_no_color_is_sent_none() {
     for envs in [vec![("CLICOLOR", "0"), ("LANG", "C")], vec![("NO_COLOR", "1"), ("LANG", "C")]] {
         let mut chat = Chat::start(Start { envs, ..Start::default() });
         chat.pty.send("hello there\r");
-        chat.sees("> hello there\n\n  hello there\n");
+        chat.sees_answer("hello there", "hello there");
         chat.pty.send("/nonsense-that-is-yellow\r");
         chat.sees("unknown command /nonsense");
         assert!(chat.pty.raw_output().is_ascii(), "the locale knows nothing else");

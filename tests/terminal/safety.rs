@@ -59,7 +59,7 @@ fn control_sequences_of_a_model_are_shown_and_do_nothing() {
     for sequence in ["␛]52;c;", "␛[2J", "␛[?1049l"] {
         chat.sees(sequence);
     }
-    chat.sees("> attack");
+    chat.sees("┃ attack");
     is_harmless(&mut chat);
 }
 
@@ -71,7 +71,7 @@ fn an_error_of_a_server_is_shown_and_does_nothing() {
     chat.pty.send("attack\r");
     peer.accept().error(400, "invalid_request_error", HOSTILE);
     chat.sees("one");
-    chat.sees("> attack");
+    chat.sees("┃ attack");
     is_harmless(&mut chat);
 }
 

@@ -33,7 +33,7 @@ fn a_scrolled_view_stays_put_while_new_text_comes_and_is_marked() {
     chat.sees("the last word");
     assert!(!chat.pty.screen_text().contains("more below"));
     chat.pty.send("\x1b[1;5H");
-    chat.sees("> go\n\n  line 0\n");
+    chat.sees_answer("go", "line 0");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn sending_goes_to_the_bottom() {
     chat.pty.send("\x1b[5~");
     chat.sees("more below");
     chat.pty.send("here\r");
-    chat.sees("> here\n\n  here\n");
+    chat.sees_answer("here", "here");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_long_past_is_read_from_the_store_as_one_scrolls() {
     let mut chat = Chat::new();
     for n in 0..120 {
         chat.pty.send(format!("past {n}\r"));
-        chat.sees(&format!("> past {n}\n\n  past {n}\n"));
+        chat.sees_answer(&format!("past {n}"), &format!("past {n}"));
     }
     chat.pty.leave();
     chat.start_again();
@@ -75,5 +75,5 @@ fn a_long_past_is_read_from_the_store_as_one_scrolls() {
     for _ in 0..60 {
         chat.pty.send("\x1b[5~");
     }
-    chat.sees("> past 0\n\n  past 0\n");
+    chat.sees_answer("past 0", "past 0");
 }

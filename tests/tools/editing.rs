@@ -37,9 +37,13 @@ fn one_occurrence_is_replaced_and_mode_and_other_content_stay() {
     let call = workspace.prepare("edit_file", &edit("f", "b\n", "B\nB\n")).unwrap();
     assert_eq!(call.question.title, "edit_file: f (-1 +2 lines)");
     let path = workspace.path("f").display().to_string();
-    assert_eq!(call.question.detail, [&format!("{path}: -1 +2 lines"), " a", "-b", "+B", "+B", " c"]);
+    assert_eq!(
+        call.question.detail,
+        [&format!("{path}: -1 +2 lines"), "@@ -1,3 +1,4 @@", " a", "-b", "+B", "+B", " c"]
+    );
     let result = workspace.run("edit_file", &edit("f", "b\n", "B\nB\n"));
-    assert_eq!((result.content.as_str(), result.is_error), ("edited f (1 replacement)\n a\n-b\n+B\n+B\n c", false));
+    let edited = "edited f (1 replacement)\n@@ -1,3 +1,4 @@\n a\n-b\n+B\n+B\n c";
+    assert_eq!((result.content.as_str(), result.is_error), (edited, false));
     assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "a\nB\nB\nc\n");
     assert_eq!(fs::metadata(workspace.path("f")).unwrap().permissions().mode() & 0o777, 0o750);
 }
@@ -57,7 +61,7 @@ fn text_that_does_not_occur_exactly_once_is_refused_before_the_user_is_asked() {
     assert!(refusal(&workspace, &edit("f", "x", "x")).contains("are the same"));
     let all = json!({"path": "f", "oldString": "x", "new_text": "y", "replaceAll": "true"});
     let content = workspace.run("edit_file", &all).content;
-    assert!(content.starts_with("edited f (2 replacements)\n-x x"), "{content}");
+    assert!(content.starts_with("edited f (2 replacements)\n@@ -1 +1 @@\n-x x"), "{content}");
     assert_eq!(fs::read_to_string(workspace.path("f")).unwrap(), "y y");
 }
 

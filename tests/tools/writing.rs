@@ -37,7 +37,8 @@ fn a_reader_of_the_old_file_keeps_the_old_content_and_no_other_file_is_left() {
     let mut reader = File::open(workspace.path("f")).unwrap();
     let before = fs::metadata(workspace.path("f")).unwrap().ino();
     let result = workspace.run("write_file", &json!({"file_path": "f", "content": "new"}));
-    assert_eq!(result.content, "overwrote f (3 bytes)");
+    let said = "overwrote f (3 bytes)\n@@ -1 +1 @@\n-old (no newline at end of file)\n+new (no newline at end of file)";
+    assert_eq!(result.content, said);
     let mut content = String::new();
     reader.read_to_string(&mut content).unwrap();
     assert_eq!(content, "old");
@@ -149,7 +150,7 @@ fn the_user_is_shown_the_path_and_the_change() {
     fs::write(workspace.path("f"), "a\nc\n").unwrap();
     let changed = question("a\nb\n");
     assert_eq!(changed.title, "write_file: f (-1 +1 lines)");
-    assert_eq!(changed.detail, [&format!("{path}: -1 +1 lines"), " a", "-c", "+b"]);
+    assert_eq!(changed.detail, [&format!("{path}: -1 +1 lines"), "@@ -1,2 +1,2 @@", " a", "-c", "+b"]);
     assert_eq!(question("a\nc\n").title, "write_file: f (unchanged)");
     fs::write(workspace.path("f"), b"\xff\xfe").unwrap();
     assert_eq!(

@@ -12,6 +12,7 @@ use crate::domain::tool::ToolCall;
 impl Agent {
     pub(super) fn on_stream_event(&mut self, event: StreamEvent, context: &mut Context) {
         context.outbox.trace_event(self.id(), event.name(), event.size());
+        self.view.set_time(context.now);
         match event {
             StreamEvent::Text(text) => {
                 self.exchange.reply.text.push_str(&text);

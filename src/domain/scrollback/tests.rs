@@ -1,18 +1,26 @@
 //! What is visible of a conversation while it grows, scrolls, is wrapped anew and forgets.
 
+use super::writer::LINE_BYTES;
 use super::*;
 
 const W: u16 = 10;
 const ALL: Reader = Reader::Shared;
 
 fn shown(scrollback: &mut Scrollback, height: u16) -> Vec<String> {
+    scrollback.update();
     scrollback.visible(ALL, W, height).into_iter().map(|row| row.text).collect()
+}
+
+fn older(blocks: &[(LineKind, &str)]) -> Scrollback {
+    let mut older = Scrollback::default();
+    blocks.iter().for_each(|(kind, text)| older.push(*kind, text));
+    older
 }
 
 fn numbered(count: usize) -> Scrollback {
     let mut scrollback = Scrollback::default();
     let text: String = (0..count).map(|number| format!("line {number}\n")).collect();
-    scrollback.push(LineKind::Assistant, &text);
+    scrollback.push(LineKind::Person, &text);
     scrollback
 }
 
@@ -53,7 +61,9 @@ fn a_kind_that_changes_or_a_closed_block_begins_another() {
     s.extend(LineKind::Assistant, "me");
     s.close();
     s.extend(LineKind::Assistant, "more");
-    assert_eq!(shown(&mut s, 9), ["hm", "", "some", "more"]);
+    assert_eq!(shown(&mut s, 9), ["thought", "", "some", "more"]);
+    s.toggle_folds();
+    assert_eq!(shown(&mut s, 9), ["thought", "hm", "", "some", "more"]);
 }
 
 #[test]
@@ -78,7 +88,7 @@ fn older_text_in_front_moves_nothing_on_the_screen() {
     s.to_top(ALL);
     let before = shown(&mut s, 4);
     assert!(s.is_at_top(ALL, W, 4));
-    s.prepend(vec![(LineKind::Person, "a\nb".into()), (LineKind::Note, "c".into())]);
+    s.prepend(older(&[(LineKind::Person, "a\nb"), (LineKind::Note, "c")]));
     assert_eq!(shown(&mut s, 4), before);
     assert!(!s.is_at_top(ALL, W, 4));
     s.scroll(ALL, -3, W, 4);
@@ -132,7 +142,7 @@ fn each_reader_has_a_position_that_stays_on_its_text() {
     s.scroll(ALL, -60, W, 4);
     let positions = [watcher, ALL].map(|reader| s.visible(reader, W, 4));
     s.insert(LineKind::Note, "above what is written");
-    s.prepend(vec![(LineKind::Note, "older".into())]);
+    s.prepend(older(&[(LineKind::Note, "older")]));
     s.extend(LineKind::Assistant, "and below");
     assert_eq!([watcher, ALL].map(|reader| s.visible(reader, W, 4)), positions);
     s.to_bottom(watcher);
@@ -233,13 +243,13 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
         for _ in 0..80 {
             let letter = letters[rng.usize(..letters.len())];
             text.push_str(letter);
-            grown.extend(LineKind::Assistant, letter);
+            grown.extend(LineKind::Person, letter);
             if rng.u32(..16) == 0 {
                 grown.insert(LineKind::Note, "note");
                 continue;
             }
             let mut whole = Scrollback::default();
-            whole.extend(LineKind::Assistant, &text);
+            whole.extend(LineKind::Person, &text);
             for width in [3, 17, 40, 5] {
                 let (rows, all) = (grown.visible(ALL, width, 3), whole.visible(ALL, width, 3));
                 assert_eq!(rows.last(), all.last(), "{text:?} at {width}");
@@ -250,4 +260,78 @@ fn a_line_that_grows_while_it_is_looked_at_wraps_as_one_that_came_whole() {
             assert_eq!(rows[rows.len() - same..], expected[expected.len() - same..], "{text:?}");
         }
     }
+}
+
+fn outcome(lines: usize, shown: usize) -> Outcome {
+    let output = (0..lines).map(|n| vec![(format!("out {n}"), Style::default())]).collect();
+    Outcome { is_error: false, note: "ok".into(), output, shown }
+}
+
+#[test]
+fn results_stand_below_their_calls_in_whatever_order_they_come_and_are_folded() {
+    let mut s = Scrollback::default();
+    s.push(LineKind::Person, "go");
+    s.begin_call("a", "one");
+    s.begin_call("b", "two");
+    s.extend(LineKind::Assistant, "so far");
+    s.end_call("b", "", &outcome(3, 0));
+    s.end_call("a", "", &outcome(9, 2));
+    s.end_call("c", "lost", &outcome(0, 0));
+    s.extend(LineKind::Assistant, "and on");
+    let texts = |s: &mut Scrollback| {
+        s.update();
+        s.visible(ALL, 30, 50).into_iter().map(|row| row.text).collect::<Vec<String>>()
+    };
+    let folded = texts(&mut s);
+    let one = "one           ok, Ctrl+O opens";
+    let (two, lost) = ("two                         ok", "lost                        ok");
+    assert_eq!(folded, ["go", "", one, "out 0", "out 1", two, "", "so far", "", lost, "", "and on"]);
+    s.toggle_folds();
+    let open = texts(&mut s);
+    assert_eq!((open.len(), open[12].as_str(), open[13].as_str()), (22, two, "out 0"));
+    s.toggle_folds();
+    assert_eq!(texts(&mut s), folded);
+}
+
+#[test]
+fn what_is_read_stays_in_the_first_row_when_folds_open_and_close() {
+    let mut s = numbered(20);
+    for call in 0..10 {
+        s.begin_call("a", &format!("call {call}"));
+        s.end_call("a", "", &outcome(30, 0));
+    }
+    s.push(LineKind::Person, &"end\n".repeat(8));
+    let first = |s: &Scrollback| s.visible(ALL, 30, 5)[0].text.trim_end_matches(" ok").trim_end().to_owned();
+    s.scroll(ALL, -9, 30, 5);
+    assert_eq!(first(&s), "call 5");
+    s.toggle_folds();
+    assert_eq!(first(&s), "call 5");
+    s.scroll(ALL, 12, 30, 5);
+    assert_eq!(first(&s), "out 11");
+    s.toggle_folds();
+    assert_eq!(first(&s), "call 5");
+    s.prepend(older(&[(LineKind::Note, "older")]));
+    assert_eq!(first(&s), "call 5");
+    s.scroll(ALL, -100, 30, 5);
+    assert_eq!(first(&s), "older");
+    for rows in 0..20 {
+        s.to_top(ALL);
+        s.scroll(ALL, rows, 30, 5);
+        assert!(!first(&s).starts_with("out"));
+    }
+}
+
+#[test]
+fn a_million_folded_lines_cost_a_frame_nothing() {
+    let mut s = Scrollback::default();
+    for call in 0..1_000 {
+        s.begin_call("a", &format!("call {call}"));
+        s.end_call("a", "", &outcome(1_000, 0));
+    }
+    for _ in 0..1_000 {
+        s.scroll(ALL, -1, 30, 50);
+        assert_eq!(s.visible(ALL, 30, 50).len(), 50);
+    }
+    s.to_top(ALL);
+    assert!(s.visible(ALL, 30, 1)[0].text.starts_with("call 0"));
 }

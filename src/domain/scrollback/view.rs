@@ -2,9 +2,13 @@
 //!
 //! The cost of every function here depends on the size of the viewport, not on that of the scrollback.
 
+use std::ops::Range;
+
+use super::form::{self, Drawn, Form, Mark, Shape, Sides};
 use super::lines::Line;
 use super::{LineKind, Scrollback, Start};
 use crate::base::text;
+use crate::domain::frame::Style;
 
 /// A scroll position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,11 +19,15 @@ pub enum Reader {
     Watcher(u64),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VisibleRow {
     pub kind: LineKind,
     /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
+    /// The parts of the text that have a style other than that of the kind, as bytes of it, in order.
+    pub styles: Vec<(Range<usize>, Style)>,
+    /// The state of what the line stands for.
+    pub mark: Mark,
     pub is_first_of_block: bool,
     pub is_first_of_line: bool,
     /// Whether this is the blank row between two blocks, which belongs to no line.
@@ -92,12 +100,27 @@ impl Scrollback {
         self.top_of_view(reader, width, height).is_none_or(|top| self.above(top, width).is_none())
     }
 
-    /// `added` lines were inserted after the first `before`: positions after them are shifted.
-    pub(super) fn shift_views_after(&mut self, before: usize, added: usize) {
-        let (before, added) = (i64::try_from(before).unwrap_or(i64::MAX), i64::try_from(added).unwrap_or(0));
-        for (_, top) in self.tops.iter_mut().filter(|(_, top)| top.line - self.lines.first() >= before) {
-            top.line += added;
+    /// `added` lines were inserted before this one: positions from it on are shifted.
+    pub(super) fn shift_views_from(&mut self, line: i64, added: i64) {
+        self.tops.iter_mut().filter(|(_, top)| top.line >= line).for_each(|(_, top)| top.line += added);
+    }
+
+    /// The next line that is shown.
+    fn line_after(&self, line: i64) -> i64 {
+        let mut next = line + 1;
+        while let Some(fold) = self.folds.hiding(next) {
+            next = fold.end;
         }
+        next
+    }
+
+    /// The last line before this one that is shown.
+    fn line_before(&self, line: i64) -> i64 {
+        let mut before = line - 1;
+        while let Some(fold) = self.folds.hiding(before) {
+            before = fold.first + i64::from(fold.shown) - 1;
+        }
+        before
     }
 
     fn top(&self, reader: Reader) -> Option<Position> {
@@ -110,6 +133,7 @@ impl Scrollback {
     }
 
     pub fn to_top(&mut self, reader: Reader) {
+        self.update();
         if !self.lines.is_empty() {
             self.go(reader, Position { line: self.lines.first(), offset: Offset::Byte(0) });
         }
@@ -122,6 +146,7 @@ impl Scrollback {
 
     /// Scrolls by rows, negative towards older text. At the end the reader follows new text.
     pub fn scroll(&mut self, reader: Reader, rows: isize, width: u16, height: u16) {
+        self.update();
         let Some(mut top) = self.top_of_view(reader, width, height) else { return };
         for _ in 0..rows.unsigned_abs() {
             let next = if rows < 0 { self.above(top, width) } else { self.below(top, width) };
@@ -142,14 +167,15 @@ impl Scrollback {
             let parts = self.parts(position.line, width);
             let from = row_of(&parts, position.offset);
             let wanted = usize::from(height) - rows.len();
-            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, part)));
-            next = self.first_of(position.line + 1, width);
+            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, width, part)));
+            next = self.first_of(self.line_after(position.line), width);
         }
         rows
     }
 
     /// Lets a reader follow new text if all of its screens show the last row.
     pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
+        self.update();
         if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
             self.to_bottom(reader);
         }
@@ -163,7 +189,7 @@ impl Scrollback {
 
     /// The position of the first row of a screen whose last row is the last row of the text.
     fn bottom(&self, width: u16, height: u16) -> Option<Position> {
-        let mut line = self.lines.end() - 1;
+        let mut line = self.line_before(self.lines.end());
         let mut wanted = usize::from(height.max(1));
         loop {
             let parts = self.parts(line, width);
@@ -172,8 +198,8 @@ impl Scrollback {
                 return Some(Position { line, offset });
             }
             wanted -= parts.len();
-            match self.first_of(line - 1, width) {
-                Some(_) => line -= 1,
+            match self.first_of(self.line_before(line), width) {
+                Some(_) => line = self.line_before(line),
                 None => return self.first_of(self.lines.first(), width),
             }
         }
@@ -181,6 +207,10 @@ impl Scrollback {
 
     /// The position of the row that contains this position at this width.
     fn aligned(&self, position: Position, width: u16) -> Position {
+        if self.folds.hiding(position.line).is_some() {
+            let line = self.line_before(position.line);
+            return self.parts(line, width).last().map_or(position, |last| Position { line, offset: last.offset() });
+        }
         let parts = self.parts(position.line, width);
         match parts.get(row_of(&parts, position.offset)) {
             Some(part) => Position { line: position.line, offset: part.offset() },
@@ -193,8 +223,9 @@ impl Scrollback {
         match row_of(&parts, position.offset).checked_sub(1) {
             Some(row) => Some(Position { line: position.line, offset: parts[row].offset() }),
             None => {
-                let offset = self.parts(position.line - 1, width).last()?.offset();
-                Some(Position { line: position.line - 1, offset })
+                let line = self.line_before(position.line);
+                let offset = self.parts(line, width).last()?.offset();
+                Some(Position { line, offset })
             }
         }
     }
@@ -203,7 +234,7 @@ impl Scrollback {
         let parts = self.parts(position.line, width);
         match parts.get(row_of(&parts, position.offset) + 1) {
             Some(part) => Some(Position { line: position.line, offset: part.offset() }),
-            None => self.first_of(position.line + 1, width),
+            None => self.first_of(self.line_after(position.line), width),
         }
     }
 
@@ -218,53 +249,137 @@ impl Scrollback {
         if self.has_gap(number, line) {
             parts.push(RowPart::Gap);
         }
-        if number == self.lines.end() - 1 {
-            let mut all = self.wrapped.borrow_mut();
-            let wrapped = Wrapped::at(&mut all, number, width, line.text);
-            parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
-        } else {
-            parts.extend(text::wrap(line.text, usize::from(width)).map(|(at, row)| RowPart::Text(at, row)));
+        let room = width.saturating_sub(prefix_columns(line.form, width)).max(1);
+        match line.form.map(|form| &form.shape) {
+            Some(Shape::Rule) => parts.push(RowPart::Drawn(0, form::rule(room.into()))),
+            Some(Shape::Row { columns, is_header }) => {
+                let rows = form::table_rows(&line, columns, *is_header, room.into());
+                parts.extend(rows.into_iter().enumerate().map(|(at, row)| RowPart::Drawn(at, row)));
+            }
+            Some(Shape::Sides { mark, right }) => {
+                let rows = self.sides(number, &line, *mark, right, room.into());
+                parts.extend(rows.into_iter().enumerate().map(|(at, row)| RowPart::Drawn(at, row)));
+            }
+            Some(Shape::Text) | None if number == self.lines.end() - 1 => {
+                let mut all = self.wrapped.borrow_mut();
+                let wrapped = Wrapped::at(&mut all, number, room, line.text);
+                parts.extend(wrapped.rows.iter().map(|(at, end)| RowPart::Text(*at, &line.text[*at..*end])));
+            }
+            Some(Shape::Text) | None => {
+                parts.extend(text::wrap(line.text, usize::from(room)).map(|(at, row)| RowPart::Text(at, row)));
+            }
         }
         parts
     }
 
-    /// A blank row separates blocks of different kinds, except the output of a tool from its call.
-    fn has_gap(&self, number: i64, line: Line<'_>) -> bool {
-        let before = self.lines.get(number - 1).map(|line| line.kind);
-        line.start == Start::Block
-            && before.is_some_and(|before| before != line.kind)
-            && (before, line.kind) != (Some(LineKind::ToolCall), LineKind::ToolOutput)
+    /// The rows of a line with two sides, which may stand for the lines below it.
+    fn sides(&self, number: i64, line: &Line<'_>, mark: Mark, right: &str, room: usize) -> Vec<Drawn> {
+        let fold = self.folds.at(number + 1);
+        let is_worth_a_hint = mark != Mark::Done || fold.is_some_and(|fold| fold.shown > 0);
+        let hint = if fold.is_some() && !self.folds.are_open && is_worth_a_hint { "Ctrl+O opens" } else { "" };
+        if matches!(mark, Mark::Thinking | Mark::Thought) {
+            let verb = if mark == Mark::Thinking { "thinking" } else { "thought" };
+            let time = if right.is_empty() { String::new() } else { format!(" for {right}") };
+            let short = format!("{verb}{time}");
+            let long = format!("{short}, {hint}");
+            let said = if hint.is_empty() || text::width(&long) > room { short } else { long };
+            return text::wrap(&said, room).map(|(_, part)| Drawn::of(part)).collect();
+        }
+        // What took how long stands at the end.
+        let (note, time) = right.rsplit_once("  ").unwrap_or((right, ""));
+        let notes: Vec<&str> = [note, hint].into_iter().filter(|note| !note.is_empty()).collect();
+        let right = [notes.join(", ").as_str(), time]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("  ");
+        Sides { right: &right, is_whole: self.folds.are_open, room }.rows(line)
     }
 
-    fn row(&self, number: i64, part: &RowPart<'_>) -> VisibleRow {
-        let (kind, start) =
-            self.lines.get(number).map_or((LineKind::Note, Start::Rest), |line| (line.kind, line.start));
-        let (at, text) = match *part {
-            RowPart::Gap => (None, ""),
-            RowPart::Text(at, text) => (Some(at), text),
+    /// A blank row separates blocks of different kinds, except what belongs together.
+    fn has_gap(&self, number: i64, line: Line<'_>) -> bool {
+        let before = self.lines.get(number - 1).map(|line| line.kind);
+        line.start == Start::Block && before.is_some_and(|before| before != line.kind && !belongs_to(line.kind, before))
+    }
+
+    fn row(&self, number: i64, width: u16, part: &RowPart<'_>) -> VisibleRow {
+        let Some(line) = self.lines.get(number) else { return VisibleRow::default() };
+        let at = part.at();
+        let mut drawn = Drawn::default();
+        if let Some(form) = line.form.filter(|_| at.is_some()) {
+            let prefix = if at == Some(0) { &form.first } else { &form.rest };
+            let is_whole = form.columns <= width / 2;
+            let prefix = if is_whole { prefix } else { end_of(prefix, (width / 2).into()) };
+            let indent = prefix.len() - prefix.trim_start_matches(' ').len();
+            drawn.push(&prefix[..indent], Style::default());
+            drawn.push(&prefix[indent..], Style::DIM);
+        }
+        match part {
+            RowPart::Gap => {}
+            RowPart::Text(at, text) => drawn.push_part(&line, *at..*at + text.len()),
+            RowPart::Drawn(_, row) => drawn.push_row(row),
+        }
+        let mark = match line.form.map(|form| &form.shape) {
+            Some(Shape::Sides { mark, .. }) => *mark,
+            _ => Mark::None,
         };
         VisibleRow {
-            kind,
-            text: text.to_owned(),
-            is_first_of_block: at == Some(0) && start == Start::Block,
-            is_first_of_line: at == Some(0) && start != Start::Rest,
+            mark,
+            kind: line.kind,
+            text: drawn.text,
+            styles: drawn.styles,
+            is_first_of_block: at == Some(0) && line.start == Start::Block,
+            is_first_of_line: at == Some(0) && line.start != Start::Rest,
             is_gap: at.is_none(),
         }
     }
 }
 
+/// Whether a block of one kind stands directly below one of another.
+fn belongs_to(kind: LineKind, before: LineKind) -> bool {
+    const STEPS: [LineKind; 3] = [LineKind::ToolCall, LineKind::ToolOutput, LineKind::Thinking];
+    matches!(before, LineKind::PersonName | LineKind::AgentName)
+        || kind == LineKind::TurnEnd
+        || STEPS.contains(&kind) && STEPS.contains(&before)
+}
+
 enum RowPart<'a> {
     Gap,
+    /// A part of the line, and where it begins there.
     Text(usize, &'a str),
+    /// The row of this number of a line that is not simply wrapped.
+    Drawn(usize, Drawn),
 }
 
 impl RowPart<'_> {
-    fn offset(&self) -> Offset {
-        match *self {
-            RowPart::Gap => Offset::Gap,
-            RowPart::Text(at, _) => Offset::Byte(at),
+    /// The position in the line.
+    fn at(&self) -> Option<usize> {
+        match self {
+            RowPart::Gap => None,
+            RowPart::Text(at, _) | RowPart::Drawn(at, _) => Some(*at),
         }
     }
+
+    fn offset(&self) -> Offset {
+        self.at().map_or(Offset::Gap, Offset::Byte)
+    }
+}
+
+/// The columns of the prefix: at most half of the screen.
+fn prefix_columns(form: Option<&std::rc::Rc<Form>>, width: u16) -> u16 {
+    let Some(form) = form else { return 0 };
+    form.columns.min(width / 2)
+}
+
+/// The end of a prefix in so many columns: a marker is there.
+fn end_of(prefix: &str, columns: usize) -> &str {
+    let mut end = prefix;
+    while text::width(end) > columns {
+        let mut chars = end.chars();
+        chars.next();
+        end = chars.as_str();
+    }
+    end
 }
 
 /// The index of the row that contains this offset.

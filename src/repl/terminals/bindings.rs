@@ -55,6 +55,8 @@ pub enum Action {
     TurnPage(bool),
     Change(Change),
     Scroll(Scroll),
+    /// Shows what is folded in the conversation, or folds it again.
+    ToggleFolds,
     /// Up or down in the draft, then through the history of inputs.
     Recall(bool),
     /// Through the history of inputs only.
@@ -83,6 +85,7 @@ impl Action {
                 | Self::Type(_)
                 | Self::Paste(_)
                 | Self::Scroll(_)
+                | Self::ToggleFolds
                 | Self::TooSoon
                 | Self::TurnPage(_)
                 | Self::ShowRules(_)
@@ -182,6 +185,7 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::PreviousSibling => Action::Go(Direction::Sibling(-1)),
         KeyAction::NextSibling => Action::Go(Direction::Sibling(1)),
         KeyAction::Agent(number) => Action::Go(Direction::Number(number)),
+        KeyAction::ToggleFolds => Action::ToggleFolds,
         KeyAction::Redraw => Action::Redraw,
         KeyAction::Suspend => Action::Suspend,
         action => edit_of(action).map_or(Action::Nothing, Action::Edit),

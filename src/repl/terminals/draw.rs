@@ -12,12 +12,13 @@
 use std::collections::BTreeSet;
 
 use crate::agent::{Agent, Role};
+use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
 use crate::domain::frame::Row;
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
 use crate::repl::core::activity;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::painter::{Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
@@ -115,6 +116,7 @@ impl Terminals {
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
+        core.roster.with(state.focus, |agent| agent.view.scrollback.update());
         if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
             return self.print_lines(core, at, state);
         }
@@ -160,7 +162,10 @@ impl Terminals {
                 _ => terminal.size.1.saturating_mul(2),
             };
             let (focus, reader) = (terminal.focus, self.reader(at));
-            core.roster.with(focus, |agent| agent.view.scrollback.to_bottom(reader));
+            core.roster.with(focus, |agent| {
+                agent.view.scrollback.update();
+                agent.view.scrollback.to_bottom(reader);
+            });
             let has_conversation = core.store.tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
             let (Some(agent), Some(state)) = (core.roster.get(focus), self.visible_state(core, at)) else { continue };
             let end = self.painter(core, at, &state).filter(|_| has_conversation);
@@ -272,11 +277,18 @@ impl Terminals {
         }
     }
 
+    /// Reads the conversation again, with replies as they were written or drawn.
+    pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
+        core.roster.with(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
+        Self::show_older(core, id);
+        Ok(())
+    }
+
     /// Reads the next older messages into the scrollback.
     pub(in crate::repl) fn show_older(core: &mut Core, id: AgentId) {
         let Some(before) = core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
         match core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => core.roster.with(id, |agent| agent.view.prepend(&older, OLDER_MESSAGES)).unwrap_or_default(),
+            Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
             Err(error) => core.note(id, LineKind::Error, &error.message),
         }
     }

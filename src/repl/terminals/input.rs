@@ -99,6 +99,7 @@ impl Terminals {
             Action::Type(text) => drop(self.edit(core, id, |draft| draft.insert(&text))),
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
+            Action::ToggleFolds => self.toggle_folds(core, id, agent),
             Action::TooSoon => self.with_question(id, |question| question.settle_again(core.clock.now())),
             Action::TurnPage(is_forward) => self.with_question(id, |question| {
                 question.turn_page(is_forward);
@@ -268,6 +269,13 @@ impl Terminals {
         });
         if is_at_top == Some(true) {
             Self::show_older(core, agent_id);
+        }
+    }
+
+    /// What is folded is the same on all terminals: one that changes nothing leaves it as it is.
+    fn toggle_folds(&self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
+        if !self.is_read_only(at) {
+            core.roster.with(agent_id, |agent| agent.view.toggle_folds());
         }
     }
 

@@ -8,6 +8,7 @@ mod announcer;
 mod bindings;
 mod branches;
 mod completion;
+mod conversation;
 mod device;
 mod display;
 mod draw;

@@ -5,8 +5,9 @@ use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::{LineKind, Reader, VisibleRow};
+use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
+use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
@@ -126,17 +127,7 @@ impl Painter<'_> {
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
-        let scrollback = &agent.view.scrollback;
-        let screen = (text_width(self.size.0), u16::try_from(height).unwrap_or(u16::MAX));
-        let visible = scrollback.visible(self.reader, screen.0, screen.1);
-        let mut rows: Vec<Row> = visible.into_iter().map(|row| self.row(text_row(row))).collect();
-        rows.resize(height, Row::default());
-        if !scrollback.shows_end(self.reader, screen.0, screen.1)
-            && let Some(last) = rows.last_mut()
-        {
-            *last = self.row(Row::of("  ↓ more below (Ctrl+End)", Style::DIM));
-        }
-        rows
+        conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height)
     }
 
     /// The last rows of the conversation, without blank ones around them.
@@ -304,14 +295,7 @@ impl Painter<'_> {
 
     /// The row, no wider than the screen.
     fn row(&self, row: Row) -> Row {
-        let mut cut = Row::default();
-        let mut left = usize::from(self.size.0);
-        for span in row.spans {
-            let part = text::truncate(&span.text, left);
-            left -= text::width(part);
-            cut.push(part, span.style);
-        }
-        cut
+        row.cut(self.size.0)
     }
 }
 
@@ -338,27 +322,4 @@ fn place_of(page: &Page) -> String {
 
 fn end_of(lines: usize) -> String {
     format!("the end of {}; PgUp shows those above", text::counted(lines, "line", "lines"))
-}
-
-fn text_row(row: VisibleRow) -> Row {
-    let (sign, style) = look_of(row.kind);
-    if row.is_gap {
-        return Row::default();
-    }
-    let mut drawn = Row::of(if row.is_first_of_block { sign } else { "  " }, Style { dim: true, ..style });
-    drawn.push(row.text, style);
-    drawn
-}
-
-fn look_of(kind: LineKind) -> (&'static str, Style) {
-    match kind {
-        LineKind::Person => ("> ", Style { bold: true, ..Style::color(Color::User) }),
-        LineKind::Assistant => ("  ", Style::default()),
-        LineKind::Thinking => ("~ ", Style { italic: true, ..Style::DIM }),
-        LineKind::ToolCall => ("* ", Style::color(Color::Tool)),
-        LineKind::ToolOutput => ("| ", Style::DIM),
-        LineKind::Note => ("  ", Style { dim: true, ..Style::color(Color::Note) }),
-        LineKind::Error => ("! ", Style::color(Color::Error)),
-        LineKind::Mark => ("- ", Style::DIM),
-    }
 }

@@ -53,9 +53,10 @@ pub fn scrollback() -> Step {
             pieces.close();
         }
         if chance.once_in(4) {
-            let older = chance.text(60);
-            whole.prepend(vec![(LineKind::Note, older.clone())]);
-            pieces.prepend(vec![(LineKind::Note, older)]);
+            let mut older = Scrollback::default();
+            older.push(LineKind::Note, &chance.text(60));
+            whole.prepend(older.clone());
+            pieces.prepend(older);
         }
         for _ in 0..6 {
             look(chance, &mut whole, &mut pieces);

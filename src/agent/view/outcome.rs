@@ -1,0 +1,201 @@
+//! The result of a tool call, for a reader: a note beside the call, and its output below.
+
+use crate::base::text;
+use crate::domain::frame::{Color, Style};
+use crate::domain::scrollback::Outcome;
+use crate::domain::tool::ToolResult;
+
+/// Lines and bytes of the output that a reader can open; the model gets all of it.
+const OUTPUT_LINES: usize = 200;
+const OUTPUT_BYTES: usize = 16 * 1024;
+/// Lines of a change that are shown at once.
+const DIFF_LINES: usize = 20;
+/// A shorter error is shown at once.
+const SHORT_ERROR_LINES: usize = 3;
+
+type Line = Vec<(String, Style)>;
+
+/// What a reader sees of the result. `written` is the content of a file that the call wrote.
+pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
+    let content = result.content.trim_end();
+    let diff = if result.is_error { None } else { diff_of(content) };
+    let created = written.filter(|_| !result.is_error && content.starts_with("created "));
+    let is_diff = diff.is_some() || created.is_some();
+    let output = diff.or_else(|| created.map(Written::lines)).unwrap_or_else(|| plain(content));
+    let lines = if content == "[no output]" { 0 } else { content.lines().count() };
+    let is_short_error = result.is_error && lines <= SHORT_ERROR_LINES && !content.ends_with(']');
+    let note = match (result.is_error, is_diff) {
+        (true, _) if is_short_error => String::new(),
+        (true, _) => failure(content, lines),
+        (false, true) => String::new(),
+        (false, false) if lines == 0 => "no output".to_owned(),
+        (false, false) => text::counted(lines, "line", "lines"),
+    };
+    let time = match result.duration.as_secs_f64() {
+        seconds if seconds >= 0.1 => format!("  {seconds:.1} s"),
+        _ => String::new(),
+    };
+    let shown = if is_diff { DIFF_LINES } else { usize::from(is_short_error) * SHORT_ERROR_LINES };
+    let output = if lines == 0 { Vec::new() } else { output };
+    Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, shown }
+}
+
+/// Why it failed: commands end with that in brackets.
+fn failure(content: &str, lines: usize) -> String {
+    let last = content.lines().last().unwrap_or_default();
+    let why = last.strip_prefix('[').and_then(|last| last.strip_suffix(']'));
+    let why = why.map_or("failed".into(), |why| why.replace("exit code", "exit"));
+    match lines - usize::from(last.starts_with('[')) {
+        0 => why,
+        lines => format!("{why}, {}", text::counted(lines, "line", "lines")),
+    }
+}
+
+fn plain(content: &str) -> Vec<Line> {
+    let mut bytes = 0;
+    let fits = |line: &&str| {
+        bytes += line.len();
+        bytes <= OUTPUT_BYTES
+    };
+    let mut lines: Vec<Line> =
+        content.lines().take(OUTPUT_LINES).take_while(fits).map(|line| vec![(line.to_owned(), Style::DIM)]).collect();
+    let left = content.lines().count() - lines.len();
+    lines.extend(
+        (left > 0).then(|| vec![(format!("… {}", text::counted(left, "more line", "more lines")), Style::DIM)]),
+    );
+    lines
+}
+
+/// The lines of a unified diff after the first line of a result; `None` if there is none.
+fn diff_of(content: &str) -> Option<Vec<Line>> {
+    let (_, diff) = content.split_once('\n')?;
+    let mut numbers = None;
+    let mut lines = Vec::new();
+    for line in diff.lines() {
+        if let Some(begin) = hunk(line) {
+            lines.extend(numbers.is_some().then(|| vec![("   …".to_owned(), Style::DIM)]));
+            numbers = Some(begin);
+            continue;
+        }
+        let (old, new) = numbers.as_mut()?;
+        let sign = line.chars().next().unwrap_or(' ');
+        let number = if sign == '-' { *old } else { *new };
+        *old += usize::from(sign != '+');
+        *new += usize::from(sign != '-');
+        lines.push(match sign {
+            '+' | '-' | ' ' => numbered(number, sign, line.get(1..).unwrap_or_default()),
+            _ => vec![(line.to_owned(), Style::DIM)],
+        });
+    }
+    (!lines.is_empty()).then_some(lines)
+}
+
+/// The first line of a hunk in the old and in the new text, from `@@ -40,5 +40,6 @@`.
+fn hunk(line: &str) -> Option<(usize, usize)> {
+    let (old, new) = line.strip_prefix("@@ -")?.strip_suffix(" @@")?.split_once(" +")?;
+    let first = |range: &str| range.split(',').next()?.parse().ok();
+    Some((first(old)?, first(new)?))
+}
+
+fn numbered(number: usize, sign: char, text: &str) -> Line {
+    let style = match sign {
+        '+' => Style::color(Color::Added),
+        '-' => Style::color(Color::Removed),
+        _ => Style::default(),
+    };
+    vec![(format!("{number:>4} "), Style::DIM), (format!("{sign} {text}"), style)]
+}
+
+/// The content that a call writes to a file, until its result is known.
+#[derive(Debug)]
+pub(super) struct Written {
+    pub call: String,
+    /// As many lines as are shown.
+    lines: Vec<String>,
+    left: usize,
+}
+
+impl Written {
+    /// From the arguments of a call.
+    pub fn of(call: &str, name: &str, arguments: &str) -> Option<Self> {
+        if name != "write_file" {
+            return None;
+        }
+        let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
+        let content = ["content", "text", "contents"].iter().find_map(|key| arguments.get(key)?.as_str())?;
+        let mut bytes = 0;
+        let fits = |line: &&str| {
+            bytes += line.len();
+            bytes <= OUTPUT_BYTES
+        };
+        let lines: Vec<String> = content.lines().take(OUTPUT_LINES).take_while(fits).map(str::to_owned).collect();
+        let left = content.lines().count() - lines.len();
+        Some(Self { call: call.to_owned(), lines, left })
+    }
+
+    fn lines(&self) -> Vec<Line> {
+        let mut lines: Vec<Line> =
+            self.lines.iter().enumerate().map(|(at, line)| numbered(at + 1, '+', line)).collect();
+        let more = || vec![(format!("… {}", text::counted(self.left, "more line", "more lines")), Style::DIM)];
+        lines.extend((self.left > 0).then(more));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn of(name: &str, content: &str, is_error: bool) -> Outcome {
+        let duration = Duration::from_millis(1_250);
+        let result = ToolResult { call_id: "c".into(), name: name.into(), content: content.into(), is_error, duration };
+        outcome(&result, None)
+    }
+
+    fn texts(outcome: &Outcome) -> Vec<String> {
+        outcome.output.iter().map(|line| line.iter().map(|(part, _)| part.as_str()).collect()).collect()
+    }
+
+    #[test]
+    fn a_note_says_how_a_call_ended() {
+        for (content, is_error, note, shown) in [
+            ("a\nb\n", false, "2 lines  1.2 s", 0),
+            ("[no output]", false, "no output  1.2 s", 0),
+            ("a\nb\n[exit code 101]", true, "exit 101, 2 lines  1.2 s", 0),
+            ("[timed out after 2s]", true, "timed out after 2s  1.2 s", 0),
+            ("not found", true, "  1.2 s", SHORT_ERROR_LINES),
+            ("1\n2\n3\n4", true, "failed, 4 lines  1.2 s", 0),
+        ] {
+            let outcome = of("bash", content, is_error);
+            assert_eq!((outcome.note.as_str(), outcome.shown), (note, shown), "{content}");
+        }
+        let long = of("bash", &"line\n".repeat(300), false);
+        assert_eq!(texts(&long)[OUTPUT_LINES], "… 100 more lines");
+    }
+
+    #[test]
+    fn a_diff_has_line_numbers_and_colours() {
+        let edited = of("edit_file", "edited f\n@@ -4,3 +4,3 @@\n a\n-b\n+c\n d\n@@ -20 +20,0 @@\n-z", false);
+        assert_eq!(texts(&edited), ["   4   a", "   5 - b", "   5 + c", "   6   d", "   …", "  20 - z"]);
+        assert_eq!(edited.output[1][1].1, Style::color(Color::Removed));
+        assert_eq!((edited.note.as_str(), edited.shown), ("  1.2 s", DIFF_LINES));
+        let read = of("read_file", "1 x\n@ -4", false);
+        assert_eq!(texts(&read), ["1 x", "@ -4"]);
+    }
+
+    #[test]
+    fn a_new_file_is_shown_as_added_lines() {
+        let written = Written::of("c", "write_file", r#"{"file_path": "f", "content": "a\nb\n"}"#).unwrap();
+        let result = ToolResult {
+            call_id: "c".into(),
+            name: "write_file".into(),
+            content: "created f (4 bytes)".into(),
+            is_error: false,
+            duration: Duration::ZERO,
+        };
+        assert_eq!(texts(&outcome(&result, Some(&written))), ["   1 + a", "   2 + b"]);
+        assert!(Written::of("c", "bash", "{}").is_none());
+    }
+}

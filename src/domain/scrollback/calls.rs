@@ -1,0 +1,116 @@
+//! Tool calls: one line each, with the output folded below it once it is known.
+
+use std::rc::Rc;
+
+use super::fold::Fold;
+use super::form::{Form, Mark, Shape};
+use super::writer::Writer;
+use super::{LineKind, Scrollback, Start};
+use crate::base::text;
+use crate::domain::frame::Style;
+
+/// A call whose result has not come.
+#[derive(Debug, Clone)]
+pub(super) struct OpenCall {
+    id: String,
+    line: i64,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub is_error: bool,
+    /// What is said at the right of the call.
+    pub note: String,
+    /// Its output, as parts of lines with their styles.
+    pub output: Vec<Vec<(String, Style)>>,
+    /// So many lines of the output are shown although it is folded.
+    pub shown: usize,
+}
+
+impl Scrollback {
+    /// Adds a line with something at its right end.
+    pub fn push_line(&mut self, kind: LineKind, left: &str, right: &str) {
+        self.close();
+        self.begin_sides(kind, Mark::None, left, right);
+    }
+
+    /// Adds a tool call that has no result.
+    pub fn begin_call(&mut self, id: &str, title: &str) {
+        self.close();
+        self.begin_sides(LineKind::ToolCall, Mark::Running, title, "");
+        self.calls.push(OpenCall { id: id.to_owned(), line: self.lines.end() - 1 });
+    }
+
+    /// Adds the result of a call; a call that is not here is added by its title.
+    pub fn end_call(&mut self, id: &str, title: &str, outcome: &Outcome) {
+        self.update();
+        let at = self.calls.iter().rposition(|call| call.id == id);
+        let line = match at.map(|at| self.calls.remove(at).line) {
+            Some(line) => line,
+            None => {
+                self.begin_call(id, title);
+                self.calls.pop().map_or(0, |call| call.line)
+            }
+        };
+        let mark = if outcome.is_error { Mark::Failed } else { Mark::Done };
+        self.lines.replace_form(line, sides(mark, &outcome.note));
+        self.wrapped.take();
+        self.insert_output(line + 1, outcome);
+    }
+
+    /// No result is awaited any more: calls without one were refused or interrupted.
+    pub fn forget_calls(&mut self) {
+        for call in std::mem::take(&mut self.calls) {
+            self.lines.replace_form(call.line, sides(Mark::Failed, ""));
+        }
+    }
+
+    /// Calls of other lines, which get numbers higher by `shift`, may still get their results.
+    pub(super) fn prepend_calls(&mut self, older: Vec<OpenCall>, shift: i64) {
+        self.calls.extend(older.into_iter().map(|call| OpenCall { line: call.line + shift, ..call }));
+    }
+
+    /// Shows what is folded, or folds it again.
+    pub fn toggle_folds(&mut self) {
+        self.folds.are_open = !self.folds.are_open;
+    }
+
+    fn insert_output(&mut self, first: i64, outcome: &Outcome) {
+        let after = self.lines.split_off(first);
+        let mut out = Writer::new(&mut self.lines, LineKind::ToolOutput, Start::Block);
+        for line in &outcome.output {
+            out.begin(None);
+            line.iter().for_each(|(part, style)| out.text(&text::sanitise(&part.replace('\n', " ")), *style));
+        }
+        let added = i64::try_from(out.added()).unwrap_or(0);
+        if after.is_empty() {
+            self.lines.shrink();
+        } else {
+            self.lines.append(after);
+        }
+        self.shift_from(first, added);
+        let shown = u32::try_from(outcome.shown).unwrap_or(u32::MAX).min(u32::try_from(added).unwrap_or(0));
+        self.folds.add(Fold { first, end: first + added, shown });
+    }
+
+    /// Lines were inserted before the one that had this number.
+    pub(super) fn shift_from(&mut self, line: i64, added: i64) {
+        self.shift_views_from(line, added);
+        self.folds.shift_from(line, added);
+        self.calls.iter_mut().filter(|call| call.line >= line).for_each(|call| call.line += added);
+    }
+
+    pub(super) fn begin_sides(&mut self, kind: LineKind, mark: Mark, left: &str, right: &str) {
+        self.wrapped.take();
+        let mut out = Writer::new(&mut self.lines, kind, Start::Block);
+        out.begin(Some(sides(mark, right)));
+        out.unsplit(&text::sanitise(&left.replace(['\n', '\t'], " ")), Style::default());
+    }
+}
+
+/// The form of a line with a mark, and text at its right end.
+pub(super) fn sides(mark: Mark, right: &str) -> Rc<Form> {
+    let right = text::sanitise(&right.replace(['\n', '\t'], " ")).into();
+    Rc::new(Form::new("", "", Shape::Sides { mark, right }))
+}
