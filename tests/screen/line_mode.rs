@@ -12,7 +12,7 @@ fn start(peer: &Peer, directory: &std::path::Path, plain: bool) -> Pty {
     args.extend(plain.then_some("--plain"));
     let term = if plain { "xterm-256color" } else { "dumb" };
     let envs = [("HOME", directory), ("LANG", "C.UTF-8"), ("OPENAI_BASE_URL", &url), ("TERM", term)];
-    Pty::spawn(PROGRAM, &args, &envs, (60, 40))
+    Pty::spawn(PROGRAM, &args, &envs, (60, 60))
 }
 
 fn assert_plain(pty: &mut Pty) {

@@ -120,9 +120,6 @@ impl Drawn {
     }
 }
 
-/// The widths of the columns of a table; `None` if they do not fit beside each other.
-type Widths = Option<Rc<[usize]>>;
-
 /// What the rows of a table have in common. The widths grow with the rows.
 #[derive(Debug, Default)]
 pub struct Columns {
@@ -132,8 +129,11 @@ pub struct Columns {
     /// Those of the row that is still being received.
     open_sizes: RefCell<Vec<Size>>,
     /// The widths of the columns in so many columns of the screen: all rows of a frame need the same.
-    fitted: RefCell<Option<(usize, Widths)>>,
+    fitted: RefCell<Option<Fitted>>,
 }
+
+/// Columns of the screen, and the widths of the columns of a table there; none if they do not fit.
+type Fitted = (usize, Option<Rc<[usize]>>);
 
 /// The columns of the widest cell, and of the longest word in any.
 #[derive(Debug, Clone, Copy, Default)]
