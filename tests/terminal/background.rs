@@ -60,21 +60,21 @@ fn three_agents_on_a_server_are_never_mixed_however_one_switches() {
         chat.sees(&format!("── {name} "));
     }
     let mut exchanges = Vec::new();
-    for key in 1..=3 {
+    for key in 0..3 {
         chat.pty.send(format!("\x1b{key}ask {key}\r"));
         exchanges.push(peer.accept());
-        exchanges[key - 1].stream();
+        exchanges[key].stream();
     }
     for n in 0..40 {
         for (at, exchange) in exchanges.iter().enumerate() {
             exchange.text(&format!("{}{n} ", ["a", "b", "c"][at]));
-            chat.pty.send(format!("\x1b{}", (at + n) % 3 + 1));
+            chat.pty.send(format!("\x1b{}", (at + n) % 3));
         }
     }
     for exchange in &exchanges {
         exchange.finish("stop").done();
     }
-    for (key, word) in [(1, "a39"), (2, "b39"), (3, "c39")] {
+    for (key, word) in [(0, "a39"), (1, "b39"), (2, "c39")] {
         chat.pty.send(format!("\x1b{key}"));
         chat.sees(word);
         chat.pty.wait_for(|screen| !screen.contents().contains("Esc stops it"), "the end of the reply");
