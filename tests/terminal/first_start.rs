@@ -32,7 +32,7 @@ fn arguments_after_the_options_are_the_first_message() {
 
 #[test]
 fn help_lists_commands_and_keys_and_agents_lists_all_agents() {
-    let mut chat = Chat::start(Start { size: (100, 100), ..Start::default() });
+    let mut chat = Chat::start(Start { size: (100, 140), ..Start::default() });
     chat.pty.send("/help\r");
     for expected in ["Agents", "/fork", "/switch", "/agents", "/exit", "Ctrl+J", "Alt+0", "PgUp"] {
         chat.sees(expected);
@@ -65,7 +65,9 @@ fn tab_completes_commands_and_names_and_lists_what_is_not_decided() {
     chat.pty.send("\x15/\t");
     chat.sees("> /fork ");
     chat.sees("list all agents as a tree");
-    chat.pty.send("\x1b\x15/fork --name scout\r");
+    chat.pty.send("\x1b");
+    chat.pty.wait_for(|screen| !screen.contents().contains("list all agents"), "the end of the list");
+    chat.pty.send("\x15/fork --name scout\r");
     chat.sees("── scout");
     chat.pty.send("\x1b0");
     chat.sees("── agent 0");

@@ -83,7 +83,7 @@ fn an_editor_gets_the_terminal_and_the_draft_while_agents_go_on() {
     chat.sees_draft("two\nlines!");
     chat.pty.send("\x03");
     chat.sees_draft("");
-    chat.sees("an answer of several words");
+    chat.is_answered();
     chat.pty.send("\x03");
     chat.ends_well();
 }
