@@ -64,7 +64,7 @@ impl Tour {
 
     fn have_many(&mut self) {
         self.line("/fork --name scout");
-        self.line("%slow 60\n%repeat 90\nThe scout looks behind every hill and reports what stands there. ");
+        self.line("%slow 60\n%repeat 30\n## North\n- **tests**: `cargo test` passes\n- *docs*: 2 links are broken\n\n| file | lines |\n|---|---|\n| cart.rs | 80 |\n\n");
         self.pause(LOOK);
         self.line("/switch 0");
         self.line("/fork --name builder");

@@ -9,9 +9,9 @@ const INK: &str = "#d7dae0";
 /// The eight colours of a terminal, dark ones first, in the order of their numbers.
 const COLOURS: [&str; 8] = ["#5c6370", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#abb2bf"];
 
-#[derive(PartialEq, Clone, Copy)]
+#[derive(PartialEq, Clone)]
 struct Look {
-    ink: &'static str,
+    ink: String,
     bold: bool,
     italic: bool,
     dim: bool,
@@ -36,7 +36,7 @@ pub fn draw(screen: &vt100::Screen) -> String {
                 svg,
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{}>{}</text>",
                 look.ink,
-                attributes(look),
+                attributes(&look),
                 escape(&text)
             );
         }
@@ -69,13 +69,25 @@ fn is_running(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, Strin
 
 fn look_of(cell: &vt100::Cell) -> Look {
     let ink = match cell.fgcolor() {
-        vt100::Color::Idx(number) => COLOURS[usize::from(number % 8)],
-        _ => INK,
+        vt100::Color::Idx(number) => colour(number),
+        vt100::Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
+        vt100::Color::Default => INK.to_owned(),
     };
     Look { ink, bold: cell.bold(), italic: cell.italic(), dim: cell.dim() }
 }
 
-fn attributes(look: Look) -> String {
+/// A colour of xterm's palette of 256: the eight twice, a cube of six steps, and greys.
+fn colour(number: u8) -> String {
+    let step = |level: u8| if level == 0 { 0 } else { 55 + 40 * level };
+    let (red, green, blue) = match number {
+        0..16 => return COLOURS[usize::from(number % 8)].to_owned(),
+        16..232 => (step((number - 16) / 36), step((number - 16) / 6 % 6), step((number - 16) % 6)),
+        232.. => (8 + 10 * (number - 232), 8 + 10 * (number - 232), 8 + 10 * (number - 232)),
+    };
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+fn attributes(look: &Look) -> String {
     let mut text = String::new();
     if look.bold {
         text.push_str(" font-weight=\"bold\"");
