@@ -8,9 +8,11 @@ use super::{App, PROGRAM, eventually};
 
 /// Lists questions, answers one, and sends a text, with the exit code of each.
 fn attack(app: &App, question: &str) -> String {
-    let (data, polylogue) = (app.path().display(), format!("{PROGRAM} --data-dir {}", app.path().display()));
+    // The sandbox hides a program that was built below /tmp.
+    fs::copy(PROGRAM, app.workspace.path().join("program")).expect("a copy of the program");
+    let (data, polylogue) = (app.path().display(), format!("./program --data-dir {}", app.path().display()));
     format!(
-        "{PROGRAM} --version\n{polylogue} approvals; echo approvals $?\n{polylogue} approve {question}; echo approve $?\n\
+        "./program --version\n{polylogue} approvals; echo approvals $?\n{polylogue} approve {question}; echo approve $?\n\
          {polylogue} send 0 from-inside; echo send $?\ntest -S {data}/server/socket && echo a socket\necho the end\n"
     )
 }
