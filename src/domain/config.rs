@@ -80,7 +80,7 @@ pub struct Config {
     pub follows_forks: bool,
     /// The keys of all actions.
     pub keymap: KeyMap,
-    /// How the input is edited: one of [`EDITING`].
+    /// How the input is edited: one of `emacs` or `vi`.
     pub editing: &'static str,
     /// The screen around the conversation.
     pub display: DisplaySettings,

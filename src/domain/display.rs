@@ -25,7 +25,7 @@ pub struct DisplaySettings {
     pub notify_command: Vec<String>,
     /// Whether the mouse scrolls and selects.
     pub mouse: bool,
-    /// What stays on the shell's screen at exit: one of [`EXIT_PRINTS`].
+    /// What stays on the shell's screen at exit: `screens`, `all` or `none`.
     pub exit_print: &'static str,
     /// Line mode: text is printed once, without control sequences.
     pub plain: bool,
