@@ -68,6 +68,7 @@ fn secrets_that_a_server_repeats_are_nowhere_and_commands_have_none() {
     let exchange = peer.accept();
     exchange.stream().text("the beginning").event(&openai::error("server_error", &repeated(KEY))).end();
     chat.sees("the beginning");
+    chat.sees("reply incomplete");
 
     chat.say("third");
     let exchange = peer.accept();
