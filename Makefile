@@ -26,6 +26,9 @@ release:
 run: release ## build if needed and start the chat
 	@exec $(PROGRAM) $(ARGS)
 
+# Many tests wait for processes, so four times as many threads as processors are busy.
+test minimal: export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
+
 test: ## run every test; needs no network
 	$(CARGO) test $(FEATURES) $(ARGS)
 

@@ -54,7 +54,7 @@
 //! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
 //! | `agent` | one agent: its state, its turns, its view |
 //! | `tools` | one file for each tool that models may call |
-//! | `net`, `policy`, `provider`, `reactor`, `sandbox`, `socket`, `store`, `terminal` | adapters, each around one large dependency or the kernel; `policy`: what models may do |
+//! | `net`, `policy`, `provider`, `proxy`, `reactor`, `sandbox`, `socket`, `store`, `syntax`, `terminal` | adapters, each around one large dependency or the kernel; `policy`: what models may do |
 //! | `domain` | plain data |
 //! | `base` | ids, time, errors, text |
 //!
@@ -63,8 +63,8 @@
 //! # Features
 //!
 //! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `shell-grammar` (default) parses commands, so
-//! that those that only read need no approval; without it every command asks. `tls-rustls` (default) and `tls-system`
-//! select the TLS library.
+//! that those that only read need no approval; without it every command asks. `syntax-colors` (default) colours code blocks.
+//! `tls-rustls` (default) and `tls-system` select the TLS library.
 
 mod agent;
 mod base;
@@ -81,6 +81,7 @@ mod repl;
 mod sandbox;
 mod socket;
 mod store;
+mod syntax;
 mod team;
 mod terminal;
 #[doc(hidden)]
@@ -94,7 +95,7 @@ pub use base::id::AgentId;
 pub use cli::main;
 pub use domain::chunk::{Chunk, Numbered, Position, Status};
 pub use domain::config::Config;
-pub use domain::flow::{Change, Decision, QueueEdit};
+pub use domain::flow::{Change, Decision, Fork, HistoryEdit, QueueEdit, Shown};
 pub use domain::mail::MailId;
 pub use domain::slice::SliceSpec;
 pub use domain::stream::Usage;
@@ -111,13 +112,15 @@ pub mod config {
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
-    pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
+    pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::limits::{LimitName, TreeLimits};
+    pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};
+    pub use crate::domain::reasoning::SendReasoning;
     pub use crate::domain::rule::{Rule, Rules, Scope, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::theme::{Depth, Paint, ThemeSettings};
-    pub use crate::domain::thinking::Thinking;
+    pub use crate::domain::thinking::{Effort, Thinking};
 }
 
 /// Tasks for several agents: the types of [`Repl::run_task`] and [`Repl::run_workflow`].

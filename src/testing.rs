@@ -7,6 +7,8 @@ pub use crate::agent::{Agent, FIRST_CHUNK, State, Wait};
 pub use crate::base::clock::Moment;
 pub use crate::base::id::{MessageId, TerminalId};
 pub use crate::domain::draft::Draft;
+pub use crate::domain::drafts::DraftSlot;
+pub use crate::domain::flow::TurnEnd;
 pub use crate::domain::frame::{Color, Frame, Row, Style};
 pub use crate::domain::history::History;
 pub use crate::domain::http::{HttpHead, HttpRequest};

@@ -1,7 +1,7 @@
 //! Very deep and very wide trees of agents: histories are right, every agent is reached, and nothing recurses. Each
 //! test runs on a stack in which one frame per ancestor would not fit.
 
-use polylogue::Change;
+use polylogue::{Change, Fork};
 use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
@@ -28,7 +28,7 @@ fn family(parent_of: fn(usize) -> usize) -> Harness {
     app.turn_until_idle();
     for n in 1..=MANY {
         let prompt = Some(format!("word {n}"));
-        app.ask(parent_of(n), Change::Fork { prompt, name: None, model: None });
+        app.ask(parent_of(n), Change::Fork(Fork { prompt, ..Fork::default() }));
         app.turn_until_idle();
     }
     app
@@ -142,5 +142,5 @@ fn a_start_with_a_hundred_thousand_messages_reads_a_screenful() {
     let mut app = Harness::open(Plan::default(), directory);
     assert!(app.screen_text().contains("line 99999"), "{}", app.screen_text());
     assert!(app.agent(0).inputs.history.is_none(), "a history that was not sent yet is not read");
-    assert!(app.agent(0).view.wants_older_than().is_some_and(|oldest| oldest.is_some_and(|id| id.0 > 99_000)));
+    assert!(app.agent(0).view.load_before().is_some_and(|oldest| oldest.is_some_and(|id| id.0 > 99_000)));
 }

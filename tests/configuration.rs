@@ -52,10 +52,15 @@ impl Home {
 
     fn run(&self, arguments: &[&str]) -> Response {
         let mut command = Command::new(PROGRAM);
-        command.args(arguments).current_dir(self.path("work")).env_clear().env("HOME", self.directory.path());
+        command
+            .args(arguments)
+            .current_dir(self.path("work"))
+            .env_clear()
+            .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+            .env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.envs(self.variables.iter().cloned());
-        Response::of(command.output().expect("it runs"))
+        Response::of(crate::support::output(&mut command))
     }
 
     /// The chat in a terminal, in the repository.
@@ -183,7 +188,7 @@ fn instructions_of_a_project_are_ignored_until_they_are_trusted() {
     home.write("work/AGENTS.md", "Use tabs.");
     let env = |home: &Home| {
         let mut pty = home.chat("");
-        pty.wait_for_text("/help");
+        pty.wait_for_text("? keys");
         pty.send("/env\r");
         pty.wait_for_text("AGENTS.md:");
         let shown = pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -233,7 +238,7 @@ fn a_bad_value_keeps_the_chat_from_starting_and_names_file_and_line() {
 fn a_trace_that_cannot_be_written_is_reported_once() {
     let home = Home::new();
     let mut pty = home.chat("--ephemeral --trace /dev/full");
-    pty.wait_for_text("/help lists the commands");
+    pty.wait_for_text("many agents in one terminal");
     pty.send("a word\r");
     pty.wait_for_text("cannot write the trace: No space left on device");
     pty.wait_until(|pty| pty.screen_text().matches("a word").count() > 1, "the answer");
@@ -320,11 +325,48 @@ fn doctor_requests_the_models_of_each_provider_with_its_key() {
     assert_eq!((output.code, output.lines("fail")), (Some(0), vec![]), "{output:?}");
     assert!(output.out.contains("accepts the key"), "{output:?}");
     assert!(output.out.contains("key            openai: from OPENAI_API_KEY"), "{output:?}");
+    let named = home.set("POLYLOGUE_MODEL", "openai/gone");
+    let list = "{\"data\":[{\"id\":\"there\"}]}";
+    let (output, ..) = doctor_with_response(&named, &peer, 200, list);
+    assert!(
+        output.lines("warn").iter().any(|line| line.contains("openai/gone: the server does not list it")),
+        "{output:?}"
+    );
+    let home = named.set("POLYLOGUE_MODEL", "openai/there");
+    let (output, ..) = doctor_with_response(&home, &peer, 200, list);
+    assert!(!output.out.contains("does not list"), "{output:?}");
+    assert!(output.out.contains("model          openai/there: context unknown"), "{output:?}");
     let (output, ..) = doctor_with_response(&home, &peer, 401, "{\"error\":{}}");
     assert_eq!(output.code, Some(1));
     assert!(output.lines("fail")[0].contains("rejects the key (HTTP 401): check OPENAI_API_KEY"), "{output:?}");
     let (output, ..) = doctor_with_response(&home, &peer, 404, "");
     assert_eq!(output.code, Some(0), "a server without a list may do all the same: {output:?}");
+}
+
+#[test]
+fn doctor_names_the_model_that_a_server_without_a_key_would_be_asked_for_and_its_context() {
+    let peer = Peer::start();
+    let home = Home::new().set("OPENAI_BASE_URL", &peer.url());
+    let list = r#"{"data":[{"id":"tiny.gguf","owned_by":"llamacpp","meta":{"n_ctx":2048}}]}"#;
+    let (output, ..) = doctor_with_response(&home, &peer, 200, list);
+    let expected = "ok    model          openai/tiny.gguf, the only model of the server: context of 2048 tokens";
+    assert!(output.out.contains(expected), "{output:?}");
+    assert!(!output.out.contains("does not list"), "{output:?}");
+}
+
+#[test]
+fn doctor_asks_where_the_chat_would() {
+    let peer = Peer::start();
+    let base = peer.url().trim_end_matches("/v1").to_owned();
+    let azure = format!("{base}/openai/deployments/mine?api-version=2024-10-21");
+    for (kind, url, path) in [
+        ("anthropic", base.as_str(), "/v1/models?limit=1000"),
+        ("openai", &azure, "/openai/models?api-version=2024-10-21"),
+    ] {
+        let text = format!("[providers.mine]\nkind = \"{kind}\"\nbase_url = \"{url}\"\nmodels = [\"m\"]\n");
+        let (_, _, request) = doctor_with_response(&Home::new().configure(&text), &peer, 200, "{\"data\":[]}");
+        assert_eq!(request, format!("GET {path}"));
+    }
 }
 
 #[test]

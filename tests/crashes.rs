@@ -5,6 +5,7 @@
 //! sends itself SIGKILL at its `n`th write. A write is a changed row, while its transaction is open, and the moment right
 //! before a commit; so there is a death between any two. `n` grows until the scenario ends without a death.
 
+mod index;
 mod process;
 mod scenarios;
 

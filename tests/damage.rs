@@ -1,6 +1,6 @@
 //! A damaged store: what cannot be read is reported and left out, everything else works, and nothing panics.
 
-use polylogue::{Change, Clock, ErrorKind, Repl, Store};
+use polylogue::{Change, Clock, ErrorKind, Fork, Repl, Store};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -13,7 +13,7 @@ fn prepared() -> TempDir {
     app.say(0, "hello");
     app.turn_until_idle();
     for (parent, name) in [(0, "a"), (0, "b"), (1, "c")] {
-        app.ask(parent, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+        app.ask(parent, Change::Fork(Fork { name: Some(name.into()), ..Fork::default() }));
     }
     for n in 0..4 {
         let to = app.id(n);
@@ -87,6 +87,7 @@ const DAMAGE: &[(&str, usize, &str)] = &[
     ("UPDATE mail SET from_uuid = 'nobody', read_at = 'x', created_at = 'y'", 4, ""),
     ("UPDATE mail SET to_uuid = 'nobody'", 4, ""),
     ("UPDATE drafts SET content = x'ff41'", 4, ""),
+    ("UPDATE drafts SET slot = 'x'", 4, ""),
     ("UPDATE partials SET content = x'ff', thinking = 7", 4, ""),
     ("UPDATE partials SET agent = 99", 4, ""),
     ("UPDATE entered SET content = CAST(content AS BLOB)", 4, ""),
@@ -154,7 +155,7 @@ fn the_readable_part_of_a_damaged_queue_and_draft_is_kept() {
     let queued: Vec<&str> = app.agent(1).queue.iter().map(|queued| queued.text.as_str()).collect();
     assert_eq!(queued, ["\u{fffd}A", "queued two"]);
     app.switch(1);
-    assert_eq!(app.agent(1).view.draft.text(), "\u{fffd}B");
+    assert_eq!(app.draft(1).text(), "\u{fffd}B");
     app.ask(1, Change::Resume);
     app.turn_until_idle();
     assert_eq!(app.replies(1)[app.replies(1).len() - 2..], ["\u{fffd}A", "queued two"]);

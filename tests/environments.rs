@@ -14,6 +14,7 @@ use crate::support::scene::{
     turn_a_while,
 };
 
+mod landing;
 mod worktrees;
 
 fn echo() -> Harness {
@@ -132,9 +133,9 @@ fn invalid_environments_are_refused_without_effect() {
 fn names_are_completed_after_every_plus() {
     let mut app = echo();
     app.type_bytes(b"/env reado\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/env readonly");
+    assert_eq!(app.draft(0).text(), "/env readonly");
     app.type_bytes(b"+ba\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/env readonly+bash");
+    assert_eq!(app.draft(0).text(), "/env readonly+bash");
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn a_fork_waits_for_running_tools_and_is_cancelled_by_an_interrupt() {
         if is_interrupted {
             app.escape();
             app.turn_until_idle();
-            assert_eq!(app.agent(0).view.draft.text(), "/env chat");
+            assert_eq!(app.draft(0).text(), "/env chat");
             app.type_bytes(b"\x15");
         } else {
             app.answer(0, true);
@@ -245,5 +246,5 @@ fn an_environment_missing_after_a_restart_is_reported() {
     app.switch(1);
     assert_shows(&mut app, "environment mine is not available");
     app.switch(2);
-    assert_shows(&mut app, "using readonly instead");
+    assert_shows(&mut app, "using readonly in");
 }

@@ -102,7 +102,8 @@ fn a_refused_connection_is_retried_and_then_reported() {
 fn an_unresolvable_host_is_reported() {
     let mut app = app(&format!("http://{NO_HOST}/v1"));
     let error = error_after(&mut app, |_| {});
-    assert!(error.contains(&format!("cannot resolve {NO_HOST}")), "{error}");
+    assert!(error.contains(&format!("cannot resolve {NO_HOST}: there is no such host")), "{error}");
+    assert_eq!(app.agent(0).retries(), 0);
 }
 
 #[test]
@@ -111,6 +112,7 @@ fn tls_to_a_server_without_tls_is_reported() {
     let mut app = app(&peer.url().replace("http://", "https://"));
     let error = error_after(&mut app, |_| {});
     assert!(error.contains("cannot establish a TLS connection"), "{error}");
+    assert_eq!(app.agent(0).retries(), 0, "it would fail again");
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn wrong_credentials_return_the_text_to_the_draft_and_remove_it_from_the_convers
         exchange.error(401, "invalid_api_key", &refusal);
     });
     assert!(error.contains("credentials") && error.contains("[key]"), "{error}");
-    assert_eq!(app.agent(0).view.draft.text(), "a question");
+    assert_eq!(app.draft(0).text(), "a question");
     let messages = can_be_talked_to(&mut app, &peer);
     assert_eq!(messages.as_array().map(Vec::len), Some(2), "{messages}");
     assert_eq!(messages[1]["content"], "and now?");
@@ -186,7 +188,7 @@ fn returned_text_does_not_replace_the_draft_and_is_not_lost() {
     app.type_bytes(b"typed meanwhile");
     exchange.error(401, "invalid_api_key", "no");
     app.turn_until_idle();
-    assert_eq!(app.agent(0).view.draft.text(), "a question\ntyped meanwhile");
+    assert_eq!(app.draft(0).text(), "a question\ntyped meanwhile");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! that copies the whole conversation at each fork. After every step each agent has the conversation of its model, in
 //! memory and in the store.
 
-use polylogue::{AgentId, Change};
+use polylogue::{AgentId, Change, Fork, HistoryEdit};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, History, Probe, State};
@@ -138,7 +138,7 @@ impl World {
     }
 
     fn clear(&mut self, agent_id: usize) {
-        let is_done = self.ask(agent_id, Change::Clear);
+        let is_done = self.ask(agent_id, Change::EditHistory(HistoryEdit::Clear));
         let twin = &mut self.models[agent_id];
         assert_eq!(is_done, !twin.is_busy);
         if is_done {
@@ -149,7 +149,7 @@ impl World {
 
     fn mark(&mut self, agent_id: usize) {
         let label = ["a", "b", ""][self.random.below(3)];
-        let is_done = self.ask(agent_id, Change::Mark(label.into()));
+        let is_done = self.ask(agent_id, Change::EditHistory(HistoryEdit::Mark(label.into())));
         let twin = &mut self.models[agent_id];
         assert_eq!(is_done, !twin.is_busy);
         if is_done {
@@ -159,7 +159,7 @@ impl World {
 
     fn rewind(&mut self, agent_id: usize) {
         let label = [Some("a"), Some("b"), None][self.random.below(3)];
-        let is_done = self.ask(agent_id, Change::Rewind(label.map(str::to_owned)));
+        let is_done = self.ask(agent_id, Change::EditHistory(HistoryEdit::Rewind(label.map(str::to_owned))));
         assert_eq!(self.models[agent_id].rewind(label), is_done);
     }
 
@@ -167,7 +167,10 @@ impl World {
         if self.created == MOST_AGENTS {
             return;
         }
-        assert!(self.ask(agent_id, Change::Fork { prompt: prompt.map(str::to_owned), name: None, model: None }));
+        assert!(self.ask(
+            agent_id,
+            Change::Fork(Fork { prompt: prompt.map(str::to_owned), includes_current: true, ..Fork::default() })
+        ));
         self.enter_child(agent_id, self.models[agent_id].conversation_so_far.clone(), prompt);
     }
 
@@ -282,7 +285,7 @@ fn every_agent_has_the_conversation_that_a_full_copy_at_each_fork_would_have_als
         world.check();
         created += world.created;
     }
-    assert!(created > 150, "these lives were too dull: {created} births");
+    assert!(created > 150, "too few agents were created: {created}");
 }
 
 #[test]
@@ -292,7 +295,7 @@ fn a_fork_by_a_tool_after_a_fork_by_a_person_in_the_same_turn_inherits_what_came
     app.turn_until_idle();
     app.say(0, "%slow 1000\n%tool fork {\"prompt\":\"go\"}\n%next\ndone");
     // The open turn is shared with this child, so it is no longer the parent's own alone.
-    app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+    app.ask(0, Change::Fork(Fork::default()));
     app.advance(std::time::Duration::from_secs(1));
     app.turn_until("the tool's child", |app| app.repl.roster().len() == 3);
     app.turn_until("both have answered", |app| {

@@ -3,7 +3,7 @@
 
 mod tool;
 
-use polylogue::Change;
+use polylogue::{Change, Fork, HistoryEdit};
 use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
@@ -31,10 +31,10 @@ fn a_plain_fork_goes_to_the_screen_knows_what_the_parent_knows_and_waits() {
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "an old question", "an old reply");
     app.type_bytes(b"half a line");
-    app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+    app.ask(0, Change::Fork(Fork::default()));
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_eq!((app.state(0), app.state(1)), (State::Idle, State::Idle));
-    assert_eq!(app.agent(1).view.draft.text(), "", "a draft is not inherited");
+    assert_eq!(app.draft(1).text(), "", "a draft is not inherited");
     assert!(app.screen_text().contains("an old reply"), "{}", app.screen_text());
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
@@ -46,9 +46,9 @@ fn the_marks_of_a_fork_name_the_other_agent() {
     let mut app = app(&peer);
     for (line, mark, other) in [
         ("/fork --name build", "forked from agent 0", 0),
-        ("/fork", "forked from build", 1),
-        ("/switch build", "forked agent 2", 2),
+        ("/fork", "forked from agent 0", 0),
         ("/switch 0", "forked build", 1),
+        ("/switch 0", "forked agent 2", 2),
     ] {
         app.enter(line);
         let id = app.id(other).short();
@@ -103,7 +103,7 @@ fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
     ] {
         app.enter(line);
         assert!(app.screen_text().contains(expected), "{line}\n{}", app.screen_text());
-        assert_eq!((app.repl.roster().len(), app.agent(0).view.draft.text()), (2, line));
+        assert_eq!((app.repl.roster().len(), app.draft(0).text()), (2, line));
         app.type_bytes(b"\x15");
         assert_eq!(app.kinds(0), ["fork"], "only the first fork is in the log");
     }
@@ -146,12 +146,12 @@ type Action = fn(&mut Harness, &Peer);
 
 const ACTIONS: [(&str, Action); 5] = [
     ("writes", |app, peer| drop(converse(app, peer, app.n("parent"), "more", "much more"))),
-    ("clears", |app, _| app.ask(app.n("parent"), Change::Clear)),
+    ("clears", |app, _| app.ask(app.n("parent"), Change::EditHistory(HistoryEdit::Clear))),
     ("rewinds", |app, peer| {
-        app.ask(app.n("parent"), Change::Rewind(None));
+        app.ask(app.n("parent"), Change::EditHistory(HistoryEdit::Rewind(None)));
         converse(app, peer, app.n("parent"), "otherwise", "differently");
     }),
-    ("forks", |app, _| app.ask(app.n("parent"), Change::Fork { prompt: None, name: None, model: None })),
+    ("forks", |app, _| app.ask(app.n("parent"), Change::Fork(Fork::default()))),
     ("dies", |app, _| {
         let agent_id = app.repl.roster().find("parent").expect("it lives");
         app.ask(0, Change::Kill { agent_id, cascade: false });
@@ -164,7 +164,7 @@ fn root_and_parent(peer: &Peer) -> Harness {
     converse(&mut app, peer, 0, "to the root", "from the root");
     let parent = app.fork_named(0, "parent");
     converse(&mut app, peer, parent, "to the parent", "from the parent");
-    app.ask(parent, Change::Mark(String::new()));
+    app.ask(parent, Change::EditHistory(HistoryEdit::Mark(String::new())));
     converse(&mut app, peer, parent, "after the mark", "from after it");
     app
 }
@@ -222,11 +222,11 @@ fn a_fork_that_waits_for_tools_happens_behind_their_results_with_all_that_was_as
     let peer = Peer::start();
     let mut app = app(&peer);
     a_command_that_waits(&mut app, &peer);
-    app.enter("/fork --name scout look around");
-    app.enter("/fork --name other");
+    app.enter("/fork --include-current --name scout look around");
+    app.enter("/fork --name other --include-current");
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"\x15");
-    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
+    crate::support::write_to_pipe(&app.directory().join("go"), "\n");
     let [parent, child] = accept_by_text(&mut app, &peer, ["do it", "look around"]);
     assert_eq!((app.repl.roster().len(), app.focus()), (2, app.n("scout")));
     let (parent, child) = (parent.request(), child.request());
@@ -242,26 +242,27 @@ fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     let peer = Peer::start();
     let mut app = app(&peer);
     a_command_that_waits(&mut app, &peer);
-    app.enter("/fork --name scout look around");
+    app.enter("/fork --include-current --name scout look around");
     let id = app.id(0);
     app.repl.apply(id, Change::Name(Some("scout".into()))).expect("the name is free still");
-    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
+    crate::support::write_to_pipe(&app.directory().join("go"), "\n");
     answer_next(&mut app, &peer, 0, "done");
     assert_eq!(app.repl.roster().len(), 1);
     assert!(app.screen_text().contains("another running agent is called `scout`"), "{}", app.screen_text());
-    assert_eq!(app.agent(0).view.draft.text(), "/fork --name scout look around");
+    assert_eq!(app.draft(0).text(), "/fork --include-current --name scout look around");
 }
 
 #[test]
 fn an_interrupt_cancels_a_waiting_fork_and_gives_the_whole_line_back() {
-    for line in ["/fork look around", "/fork --name scout", "/fork --name scout --model openai/x look around"] {
+    for options in ["", " look around", " --name scout", " --name scout --model openai/x look around"] {
+        let line = &format!("/fork --include-current{options}");
         let peer = Peer::start();
         let mut app = app(&peer);
         a_command_that_waits(&mut app, &peer);
         app.enter(line);
         app.escape();
         app.turn_until_idle();
-        assert_eq!(app.agent(0).view.draft.text(), line);
+        assert_eq!(app.draft(0).text(), line.as_str());
         turn_a_while(&mut app);
         assert_eq!((app.repl.roster().len(), app.kinds(0).contains(&"fork")), (1, false));
     }
@@ -279,7 +280,15 @@ fn killing_an_agent_cancels_its_parked_fork() {
     calls(&mut app, &peer, child, &[("bash", &bash(&format!("read line < go # {mark}")))]);
     app.answer(child, true);
     app.turn_until("the command runs", |_| is_running(&mark));
-    app.ask(child, Change::Fork { prompt: Some("go".into()), name: Some("late".into()), model: None });
+    app.ask(
+        child,
+        Change::Fork(Fork {
+            prompt: Some("go".into()),
+            name: Some("late".into()),
+            includes_current: true,
+            ..Fork::default()
+        }),
+    );
     app.enter_and_confirm("/kill child");
     app.turn_until("the command ends", |_| !is_running(&mark));
     turn_a_while(&mut app);
@@ -291,22 +300,69 @@ fn killing_an_agent_cancels_its_parked_fork() {
 #[test]
 fn a_fork_while_a_reply_streams_does_not_wait_and_inherits_what_is_complete() {
     let peer = Peer::start();
+    for (option, inherited) in [("", "go on alone"), ("--include-current ", "the open question\n\ngo on alone")] {
+        let mut app = app(&peer);
+        converse(&mut app, &peer, 0, "an old question", "an old reply");
+        app.say(0, "the open question");
+        let open = app.accept(&peer);
+        open.stream().text("half a re");
+        app.turn_until("the half", |app| app.agent(0).partial_text() == "half a re");
+        app.enter(&format!("/fork {option}go on alone"));
+        assert_eq!(app.focus(), 1);
+        let child = app.accept(&peer);
+        assert_eq!(texts_in(&child.request().body), ["an old question", "an old reply", inherited]);
+        assert_valid(&child.request().json());
+        open.text("ply").finish("stop").done();
+        app.turn_until("the whole", |app| app.state(0) == State::Idle);
+        assert_eq!(app.replies(0).last().map(String::as_str), Some("half a reply"));
+        assert!(!app.replies(1).iter().any(|reply| reply.contains("half")));
+    }
+}
+
+#[test]
+fn forks_of_a_busy_agent_are_made_at_once_and_are_siblings_without_its_open_message() {
+    let peer = Peer::start();
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "an old question", "an old reply");
-    app.say(0, "the open question");
-    let open = app.accept(&peer);
-    open.stream().text("half a re");
-    app.turn_until("the half", |app| app.agent(0).partial_text() == "half a re");
-    app.enter("/fork go on alone");
-    assert_eq!(app.focus(), 1);
-    let child = app.accept(&peer);
-    let expected = ["an old question", "an old reply", "the open question\n\ngo on alone"];
-    assert_eq!(texts_in(&child.request().body), expected);
-    assert_valid(&child.request().json());
-    open.text("ply").finish("stop").done();
-    app.turn_until("the whole", |app| app.state(0) == State::Idle);
-    assert_eq!(app.replies(0).last().map(String::as_str), Some("half a reply"));
-    assert!(!app.replies(1).iter().any(|reply| reply.contains("half")));
+    a_command_that_waits(&mut app, &peer);
+    for (n, name) in [(1, "ann"), (2, "bea"), (3, "cleo")] {
+        // The second is typed at the first, which works, the third at the second, which has finished nothing either.
+        app.enter(&format!("/fork --name {name} ask {name}"));
+        assert_eq!((app.repl.roster().len(), app.focus()), (n + 1, n));
+        let child = app.accept(&peer);
+        let expected = ["an old question", "an old reply", &format!("ask {name}")];
+        assert_eq!(texts_in(&child.request().body), expected);
+        assert_valid(&child.request().json());
+        assert_eq!(app.agent(n).identity.parent, Some(app.id(0)), "{name}");
+    }
+    crate::support::write_to_pipe(&app.directory().join("go"), "\n");
+    answer_next(&mut app, &peer, 0, "done");
+    let mut app = app.crash_and_restart();
+    for (n, name) in [(1, "ann"), (2, "bea"), (3, "cleo")] {
+        assert_eq!(app.agent(n).identity.parent, Some(app.id(0)));
+        let body = converse(&mut app, &peer, n, "again", "well");
+        assert_eq!(texts_in(&body)[..2], ["an old question", "an old reply"], "{name}");
+    }
+}
+
+#[test]
+fn an_agent_with_a_conversation_or_settings_of_its_own_is_the_parent_of_its_forks() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("/fork --name ann");
+    converse(&mut app, &peer, 1, "to ann", "from ann");
+    app.enter("/fork --name bea");
+    assert_eq!(app.agent(2).identity.parent, Some(app.id(1)), "ann has a conversation of her own");
+    app.enter("/fork --model openai/other/one");
+    assert_eq!(app.agent(3).identity.parent, Some(app.id(1)), "bea has none");
+    app.enter("/fork --model openai/other/two");
+    assert_eq!(app.agent(4).identity.parent, Some(app.id(1)), "its model is not inherited");
+    app.enter("/fork");
+    assert_eq!(app.agent(5).identity.parent, Some(app.id(4)), "its model is");
+    assert_eq!(app.agent(5).inputs.endpoint.full_name(), "openai/other/two");
+    app.enter("/new");
+    app.enter("/fork");
+    assert_eq!(app.agent(7).identity.parent, Some(app.id(6)), "a new conversation is cut off from agent 0");
 }
 
 #[test]

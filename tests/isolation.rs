@@ -76,7 +76,7 @@ fn a_switch_between_every_two_chunks_changes_nothing_for_anyone() {
                     .collect::<Vec<_>>()
             };
             assert_eq!(bodies(&app), bodies(&expected), "{case} in pieces of {size}");
-            assert_eq!(app.agent(0).view.context_tokens, expected.agent(0).view.context_tokens);
+            assert_eq!(app.agent(0).context_tokens(), expected.agent(0).context_tokens());
             assert_eq!(app.agent(0).used, expected.agent(0).used);
         }
     }
@@ -232,7 +232,7 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
     let screen = app.screen_text();
     assert!(screen.contains("agent 0 asks") && !screen.contains("Run this?"), "{screen}");
     app.type_bytes(b"y");
-    assert_eq!(app.agent(1).view.draft.text(), "y", "a y is text where nothing is asked");
+    assert_eq!(app.draft(1).text(), "y", "a y is text where nothing is asked");
     assert_eq!(app.state(0), State::AwaitingApproval);
     app.switch(0);
     assert!(app.screen_text().contains("echo it ran"));
@@ -240,7 +240,7 @@ fn a_question_of_a_background_agent_stays_until_the_screen_is_back_and_is_answer
     app.switch(1);
     app.turn_until_idle();
     assert!(app.tool_results(0)[0].content.contains("it ran"));
-    assert_eq!(app.agent(1).view.draft.text(), "y");
+    assert_eq!(app.draft(1).text(), "y");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn failure_within(command: &str, key_timeout: Duration) -> String {
     app.enter("a question");
     app.turn_until_idle();
     assert!(peer.try_accept().is_none());
-    assert_eq!(app.agent(0).view.draft.text(), "a question");
+    assert_eq!(app.draft(0).text(), "a question");
     let error = app.last_error(0);
     assert!(error.starts_with("no key for openai: api_key_command of [providers.openai] "), "{error}");
     error
@@ -98,7 +98,7 @@ fn a_refused_key_is_renewed_once_for_all_and_the_text_is_sent_again() {
     app.turn_until_idle();
     assert_eq!(runs_in(directory.path()), 2);
     assert!(app.kinds(0).ends_with(&["user", "assistant"]));
-    assert!((0..20).all(|n| app.last_error(n).is_empty() && app.agent(n).view.draft.is_empty()));
+    assert!((0..20).all(|n| app.last_error(n).is_empty() && app.draft(n).is_empty()));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_key_refused_twice_is_an_error_that_names_the_command_and_returns_the_text()
     app.accept(&peer).error(401, "expired", "no");
     app.accept(&peer).error(401, "expired", "no: key-2-of-the-test");
     app.turn_until_idle();
-    assert_eq!((runs_in(directory.path()), app.agent(0).view.draft.text()), (2, "a question"));
+    assert_eq!((runs_in(directory.path()), app.draft(0).text()), (2, "a question"));
     let error = app.last_error(0);
     assert!(error.contains("(401)") && error.contains("api_key_command of [providers.openai]"), "{error}");
     app.enter("");
@@ -217,7 +217,7 @@ fn exiting_ends_a_key_command_of_a_summary_and_returns_the_line_of_its_slice() {
     app.repl.leave().expect("it leaves");
     assert!(!is_running(&mark));
     let app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "/slice summarize:0:2");
+    assert_eq!(app.draft(0).text(), "/slice summarize:0:2");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn the_key_command_has_no_input_no_terminal_and_the_inherited_environment() {
             .spawn();
         let mut supervised = supervised.expect("it starts");
         let held = supervised.stdin.take();
-        let output = supervised.wait_with_output().expect("it ends");
+        let output = crate::support::output_of(supervised);
         drop(held);
         assert_eq!(String::from_utf8_lossy(&output.stdout), seen);
     }
@@ -277,7 +277,7 @@ fn without_a_key_no_request_is_sent_and_the_variable_is_named() {
     app.enter("a question");
     app.turn_until_idle();
     assert!(app.last_error(0).contains("no key for openai: export OPENAI_API_KEY"), "{}", app.last_error(0));
-    assert_eq!(app.agent(0).view.draft.text(), "a question");
+    assert_eq!(app.draft(0).text(), "a question");
 }
 
 #[test]
@@ -293,6 +293,6 @@ fn an_auth_error_names_the_source_of_the_key() {
         app.accept(&peer).error(401, "invalid_api_key", "no");
         app.turn_until_idle();
         assert!(app.last_error(0).contains(expected), "{}", app.last_error(0));
-        assert_eq!(app.agent(0).view.draft.text(), "a question");
+        assert_eq!(app.draft(0).text(), "a question");
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Config};
+use polylogue::{AgentId, Change, Config, Fork};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
@@ -132,7 +132,10 @@ impl Scene {
             app.turn_until("the command runs", |_| is_running(&format!("sleep\0{}", self.mark)));
         }
         if activity == Activity::ForkParked {
-            app.ask(victim, Change::Fork { prompt: Some("from the dead".into()), name: None, model: None });
+            app.ask(
+                victim,
+                Change::Fork(Fork { prompt: Some("from the dead".into()), includes_current: true, ..Fork::default() }),
+            );
         }
     }
 
@@ -371,7 +374,7 @@ fn the_kill_tool_asks_a_person_who_sees_the_target_and_may_refuse() {
 }
 
 #[test]
-fn the_kill_tool_is_refused_for_another_agent_where_nobody_is_asked() {
+fn the_kill_tool_is_refused_for_another_agent_where_no_question_is_asked() {
     let peer = Peer::start();
     let mut app = app(&peer);
     let boss = app.fork_named(0, "boss");
@@ -382,7 +385,7 @@ fn the_kill_tool_is_refused_for_another_agent_where_nobody_is_asked() {
     app.say(killer, "do it");
     reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"other\"}"), ("kill", "{\"agent\":\"own\"}")]);
     let results = results_then(&mut app, &peer, killer, "done");
-    let refused = "refused: other is not your descendant, and nobody is asked (policy never)";
+    let refused = "refused: other is not your descendant, and no question is asked (policy never)";
     assert_eq!(results, [refused, "killed own"]);
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["base"],
     &["domain"],
-    &["reactor", "net", "provider", "policy", "sandbox", "proxy", "mcp", "store", "terminal", "socket"],
+    &["reactor", "net", "provider", "policy", "sandbox", "proxy", "mcp", "store", "syntax", "terminal", "socket"],
     &["tools"],
     &["agent"],
     &["team"],
@@ -18,8 +18,14 @@ const LAYERS: &[&[&str]] = &[
 ];
 
 /// Crates that only one module may use.
-const OWNED_CRATES: &[(&str, &str)] =
-    &[("curl", "net"), ("mio", "reactor"), ("rusqlite", "store"), ("crossterm", "terminal"), ("clap", "cli")];
+const OWNED_CRATES: &[(&str, &str)] = &[
+    ("curl", "net"),
+    ("mio", "reactor"),
+    ("rusqlite", "store"),
+    ("crossterm", "terminal"),
+    ("two_face", "syntax"),
+    ("clap", "cli"),
+];
 
 /// What every component of the loop may import of `repl`, besides itself.
 const COMPONENT_MAY_IMPORT: &[&str] = &["core", "event", "component", "timeout"];

@@ -93,7 +93,7 @@ fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_l
     assert_refused(&mut app, "/send ann \" \"", "the message is empty");
     assert_refused(&mut app, "/send", "no agent given");
     assert_refused(&mut app, "/read-mail first", "is not a message id");
-    assert_refused(&mut app, "/delete-mail 7", "there is no mail with id 7");
+    assert_refused(&mut app, "/delete-mail 7", "no mail with id 7");
     assert_refused(&mut app, "/filter-mail ann", "no sender given");
     assert_refused(&mut app, "/check-mail now", "takes no arguments");
     assert_eq!(bodies(&app, "ann"), Vec::<String>::new());
@@ -112,7 +112,7 @@ fn mail_of_another_agent_can_neither_be_read_nor_deleted() {
     let mut app = family();
     app.enter("/send ann a secret");
     assert_refused(&mut app, "/read-mail 1", "no mail with id 1");
-    assert_refused(&mut app, "/delete-mail 1", "there is no mail with id 1");
+    assert_refused(&mut app, "/delete-mail 1", "no mail with id 1");
     assert_eq!(mail(&app, "ann"), [("a secret".to_owned(), false)]);
 }
 

@@ -1,6 +1,6 @@
 //! `/mark`, `/rewind` and `/clear`, checked in the request bodies.
 
-use polylogue::Change;
+use polylogue::{Change, HistoryEdit};
 
 use crate::support::harness::Harness;
 use crate::support::internals::State;
@@ -80,7 +80,7 @@ fn a_clear_forgets_everything_also_after_a_restart_and_in_children_made_later() 
     assert_eq!(ask_for_bytes(&mut app, &peer, "one"), first);
     app.switch(1);
     assert_eq!(ask_for_bytes(&mut app, &peer, "one"), first);
-    assert_refused(&mut app, "/clear all", "takes no arguments");
+    assert_refused(&mut app, "/clear all", "/clear undo takes the last /clear back");
 }
 
 #[test]
@@ -92,6 +92,72 @@ fn a_clear_does_not_empty_the_screen_and_reports_what_it_did() {
     for expected in ["something to scroll back to", "no longer sees the messages above"] {
         assert!(app.screen_text().contains(expected), "{}", app.screen_text());
     }
+}
+
+#[test]
+fn clear_undo_brings_back_what_was_before_and_keeps_what_came_after_also_after_a_restart() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    ask(&mut app, &peer, "one");
+    app.enter("/mark here");
+    app.enter("/clear");
+    assert_shows(&mut app, "/clear undo brings them back");
+    assert_eq!(ask(&mut app, &peer, "two"), ["two"]);
+    app.enter("/clear undo");
+    assert_shows(&mut app, "the model sees the earlier messages again");
+    assert_eq!(ask(&mut app, &peer, "three"), ["one", "yes", "two", "yes", "three"]);
+    app.enter("/clear");
+    let mut app = app.crash_and_restart();
+    assert!(!app.screen_text().contains("  one"));
+    app.enter("/clear undo");
+    for expected in ["┃ three", "clear undone"] {
+        assert_shows(&mut app, expected);
+    }
+    assert_eq!(ask(&mut app, &peer, "four"), ["one", "yes", "two", "yes", "three", "yes", "four"]);
+    let mut app = app.crash_and_restart();
+    app.enter("/rewind here");
+    assert_eq!(ask(&mut app, &peer, "five"), ["one", "yes", "five"], "the mark before it counts again");
+    assert_refused(&mut app, "/clear undo", "nothing to undo");
+}
+
+#[test]
+fn each_clear_undo_takes_back_one_clear_and_a_child_that_of_its_own_only() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    ask(&mut app, &peer, "one");
+    app.enter("/clear");
+    ask(&mut app, &peer, "two");
+    app.enter("/clear");
+    app.fork_named(0, "child");
+    app.switch(1);
+    assert_refused(&mut app, "/clear undo", "nothing to undo");
+    ask(&mut app, &peer, "three");
+    app.enter("/clear");
+    app.enter("/clear undo");
+    assert_eq!(ask(&mut app, &peer, "four"), ["three", "yes", "four"]);
+    app.switch(0);
+    app.enter("/clear undo");
+    assert_eq!(ask(&mut app, &peer, "five"), ["two", "yes", "five"]);
+    let mut app = app.crash_and_restart();
+    app.enter("/clear undo");
+    assert_eq!(ask(&mut app, &peer, "six"), ["one", "yes", "two", "yes", "five", "yes", "six"]);
+    app.switch(1);
+    assert_eq!(
+        ask(&mut app, &peer, "seven"),
+        ["three", "yes", "four", "yes", "seven"],
+        "nothing changed for the child"
+    );
+}
+
+#[test]
+fn a_slice_begins_with_a_clear_that_cannot_be_undone() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    ask(&mut app, &peer, "one");
+    ask(&mut app, &peer, "two");
+    app.enter("/slice 2:");
+    app.switch(1);
+    assert_refused(&mut app, "/clear undo", "nothing to undo");
 }
 
 #[test]
@@ -168,10 +234,14 @@ fn assert_busy(app: &mut Harness) {
         app.enter(line);
         assert_shows(app, &format!("{line}: queued at position 1"));
         app.type_bytes(b"\x1b[A");
-        assert_eq!(app.agent(0).view.draft.text(), line);
+        assert_eq!(app.draft(0).text(), line);
         app.type_bytes(b"\x15");
     }
-    for change in [Change::Mark("there".into()), Change::Rewind(None), Change::Clear] {
+    for change in [
+        Change::EditHistory(HistoryEdit::Mark("there".into())),
+        Change::EditHistory(HistoryEdit::Rewind(None)),
+        Change::EditHistory(HistoryEdit::Clear),
+    ] {
         let refused = app.repl.apply(id, change).expect_err("it is busy");
         assert!(refused.message.contains("agent 0 is busy: wait, or press Esc to interrupt it"), "{refused}");
     }

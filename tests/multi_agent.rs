@@ -20,7 +20,7 @@ fn run(home: &Home, line: &str) -> Response {
 #[test]
 fn every_strategy_and_aggregation_gives_an_answer() {
     for strategy in ["sequential", "parallel", "pipeline", "adaptive"] {
-        for aggregation in ["concatenate", "vote", "select_best", "merge", "first_success"] {
+        for aggregation in ["concatenate", "vote", "select_best", "merge", "first_success", "last"] {
             let home = Home::new();
             let output = run(&home, &format!("run --task hello --strategy {strategy} --aggregation {aggregation}"));
             let all = if aggregation == "concatenate" { "hello\n---\nhello\n---\nhello\n" } else { "hello\n" };
@@ -89,14 +89,14 @@ fn runs_are_stored_with_their_outcome_except_with_ephemeral() {
     let lines: Vec<&str> = output.out.lines().collect();
     let has = |line: usize, parts: &[&str]| parts.iter().all(|part| lines[line].contains(part));
     assert!(has(0, &["failed", "sequential vote", "0 of 1 answered", "%fail 400 no"]), "the newest first: {output:?}");
-    assert!(has(1, &["completed", "pipeline concatenate", "2 of 2 answered", "first"]), "{output:?}");
+    assert!(has(1, &["completed", "pipeline last", "2 of 2 answered", "first"]), "{output:?}");
     let output = run(&home, "status --json");
     assert_eq!((output.code, output.out.lines().count()), (0, 2), "{output:?}");
     let result = output.result();
     assert_eq!((&result["state"], &result["task"]), (&"completed".into(), &"first".into()));
     assert_eq!(
         (&result["outcome"]["answer"], &result["outcome"]["results"][1]["member"]),
-        (&"first\n---\nfirst".into(), &"bob".into())
+        (&"first".into(), &"bob".into())
     );
 }
 

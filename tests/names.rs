@@ -87,7 +87,7 @@ fn numbers_of_living_agents_do_not_change_when_others_are_killed() {
     assert_eq!(switched(&mut app, "3"), app.n("c"));
     assert_eq!(switched(&mut app, "2"), 0, "no agent has the number of a dead one");
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "", "a command that failed is not kept over a start");
+    assert_eq!(app.draft(0).text(), "", "a command that failed is not kept over a start");
     assert_eq!(switched(&mut app, "3"), app.n("c"));
     app.fork_named(0, "d");
     assert_eq!(switched(&mut app, "4"), app.n("d"));
@@ -141,7 +141,7 @@ fn completed(app: &mut Harness, typed: &str) -> String {
     app.type_bytes(b"\x15");
     app.type_bytes(format!("{typed}\t").as_bytes());
     let focus = app.focus();
-    app.agent(focus).view.draft.text().to_owned()
+    app.draft(focus).text().to_owned()
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! `polylogue -p`: the program as a process with pipes, against scripted servers.
 
 mod agents;
+mod compare;
 mod ends;
 mod formats;
 mod pipes;
+#[cfg(feature = "json-schema")]
+mod schema;
+mod search;
 mod served;
+mod usage;
 
 use crate::support::peer::Peer;
 use crate::support::program::{Home, PROGRAM, Program, texts};

@@ -59,7 +59,7 @@ fn up_on_an_empty_draft_takes_the_newest_queued_text_back() {
     let peer = Peer::start();
     let (mut app, exchange) = two_queued(&peer);
     app.type_bytes(b"\x1b[A");
-    assert_eq!(app.agent(0).view.draft.text(), "third");
+    assert_eq!(app.draft(0).text(), "third");
     assert_eq!(stored_queue(&app, 0), ["second"]);
     app.enter(" and more");
     assert_eq!(stored_queue(&app, 0), ["second", "third and more"]);

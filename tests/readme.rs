@@ -13,6 +13,7 @@ const TOPICS: &[&str] = &[
     "files",
     "network",
     "settings",
+    "parameters",
     "environments",
     "variables",
     "scripts",
@@ -24,7 +25,7 @@ const TOPICS: &[&str] = &[
 ];
 
 fn output_of(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_polylogue")).args(arguments).output().expect("it runs");
+    let output = crate::support::output(Command::new(env!("CARGO_BIN_EXE_polylogue")).args(arguments));
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("UTF-8")
 }

@@ -6,8 +6,11 @@ use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, State};
+use crate::support::openai::last_user_text;
 use crate::support::peer::Peer;
-use crate::support::scene::{self, assert_valid};
+use crate::support::scene::{self, assert_shows, assert_valid};
+
+const ALT_A: &[u8] = b"\x1ba";
 
 fn app_with_agents(count: usize, peer: &Peer) -> Harness {
     scene::app_with_agents(count, Plan { real_time: true, ..Plan::peer(&peer.url()) })
@@ -140,7 +143,7 @@ fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     app.type_bytes("draft of A, with a 字".as_bytes());
     app.switch(1);
     app.type_bytes(b"draft of B\n\x1b[200~one\ntwo\nthree\x1b[201~");
-    let of_b = app.agent(1).view.draft.expanded();
+    let of_b = app.draft(1).expanded();
     app.say(2, "streams");
     let exchange = app.accept(&peer);
     exchange.stream().text("half");
@@ -151,9 +154,9 @@ fn drafts_and_queues_are_restored_after_an_ordinary_exit() {
     assert_eq!(app.state(2), State::Idle);
 
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "draft of A, with a 字");
+    assert_eq!(app.draft(0).text(), "draft of A, with a 字");
     app.switch(1);
-    assert_eq!(app.agent(1).view.draft.expanded(), of_b);
+    assert_eq!(app.draft(1).expanded(), of_b);
     assert_eq!(app.partial_replies(2), ["half"]);
     let queued: Vec<&str> = app.agent(2).queue.iter().map(|queued| queued.text.as_str()).collect();
     assert_eq!(queued, ["queued"]);
@@ -214,4 +217,133 @@ fn leaving_stops_every_tool_and_answers_every_call() {
     for n in 0..3 {
         assert_valid(&exchange(&mut app, &peer, n, "go on", "gladly"));
     }
+}
+
+#[test]
+fn an_interrupted_agent_says_so_in_every_list_and_enter_continues_it() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(2, &peer);
+    app.say(1, "count");
+    let streaming = app.accept(&peer);
+    streaming.stream().text("one two ");
+    app.turn_until("a checkpoint", |app| app.agent(1).partial_text() == "one two ");
+
+    let mut app = app.crash_and_restart().crash_and_restart();
+    assert_eq!(app.agent(1).status(), Status::Interrupted, "also after one more start");
+    assert_shows(&mut app, "✗agent 1 interrupted");
+    app.enter("/agents");
+    assert_shows(&mut app, "  interrupted  ");
+    app.type_bytes(ALT_A);
+    assert_shows(&mut app, "── inbox ─ 1 interrupted ─");
+    assert_shows(&mut app, "─ interrupted by the end of the program ─");
+    let rows: Vec<String> = app.screen_text().lines().map(str::to_owned).collect();
+    assert!(rows.iter().any(|row| row.starts_with(">  1 agent 1") && row.contains("one two")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.trim() == "one two"), "the end of its conversation: {rows:?}");
+    app.type_bytes(b"\r");
+    assert_eq!(app.focus(), 1);
+    assert_shows(&mut app, "interrupted: Enter continues");
+    assert!(!app.screen_text().contains("✗agent 1"), "it was shown");
+
+    app.type_bytes(b"\r");
+    let next = app.accept(&peer);
+    let body = next.request().json();
+    assert_valid(&body);
+    assert!(body.to_string().contains("one two"), "{body}");
+    assert_eq!(last_user_text(&body), "Continue where you were interrupted.");
+    next.stream().text("three").finish("stop").done();
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(1).status(), Status::Idle);
+    app.switch(1);
+    app.type_bytes(b"\r");
+    assert!(!app.screen_text().contains("Enter continues") && app.state(1) == State::Idle);
+}
+
+#[test]
+fn enter_sends_what_is_queued_before_it_continues_an_interrupted_turn() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(1, &peer);
+    app.say(0, "count");
+    let streaming = app.accept(&peer);
+    streaming.stream().text("one ");
+    app.turn_until("a checkpoint", |app| app.agent(0).partial_text() == "one ");
+    app.say(0, "and the weather?");
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, "the queue is paused: Enter sends the first entry");
+    app.type_bytes(b"\r");
+    let next = app.accept(&peer);
+    assert_eq!(last_user_text(&next.request().json()), "and the weather?");
+    next.stream().text("fine").finish("stop").done();
+    app.turn_until_idle();
+    assert_eq!(app.agent(0).status(), Status::Idle);
+}
+
+#[test]
+fn what_is_taken_back_of_a_conversation_is_not_continued() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(1, &peer);
+    app.say(0, "count");
+    let _waiting = app.accept(&peer);
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, "interrupted: Enter continues");
+    app.enter("/clear");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.agent(0).status(), Status::Idle);
+    app.type_bytes(b"\r");
+    assert!(app.state(0) == State::Idle && peer.try_accept().is_none());
+}
+
+#[test]
+fn tokens_and_costs_in_lists_are_as_before_the_restart() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(3, &peer);
+    for (n, priced) in [(0, true), (0, true), (1, true), (1, false)] {
+        app.say(n, "a question");
+        let exchange = app.accept(&peer);
+        let mut usage = crate::support::openai::usage(100, 20);
+        if priced {
+            usage["usage"]["cost"] = json!(0.25);
+        }
+        exchange.stream().text("reply").finish("stop").event(&usage).done();
+        app.turn_until_idle();
+    }
+    let used = |app: &Harness| [0, 1, 2].map(|n| (app.agent(n).used.tokens(), app.agent(n).used.cost));
+    let before = used(&app);
+    assert_eq!(before, [(240, Some(500_000_000)), (240, None), (0, None)]);
+    let mut app = app.crash_and_restart();
+    assert_eq!(used(&app), before);
+    app.enter("/agents");
+    assert_shows(&mut app, "240 tokens  $0.50");
+    assert_shows(&mut app, "ctx 120");
+    app.say(0, "one more");
+    app.accept(&peer).stream().text("reply").finish("stop").usage(1, 1).done();
+    app.turn_until_idle();
+    assert_eq!((app.agent(0).used.tokens(), app.agent(0).used.cost), (242, None));
+    assert_eq!(app.crash_and_restart().agent(0).used.tokens(), 242);
+}
+
+#[test]
+fn what_finished_and_was_not_seen_is_still_marked_after_a_restart() {
+    let peer = Peer::start();
+    let mut app = app_with_agents(4, &peer);
+    exchange(&mut app, &peer, 0, "shown", "a reply on the screen");
+    exchange(&mut app, &peer, 1, "unseen", "a reply that nobody saw");
+    exchange(&mut app, &peer, 2, "unseen", "another reply");
+    app.say(3, "fails");
+    app.accept(&peer).error(401, "invalid_api_key", "wrong key");
+    app.turn_until_idle();
+    app.switch(2);
+    app.switch(0);
+    for _ in 0..2 {
+        app = app.crash_and_restart();
+        assert_shows(&mut app, "●agent 3, agent 1 new");
+        app.type_bytes(ALT_A);
+        assert_shows(&mut app, "── inbox ─ 1 failed ─ 1 finished ─");
+        assert_shows(&mut app, "a reply that nobody saw");
+        app.escape();
+    }
+    app.switch(1);
+    app.switch(0);
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, "●agent 3 new");
 }

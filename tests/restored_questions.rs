@@ -298,6 +298,40 @@ fn a_question_about_a_limit_is_asked_again_and_either_answer_does_what_it_says()
 }
 
 #[test]
+fn calls_that_waited_for_the_answer_about_a_limit_go_on_with_it_after_a_restart() {
+    for (end, allowed) in ENDS.into_iter().flat_map(|end| [(end, true), (end, false)]) {
+        let peer = Peer::start();
+        let mut app = Harness::new(Plan {
+            real_time: true,
+            ..Plan { tree_limits: two_agents_at_most().tree_limits, ..Plan::peer(&peer.url()) }
+        });
+        let fork = ("fork", "{\"prompt\":\"hello\"}");
+        calls(&mut app, &peer, 0, &[fork, fork, fork, fork]);
+        for _ in 0..2 {
+            app.accept(&peer).stream().text("done").finish("stop").done();
+        }
+        app.turn_until_asked(0);
+        let mut app = end(app);
+        app.answer(0, allowed);
+        if allowed {
+            let mut own = None;
+            for _ in 0..3 {
+                let exchange = app.accept(&peer);
+                let body: Value = exchange.request().json();
+                own = Some(results_in(&body)).filter(|results| !results.is_empty()).or(own);
+                exchange.stream().text("done").finish("stop").done();
+            }
+            let own = own.expect("the next request of agent 0");
+            assert!(own.len() == 4 && own.iter().all(|(_, result)| result.contains("\"id\"")), "{own:?}");
+        }
+        app.turn_until_idle();
+        assert_eq!(app.repl.roster().len(), if allowed { 5 } else { 3 });
+        let results = app.tool_results(0);
+        assert!(results.iter().all(|result| !result.content.contains("may have run")), "{results:?}");
+    }
+}
+
+#[test]
 fn a_limit_that_no_longer_holds_leaves_a_question_about_the_call_itself() {
     let mut app = Harness::new(two_agents_at_most());
     app.say(0, FORKS);
@@ -371,7 +405,7 @@ fn typing_while_a_question_is_asked_again_is_text() {
     app.turn_until_asked(0);
     let mut app = app.crash_and_restart();
     app.type_bytes(b"yes, y n");
-    assert_eq!((app.agent(0).view.draft.text(), app.state(0)), ("yes, y n", State::AwaitingApproval));
+    assert_eq!((app.draft(0).text(), app.state(0)), ("yes, y n", State::AwaitingApproval));
     assert!(!app.directory().join("made").exists());
 }
 

@@ -21,10 +21,16 @@ const PASSWORD: &str = "planted-password";
 const FROM_COMMAND: &str = "planted-from-command";
 const PROXY_PASSWORD: &str = "planted-at-the-proxy";
 
+/// With characters that a URL has to escape.
+const ESCAPED_USER: &str = "me%40corp:p%40ss%3A%2Fw";
+const UNESCAPED_USER: &str = "me@corp:p@ss:/w";
+
 /// As they are, and as they travel.
 fn secrets() -> Vec<String> {
-    let users = [format!("me:{PASSWORD}"), format!("me:{PROXY_PASSWORD}")].map(|user| BASE64.encode(user));
-    let plain = [KEY, HEADER, "header-of-work", PASSWORD, FROM_COMMAND, PROXY_PASSWORD].map(str::to_owned);
+    let users = [format!("me:{PASSWORD}"), format!("me:{PROXY_PASSWORD}"), UNESCAPED_USER.to_owned()];
+    let users = users.map(|user| BASE64.encode(user));
+    let passwords = [KEY, HEADER, "header-of-work", PASSWORD, FROM_COMMAND, PROXY_PASSWORD, "p@ss:/w", "p%40ss%3A%2Fw"];
+    let plain = passwords.map(str::to_owned);
     plain.into_iter().chain(users).collect()
 }
 
@@ -151,7 +157,7 @@ fn a_tool_gets_no_secret_with_and_without_a_sandbox() {
         wait_for("the command", || ready.exists());
         // The supervisor, the shell and cat; in the sandbox an init process too.
         assert_processes_clean(&program, 3);
-        std::fs::write(&go, "\n").expect("it reads");
+        crate::support::write_to_pipe(&go, "\n");
         let exchange = peer.accept();
         let body = &exchange.request().body;
         assert!(String::from_utf8_lossy(body).contains("over"));
@@ -218,13 +224,44 @@ fn the_password_of_a_proxy_is_not_shown() {
 }
 
 #[test]
+fn a_user_of_a_proxy_with_percent_escapes_works_and_is_not_shown() {
+    let peer = Peer::start();
+    let home_with = |host: &str, proxy: &str| {
+        let mut home = home(&format!("http://{host}/v1"));
+        home.variables.push(("http_proxy".into(), proxy.replace("http://", &format!("http://{ESCAPED_USER}@"))));
+        home.variables.push(("POLYLOGUE_RETRIES".into(), "0".into()));
+        home
+    };
+    let home = home_with("api.invalid", &peer.url().replace("/v1", ""));
+    let sent = format!("Basic {}", BASE64.encode(UNESCAPED_USER));
+    for is_refused in [false, true] {
+        let program = home.start(&["-p", "hello"]);
+        let exchange = peer.accept();
+        assert_eq!(exchange.request().header("proxy-authorization"), Some(&*sent));
+        if is_refused {
+            exchange.error(407, "some_error", &format!("{}; {ESCAPED_USER}; {UNESCAPED_USER}", repeated(&exchange)));
+        } else {
+            exchange.stream().text("answered").finish("stop").done();
+        }
+        let response = program.ends();
+        assert_eq!((response.code == 0, response.out.contains("answered")), (!is_refused, !is_refused), "{response:?}");
+        assert_clean_response(&response);
+    }
+    let refusing = Refusing::start();
+    let response = home_with("api.invalid", &refusing.url()).run(&["-p", "hello"]);
+    assert!(response.code != 0 && response.err.contains("proxy"), "{response:?}");
+    assert_clean_response(&response);
+    assert_files_clean(&home, &["polylogue.db"]);
+}
+
+#[test]
 fn a_server_that_crashes_leaves_no_secret() {
     let peer = Peer::start();
     let home = home(&peer.url());
     let server = home.start(&["serve"]);
     let line = server.err.recv_timeout(PATIENCE).expect("a line");
     assert!(String::from_utf8_lossy(&line).contains("serves"), "{}", String::from_utf8_lossy(&line));
-    let sent = home.run(&["send", "0", "hello"]);
+    let sent = home.run(&["tell", "0", "hello"]);
     assert_eq!(sent.code, 0, "{sent:?}");
     let exchange = peer.accept();
     exchange.error(400, "some_error", &repeated(&exchange));
@@ -233,7 +270,7 @@ fn a_server_that_crashes_leaves_no_secret() {
     }
     let logs = home.run(&["logs", "0"]);
     assert!(logs.out.contains("[key], [key]; [key]"), "{logs:?}");
-    home.run(&["send", "0", "again"]);
+    home.run(&["tell", "0", "again"]);
     let exchange = peer.accept();
     exchange.stream().text("the beginning");
     wait_for("the beginning", || home.run(&["logs", "0"]).out.contains("the beginning"));

@@ -5,16 +5,20 @@
 
 mod alone;
 mod attached;
+mod background;
+mod chats;
 mod completions;
 mod crashes;
+mod editor;
 mod lifecycle;
 mod proxy;
 mod restarts;
 mod scripts;
 mod self_approval;
+mod versions;
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -86,7 +90,12 @@ impl App {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = crate::support::signals::command(PROGRAM);
-        command.args(args).current_dir(self.workspace.path()).env_clear().env("HOME", self.path());
+        command
+            .args(args)
+            .current_dir(self.workspace.path())
+            .env_clear()
+            .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+            .env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());
         command
@@ -94,7 +103,7 @@ impl App {
 
     /// Runs it without a terminal, to its end.
     fn run(&self, args: &[&str]) -> Response {
-        Response::of(self.command(args).stdin(Stdio::null()).output().expect("it runs"))
+        Response::of(crate::support::output(&mut self.command(args)))
     }
 
     /// The same, and it has to end well. What it printed.

@@ -3,7 +3,7 @@
 
 mod summaries;
 
-use polylogue::Change;
+use polylogue::{Change, HistoryEdit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::support::harness::{Harness, Plan};
@@ -58,9 +58,9 @@ fn a_slice_does_not_change_with_its_ancestors() {
     app.enter("/slice 0:3");
     assert_eq!(app.focus(), 2);
     let before = app.log(2);
-    app.ask(1, Change::Rewind(Some("m".into())));
-    app.ask(1, Change::Clear);
-    app.ask(0, Change::Clear);
+    app.ask(1, Change::EditHistory(HistoryEdit::Rewind(Some("m".into()))));
+    app.ask(1, Change::EditHistory(HistoryEdit::Clear));
+    app.ask(0, Change::EditHistory(HistoryEdit::Clear));
     let agent_id = app.id(1);
     app.ask(0, Change::Kill { agent_id, cascade: false });
     assert_eq!(app.log(1), before, "the slice is the second one now");
@@ -118,7 +118,7 @@ fn an_invalid_spec_is_refused_with_a_caret_under_the_character() {
         let rows: Vec<&str> = screen.lines().collect();
         let caret = rows.iter().position(|row| row.contains(expected)).unwrap_or_else(|| panic!("{spec}\n{screen}"));
         assert_eq!((rows[caret].find('^'), rows[caret - 1]), (Some(column), spec));
-        assert_eq!((app.agent(0).view.draft.text(), app.repl.roster().len()), (line.as_str(), 1));
+        assert_eq!((app.draft(0).text(), app.repl.roster().len()), (line.as_str(), 1));
         app.type_bytes(b"\x15");
     }
     assert_refused(&mut app, "/slice everything", "expected summarize, compact, inject or a range a:b");
@@ -140,7 +140,7 @@ fn messages_are_counted_and_listed_as_slices_count_them() {
         assert_shows(&mut app, line);
     }
     app.type_bytes(b"/slice su\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/slice summarize:0:50%,50%:");
+    assert_eq!(app.draft(0).text(), "/slice summarize:0:50%,50%:");
 }
 
 #[test]

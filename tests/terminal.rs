@@ -13,6 +13,7 @@ mod idle;
 mod keys;
 mod lines;
 mod paste;
+mod random_keys;
 mod read_only;
 mod refusals;
 mod resize;
@@ -23,6 +24,7 @@ mod suspend;
 
 use std::path::Path;
 use std::process::ExitStatus;
+use std::time::Instant;
 
 use polylogue::Store;
 use rustix::fd::OwnedFd;
@@ -89,10 +91,20 @@ impl Chat {
         Self { pty, directory }
     }
 
-    /// Starts the program again in the same directory, after it ended.
+    /// Starts the program again in the same directory, after it ended, with the conversation of before.
     fn start_again(&mut self) {
-        self.pty = Start::default().on(self.directory.path());
+        self.pty = Start { args: vec!["-c"], ..Start::default() }.on(self.directory.path());
         self.pty.wait_for(is_ready, "a prompt");
+    }
+
+    /// Removes its socket: it holds the directory as a run without a terminal does.
+    fn answers_no_other_process(&mut self) {
+        let socket = self.directory.path().join("server/socket");
+        let give_up = Instant::now() + PATIENCE;
+        while std::fs::remove_file(&socket).is_err() {
+            assert!(Instant::now() < give_up, "no socket at {}", socket.display());
+            std::thread::yield_now();
+        }
     }
 
     /// Puts the text in as a paste and sends it.
@@ -116,7 +128,7 @@ impl Chat {
 
     /// Waits until the first message of an agent is answered: then it has used tokens, and works no more.
     fn is_answered(&mut self) {
-        let is_over = |text: &str| text.contains("   ctx ") && !text.contains("Esc stops it");
+        let is_over = |text: &str| text.contains(" tokens, ") && !text.contains("Esc stops it");
         self.pty.wait_for(|screen| is_over(&screen.contents()), "the end of the first turn");
     }
 
@@ -226,9 +238,9 @@ impl Marked {
 
 /// Looks again and again at what no descriptor tells of, until it holds.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = std::time::Instant::now() + PATIENCE;
+    let give_up = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(std::time::Instant::now() < give_up, "waited {PATIENCE:?} for {what}");
+        assert!(Instant::now() < give_up, "waited {PATIENCE:?} for {what}");
         std::thread::yield_now();
     }
 }

@@ -1,6 +1,9 @@
 //! Several terminals at one loop: each shows the agent of its choice in its own size, and gets only what concerns it.
 
+mod answers;
 mod asking;
+mod drafts;
+mod inline;
 mod leaving;
 mod watching;
 
@@ -47,16 +50,11 @@ fn two_terminals_look_at_two_agents_and_what_is_typed_at_one_is_typed_to_its_own
 }
 
 #[test]
-fn two_terminals_at_one_agent_share_its_draft_and_both_show_every_change_at_their_size() {
+fn two_terminals_at_one_agent_show_every_change_of_its_text_at_their_size() {
     let mut app = app_with_agents(1, Plan { size: Some((100, 40)), ..Plan::default() });
     let mut small = AttachedTerminal::new(&mut app, (30, 9), 0, ATTACHED);
-    app.type_bytes(b"one ");
-    small.type_bytes(&mut app, b"two");
-    assert_shows(&mut app, "> one two");
-    small.assert_sees(&mut app, "> one two");
-    app.type_bytes(b"\r");
+    app.enter("one two");
     app.turn_until_idle();
-    small.assert_does_not_see(&mut app, "two_");
     assert_eq!(app.replies(0), ["one two"]);
     small.assert_sees(&mut app, "  one two");
     small.resize(&mut app, (90, 33));
@@ -75,8 +73,7 @@ fn a_terminal_whose_screen_does_not_change_is_sent_nothing() {
         attached.drawn(&mut app);
     }
     app.type_bytes(b"typed");
-    assert!(same.drawn(&mut app) > 0);
-    assert_eq!(other.drawn(&mut app), 0);
+    assert_eq!([same.drawn(&mut app), other.drawn(&mut app)], [0, 0]);
     // The error for a refused line is shown at the terminal that entered it only.
     other.enter(&mut app, "/nonsense");
     assert_eq!(same.drawn(&mut app), 0);
@@ -136,9 +133,12 @@ fn a_fork_moves_only_the_terminal_that_asked_and_only_if_it_still_looks_there() 
 
 #[test]
 fn a_parked_or_queued_fork_moves_only_the_terminal_that_asked_if_it_is_still_there() {
-    for (is_gone, line) in
-        [(false, "/fork --name kid"), (true, "/fork --name kid"), (false, "/slice 0:"), (true, "/slice 0:")]
-    {
+    for (is_gone, line) in [
+        (false, "/fork --include-current --name kid"),
+        (true, "/fork --include-current --name kid"),
+        (false, "/slice 0:"),
+        (true, "/slice 0:"),
+    ] {
         let mut app = app_with_agents(1, Plan { real_time: true, ..Plan::default() });
         app.say(0, "%tool bash {\"command\":\"true\"}");
         app.turn_until_asked(0);
@@ -281,7 +281,7 @@ fn a_question_answered_at_one_terminal_disappears_at_the_other() {
     tiny.assert_sees(&mut app, "enlarge to answer");
     // A question cannot be answered where it is not shown.
     tiny.type_bytes(&mut app, b"y");
-    assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    assert_eq!((app.state(0), tiny.draft(&mut app).as_str()), (State::AwaitingApproval, "y"));
     tiny.type_bytes(&mut app, b"\x7f");
     app.turn_until("keys answer", |app| other.text(app).contains("y to run it"));
     other.type_bytes(&mut app, b"y");

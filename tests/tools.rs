@@ -115,7 +115,7 @@ fn refused(workspace: &Workspace, tool: &str, arguments: &Value) -> String {
 
 impl Call {
     fn finish(self) -> ToolResult {
-        self.wakes.recv().unwrap();
+        self.wakes.recv_timeout(crate::support::PATIENCE).unwrap();
         assert!(self.running.is_complete());
         self.running.collect()
     }

@@ -1,9 +1,10 @@
 //! From a reply with tool calls to the next request: the question, the run, the results, and every way to interrupt it.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use polylogue::config::Settings;
+use polylogue::config::{Scope, Settings};
 use polylogue::{Change, Chunk, Decision};
 use serde_json::{Value, json};
 
@@ -282,18 +283,18 @@ fn a_command_that_waits(app: &mut Harness, peer: &Peer) {
 }
 
 #[test]
-fn a_fork_while_a_tool_runs_waits_for_it_a_second_is_refused_and_the_loop_goes_on() {
+fn a_fork_with_the_open_message_waits_for_its_tools_a_second_is_refused_and_the_loop_goes_on() {
     let peer = Peer::start();
     let mut app = app(&peer);
     a_command_that_waits(&mut app, &peer);
-    app.enter("/fork");
+    app.enter("/fork --include-current");
     assert_eq!(app.repl.roster().len(), 1);
     assert!(app.screen_text().contains("waits until the tools are done"), "{}", app.screen_text());
-    app.enter("/fork");
+    app.enter("/fork --include-current");
     assert!(app.screen_text().contains("fork already in progress"), "{}", app.screen_text());
     app.type_bytes(b"typed meanwhile");
     assert!(app.screen_text().contains("typed meanwhile"));
-    std::fs::write(app.directory().join("go"), "\n").expect("the command reads");
+    crate::support::write_to_pipe(&app.directory().join("go"), "\n");
     app.turn_until("the fork", |app| app.repl.roster().len() == 2);
     answer_last(&mut app, &peer);
     assert_eq!(app.repl.roster().len(), 2);
@@ -309,7 +310,7 @@ fn an_interrupt_cancels_a_waiting_fork() {
     let peer = Peer::start();
     let mut app = app(&peer);
     a_command_that_waits(&mut app, &peer);
-    app.enter("/fork");
+    app.enter("/fork --include-current");
     app.escape();
     app.turn_until_idle();
     assert_eq!(app.repl.roster().len(), 1);
@@ -371,7 +372,7 @@ fn a_file_longer_than_the_screen_is_allowed_only_when_all_of_it_was_shown() {
         // The key repeats: that is no answer to what has just appeared.
         if shown.last() == Some(&122) {
             app.type_bytes(b"y");
-            assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, ""));
+            assert_eq!((app.state(0), app.draft(0).text()), (State::AwaitingApproval, ""));
             app.press_at_question(b"");
         }
     }
@@ -413,15 +414,15 @@ fn typed_text_never_answers_a_question() {
         app.type_bytes(letter.to_string().as_bytes());
         app.advance(Duration::from_millis(100));
     }
-    assert_eq!(app.agent(0).view.draft.text(), "yes");
+    assert_eq!(app.draft(0).text(), "yes");
     // Later, with the draft not empty, and with an empty one as a word that comes at once.
     app.advance(Duration::from_secs(1));
     app.type_bytes(b"y");
     app.type_bytes(b"\x15you try");
-    assert_eq!(app.agent(0).view.draft.text(), "you try");
+    assert_eq!(app.draft(0).text(), "you try");
     app.type_bytes(b"\x15");
     app.type_bytes(b"\x1b[200~y\x1b[201~");
-    assert_eq!(app.agent(0).view.draft.text(), "y");
+    assert_eq!(app.draft(0).text(), "y");
     assert_eq!(app.agent(0).question().map(|asked| asked.number), Some(question));
     app.type_bytes(b"\x15");
     app.type_bytes(b"n");
@@ -440,16 +441,52 @@ fn a_key_within_a_third_of_a_second_of_a_question_is_text_on_each_screen_by_itse
     app.turn();
     app.clock.advance(Duration::from_millis(299));
     app.type_bytes(b"y");
-    assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    assert_eq!((app.state(0), app.draft(0).text()), (State::AwaitingApproval, "y"));
     app.type_bytes(b"\x7f");
     app.switch(1);
     app.advance(Duration::from_secs(5));
     app.switch(0);
     app.turn();
     app.type_bytes(b"y");
-    assert_eq!((app.state(0), app.agent(0).view.draft.text()), (State::AwaitingApproval, "y"));
+    assert_eq!((app.state(0), app.draft(0).text()), (State::AwaitingApproval, "y"));
     app.type_bytes(b"\x7f");
     app.press_at_question(b"y");
     app.turn_until_idle();
     assert!(app.tool_results(0)[0].content.contains("ran"));
+}
+
+#[test]
+fn nothing_runs_whose_answer_cannot_be_stored_and_the_question_stays_open() {
+    for decision in [Decision::Allow, Decision::Always(Scope::Agent), Decision::Always(Scope::Session)] {
+        let peer = Peer::start();
+        let mut app = app(&peer);
+        calls(&mut app, &peer, &[("write_file", &write("made", "x"))]);
+        let question = app.turn_until_asked(0);
+        app.is_disk_full.store(true, Ordering::Relaxed);
+        let answer = Change::Answer { question, decision: decision.clone() };
+        let error = app.repl.apply(app.id(0), answer.clone()).expect_err("a full disk");
+        assert!(decision != Decision::Allow || error.message.contains("the answer was not saved"), "{error}");
+        app.press_at_question(b"y");
+        assert_shows(&mut app, "the answer was not saved, so nothing was run");
+        turn_a_while(&mut app);
+        assert!(!app.directory().join("made").exists() && app.agent(0).rules.own.is_empty());
+        assert_eq!(app.agent(0).question().map(|open| open.number), Some(question));
+        app.is_disk_full.store(false, Ordering::Relaxed);
+        app.ask(0, answer);
+        answer_last(&mut app, &peer);
+        assert!(app.directory().join("made").exists());
+    }
+}
+
+#[test]
+fn a_call_can_be_refused_on_a_full_disk() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    calls(&mut app, &peer, &[("write_file", &write("made", "x"))]);
+    app.turn_until_asked(0);
+    app.is_disk_full.store(true, Ordering::Relaxed);
+    app.press_at_question(b"n");
+    let results = results_in(&app.accept(&peer).request().json());
+    assert!(results[0].1.contains("denied"), "{results:?}");
+    assert!(!app.directory().join("made").exists());
 }

@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::Change;
 use polylogue::config::{RetryPolicy, Settings};
+use polylogue::{Change, Fork};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -74,14 +74,16 @@ fn stream_to_the_end(app: &mut Harness) {
 fn start_command_that_waits(app: &mut Harness) {
     let pipe = app.directory().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is installed").success());
-    let arguments = json!({"command": "read line < pipe"});
+    let arguments = json!({"command": "touch started; read line < pipe"});
     app.say(0, &format!("%tool bash {arguments}\n%next\ndone"));
     app.answer(0, true);
+    let started = app.directory().join("started");
+    crate::support::eventually(|| started.exists());
     assert_eq!(app.state(0), State::ExecutingTool);
 }
 
 fn end_command(app: &Harness) {
-    std::fs::write(app.directory().join("pipe"), "\n").expect("the command reads");
+    crate::support::write_to_pipe(&app.directory().join("pipe"), "\n");
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn plain_turn() {
 fn tool_with_approval() {
     compare("tool-with-approval", Plan::default(), |app| {
         std::fs::write(app.directory().join("file"), "text").expect("a file");
-        let (read, run) = (json!({"path": "file"}), json!({"command": "true"}));
+        let (read, run) = (json!({"path": "file"}), json!({"command": "touch made"}));
         app.say(0, &format!("%tool read_file {read}\n%tool bash {run}\n%next\n%tool bash {run}\n%next\ndone"));
         app.turn_until_asked(0);
         app.press_at_question(b"y");
@@ -126,7 +128,10 @@ fn fork_while_tools_run() {
     compare("fork-while-tools-run", Plan::default(), |app| {
         start_command_that_waits(app);
         let prompt = Some("%slow 100\nat work".to_owned());
-        app.ask(0, Change::Fork { prompt, name: Some("child".into()), model: None });
+        app.ask(
+            0,
+            Change::Fork(Fork { prompt, name: Some("child".into()), includes_current: true, ..Fork::default() }),
+        );
         assert_eq!(app.repl.roster().len(), 1, "the fork waits for the command");
         end_command(app);
         app.turn_until("the child", |app| app.repl.roster().len() == 2 && app.state(0) == State::Idle);
@@ -176,7 +181,7 @@ fn interrupt() {
 fn kill_of_a_child_at_work() {
     compare("kill-of-a-child-at-work", Plan::default(), |app| {
         app.fork_named(0, "child");
-        app.say(1, "%slow 100\none two three");
+        app.say(1, "%slow 200\none two three four five");
         advance_ms(app, 150);
         app.enter_and_confirm("/kill child");
         assert_eq!(app.repl.roster().len(), 1);

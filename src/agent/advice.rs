@@ -1,47 +1,44 @@
 //! Advice in error messages: what the user can do next.
 
-use crate::agent::Agent;
+use crate::agent::{Agent, Role};
 use crate::base::error::{Error, ErrorKind};
-use crate::domain::message::Body;
-
-/// A rough estimate, used where no provider has counted.
-const BYTES_PER_TOKEN: usize = 4;
 
 impl Agent {
     /// Appends what the user can do about the error, if there is something.
-    pub(super) fn with_advice(&self, error: Error) -> Error {
-        if error.kind != ErrorKind::ContextTooLong {
+    pub(super) fn with_advice(&self, error: Error, is_interactive: bool) -> Error {
+        if error.kind != ErrorKind::ContextTooLong || self.role == Role::Summary || !is_interactive {
             return error;
         }
-        Error { message: format!("{}; {}", error.message, self.smaller_conversation()), ..error }
+        Error { message: format!("{}; {}", error.message, self.smaller_conversation(&error)), ..error }
     }
 
-    fn smaller_conversation(&self) -> String {
-        let tokens = match self.view.context_tokens {
-            0 => self.estimated_tokens(),
-            counted => counted,
-        };
+    fn smaller_conversation(&self, error: &Error) -> String {
         let limit = self.request_endpoint().facts.context.map(|most| format!(" of {most}")).unwrap_or_default();
+        if let Some(advice) = self.smaller_instructions() {
+            return advice;
+        }
+        // The provider's own figures are in its message.
+        let has_figures = error.message.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 3);
+        let tokens = self.context_tokens().filter(|_| !has_figures);
+        let tokens = tokens.map(|(tokens, _)| format!("the conversation has about {tokens}{limit} tokens: "));
         format!(
-            "the conversation has about {tokens}{limit} tokens: `/slice 50%:` makes a child with the newer half; or \
-             use /clear, or /model with a larger context"
+            "{}/compact summarises the older messages, `/slice 50%:` makes a child with the newer half; or use /clear, or \
+             /model with a larger context",
+            tokens.unwrap_or_default()
         )
     }
 
-    /// Used before the provider has counted a request.
-    fn estimated_tokens(&self) -> u64 {
-        let Some(history) = &self.inputs.history else { return 0 };
-        let bytes: usize = history.conversation().iter().map(|message| length(&message.body)).sum();
-        ((bytes + self.inputs.system.len()) / BYTES_PER_TOKEN) as u64
-    }
-}
-
-fn length(body: &Body) -> usize {
-    match body {
-        Body::System(text) | Body::User(text) => text.len(),
-        Body::Assistant(reply) => reply.text.len(),
-        Body::ToolCall(call) => call.arguments.len(),
-        Body::ToolResult(result) => result.content.len(),
-        _ => 0,
+    /// What to do if the instructions and the declarations of the tools are the most of a first message.
+    fn smaller_instructions(&self) -> Option<String> {
+        let is_first = self.inputs.history.as_ref().is_some_and(|history| history.conversation().len() == 1);
+        let base = if is_first { self.base_bytes() } else { return None };
+        let tools = if self.exchange.has_tools { self.inputs.environment.declarations().len() } else { 0 };
+        let are_most = tools > 0 && base > self.exchange.sent.saturating_sub(base) * 2;
+        are_most.then(|| {
+            format!(
+                "the instructions and {tools} tools are most of that: use --no-tools, an environment with fewer tools \
+                 (/env readonly), a larger context of the server, or another model with /model"
+            )
+        })
     }
 }

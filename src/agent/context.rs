@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use crate::agent::State;
 use crate::base::clock::Moment;
+use crate::base::error::Error;
 use crate::base::id::AgentId;
 use crate::domain::config::Settings;
+use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
@@ -20,6 +22,8 @@ pub struct Context<'a> {
     /// The time at which this turn of the loop began.
     pub now: Moment,
     pub settings: &'a Settings,
+    /// The time of the clock, in milliseconds since 1970.
+    pub unix_ms: i64,
     /// The rules that were given to all agents until the program exits.
     pub session_rules: &'a [Grant],
     pub network: &'a Network,
@@ -45,6 +49,10 @@ pub enum Effect {
     Limited { provider: String, until: Moment, reason: String },
     /// The provider has accepted the request. It would refuse others until this moment.
     Accepted { provider: String, exhausted_until: Option<Moment> },
+    /// The provider has told the context length of a model, in tokens.
+    ContextLearned { model: String, limit: u64 },
+    /// This model, given by its full name, refused a request because of its tools; it is sent again without them.
+    ToolsRefused(String),
     /// The provider refused the key printed by this run of the key command; the request waits for another one.
     KeyRefused { provider: String, run: u64 },
     /// A call waits for a person. Append the results of the calls before it.
@@ -55,8 +63,12 @@ pub enum Effect {
     Decided { call: String, allowed: bool },
     /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
+    /// A tool call has changed these files.
+    FilesChanged(Box<FileStep>),
     /// The deadline of a waiting tool call has passed; the loop has to answer it now.
     WaitOver(String),
+    /// The model cannot answer: another one shall, or the turn ends with this error.
+    FallBack(Error),
     /// Put this unsent text back into the draft.
     ReturnText(String),
     /// The turn has ended and the agent is idle.
@@ -76,12 +88,16 @@ impl Effect {
             Self::Request => "request",
             Self::Limited { .. } => "limited",
             Self::Accepted { .. } => "answered",
+            Self::ContextLearned { .. } => "context_learned",
+            Self::ToolsRefused(_) => "tools_refused",
             Self::KeyRefused { .. } => "key_refused",
             Self::Question(_) => "question",
             Self::Refused(_) => "refused",
             Self::Decided { .. } => "decided",
             Self::ToolRequest(..) => "tool_request",
+            Self::FilesChanged(_) => "files_changed",
             Self::WaitOver(_) => "wait_over",
+            Self::FallBack(_) => "fall_back",
             Self::ReturnText(_) => "return_text",
             Self::Settled(_) => "settled",
             Self::StateChanged(..) => "moved",

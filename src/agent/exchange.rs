@@ -3,6 +3,7 @@
 mod reply;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::agent::retry::LONGEST_WAIT;
 use crate::agent::{Agent, Context, Effect, State};
@@ -10,12 +11,13 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
+use crate::domain::context_use::total_length;
 use crate::domain::endpoint::{Credential, Endpoint};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
-use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, credentials};
+use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, aws, credentials};
 
 /// What a request waits for.
 #[derive(Default)]
@@ -43,6 +45,8 @@ pub enum Wait {
     },
     /// The key that a key command prints.
     Key,
+    /// The summary that is to be sent instead of the older part of the conversation.
+    Compaction,
 }
 
 /// What is known about the limit when a request is sent.
@@ -52,6 +56,8 @@ pub struct LimitsSeen {
     pub refusals: u32,
     /// No other request to it is known to be under way, so a refusal is not caused by our own others.
     pub is_alone: bool,
+    /// The provider accepted a request not long ago: it will accept others, and a refusal is a matter of time.
+    pub is_accepted_lately: bool,
 }
 
 /// Script steps of one agent in one turn of the loop.
@@ -74,9 +80,19 @@ pub struct Exchange {
     /// Tries that count for the retry policy: refusals for the provider's limit only if no other agent can be the cause.
     pub failures: u32,
     pub limits: LimitsSeen,
+    /// The older part of the conversation was summarised for this request.
+    pub has_compacted: bool,
+    /// It could not be in this turn.
+    pub is_compaction_refused: bool,
+    /// The conversation was too long for the model.
+    pub overflow: Option<Error>,
+    /// Bytes of the conversation, the instructions and the tools that were sent.
+    pub sent: usize,
     /// Where the last request was sent; the model of the agent may have changed since.
     endpoint: Option<Rc<Endpoint>>,
     decoder: Option<Box<dyn Decoder>>,
+    /// Whether the last request offered tools.
+    pub has_tools: bool,
     /// The HTTP status of the response, once it was decoded; 200 for a script.
     pub status: Option<u16>,
     calls: Vec<ToolCall>,
@@ -109,7 +125,8 @@ impl Exchange {
     /// The next request of the same turn.
     fn next(&mut self, now: Moment) -> Self {
         let (iterations, message) = (self.iterations + 1, self.message.take());
-        Self { iterations, started: self.started, ..Self::first(now, message) }
+        let is_compaction_refused = self.is_compaction_refused;
+        Self { iterations, started: self.started, is_compaction_refused, ..Self::first(now, message) }
     }
 
     pub fn is_first_request(&self) -> bool {
@@ -132,7 +149,7 @@ impl Exchange {
         let waited = match &self.wait {
             Wait::Retry { at, .. } => Some((*at, "retry")),
             Wait::Script { due, .. } => due.map(|at| (at, "script step")),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Transfer => None,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Transfer => None,
         };
         let stall = self.stall_at.map(|at| (at, "stall"));
         let overdue = self.overdue_at.map(|at| (at, "overdue"));
@@ -154,8 +171,9 @@ impl Exchange {
 
     /// Takes the reply received so far; `None` if nothing was received.
     pub fn take_reply(&mut self, is_partial: bool) -> Option<Body> {
-        let reply = std::mem::take(&mut self.reply);
+        let mut reply = std::mem::take(&mut self.reply);
         self.stored = (0, 0);
+        reply.by = self.endpoint.as_ref().map(|endpoint| endpoint.full_name()).unwrap_or_default();
         let is_empty = reply.text.is_empty() && reply.thinking.is_empty() && reply.signatures.is_empty();
         (!is_empty).then_some(Body::Assistant(Reply { is_partial, ..reply }))
     }
@@ -168,9 +186,10 @@ impl Agent {
         self.exchange.endpoint = Some(self.inputs.endpoint.clone());
         (self.exchange.key, self.exchange.moved, self.exchange.status) = (key, 0, None);
         self.exchange.limits = limits;
-        self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+        self.exchange.stall_at = Some(context.now + self.stall_timeout(context));
         self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
-        match self.open(context) {
+        let opened = self.open(context).and_then(|request| self.signed(request, context.unix_ms));
+        match opened {
             Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
                 if let Err(error) = self.connection.start(&request, context.network, context.now) {
@@ -185,13 +204,21 @@ impl Agent {
         }
     }
 
+    fn signed(&self, mut request: ProviderRequest, unix_ms: i64) -> Result<ProviderRequest, Error> {
+        if let ProviderRequest::Http(request) = &mut request {
+            let key = self.exchange.key.as_ref().map(|key| &key.secret);
+            aws::sign(request, &self.inputs.endpoint, key, unix_ms)?;
+        }
+        Ok(request)
+    }
+
     /// Where the current request was sent, or else where the next one will be.
     pub fn request_endpoint(&self) -> &Endpoint {
         self.exchange.endpoint.as_ref().unwrap_or(&self.inputs.endpoint)
     }
 
     fn open(&mut self, context: &Context) -> Result<ProviderRequest, Error> {
-        let endpoint = &self.inputs.endpoint;
+        let endpoint = &self.inputs.endpoint_of_request();
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         credentials::require(endpoint, key)?;
         let spec = provider::find(&endpoint.kind).ok_or_else(|| {
@@ -201,6 +228,8 @@ impl Agent {
         let messages = history.conversation();
         let tools = if self.may_call(context) { self.inputs.environment.declarations() } else { Vec::new() };
         self.exchange.decoder = Some((spec.decoder)());
+        self.exchange.sent = self.base_bytes() + total_length(&messages);
+        self.exchange.has_tools = !tools.is_empty();
         (spec.build_request)(&Conversation {
             endpoint,
             key,
@@ -213,7 +242,8 @@ impl Agent {
 
     /// Whether the model is offered tools in this request.
     fn may_call(&self, context: &Context) -> bool {
-        self.inputs.has_tools && self.exchange.iterations < context.settings.tool_iterations
+        let is_offered = context.settings.has_tools && self.inputs.endpoint.facts.tools != Some(false);
+        self.inputs.has_tools && is_offered && self.exchange.iterations < context.settings.tool_iterations
     }
 
     /// Handles received bytes, up to the limit for one turn of the loop.
@@ -224,7 +254,7 @@ impl Agent {
         let events = match &mut self.exchange.wait {
             Wait::Transfer => self.read_transfer(context),
             Wait::Script { .. } => self.play_script(context),
-            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Retry { .. } => return,
+            Wait::Nothing | Wait::Slot | Wait::Key | Wait::Compaction | Wait::Retry { .. } => return,
         };
         for event in events {
             if !self.exchange.is_under_way() {
@@ -241,7 +271,7 @@ impl Agent {
         let moved = self.connection.bytes_transferred();
         if moved != self.exchange.moved {
             self.exchange.moved = moved;
-            self.exchange.stall_at = Some(context.now + context.settings.stall_timeout);
+            self.exchange.stall_at = Some(context.now + self.stall_timeout(context));
         }
         let bytes = self.connection.read(context.settings.bytes_per_turn, context.now);
         let decoder = self.exchange.decoder.as_mut().expect("a transfer has a decoder");
@@ -270,13 +300,13 @@ impl Agent {
 
     fn play_script(&mut self, context: &mut Context) -> Vec<StreamEvent> {
         let mut events = Vec::new();
-        let now = context.now;
+        let (now, stall_timeout) = (context.now, self.stall_timeout(context));
         let Wait::Script { script, due } = &mut self.exchange.wait else { return events };
         for _ in 0..STEPS_PER_TURN {
             let Some(at) = due.filter(|at| *at <= now) else { break };
             let step = script.steps.pop_front().expect("a due step exists");
             events.extend(step.event);
-            self.exchange.stall_at = Some(now + context.settings.stall_timeout);
+            self.exchange.stall_at = Some(now + stall_timeout);
             // Counted from when it was due, so that a late turn does not slow the script down.
             *due = script.steps.front().map(|next| at + next.wait);
         }
@@ -285,6 +315,11 @@ impl Agent {
             context.outbox.push(self.identity.id, Effect::Accepted { provider, exhausted_until: None });
         }
         events
+    }
+
+    /// How long the provider may send nothing.
+    fn stall_timeout(&self, context: &Context) -> Duration {
+        self.request_endpoint().stall_timeout.unwrap_or(context.settings.stall_timeout)
     }
 
     fn plan_checkpoint(&mut self, context: &Context) {
@@ -314,7 +349,7 @@ impl Agent {
         if matches!(self.exchange.wait, Wait::Retry { at, .. } if at <= context.now) {
             self.retry_now(context);
         } else if self.exchange.stall_at.is_some_and(|at| at <= context.now) {
-            let seconds = context.settings.stall_timeout.as_secs();
+            let seconds = self.stall_timeout(context).as_secs();
             let message = format!("no data from {} for {seconds} s", self.request_endpoint().full_name());
             self.fail(Error::new(ErrorKind::Stalled, message), context);
         } else if self.exchange.overdue_at.is_some_and(|at| at <= context.now) {

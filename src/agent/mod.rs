@@ -1,11 +1,13 @@
 //! One agent: its state machine, its exchange with a model, its tool calls and its view.
 //!
-//! The loop calls one agent at a time with a [`Context`] that gives access to no other. What the agent wants done it puts
-//! into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
+//! The loop calls one agent at a time with a [`Context`] that gives access to no other. What is to be done outside of it, it
+//! puts into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
 
 mod advice;
+mod compaction;
 mod context;
 mod exchange;
+mod fallback;
 mod output;
 mod retry;
 mod state;
@@ -19,25 +21,30 @@ use std::sync::Arc;
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
+use crate::domain::attachment::Files;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
+use crate::domain::context_use::ContextUse;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::flow::{AgentOutcome, Origin};
+use crate::domain::flow::{AgentOutcome, Origin, TurnEnd};
 use crate::domain::history::History;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
+use crate::domain::parameters::Parameters;
 use crate::domain::readiness::SocketRequest;
 use crate::domain::rule::AgentRules;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::net::Connection;
 use crate::policy::paths::AllowedDirectories;
+use crate::provider::parameters::check;
 use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
+use fallback::Fallback;
 #[cfg(test)]
 pub use output::OUTPUT_LIMITS;
 pub use output::{FIRST_CHUNK, Output};
@@ -60,6 +67,10 @@ pub struct Identity {
     /// Milliseconds since 1970.
     pub created_at: i64,
     pub made_by: MadeBy,
+    /// It was made for one `--print` run.
+    pub is_print_run: bool,
+    /// The task of a team that it was made for.
+    pub team_run: Option<Rc<str>>,
 }
 
 impl Identity {
@@ -73,15 +84,26 @@ impl Identity {
 pub struct RequestInputs {
     pub endpoint: Rc<Endpoint>,
     pub thinking: Thinking,
+    /// Parameters that were set for this agent; those of the endpoint hold where these say nothing.
+    pub parameters: Parameters,
     pub system: Rc<str>,
     pub environment: Arc<Environment>,
     /// Whether the model is offered tools.
     pub has_tools: bool,
+    /// The files that the conversation refers to, loaded for the next request.
+    pub files: Files,
     /// The conversation; loaded from the store when first needed.
     pub history: Option<History>,
 }
 
 impl RequestInputs {
+    /// The endpoint with the parameters of the next request.
+    pub fn endpoint_of_request(&self) -> Endpoint {
+        let mut parameters = self.parameters.clone();
+        parameters.retain(|name, value| check(&self.endpoint, name, value).is_ok());
+        Endpoint { files: self.files.clone(), ..self.endpoint.with(&parameters) }
+    }
+
     /// Changes the environment. A system prompt that was set for this agent is unchanged.
     pub fn move_to(&mut self, environment: Arc<Environment>, system: Rc<str>, has_own_instructions: bool) {
         self.environment = environment;
@@ -150,6 +172,8 @@ pub struct Agent {
     pub queue: VecDeque<Queued>,
     /// Unread mail.
     pub unread: usize,
+    /// What was not found when it was restored from the store.
+    pub warnings: Vec<String>,
     /// Summaries being written for slices of this agent.
     summaries: usize,
     /// The agent that writes a summary for it now.
@@ -159,17 +183,22 @@ pub struct Agent {
     /// Tasks that other agents work on for it.
     tasks: usize,
     members: (usize, usize),
-    /// Usage of all requests since the program started.
+    /// Usage of all its requests.
     pub used: Usage,
     /// Decides who handles its effects.
     pub role: Role,
     /// How its failed requests are tried again; `None`: as configured.
     pub retry: Option<RetryPolicy>,
+    /// How full the context is; `None`: not counted yet.
+    pub context_use: Option<ContextUse>,
+    is_compacting: bool,
     state: State,
-    was_interrupted: bool,
+    /// How its last turn ended; `None`: unknown, or it is in a turn.
+    last_end: Option<TurnEnd>,
     /// The turn is being stopped because the program exits.
     is_exiting: bool,
     exchange: Exchange,
+    fallback: Fallback,
     work: Work,
     connection: Connection,
 }
@@ -189,6 +218,7 @@ impl Agent {
             allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
             unread: 0,
+            warnings: Vec::new(),
             summaries: 0,
             helper: None,
             makes_worktree: false,
@@ -197,10 +227,13 @@ impl Agent {
             used: Usage::default(),
             role: Role::Normal,
             retry: None,
+            context_use: None,
+            is_compacting: false,
             state: State::Idle,
-            was_interrupted: false,
+            last_end: None,
             is_exiting: false,
             exchange: Exchange::default(),
+            fallback: Fallback::default(),
             work: Work::default(),
             connection: Connection::default(),
         }
@@ -229,7 +262,8 @@ impl Agent {
     /// The state as viewers and scripts see it.
     pub fn status(&self) -> Status {
         match self.state {
-            State::Idle if self.was_interrupted => Status::Interrupted,
+            State::Idle if self.is_compacting => Status::Running,
+            State::Idle if self.is_interrupted() => Status::Interrupted,
             State::Idle => Status::Idle,
             State::WaitingForLlm | State::ExecutingTool => Status::Running,
             State::AwaitingApproval => Status::AwaitingApproval,
@@ -238,8 +272,23 @@ impl Agent {
 
     /// Its last turn did not end before an earlier process did.
     pub fn note_interrupted(&mut self) {
-        self.was_interrupted = true;
+        self.last_end = Some(TurnEnd::Interrupted);
         self.emit_aside(&Chunk::Status(self.status()));
+    }
+
+    /// How its last turn ended, if that is known and it is in none.
+    pub fn last_end(&self) -> Option<TurnEnd> {
+        self.last_end
+    }
+
+    /// Takes over how the last turn ended in an earlier process.
+    pub fn restore_end(&mut self, end: Option<TurnEnd>) {
+        self.last_end = end;
+    }
+
+    /// Whether its last turn was cut, and it is in no other.
+    pub fn is_interrupted(&self) -> bool {
+        self.state == State::Idle && self.last_end == Some(TurnEnd::Interrupted)
     }
 
     /// Adds a chunk to the output and shows it.
@@ -270,7 +319,7 @@ impl Agent {
 
     /// Whether new input has to be queued: the agent is working, or something is queued already.
     pub fn is_occupied(&self) -> bool {
-        self.state != State::Idle || !self.queue.is_empty()
+        self.state != State::Idle || self.is_compacting || !self.queue.is_empty()
     }
 
     /// What it waits for in [`State::WaitingForLlm`].
@@ -284,7 +333,7 @@ impl Agent {
     }
 
     /// When it began to wait for the current request.
-    pub fn wants_reply_since(&self) -> Moment {
+    pub fn waits_for_reply_since(&self) -> Moment {
         self.exchange.wanted_at
     }
 
@@ -308,8 +357,8 @@ impl Agent {
     }
 
     /// Since when it waits for a slot to start a tool, if it does.
-    pub fn wants_tool_slot_since(&self) -> Option<Moment> {
-        self.work.wants_slot_since().filter(|_| self.state == State::ExecutingTool)
+    pub fn waits_for_tool_slot_since(&self) -> Option<Moment> {
+        self.work.waits_for_slot_since().filter(|_| self.state == State::ExecutingTool)
     }
 
     /// Whether a request was sent and its reply is being received.
@@ -369,9 +418,9 @@ impl Agent {
         (self.tasks > 0).then_some(self.members)
     }
 
-    /// Whether summaries or tasks are worked on for it; they can be interrupted while it is idle.
+    /// Whether summaries, a compaction or tasks are worked on for it; they can be interrupted while it is idle.
     pub fn has_background_work(&self) -> bool {
-        self.summaries > 0 || self.tasks > 0
+        self.summaries > 0 || self.is_compacting || self.tasks > 0
     }
 
     /// When the current turn began.
@@ -386,14 +435,18 @@ impl Agent {
 
     /// Adds stored messages to the conversation.
     pub fn remember(&mut self, messages: Vec<Message>) {
-        if let Some(first) = messages.first() {
-            self.view.note_oldest(first.id);
+        if let (Some(first), Some(last)) = (messages.first(), messages.last()) {
+            self.view.note_logged(first.id, last.id);
             self.output.note_oldest(first.id);
         }
-        let Some(history) = &mut self.inputs.history else { return };
-        for message in messages {
-            history.push(message);
+        if self.is_interrupted() && messages.iter().any(|message| message.body.undoes_turn()) {
+            self.last_end = None;
         }
+        self.count_added(&messages);
+        if let Some(history) = &mut self.inputs.history {
+            messages.into_iter().for_each(|message| history.push(message));
+        }
+        self.count_changed();
     }
 
     /// Begins a turn that answers this stored message.
@@ -453,13 +506,17 @@ impl Agent {
         context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         self.view.set_time(context.now);
         let before = self.status();
-        self.was_interrupted &= next == State::Idle;
+        self.last_end = self.last_end.filter(|_| next == State::Idle);
         self.state = next;
         self.turn_policy = self.turn_policy.filter(|_| next != State::Idle);
+        self.emit_status_after(before);
+        self.show_work();
+    }
+
+    fn emit_status_after(&mut self, before: Status) {
         if self.status() != before {
             self.emit(&Chunk::Status(self.status()));
         }
-        self.show_work();
     }
 
     fn show_work(&mut self) {
@@ -468,10 +525,11 @@ impl Agent {
     }
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
+        self.end_fallback();
         self.view.set_time(context.now);
         self.view.end_turn();
         context.outbox.push(self.id(), Effect::Finish(bodies));
-        self.was_interrupted = matches!(outcome, AgentOutcome::Interrupted { .. } | AgentOutcome::Exited);
+        self.last_end = Some(outcome.end());
         self.enter(State::Idle, context);
         context.outbox.push(self.id(), Effect::Settled(outcome));
     }

@@ -50,9 +50,29 @@ impl Output {
         Some((Chunk::decode(tag, content)?, length))
     }
 
+    /// The chunks that are held, the newest first.
+    fn newest(&self) -> impl Iterator<Item = Chunk> {
+        let numbers = (self.oldest()..self.next()).rev();
+        numbers.filter_map(|number| self.get(number)).map(|(chunk, _)| chunk)
+    }
+
+    /// The first line of the last reply or error; empty if there is none.
+    pub fn last_line(&self) -> String {
+        let mut chunks = self.newest().skip_while(|chunk| !matches!(chunk, Chunk::Text(_) | Chunk::Error { .. }));
+        let mut parts = match chunks.next() {
+            Some(Chunk::Text(text)) => vec![text],
+            Some(Chunk::Error { message, .. }) => return message,
+            _ => Vec::new(),
+        };
+        parts.extend(chunks.map_while(|chunk| if let Chunk::Text(text) = chunk { Some(text) } else { None }));
+        parts.reverse();
+        let reply = parts.concat();
+        reply.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
+    }
+
     /// Before which message (`Some(None)`: before the end) older ones are to be loaded; `None` if none are. Once chunks were
     /// dropped nothing older is loaded: there would be a gap that viewers cannot detect.
-    pub fn wants_older_than(&self) -> Option<Option<MessageId>> {
+    pub fn load_before(&self) -> Option<Option<MessageId>> {
         (!self.is_filled && self.begin == self.ring.first()).then_some(self.since)
     }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
 use crate::provider::credentials;
@@ -20,6 +21,8 @@ use crate::provider::credentials;
 /// Caps the wait that a provider asks for. Quotas are counted per day at the longest; a longer wait is a mistake of the
 /// server. The user sees the wait and can end it.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Caps the wait for a provider that does not say when it accepts requests again, and accepted some lately.
+const LONGEST_PROBE: Duration = Duration::from_secs(8);
 /// New keys per request.
 const MAX_RENEWALS: u32 = 1;
 
@@ -29,31 +32,50 @@ impl Agent {
         let key = self.exchange.key.as_ref().map(|key| &key.secret);
         error.message = credentials::redact(&error.message, self.request_endpoint(), key);
         self.stop_transfer(context);
+        let mut spent = Vec::new();
+        self.count(&mut spent);
+        if !spent.is_empty() {
+            context.outbox.push(self.id(), Effect::Persist(spent));
+        }
         if is_key_refused {
             if self.renew_key(context) {
                 return;
             }
             let hint = credentials::hint(self.request_endpoint(), self.exchange.key.is_some());
-            error.message = format!("{}; {hint}, or choose another model with /model", error.message);
+            let choice = if context.settings.is_interactive { ", or choose another model with /model" } else { "" };
+            error.message = format!("{}; {hint}{choice}", error.message);
         }
-        let policy = context.settings.retry;
+        if error.kind == ErrorKind::NoTools && self.request_without_tools(&error, context) {
+            return;
+        }
         let until = context.now + self.wait_after(&error, context);
         if is_limit(&error) {
             let provider = self.request_endpoint().provider.clone();
             context.outbox.push(self.id(), Effect::Limited { provider, until, reason: error.message.clone() });
         }
+        if !self.compacts_after(&error, context) {
+            self.retry_or_fail(error, until, context);
+        }
+    }
+
+    /// Sends the request again after a wait, or with another model, or ends the turn.
+    fn retry_or_fail(&mut self, mut error: Error, until: Moment, context: &mut Context) {
         if !error.kind.is_transient() || self.exchange.is_shown() {
-            return self.fail_turn(error, context);
+            return self.fail_or_fall_back(error, context);
         }
         if self.is_other_provider_next() {
             return self.request_from_other_provider(context);
         }
-        if self.counts(&error, policy.retries) {
+        if self.falls_back_instead_of_waiting(&error, until, context) {
+            return self.fall_back(error, context);
+        }
+        let policy = context.settings.retry;
+        if self.counts(&error, policy.retries) || self.can_fall_back(&error) {
             if self.exchange.failures == policy.retries {
                 if self.exchange.retries > 0 {
                     error.message = format!("{} (tried {} times)", error.message, self.exchange.retries + 1);
                 }
-                return self.fail_turn(error, context);
+                return self.fail_or_fall_back(error, context);
             }
             self.exchange.failures += 1;
         }
@@ -63,21 +85,25 @@ impl Agent {
         self.view.touch();
     }
 
-    /// The wait that the provider asks for, or else that of the retry policy.
+    /// The wait that the provider asks for, or else that of the retry policy. A provider that has accepted requests lately
+    /// counts them per minute, mostly: a longer wait would miss the next minute.
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let requested = error.retry_after.filter(|seconds| *seconds > 0);
         let requested = requested.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
         let limits = if is_limit(error) { self.exchange.limits.refusals } else { 0 };
         let wait = self.exchange.failures.max(limits);
-        requested.unwrap_or_else(|| context.settings.retry.wait(wait, fastrand::f64()))
+        let longest =
+            if is_limit(error) && self.exchange.limits.is_accepted_lately { LONGEST_PROBE } else { LONGEST_WAIT };
+        requested.unwrap_or_else(|| context.settings.retry.wait(wait, fastrand::f64()).min(longest))
     }
 
     /// Whether the failure counts for the retry policy. A provider that limits requests refuses those of many agents: the
-    /// pace of all is at fault, until it has refused a request that was alone as often as the policy allows. A member of a
-    /// run is retried by its coordinator, which has to hear of it.
+    /// pace of all is at fault, until it has accepted none for long and refused one that was alone as often as the policy
+    /// allows. A member of a run is retried by its coordinator, which has to hear of it.
     fn counts(&self, error: &Error, retries: u32) -> bool {
         let limits = self.exchange.limits;
-        !is_limit(error) || retries == 0 || limits.is_alone && limits.refusals >= retries
+        let is_refused_for_long = limits.is_alone && !limits.is_accepted_lately && limits.refusals >= retries;
+        !is_limit(error) || retries == 0 || is_refused_for_long
     }
 
     /// Whether the provider rejected the key itself, not the request (403) and not a proxy (407).
@@ -108,8 +134,48 @@ impl Agent {
     pub fn set_endpoint(&mut self, endpoint: Rc<Endpoint>, context: &mut Context) {
         let is_elsewhere = endpoint.provider != self.inputs.endpoint.provider;
         self.inputs.endpoint = endpoint;
+        self.forget_fallback();
         if is_elsewhere && matches!(self.exchange.wait, Wait::Retry { .. } | Wait::Key) {
             self.request_from_other_provider(context);
+        }
+    }
+
+    /// Sends the request again without the tools that the model refused.
+    fn request_without_tools(&mut self, error: &Error, context: &mut Context) -> bool {
+        if !self.exchange.has_tools || self.exchange.is_shown() {
+            return false;
+        }
+        let model = self.request_endpoint().full_name();
+        let message =
+            format!("{}; the request is sent again without tools, as all to {model} from now on", error.message);
+        self.emit_aside(&Chunk::Note(message));
+        self.refuse_tools(&model);
+        self.exchange.forget_reply();
+        self.exchange.wait = Wait::Slot;
+        self.view.touch();
+        context.outbox.push(self.id(), Effect::ToolsRefused(model));
+        context.outbox.push(self.id(), Effect::Request);
+        true
+    }
+
+    /// Sends no more tools to this model.
+    pub fn refuse_tools(&mut self, model: &str) {
+        if self.inputs.endpoint.full_name() == model {
+            Rc::make_mut(&mut self.inputs.endpoint).facts.tools = Some(false);
+        }
+    }
+
+    /// Takes what is now known of its model; that it refused tools stays known.
+    pub fn learn_facts(&mut self, catalog: &Catalog) {
+        let endpoint = &self.inputs.endpoint;
+        let Ok(found) = catalog.find(&endpoint.full_name()) else { return };
+        let has_refused = endpoint.facts.tools == Some(false);
+        // The agent may have its own.
+        let max_output = endpoint.facts.max_output.or(found.facts.max_output);
+        let tools = if has_refused { Some(false) } else { found.facts.tools };
+        let facts = ModelFacts { tools, max_output, ..found.facts };
+        if facts != endpoint.facts {
+            Rc::make_mut(&mut self.inputs.endpoint).facts = facts;
         }
     }
 
@@ -119,7 +185,7 @@ impl Agent {
     }
 
     /// Requests from the new provider; attempts at the previous one do not count.
-    fn request_from_other_provider(&mut self, context: &mut Context) {
+    pub(super) fn request_from_other_provider(&mut self, context: &mut Context) {
         self.exchange.forget_reply();
         (self.exchange.retries, self.exchange.failures, self.exchange.renewals) = (0, 0, 0);
         self.exchange.wait = Wait::Slot;
@@ -143,18 +209,23 @@ impl Agent {
                 self.exchange.wait = Wait::Slot;
                 context.outbox.push(self.id(), Effect::Request);
             }
-            Err(error) => self.fail_turn(error, context),
+            Err(error) => self.fail_or_fall_back(error, context),
         }
     }
 
-    fn fail_turn(&mut self, error: Error, context: &mut Context) {
+    fn fail_or_fall_back(&mut self, error: Error, context: &mut Context) {
+        if self.can_fall_back(&error) { self.fall_back(error, context) } else { self.fail_turn(error, context) }
+    }
+
+    pub(super) fn fail_turn(&mut self, error: Error, context: &mut Context) {
         self.exchange.wait = Wait::Nothing;
-        let error = self.with_advice(error);
+        let error = self.with_advice(error, context.settings.is_interactive);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
             self.emit(&Chunk::Mark("reply incomplete".into()));
             bodies.push(Body::Interrupted(error.kind.name().into()));
-        } else if error.kind == ErrorKind::Auth && self.exchange.is_first_request() {
+        } else if matches!(error.kind, ErrorKind::Auth | ErrorKind::ContextTooLong) && self.exchange.is_first_request()
+        {
             bodies.extend(self.take_message_back(context));
         }
         self.emit(&Chunk::Error { kind: error.kind.name().into(), message: error.message.clone() });
@@ -162,11 +233,12 @@ impl Agent {
         self.settle(bodies, AgentOutcome::Error(error), context);
     }
 
-    /// Moves a message that no model has seen from the conversation back to the draft.
-    fn take_message_back(&mut self, context: &mut Context) -> Option<Body> {
-        let (id, text) = self.exchange.message.take()?;
+    /// Moves a message that no model has answered from the conversation back to the draft. A compaction of what was before
+    /// it stays.
+    fn take_message_back(&mut self, context: &mut Context) -> Vec<Body> {
+        let Some((id, text)) = self.exchange.message.take() else { return Vec::new() };
         context.outbox.push(self.id(), Effect::ReturnText(text));
-        Some(Body::Rewind(MessageId(id.0 - 1)))
+        [Body::Rewind(MessageId(id.0 - 1))].into_iter().chain(self.compaction_since(id)).collect()
     }
 }
 

@@ -1,15 +1,17 @@
-//! The scrollback and the draft of one agent. They are updated whether or not a terminal shows the agent, so that
+//! The scrollback and the drafts of one agent. They are updated whether or not a terminal shows the agent, so that
 //! switching to it costs nothing.
 
 mod outcome;
 mod stored;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::clock::{Moment, time_of_day};
 use crate::base::id::MessageId;
+use crate::base::text;
 use crate::domain::chunk::Chunk;
-use crate::domain::draft::Draft;
+use crate::domain::drafts::Drafts;
 use crate::domain::message::Message;
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::tool::ToolResult;
@@ -42,20 +44,36 @@ impl Turn {
 #[derive(Default)]
 pub struct View {
     pub scrollback: Scrollback,
-    pub draft: Draft,
+    pub drafts: Drafts,
     /// A shell command of the person runs.
     pub has_command: bool,
-    /// Tokens of the last request and its reply: how full the context is.
-    pub context_tokens: u64,
     speaker: Option<Speaker>,
     turn: Option<Box<Turn>>,
     oldest: Option<MessageId>,
+    /// The newest stored message.
+    newest: Option<MessageId>,
+    notes: VecDeque<Note>,
     /// All stored messages are in the scrollback.
     is_whole: bool,
     was_shown: bool,
     is_spinning: bool,
     revision: u64,
+    streamed: u64,
 }
+
+/// A note that is not stored.
+struct Note {
+    /// The message that it follows.
+    behind: Option<MessageId>,
+    kind: LineKind,
+    text: String,
+    /// It is not in the scrollback, because all lines were forgotten.
+    is_missing: bool,
+}
+
+/// The newest notes that are kept, and how many bytes they may have together.
+const NOTES: usize = 100;
+const NOTE_BYTES: usize = 1 << 20;
 
 impl View {
     /// Whether it was shown since the program started.
@@ -63,18 +81,20 @@ impl View {
         self.was_shown
     }
 
-    /// Called when it is first shown, with the stored draft.
-    pub fn show_first(&mut self, draft: &str) {
+    /// Called when it is first shown.
+    pub fn show_first(&mut self) {
         self.was_shown = true;
-        if self.draft.is_empty() {
-            self.draft.set(draft);
-        }
         self.touch();
     }
 
     /// A number that changes with every visible change.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// How many of the changes were pieces of streamed text, of which not every one needs a frame.
+    pub fn streamed(&self) -> u64 {
+        self.streamed
     }
 
     pub fn touch(&mut self) {
@@ -98,8 +118,18 @@ impl View {
 
     /// Forgets all lines: the stored messages are read again, with replies as they were written or drawn.
     pub fn toggle_raw(&mut self) {
-        self.scrollback = self.scrollback.emptied(!self.scrollback.is_raw());
+        self.empty(!self.scrollback.is_raw());
+    }
+
+    /// Forgets all lines: the stored messages are read again.
+    pub fn forget_lines(&mut self) {
+        self.empty(self.scrollback.is_raw());
+    }
+
+    fn empty(&mut self, is_raw: bool) {
+        self.scrollback = self.scrollback.emptied(is_raw);
         (self.oldest, self.is_whole, self.speaker) = (None, false, None);
+        self.notes.iter_mut().for_each(|note| note.is_missing = true);
         self.touch();
     }
 
@@ -139,6 +169,7 @@ impl View {
     /// and of its model.
     pub(super) fn on_chunk(&mut self, chunk: &Chunk, is_aside: bool, name: impl FnOnce() -> (String, String)) {
         self.touch();
+        self.streamed += u64::from(matches!(chunk, Chunk::Text(_) | Chunk::Thinking(_)));
         let time = self.turn.as_ref().map(|turn| turn.unix_now());
         self.speaker = speak(&mut self.scrollback, self.speaker, chunk, time, name);
         match (chunk, self.turn.as_mut()) {
@@ -155,19 +186,30 @@ impl View {
                 let written = at.map(|at| turn.written.swap_remove(at));
                 return show_result(&mut self.scrollback, result, written.as_ref());
             }
-            (Chunk::Usage(usage), Some(turn)) => turn.tokens += usage.input + usage.output,
+            (Chunk::Usage(usage), Some(turn)) => turn.tokens = turn.tokens.saturating_add(usage.tokens()),
             (_, turn) => turn.into_iter().for_each(|turn| turn.thinks_since = None),
         }
         show(&mut self.scrollback, chunk, is_aside);
     }
 
-    /// A message was logged; older ones than the first of them are only in the store.
-    pub fn note_oldest(&mut self, id: MessageId) {
-        self.oldest.get_or_insert(id);
+    /// Messages were logged; older ones than the first of them are only in the store.
+    pub fn note_logged(&mut self, first: MessageId, last: MessageId) {
+        self.oldest.get_or_insert(first);
+        self.newest = Some(last);
+    }
+
+    /// Keeps a note that is not stored, for when the conversation is laid out again.
+    pub fn keep_note(&mut self, kind: LineKind, text: &str) {
+        let mut bytes = text.len() + self.notes.iter().map(|note| note.text.len()).sum::<usize>();
+        while self.notes.len() == NOTES || bytes > NOTE_BYTES {
+            let Some(oldest) = self.notes.pop_front() else { return };
+            bytes -= oldest.text.len();
+        }
+        self.notes.push_back(Note { behind: self.newest, kind, text: text.to_owned(), is_missing: false });
     }
 
     /// Before which message (`Some(None)`: before the end) older ones are to be loaded; `None` if there are none.
-    pub fn wants_older_than(&self) -> Option<Option<MessageId>> {
+    pub fn load_before(&self) -> Option<Option<MessageId>> {
         (!self.is_whole).then_some(self.oldest)
     }
 
@@ -177,8 +219,17 @@ impl View {
         if let Some(first) = older.first() {
             self.oldest = Some(first.id);
         }
-        let front = self.scrollback.emptied(self.scrollback.is_raw());
-        self.scrollback.prepend(stored::lines_of(front, older, name, self.scrollback.begins_with()));
+        if self.newest.is_none() {
+            // Notes so far follow what is stored.
+            self.newest = older.last().map(|last| last.id);
+            self.notes.iter_mut().for_each(|note| note.behind = self.newest);
+        }
+        let mut front = self.scrollback.emptied(self.scrollback.is_raw());
+        if self.is_whole {
+            stored::add_missing(&mut front, &mut self.notes, None);
+        }
+        let next = self.scrollback.begins_with();
+        self.scrollback.prepend(stored::lines_of(front, older, &mut self.notes, name, next));
         self.touch();
     }
 }
@@ -243,20 +294,7 @@ fn turn_end(duration: Option<Duration>, tokens: u64, unix_ms: i64) -> String {
         seconds @ 10..60 => format!("{seconds} s"),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     });
-    let tokens = (tokens > 0).then(|| format!("{} tokens", grouped(tokens)));
+    let tokens = (tokens > 0).then(|| format!("{} tokens", text::with_commas(tokens)));
     let parts: Vec<String> = duration.into_iter().chain(tokens).chain([time_of_day(unix_ms)]).collect();
     parts.join(", ")
-}
-
-/// A number with a comma before every third digit.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

@@ -26,8 +26,10 @@ use crate::domain::chunk::{Chunk, short_title, title_of};
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
+use crate::tools::snapshots::Recorder;
 use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec, visible};
 
+pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
@@ -53,18 +55,21 @@ struct Call {
     is_stored: bool,
     /// It is shown, as a message of an earlier process.
     is_shown: bool,
-    /// What the user is told of a call that is refused because the user may not be asked.
+    /// The message for the user about a call that is refused because the user may not be asked.
     refusal: Option<String>,
     /// An earlier process asked about it: it is asked also where new calls would be refused.
     is_restored: bool,
+    /// The person has changed it: it is asked in any case, and the model is told.
+    is_edited: bool,
 }
 
 enum Progress {
     Waiting(&'static ToolSpec, Box<Prepared>, Permission),
-    Running(Running),
+    /// Since then.
+    Running(Running, Moment),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
-    /// The loop wants the person to be asked before it carries out the call.
+    /// The person is to be asked before the loop carries out the call.
     Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
     Answered(ToolResult),
 }
@@ -89,19 +94,19 @@ impl Work {
     }
 
     pub fn has_live_thread(&self) -> bool {
-        self.calls.iter().any(|call| matches!(call.progress, Progress::Running(_)))
+        self.calls.iter().any(|call| matches!(call.progress, Progress::Running(..)))
     }
 
     /// Cancels every running tool.
     pub fn cancel(&mut self) {
         for call in &self.calls {
-            if let Progress::Running(running) = &call.progress {
+            if let Progress::Running(running, _) = &call.progress {
                 running.cancel();
             }
         }
     }
 
-    pub fn wants_slot_since(&self) -> Option<Moment> {
+    pub fn waits_for_slot_since(&self) -> Option<Moment> {
         self.slot_wanted_since
     }
 
@@ -111,7 +116,7 @@ impl Work {
         let ended = |call: &mut Call| {
             let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
             match std::mem::replace(&mut call.progress, ended) {
-                Progress::Running(running) => Some(running),
+                Progress::Running(running, _) => Some(running),
                 other => {
                     call.progress = other;
                     None
@@ -122,7 +127,7 @@ impl Work {
     }
 
     pub fn take_running(&mut self) -> Vec<Running> {
-        let running = |call: Call| if let Progress::Running(running) = call.progress { Some(running) } else { None };
+        let running = |call: Call| if let Progress::Running(running, _) = call.progress { Some(running) } else { None };
         std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
     }
 
@@ -140,9 +145,9 @@ impl Work {
                 }
                 // A writing call waits for all before it, and all after it wait for it.
                 Progress::Waiting(..) | Progress::Objected(..) => return Next::Wait,
-                Progress::Running(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
+                Progress::Running(..) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Running(_) | Progress::ByLoop(_) | Progress::Answered(_) => {}
+                Progress::Running(..) | Progress::ByLoop(_) | Progress::Answered(_) => {}
             }
         }
         Next::Wait
@@ -221,7 +226,8 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
             let title = short_title(&prepared.question.title);
             let refusal = Some(format!("{title} ({reason}){}", judged.ways.remedy("to allow it:")));
             let remedy = judged.ways.remedy("the user can allow it with");
-            let message = format!("refused: it needs approval ({reason}), and nobody is asked (policy never){remedy}");
+            let message =
+                format!("refused: it needs approval ({reason}), and no question is asked (policy never){remedy}");
             Planned { refusal, ..answered(&message) }
         }
         Verdict::Refuse(reason) => answered(reason),
@@ -236,7 +242,7 @@ fn outside(prepared: &Prepared) -> Option<&Path> {
     }
 }
 
-/// A file outside of the workspace that a call wants to read and that does not exist: not worth a question.
+/// A file outside of the workspace that a call would read and that does not exist: not worth a question.
 fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
     let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
     file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
@@ -271,7 +277,7 @@ impl Agent {
         (self.work.stopping, self.work.has_slot) = (None, true);
         let plan = |call: ToolCall| {
             let Planned { progress, refusal } = self.plan(&call, context);
-            Call { call, progress, refusal, is_stored: false, is_shown: false, is_restored: false }
+            Call { call, progress, refusal, is_stored: false, is_shown: false, is_restored: false, is_edited: false }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
@@ -313,7 +319,17 @@ impl Agent {
         plan(call, &judge)
     }
 
-    /// The environment with what this agent knows of files, and what it is refused besides.
+    /// The environment of a call, whose changes of files are written down.
+    fn environment_of_call(&self, call: &str) -> Arc<Environment> {
+        let mut environment = self.tool_environment();
+        if let Some(snapshots) = environment.snapshots.clone() {
+            let recorder = Recorder { snapshots, agent: self.id(), call: call.to_owned() };
+            Arc::make_mut(&mut environment).recorder = Some(recorder);
+        }
+        environment
+    }
+
+    /// The environment with the files that this agent has read, and what it is refused besides.
     fn tool_environment(&self) -> Arc<Environment> {
         let (known_files, mut shared) = (Arc::clone(&self.known_files), (*self.inputs.environment).clone());
         if !self.rules.deny.is_empty() {
@@ -322,7 +338,7 @@ impl Agent {
         Arc::new(Environment { known_files, ..shared })
     }
 
-    /// The loop has a slot for the tool thread that this agent wants to start.
+    /// The loop has a slot for the tool thread that this agent is to start.
     pub fn start_tools(&mut self, context: &mut Context) {
         if self.work.slot_wanted_since.take().is_some() {
             self.work.has_slot = true;
@@ -369,6 +385,11 @@ impl Agent {
         {
             progress = Progress::Answered(failed(&call, &message));
         }
+        if self.work.calls[at].is_edited
+            && let Progress::Waiting(_, _, permission @ Permission::NotNeeded) = &mut progress
+        {
+            *permission = Permission::Wanted;
+        }
         let is_as_before = matches!(&progress, Progress::Waiting(_, _, permission) if *permission == before);
         let known = &mut self.work.calls[at];
         (known.progress, known.refusal) = (progress, refusal);
@@ -385,7 +406,7 @@ impl Agent {
         let Progress::Waiting(_, prepared, _) = &self.work.calls[at].progress else { return };
         let title = prepared.question.title.clone();
         self.show_call(at, &title);
-        let environment = self.tool_environment();
+        let environment = self.environment_of_call(&self.work.calls[at].call.id);
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
         if let Run::InEventLoop(request) = spec.run {
@@ -397,7 +418,7 @@ impl Agent {
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
         call.progress = match started {
-            Ok(running) => Progress::Running(running),
+            Ok(running) => Progress::Running(running, context.now),
             Err(error) => {
                 let result = failed(&call.call, &error.message);
                 call.progress = Progress::Answered(result.clone());
@@ -453,7 +474,7 @@ impl Agent {
     /// A tool may hang where nothing can stop it (in the kernel, on a dead disk); the agent goes on without it.
     fn give_up_tools(&mut self, context: &mut Context) {
         for call in &mut self.work.calls {
-            if matches!(call.progress, Progress::Running(_)) {
+            if matches!(call.progress, Progress::Running(..)) {
                 call.progress =
                     Progress::Answered(failed(&call.call, "this tool could not be stopped and may still be running"));
             }
@@ -470,13 +491,18 @@ impl Agent {
         }
         let (mut results, mut warnings) = (Vec::new(), Vec::new());
         for call in &mut self.work.calls {
-            if !matches!(&call.progress, Progress::Running(running) if running.is_complete()) {
+            if !matches!(&call.progress, Progress::Running(running, _) if running.is_complete()) {
                 continue;
             }
             let empty = Progress::Answered(failed(&call.call, "the result is being collected"));
-            let Progress::Running(running) = std::mem::replace(&mut call.progress, empty) else { continue };
+            let Progress::Running(running, since) = std::mem::replace(&mut call.progress, empty) else { continue };
             warnings.extend(running.warnings());
-            let result = running.collect();
+            let changed = running.take_changed().map(Effect::FilesChanged);
+            changed.into_iter().for_each(|effect| context.outbox.push(self.identity.id, effect));
+            let mut result = ToolResult { duration: context.now - since, ..running.collect() };
+            if call.is_edited {
+                questions::add_edit(&mut result, &call.call);
+            }
             call.progress = Progress::Answered(result.clone());
             results.push(result);
         }

@@ -36,14 +36,18 @@ pub struct Clock(Source);
 
 #[derive(Clone)]
 enum Source {
-    System(Instant),
+    System {
+        start: Instant,
+        /// The process was stopped for so long in all.
+        stopped: Rc<Cell<Duration>>,
+    },
     Manual(Rc<Cell<u64>>),
 }
 
 impl Clock {
     /// The machine's monotonic clock.
     pub fn system() -> Self {
-        Self(Source::System(Instant::now()))
+        Self(Source::System { start: Instant::now(), stopped: Rc::default() })
     }
 
     /// A clock that moves only when [`Clock::advance`] is called.
@@ -54,9 +58,23 @@ impl Clock {
     /// The current moment.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::System(start) => Moment(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)),
+            Source::System { start, stopped } => {
+                let running = start.elapsed().saturating_sub(stopped.get());
+                Moment(u64::try_from(running.as_micros()).unwrap_or(u64::MAX))
+            }
             Source::Manual(at) => Moment(at.get()),
         }
+    }
+
+    /// Stops this clock while something is done, so that what was due afterwards is due as much later. A manual clock stands
+    /// still anyway.
+    pub fn stop_during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let before = Instant::now();
+        let value = work();
+        if let Source::System { stopped, .. } = &self.0 {
+            stopped.set(stopped.get() + before.elapsed());
+        }
+        value
     }
 
     /// Moves a manual clock forward.
@@ -65,7 +83,7 @@ impl Clock {
     /// On the system clock, which cannot be moved.
     pub fn advance(&self, by: Duration) {
         match &self.0 {
-            Source::System(_) => panic!("the system clock cannot be moved"),
+            Source::System { .. } => panic!("the system clock cannot be moved"),
             Source::Manual(at) => at.set((Moment(at.get()) + by).0),
         }
     }
@@ -73,9 +91,7 @@ impl Clock {
     /// Milliseconds since 1970, for the store. A manual clock starts at 0.
     pub fn unix_ms(&self) -> i64 {
         match &self.0 {
-            Source::System(_) => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
+            Source::System { .. } => unix_ms(),
             Source::Manual(at) => i64::try_from(at.get() / 1000).unwrap_or(i64::MAX),
         }
     }
@@ -106,6 +122,18 @@ pub fn time_of_day(unix_ms: i64) -> String {
     format!("{:02}:{:02}", local.hour(), local.minute())
 }
 
+/// The local date and time of a moment in milliseconds since 1970, as `2026-11-23 09:12`.
+pub fn date_and_time(unix_ms: i64) -> String {
+    let Ok(at) = jiff::Timestamp::from_millisecond(unix_ms) else { return String::new() };
+    let local = at.to_zoned(jiff::tz::TimeZone::system());
+    format!("{} {:02}:{:02}", local.date(), local.hour(), local.minute())
+}
+
+/// Milliseconds since 1970 by the machine's clock; 0 before that.
+pub fn unix_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,6 +145,22 @@ mod tests {
         let start = clone.now();
         clock.advance(Duration::from_millis(80));
         assert_eq!(clone.now() - start, Duration::from_millis(80));
+    }
+
+    #[test]
+    fn the_system_clock_does_not_count_the_time_for_which_it_is_stopped() {
+        let (real, clock) = (Instant::now(), Clock::system());
+        let clone = clock.clone();
+        let span = Duration::from_millis(20);
+        clock.stop_during(|| {
+            let start = Instant::now();
+            while start.elapsed() < span {
+                std::hint::spin_loop();
+            }
+        });
+        let shown = clone.now() - Moment::default();
+        assert!(shown <= real.elapsed() - span, "{shown:?} of {:?}", real.elapsed());
+        assert!(clock.now() >= Moment::default() + shown, "it goes on");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Stalled,
     /// The provider rejects the request as invalid.
     BadRequest,
+    /// The model cannot call tools, and the request offers some.
+    NoTools,
     /// The provider declines to answer (content filter).
     Refused,
     /// The response violates the protocol.
@@ -41,7 +43,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The kinds of errors of a provider or the connection to it.
-    pub const PROVIDER_KINDS: [Self; 10] = [
+    pub const PROVIDER_KINDS: [Self; 11] = [
         Self::ContextTooLong,
         Self::Auth,
         Self::RateLimited,
@@ -50,6 +52,7 @@ impl ErrorKind {
         Self::Timeout,
         Self::Stalled,
         Self::BadRequest,
+        Self::NoTools,
         Self::Refused,
         Self::Protocol,
     ];
@@ -65,6 +68,7 @@ impl ErrorKind {
             Self::Timeout => "timeout",
             Self::Stalled => "stalled",
             Self::BadRequest => "bad_request",
+            Self::NoTools => "no_tools",
             Self::Refused => "refused",
             Self::Protocol => "protocol",
             Self::Store => "store",

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens a regular file for reading. A symbolic link is refused: its target could be private. Its type is checked before opening, because opening a pipe or a device can block or
-/// have side effects, and afterwards, because the file may have been replaced meanwhile.
+/// Opens a regular file for reading. A symbolic link is refused: its target could be private. Its type is checked before
+/// opening, because opening a pipe or a device can block or have side effects, and afterwards, because the file may have
+/// been replaced meanwhile.
 ///
 /// # Errors
 /// The file cannot be opened or is not a regular file.

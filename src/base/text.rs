@@ -3,6 +3,7 @@
 //! All functions are stateless, so that text may arrive in parts. Columns are counted per grapheme.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -13,6 +14,16 @@ pub const TAB_COLUMNS: usize = 4;
 /// Bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: impl AsRef<[u8]>) -> String {
     bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A time in its largest unit: `3 s`, `2 min`, `5 h`, `3 d`.
+pub fn age(age: Duration) -> String {
+    match age.as_secs() {
+        s @ 0..60 => format!("{s} s"),
+        s @ 60..3600 => format!("{} min", s / 60),
+        s @ 3600..86_400 => format!("{} h", s / 3600),
+        s => format!("{} d", s / 86_400),
+    }
 }
 
 /// Makes text safe for a terminal: every control character except tab and newline, and every character that reorders or
@@ -27,6 +38,23 @@ pub fn sanitise(text: &str) -> Cow<'_, str> {
             Cow::Owned(safe)
         }
     }
+}
+
+/// Makes a line of JSON safe for a terminal: what [`sanitise`] would replace becomes an escape, which means the same.
+pub fn escape_json(line: &str) -> Cow<'_, str> {
+    if !line.contains(|c| safe_char(c) != c) {
+        return Cow::Borrowed(line);
+    }
+    let mut safe = String::with_capacity(line.len() + 16);
+    for c in line.chars() {
+        if safe_char(c) == c {
+            safe.push(c);
+        } else {
+            // Only strings contain them.
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| safe += &format!("\\u{unit:04x}"));
+        }
+    }
+    Cow::Owned(safe)
 }
 
 /// The safe replacement of `c`. ZWJ, ZWNJ and variation selectors are unchanged: emoji and several scripts need them, and they
@@ -56,12 +84,51 @@ pub fn is_invisible_format(c: char) -> bool {
 
 /// Columns of one line of text without control characters.
 pub fn width(text: &str) -> usize {
-    if is_plain(text) { text.len() } else { text.graphemes(true).map(grapheme_width).sum() }
+    if is_plain(text) { text.len() } else { graphemes(text).map(|(_, grapheme)| grapheme_width(grapheme)).sum() }
+}
+
+/// Characters of one column that join no other: printable ASCII, letters of European languages, dashes and quotation
+/// marks, and lines of boxes (UAX #29).
+fn is_simple(c: char) -> bool {
+    matches!(c, ' '..='~' | '\u{c0}'..='\u{24f}' | '\u{400}'..='\u{481}' | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{259f}')
+}
+
+/// The graphemes of a text with their positions in bytes. Quick where they are simple characters, as most are.
+pub fn graphemes(text: &str) -> Graphemes<'_> {
+    Graphemes { text, at: 0 }
+}
+
+/// See [`graphemes`].
+pub struct Graphemes<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Graphemes<'a> {
+    type Item = (usize, &'a str);
+
+    fn next(&mut self) -> Option<(usize, &'a str)> {
+        let (at, rest) = (self.at, &self.text[self.at..]);
+        let mut chars = rest.chars();
+        let first = chars.next()?;
+        let is_alone = is_simple(first) && chars.next().is_none_or(|next| next.is_ascii() || is_simple(next));
+        let grapheme = if is_alone { &rest[..first.len_utf8()] } else { rest.graphemes(true).next()? };
+        self.at += grapheme.len();
+        Some((at, grapheme))
+    }
+}
+
+/// Whether a terminal that counts characters one by one gives the grapheme other columns: emoji of several characters.
+pub fn is_wider_in_parts(grapheme: &str) -> bool {
+    let parts: usize = grapheme.chars().filter_map(unicode_width::UnicodeWidthChar::width).sum();
+    parts != grapheme_width(grapheme)
 }
 
 /// Columns of one grapheme.
 pub fn grapheme_width(grapheme: &str) -> usize {
-    grapheme.width()
+    let mut chars = grapheme.chars();
+    let is_simple = chars.next().is_some_and(is_simple) && chars.next().is_none();
+    if is_simple { 1 } else { grapheme.width() }
 }
 
 fn is_plain(text: &str) -> bool {
@@ -74,7 +141,7 @@ pub fn truncate(text: &str, columns: usize) -> &str {
         return text;
     }
     let mut used = 0;
-    for (at, grapheme) in text.grapheme_indices(true) {
+    for (at, grapheme) in graphemes(text) {
         used += grapheme_width(grapheme);
         if used > columns {
             return &text[..at];
@@ -168,7 +235,7 @@ fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
     let mut break_at = None;
     let mut word_end = 0;
     let mut in_space = false;
-    for (at, grapheme) in rest.grapheme_indices(true) {
+    for (at, grapheme) in graphemes(rest) {
         let wide = grapheme_width(grapheme);
         if grapheme == " " {
             if !in_space {
@@ -209,6 +276,19 @@ pub fn counted(count: usize, singular: &str, plural: &str) -> String {
     if count == 1 { format!("1 {singular}") } else { format!("{count} {plural}") }
 }
 
+/// A number with a comma before every third digit from the right.
+pub fn with_commas(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// The known name closest to the typed one, if at most two characters differ.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, name) = known.map(|name| (strsim::levenshtein(name, typed), name)).min()?;
@@ -218,6 +298,21 @@ pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_with_escapes_means_the_same() {
+        for text in ["plain", "a\u{7f}\u{9b}31m\u{202e}b", "\u{e0041}\u{1b}]52;c;eA==\u{7}", "e\u{301} 日本 \u{ad}"] {
+            let line = serde_json::to_string(text).unwrap();
+            let escaped = escape_json(&line);
+            assert_eq!(sanitise(&escaped), escaped);
+            assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        assert_eq!([0, 999, 1_000, 3_210_000].map(with_commas), ["0", "999", "1,000", "3,210,000"]);
+    }
 
     fn rows(line: &str, columns: usize) -> Vec<&str> {
         wrap(line, columns).map(|(_, row)| row).collect()
@@ -300,6 +395,50 @@ mod tests {
             if let Some(end) = plain_row_end(&line, columns) {
                 assert_eq!(end, grapheme_row_end(&line, columns), "{line:?} at {columns}");
             }
+        }
+    }
+
+    #[test]
+    fn graphemes_are_those_of_the_unicode_algorithm_and_never_wider_than_their_bytes() {
+        let mut rng = fastrand::Rng::with_seed(8);
+        let parts = [
+            "a",
+            " ",
+            "~",
+            "ß",
+            "─",
+            "…",
+            "Ж",
+            "\r",
+            "\n",
+            "\t",
+            "\0",
+            "\u{301}",
+            "é",
+            "👨‍👩‍👧",
+            "🇩",
+            "\u{200d}",
+            "각",
+            "ᄀ",
+            "क्ष",
+            "\u{600}",
+        ];
+        for round in 0..5_000 {
+            let text: String = (0..round % 12).map(|_| *rng.choice(&parts).expect("parts")).collect();
+            let expected: Vec<(usize, &str)> = text.grapheme_indices(true).collect();
+            assert_eq!(graphemes(&text).collect::<Vec<_>>(), expected, "{text:?}");
+            for (_, grapheme) in expected {
+                assert_eq!(grapheme_width(grapheme), grapheme.width(), "{grapheme:?}");
+                assert!(grapheme_width(grapheme) <= grapheme.len(), "{grapheme:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn simple_characters_have_one_column_and_are_graphemes() {
+        for c in ('\0'..=char::MAX).filter(|c| is_simple(*c)) {
+            let twice = format!("{c}{c}");
+            assert_eq!((c.to_string().width(), twice.graphemes(true).count()), (1, 2), "{c:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::arguments::Arguments;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::commands::{agent_called, agent_tree};
+use crate::commands::agent_tree;
 use crate::domain::flow::Change;
 use crate::repl::Repl;
 
@@ -27,16 +27,24 @@ impl AgentChoice {
         }
     }
 
-    /// Finds or creates the agent. `model` is the model it shall use from now on, `new_model` that of a new agent.
+    /// Finds or creates the agent. `model` is the model it shall use from now on, `new_model` that of a new agent, which is
+    /// one of a `--print` run.
     ///
     /// # Errors
     /// There is no such agent, or the model is not configured.
     pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: Option<&str>) -> Result<AgentId> {
         let root = repl.roster().nth(0).expect("there is at least agent 0");
         let agent_id = match self {
-            Self::New => return repl.create(None, new_model),
-            Self::Last => repl.last_addressed()?,
-            Self::Named(name) => agent_called(repl.roster(), name)?,
+            Self::New => return repl.create_print_run(new_model),
+            Self::Last => match if new_model.is_some() { repl.last_addressed(true)? } else { repl.last_here()? } {
+                Some(last) => last,
+                None if new_model.is_some() => return repl.create_print_run(new_model),
+                None => match repl.drafted_conversation()? {
+                    Some(drafted) => drafted,
+                    None => repl.begin_conversation_here()?.0,
+                },
+            },
+            Self::Named(name) => repl.called(name, new_model.is_some())?,
             Self::Unnamed => {
                 let agents = agent_tree(&repl.command_context(root));
                 return Err(Error::usage(format!("--resume needs the name, number or id of an agent:\n{agents}")));

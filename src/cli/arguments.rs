@@ -19,7 +19,7 @@ use crate::domain::chunk::Position;
 /// configuration, `polylogue help` lists the topics of the reference.
 ///
 /// While `polylogue serve --background` runs, agents outlive the terminal:
-/// `polylogue` attaches to the server, and `ps`, `logs`, `send`, `wait` and other
+/// `polylogue` attaches to the server, and `ps`, `logs`, `tell`, `wait` and other
 /// subcommands reach the same agents from scripts.
 ///
 /// To send a prompt that begins with the name of a subcommand, put -- before it:
@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Print the answer to standard output and exit; input from a pipe is added to the prompt
     #[arg(short, long, conflicts_with = "read_only")]
     pub print: bool,
-    /// Continue with the agent that was used last
+    /// Continue the last conversation of this directory
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
     pub continue_last: bool,
     /// Continue with this agent, given by name, number or id; without AGENT, list them
@@ -44,6 +44,12 @@ pub struct Arguments {
     /// Format of standard input for --print
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub input_format: InputFormat,
+    /// Attach an image or a PDF file to the prompt of --print; can be repeated
+    #[arg(long, value_name = "FILE", requires = "print")]
+    pub attach: Vec<PathBuf>,
+    /// Have --print answer with JSON that conforms to the JSON schema in FILE, and check that
+    #[arg(long, value_name = "FILE", requires = "print")]
+    pub schema: Option<PathBuf>,
     /// Maximum number of model requests of --print
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "print")]
     pub max_turns: Option<u32>,
@@ -62,6 +68,12 @@ pub struct Arguments {
     /// Refuse what RULE matches; can be repeated
     #[arg(long, global = true, value_name = "RULE")]
     pub deny: Vec<String>,
+    /// Set a parameter of requests for this run, such as temperature=0; can be repeated; see polylogue help parameters
+    #[arg(long, global = true, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Offer no tools to models, for models and servers that refuse them [env: POLYLOGUE_TOOLS_ENABLED=false]
+    #[arg(long, global = true)]
+    pub no_tools: bool,
     /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -83,6 +95,9 @@ pub struct Arguments {
     /// Maximum US dollars that an agent and those below it spend; the price of its model must be configured [env: POLYLOGUE_MAX_USD]
     #[arg(long, global = true, value_name = "USD")]
     pub max_usd: Option<String>,
+    /// Summarise the older messages when the context is this full, in percent; 0: never [env: POLYLOGUE_COMPACT_AT] [default: 80]
+    #[arg(long, global = true, value_name = "PERCENT")]
+    pub compact_at: Option<String>,
     /// Do not switch to a child when it is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
     #[arg(long)]
     pub stay: bool,
@@ -95,6 +110,9 @@ pub struct Arguments {
     /// Line mode, for screen readers: print each line once, without control sequences [env: POLYLOGUE_DISPLAY_PLAIN]
     #[arg(long, global = true)]
     pub plain: bool,
+    /// Print finished lines into the terminal's own scrollback, without the alternate screen [env: POLYLOGUE_DISPLAY_INLINE]
+    #[arg(long)]
+    pub inline: bool,
     /// Run commands of tools without a sandbox: an approved command can then do whatever you can
     #[arg(long, global = true)]
     pub dangerously_no_sandbox: bool,
@@ -133,6 +151,8 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// Send one prompt to several models and print their answers
+    Compare(Compare),
     /// Run a task with several agents and print one answer
     #[command(subcommand, disable_help_subcommand = true)]
     MultiAgent(MultiAgentCommand),
@@ -155,17 +175,59 @@ pub enum Command {
     },
     /// List the agents; without a server, the stored ones
     Ps {
+        /// List the archived agents instead
+        #[arg(long, conflicts_with = "all")]
+        archived: bool,
+        /// List the archived agents too
+        #[arg(long)]
+        all: bool,
         /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
+    /// Show tokens and cost of all requests, killed agents included
+    Usage {
+        /// What to sum by
+        #[arg(long, value_enum, default_value_t = UsageBy::Day)]
+        by: UsageBy,
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Search the messages of all agents, living and killed
+    Search {
+        /// Words that a message contains; filters: who:AGENT is:reply tool:bash since:2h
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// Maximum number of messages, the newest first
+        #[arg(long, default_value_t = 50)]
+        most: usize,
+        /// Print one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring back the files that the tools of an agent changed
+    Undo(Undo),
+    /// Merge the worktree of an agent into the branch that it left
+    Land(Land),
+    /// List, read, send or delete the mail of an agent
+    Mail(Mail),
     /// Print the conversation of an agent; without a server, the stored one
     Logs(Logs),
     /// Send a message to an agent; it is queued while the agent works
-    Send {
+    Tell {
         /// Recipient: a name, a number or the beginning of an id
         agent: String,
         /// Text of the message; - reads it from standard input
+        #[arg(required = true)]
+        text: Vec<String>,
+    },
+    /// The former name of `tell`
+    #[command(hide = true)]
+    Send {
+        /// As for `tell`
+        agent: String,
+        /// As for `tell`
         #[arg(required = true)]
         text: Vec<String>,
     },
@@ -179,6 +241,21 @@ pub enum Command {
         /// End its descendants and not the agent itself
         #[arg(long, conflicts_with = "cascade")]
         descendants: bool,
+    },
+    /// Hide an agent from lists and keep it
+    Archive {
+        /// Agent to archive: a name, a number or the beginning of an id
+        agent: String,
+    },
+    /// Bring an archived agent back
+    Unarchive {
+        /// Archived agent: a name, a number or the beginning of an id
+        agent: String,
+    },
+    /// Delete an agent with its conversation, also an archived or killed one; this cannot be undone
+    Delete {
+        /// Agent to delete: a name, a number or the beginning of an id
+        agent: String,
     },
     /// Stop the current turn of an agent
     Interrupt {
@@ -243,6 +320,25 @@ pub enum Command {
     },
 }
 
+/// Options of `polylogue compare`.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct Compare {
+    /// Prompt; input from a pipe is added to it
+    pub prompt: Vec<String>,
+    /// Models to ask, separated by commas
+    #[arg(long, value_name = "PROVIDER/MODEL", value_delimiter = ',', required = true)]
+    pub models: Vec<String>,
+    /// Stop all after this time, with exit code 4
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Print one JSON object per answer; see polylogue help json
+    #[arg(long)]
+    pub json: bool,
+    /// Store nothing
+    #[arg(long)]
+    pub ephemeral: bool,
+}
+
 /// Options of `polylogue serve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Serve {
@@ -258,6 +354,58 @@ pub struct Serve {
     /// Write a line of JSON to FILE for every turn of the event loop
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// Options of `polylogue undo`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Undo {
+    /// Agent: a name, a number or the beginning of an id [default: the one that was sent a message last]
+    pub agent: Option<String>,
+    /// Bring the files back to before this message [default: the prompt of the last turn that changed files]
+    #[arg(long, value_name = "MESSAGE")]
+    pub to: Option<i64>,
+    /// Leave files as they are that others changed since, and bring back the rest
+    #[arg(long)]
+    pub skip: bool,
+    /// Take the newest undo back
+    #[arg(long, conflicts_with = "to")]
+    pub redo: bool,
+}
+
+/// Options of `polylogue land`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Land {
+    /// Agent: a name, a number or the beginning of an id; also a killed one
+    pub agent: String,
+    /// Rebase the commits instead of merging them
+    #[arg(long)]
+    pub rebase: bool,
+    /// Commit uncommitted changes first, with this message
+    #[arg(long, value_name = "MESSAGE")]
+    pub commit: Option<String>,
+}
+
+/// Options of `polylogue mail`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct Mail {
+    /// Whose mail: a name, a number or the beginning of an id [default: the one that was sent a message last]
+    pub agent: Option<String>,
+    /// List only mail from this agent; with --send, the sender [default: agent 0]
+    #[arg(long, value_name = "AGENT")]
+    pub from: Option<String>,
+    /// Print a message and mark it as read [default: the oldest unread one]
+    #[arg(long, value_name = "ID", num_args = 0..=1, group = "act")]
+    #[allow(clippy::option_option)]
+    pub read: Option<Option<i64>>,
+    /// Send a message to the agent; - reads it from standard input
+    #[arg(long, value_name = "TEXT", group = "act", requires = "agent")]
+    pub send: Option<String>,
+    /// Delete a message
+    #[arg(long, value_name = "ID", group = "act")]
+    pub delete: Option<i64>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Options of `polylogue logs`.
@@ -360,7 +508,7 @@ pub struct TaskText {
 /// Options of every run with several agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct RunOptions {
-    /// How to combine the answers: concatenate, vote, select_best, merge or first_success [default: concatenate]
+    /// How to combine the answers: concatenate, vote, select_best, merge, first_success or last [default: last for a pipeline, else concatenate]
     #[arg(long)]
     pub aggregation: Option<String>,
     /// Maximum duration of each agent, retries included [default: 30]
@@ -422,4 +570,15 @@ impl Arguments {
     pub fn prompt(&self) -> Option<String> {
         (!self.prompt.is_empty()).then(|| self.prompt.join(" "))
     }
+}
+
+/// What `usage` sums by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum UsageBy {
+    /// Days of the local calendar
+    Day,
+    /// Agents, each also with its descendants
+    Agent,
+    /// Models, as PROVIDER/MODEL
+    Model,
 }

@@ -7,21 +7,23 @@
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Signal as Number, kill_current_process_group};
 
 use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, server_ended};
 use super::process;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::text::sanitise;
 use crate::domain::display::{Abilities, DisplaySettings};
-use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
+use crate::domain::wire::{LONGEST_EDITED, LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::socket::{Connection, Line};
 use crate::terminal::abilities;
+use crate::terminal::editor::{Editor, Program};
 use crate::terminal::screen::Palette;
-use crate::terminal::tty::{ReadOutcome, Tty};
+use crate::terminal::tty::{Modes, ReadOutcome, Tty};
 
 /// Bytes of keys in one request.
 const KEYS_PER_REQUEST: usize = 64 * 1024;
@@ -33,6 +35,8 @@ pub struct Options {
     pub agent: Option<String>,
     pub is_read_only: bool,
     pub display: DisplaySettings,
+    /// Where this process was started.
+    pub directory: Option<PathBuf>,
 }
 
 /// Runs until the user detaches or the server ends the connection. Returns the reason that the server gave.
@@ -41,7 +45,11 @@ pub struct Options {
 /// There is no terminal, the server refuses, or it ends without a reason.
 pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
     let mut tty = Tty::open()?;
-    let modes = process::terminal_modes(&options.display);
+    // The server draws whole screens.
+    let modes = Modes { inline: false, ..process::terminal_modes(&options.display) };
+    if options.display.inline && !modes.plain {
+        eprintln!("polylogue: inline is ignored: a server draws whole screens");
+    }
     tty.set_modes(modes);
     process::restore_terminal_on_panic();
     let mut attached = Attached {
@@ -51,25 +59,30 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
         has_more_keys: true,
         is_closed: false,
         mode: Mode::Initial,
+        editor: None,
+        sent: None,
         give_up: Instant::now() + RESPONSE_TIMEOUT,
         tty,
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
     let terminal = terminal_facts(attached.tty.size()?, modes.plain);
-    attached.send(&Request::Attach { agent: options.agent, is_read_only: options.is_read_only, terminal });
-    loop {
-        if let Some(end) = attached.turn()? {
-            // This fails if the terminal was closed; then there is nothing to restore.
-            drop(attached.tty.leave());
-            return Ok(end);
+    let Options { agent, is_read_only, directory, .. } = options;
+    attached.send(&Request::Attach { agent, is_read_only, terminal, directory });
+    let outcome = loop {
+        if let Some(end) = attached.turn().transpose() {
+            break end;
         }
-    }
+    };
+    // This fails if the terminal was closed; then there is nothing to restore.
+    drop(attached.tty.leave());
+    attached.end(outcome)
 }
 
 fn terminal_facts((columns, rows): (u16, u16), is_plain: bool) -> TerminalFacts {
-    let Palette { color, attributes, unicode } = Palette::of_process();
+    let Palette { color, attributes, unicode, .. } = Palette::of_process();
     let abilities = Abilities { is_plain, ..abilities::of_process() };
-    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux: abilities.is_in_tmux, abilities }
+    let is_in_tmux = abilities.is_in_tmux;
+    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, can_edit: true, can_view: true }
 }
 
 /// Why the connection ended, if the server gave a reason.
@@ -84,6 +97,9 @@ struct Attached {
     has_more_keys: bool,
     is_closed: bool,
     mode: Mode,
+    editor: Option<Editor>,
+    /// The editor that has ended, until the server has shown that it has the text.
+    sent: Option<Editor>,
     /// The deadline for the first frame.
     give_up: Instant,
 }
@@ -96,6 +112,8 @@ enum Mode {
     Entered,
     /// Restored while the process is suspended.
     Suspended,
+    /// Restored while the person's editor has the terminal.
+    Edited,
 }
 
 impl Attached {
@@ -108,6 +126,7 @@ impl Attached {
                 return Ok(Some(end));
             }
         }
+        self.finish_editor();
         self.flush();
         // Frames before keys: the reason for the end has to be read even if the server takes no more keys.
         if let Some(end) = self.pass_frames()? {
@@ -129,7 +148,7 @@ impl Attached {
 
     /// The timeout of the next poll: zero if there is work left, and limited before the first frame.
     fn timeout(&self) -> Option<Duration> {
-        let has_frames = !self.tty.has_backlog() && (self.server.has_line() || self.server.wants_to_read());
+        let has_frames = !self.tty.has_backlog() && (self.server.has_line() || self.server.can_read());
         let has_keys = self.takes_keys() && self.has_more_keys;
         match has_frames || has_keys || self.server.has_ended() && !self.tty.has_backlog() {
             true => Some(Duration::ZERO),
@@ -150,6 +169,8 @@ impl Attached {
                 self.reactor.rearm(Source::Signals)?;
                 for signal in self.signals.take() {
                     match signal {
+                        // Ctrl+C in an editor is for the editor.
+                        Signal::Terminate(number) if number == Number::INT.as_raw() && self.editor.is_some() => {}
                         Signal::Terminate(_) | Signal::Hangup => return Ok(Some(None)),
                         Signal::Resized => self.send_size(),
                         Signal::Suspend => self.suspend()?,
@@ -201,6 +222,8 @@ impl Attached {
         match response {
             Response::Frame(bytes) => self.show(&bytes)?,
             Response::Suspend {} => self.suspend()?,
+            Response::Edit(text) => self.open(Program::Editor, &text),
+            Response::View(text) => self.open(Program::Pager, &text),
             Response::End(reason) => return Ok(Some(Some(reason))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
             Response::Done(_) | Response::Missed(_) | Response::Chunk(_) => {}
@@ -215,6 +238,8 @@ impl Attached {
             self.mode = Mode::Entered;
         }
         if self.mode == Mode::Entered {
+            // The server draws nothing while the editor runs: it has the text.
+            self.sent = None;
             self.tty.queue(bytes.as_bytes());
             self.flush();
         }
@@ -248,8 +273,63 @@ impl Attached {
         Ok(kill_current_process_group(Number::STOP).map_err(std::io::Error::from)?)
     }
 
+    /// Hands the terminal to the person's editor or pager, until [`Attached::finish_editor`] takes it back.
+    fn open(&mut self, program: Program, text: &str) {
+        // An error means that the terminal was closed, which the next read reports.
+        drop(self.tty.leave());
+        self.mode = Mode::Edited;
+        let wake = self.reactor.waker();
+        match Editor::start(program, text, move || wake()) {
+            Ok(editor) => self.editor = Some(editor),
+            Err(error) => self.take_back(Err(error.message)),
+        }
+    }
+
+    fn finish_editor(&mut self) {
+        let Some(ended) = self.editor.as_mut().and_then(Editor::poll) else { return };
+        let Some(editor) = self.editor.take() else { return };
+        if editor.is_pager() {
+            return self.take_back(ended.map(|_| None));
+        }
+        if ended.as_ref().is_ok_and(|text| text.len() > LONGEST_EDITED) {
+            let (most, path) = (LONGEST_EDITED >> 20, editor.keep());
+            return self.take_back(Err(format!("the text is longer than {most} MiB: it is in {}", path.display())));
+        }
+        self.sent = Some(editor);
+        self.take_back(ended.map(Some));
+    }
+
+    fn take_back(&mut self, ended: std::result::Result<Option<String>, String>) {
+        // An error means that the terminal was closed, which the next read reports.
+        drop(self.tty.enter());
+        (self.mode, self.has_more_keys) = (Mode::Entered, true);
+        self.send_size();
+        let (text, error) = match ended {
+            Ok(text) => (text, None),
+            Err(error) => (None, Some(error)),
+        };
+        self.send(&Request::Edited { text, error });
+    }
+
+    /// The end, and the file of a text that the server has not got from the editor.
+    fn end(mut self, outcome: Result<End>) -> Result<End> {
+        let Some(editor) = self.editor.take().or(self.sent.take()).filter(|editor| !editor.is_pager()) else {
+            return outcome;
+        };
+        let path = match outcome {
+            // After a signal, or without a terminal, the process ends although the editor runs.
+            Ok(None) => editor.keep(),
+            _ => editor.wait_and_keep(),
+        };
+        let text = format!("your text is in {}", path.display());
+        match outcome {
+            Ok(reason) => Ok(Some(reason.map_or(text.clone(), |reason| format!("{reason}; {text}")))),
+            Err(error) => Err(Error { message: format!("{}; {text}", error.message), ..error }),
+        }
+    }
+
     fn resume(&mut self) -> Result<()> {
-        if self.mode == Mode::Initial {
+        if matches!(self.mode, Mode::Initial | Mode::Edited) {
             return Ok(());
         }
         self.tty.enter()?;

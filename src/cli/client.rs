@@ -2,6 +2,7 @@
 //! it reads; [`super::attach`] does not.
 
 use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -47,6 +48,16 @@ impl Client {
     /// The socket option cannot be set.
     pub fn wait_forever(&mut self) -> Result<()> {
         Ok(self.stream.get_ref().set_read_timeout(None)?)
+    }
+
+    /// The connection, to wait for responses.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.get_ref().as_fd()
+    }
+
+    /// Whether a response was received that was not read yet.
+    pub fn has_line(&self) -> bool {
+        self.stream.buffer().contains(&b'\n')
     }
 
     /// The connection, after all responses were read.
@@ -147,7 +158,8 @@ fn connection_error(error: &std::io::Error) -> Error {
 pub fn no_server(directory: &Path) -> Error {
     let message = match store::holder(directory) {
         Some(process) => format!(
-            "no server for {}: a chat (process {process}) uses it; leave the chat, then run polylogue serve --background",
+            "process {process} holds {} and does not answer other processes: wait until it has ended, then run polylogue \
+             serve --background",
             directory.display()
         ),
         None => format!("no server for {}: polylogue serve --background starts one", directory.display()),

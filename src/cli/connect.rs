@@ -1,17 +1,27 @@
 //! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
 use super::agent_choice::AgentChoice;
 use super::arguments::Arguments;
 use super::attach::{self, Options};
-use super::client::{Client, no_server};
-use super::config::{self, ProcessEnvironment};
+use super::client::Client;
+use super::config::{self, Loaded, ProcessEnvironment};
 use super::stdio::print_note;
+use super::versions::{self, Use};
 use super::{code, data_directory};
 use crate::base::error::{Error, Result};
-use crate::domain::wire::Request;
-use crate::socket;
+use crate::domain::config::Config;
+use crate::domain::wire::{NewAgent, Permissions, Request};
+use crate::terminal::tty::Tty;
+use crate::{socket, store};
 
-/// `polylogue attach`. Returns the exit code.
+/// How long a process that has the store may take until it answers at its socket, and how often that is tried.
+const START_TIMEOUT: Duration = Duration::from_millis(500);
+const START_POLL: Duration = Duration::from_millis(5);
+
+/// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
 ///
 /// # Errors
 /// There is no server or no terminal, or the server refuses or ends.
@@ -20,13 +30,26 @@ pub fn attach(
     env: &ProcessEnvironment,
     agent: Option<String>,
     is_read_only: bool,
-) -> Result<u8> {
+) -> Result<Option<u8>> {
     let directory = data_directory::required(arguments, env)?;
-    let stream = socket::connect(&directory)?.ok_or_else(|| no_server(&directory))?;
-    let loaded = config::load(arguments, env);
+    let mut client = Client::require(&directory)?;
+    match versions::check(&mut client, &directory)? {
+        Use::Server => attach_to(client, arguments, &config::load(arguments, env), agent, is_read_only).map(Some),
+        Use::Stopped => Ok(None),
+    }
+}
+
+fn attach_to(
+    client: Client,
+    arguments: &Arguments,
+    loaded: &Loaded,
+    agent: Option<String>,
+    is_read_only: bool,
+) -> Result<u8> {
     let display = loaded.config().display.clone();
-    let options = Options { agent, is_read_only: is_read_only || arguments.read_only, display };
-    let reason = attach::run(stream, options)?;
+    let directory = Some(loaded.config().working_directory.clone());
+    let options = Options { agent, is_read_only: is_read_only || arguments.read_only, display, directory };
+    let reason = attach::run(client.into_stream(), options)?;
     let options = data_directory::options(arguments, loaded.explicit_data_directory());
     attach::print_farewell(reason.as_deref(), &options);
     Ok(code::DONE)
@@ -36,41 +59,87 @@ pub fn attach(
 ///
 /// # Errors
 /// As for [`attach()`].
-pub fn instead_of_chat(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<u8>> {
-    let Some(mut client) = find_server(arguments, env)? else { return Ok(None) };
+pub fn instead_of_chat(arguments: &Arguments, loaded: &Loaded) -> Result<Option<u8>> {
+    let Some(mut client) = find_server(arguments, loaded.config())? else { return Ok(None) };
+    if let Some(directory) = loaded.config().data_directory.as_deref()
+        && versions::check(&mut client, directory)? == Use::Stopped
+    {
+        return Ok(None);
+    }
     if let Some(option) = arguments.permission_option() {
         return Err(Error::usage(format!(
             "{option} has no effect on the agents of the running server: attach without it and use /approval or /rules \
              there, or stop the server (polylogue stop)"
         )));
     }
-    let mut agent = match AgentChoice::of(arguments) {
-        AgentChoice::Named(agent) => Some(agent),
-        AgentChoice::New | AgentChoice::Last | AgentChoice::Unnamed => None,
+    let directory = Some(loaded.config().working_directory.clone());
+    // Nothing is sent that no terminal would show.
+    drop(Tty::open()?);
+    let choice = AgentChoice::of(arguments);
+    let named = match (choice, arguments.prompt().is_some()) {
+        (AgentChoice::Named(agent), _) => Some(Request::Show { agent: Some(agent), directory, is_for_terminal: true }),
+        (AgentChoice::Last, _) => Some(Request::Show { agent: None, directory, is_for_terminal: true }),
+        // As in a chat of its own, a prompt begins a conversation, which is shown.
+        (_, true) => Some(new_conversation(arguments, directory)),
+        (_, false) => None,
     };
-    if let Some(text) = arguments.prompt() {
-        // As in a chat of its own, agent 0 gets the prompt, and is shown.
-        let agent = agent.get_or_insert_with(|| "0".to_owned()).clone();
+    let agent = named.map(|request| client.request(&request)).transpose()?;
+    let agent = agent.and_then(|agent| Some(agent["id"].as_str()?.to_owned()));
+    if let (Some(text), Some(agent)) = (arguments.prompt(), agent.clone()) {
         client.request(&Request::Send { agent, text })?;
     }
-    attach(arguments, env, agent, false).map(Some)
+    attach_to(client, arguments, loaded, agent, false).map(Some)
+}
+
+fn new_conversation(arguments: &Arguments, directory: Option<PathBuf>) -> Request {
+    Request::New(NewAgent { model: arguments.model.clone(), directory, is_for_terminal: true, ..NewAgent::default() })
+}
+
+/// An agent for one run without a terminal, which may do what the command line allows.
+pub fn agent_for_run(arguments: &Arguments, config: &Config, approval: Option<String>) -> NewAgent {
+    let permissions = Permissions { approval, allow: arguments.allow.clone(), deny: arguments.deny.clone() };
+    NewAgent {
+        model: arguments.model.clone(),
+        directory: Some(config.working_directory.clone()),
+        is_print_run: true,
+        permissions,
+        ..NewAgent::default()
+    }
 }
 
 /// The server that holds the data directory, if one does. Notes the options that have no effect on it.
 ///
 /// # Errors
 /// The socket is not safe to use.
-pub fn find_server(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Client>> {
-    let directory = config::load(arguments, env).config().data_directory.clone();
+pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Client>> {
     // If the directory cannot be used, the store says why.
-    let Some(directory) = directory.filter(|directory| directory.is_dir()) else { return Ok(None) };
-    let client = Client::connect(&directory)?;
+    let Some(directory) = config.data_directory.as_deref().filter(|directory| directory.is_dir()) else {
+        return Ok(None);
+    };
+    let client = Client::connect(directory)?;
     if client.is_some()
         && let Some(options) = options_without_effect(arguments)
     {
         print_note(&format!("no effect on the running server of {}: {options}", directory.display()));
     }
     Ok(client)
+}
+
+/// Whether a process that holds the data directory answers at its socket. One that has just been started gets a moment.
+/// Call it after the store could not be opened.
+pub fn has_server_soon(directory: Option<&Path>) -> bool {
+    let Some(directory) = directory else { return false };
+    let give_up = Instant::now() + START_TIMEOUT;
+    while store::holder(directory).is_some() {
+        if matches!(socket::connect(directory), Ok(Some(_))) {
+            return true;
+        }
+        if Instant::now() >= give_up {
+            return false;
+        }
+        std::thread::sleep(START_POLL);
+    }
+    false
 }
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {
@@ -80,6 +149,8 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
+        (!arguments.set.is_empty() && !arguments.print, "--set"),
+        (arguments.no_tools, "--no-tools"),
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),

@@ -11,7 +11,7 @@ use crate::store::Store;
 /// The data directory whose server is used. Other faults of the configuration are the server's business.
 ///
 /// # Errors
-/// There is none, because nothing is stored.
+/// With `--ephemeral` there is no data directory.
 pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathBuf> {
     let loaded = config::load(arguments, env);
     if let Some(directory) = &loaded.config().data_directory {

@@ -6,6 +6,7 @@ mod attach;
 mod chat;
 mod client;
 mod code;
+mod compare;
 mod completions;
 pub mod config;
 mod connect;
@@ -20,6 +21,8 @@ mod scripts;
 mod serve;
 mod stdio;
 mod topics;
+mod versions;
+mod waiting;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -94,17 +97,49 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
-        Some(Command::Attach { agent, read_only }) => connect::attach(arguments, &env, agent.clone(), *read_only),
+        Some(Command::Attach { agent, read_only }) => attach_or_chat(arguments, &env, agent.as_deref(), *read_only),
+        Some(Command::Compare(compare)) => compare::run(arguments, compare, &env),
         #[cfg(feature = "coordinator")]
         Some(Command::MultiAgent(command)) => multi_agent::run(command, arguments, &env),
         #[cfg(not(feature = "coordinator"))]
         Some(Command::MultiAgent(_)) => Err(Error::not_built_in("coordinator")),
         Some(command) => scripts::run(arguments, command, &data_directory::required(arguments, &env)?),
         None if arguments.print => print::run(arguments, &env),
-        None => match connect::instead_of_chat(arguments, &env)? {
-            Some(code) => Ok(code),
-            None => chat::run(arguments, &env).map(|()| code::DONE),
-        },
+        None => chat_or_attach(arguments, &env),
+    }
+}
+
+/// Attaches where another process answers for the data directory, and starts a chat where none does.
+fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
+    let loaded = config::load(arguments, env);
+    if let Some(code) = connect::instead_of_chat(arguments, &loaded)? {
+        return Ok(code);
+    }
+    let directory = loaded.config().data_directory.clone();
+    match chat::run(arguments, loaded) {
+        Ok(code) => Ok(code),
+        // It was started at the same time.
+        Err(error) if connect::has_server_soon(directory.as_deref()) => {
+            connect::instead_of_chat(arguments, &config::load(arguments, env))?.ok_or(error)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Attaches; where that stopped a server of another version, a chat shows the agent instead.
+fn attach_or_chat(
+    arguments: &Arguments,
+    env: &ProcessEnvironment,
+    agent: Option<&str>,
+    is_read_only: bool,
+) -> Result<u8> {
+    match connect::attach(arguments, env, agent.map(str::to_owned), is_read_only)? {
+        Some(code) => Ok(code),
+        None => {
+            let resume = agent.map(|agent| Some(agent.to_owned()));
+            let arguments = Arguments { command: None, resume, ..arguments.clone() };
+            chat_or_attach(&Arguments { read_only: arguments.read_only || is_read_only, ..arguments }, env)
+        }
     }
 }
 
@@ -123,7 +158,7 @@ fn check_prompt(arguments: &Arguments) -> Result<()> {
     Err(Error::usage(message))
 }
 
-/// Refuses a prompt of one word that is nearly the name of a subcommand, unless `--` stands before it.
+/// Refuses a prompt of one word that is nearly the name of a subcommand, unless it follows `--`.
 fn check_misspelt(arguments: &Arguments) -> Result<()> {
     let is_prompt = arguments.print || std::env::args_os().any(|argument| argument == "--");
     let [word] = arguments.prompt.as_slice() else { return Ok(()) };
@@ -140,7 +175,7 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
 /// Refuses options that say what agents may do where no agent gets them.
 fn check_permissions(arguments: &Arguments) -> Result<()> {
     let is_used = match &arguments.command {
-        None | Some(Command::Serve(_) | Command::Config(_) | Command::Doctor { .. }) => true,
+        None | Some(Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => true,
         Some(Command::MultiAgent(command)) => {
             matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
         }
@@ -148,7 +183,7 @@ fn check_permissions(arguments: &Arguments) -> Result<()> {
     };
     match arguments.permission_option().filter(|_| !is_used) {
         Some(option) => Err(Error::usage(format!(
-            "{option} has no effect here: it belongs to a chat, --print, serve, multi-agent run and run-workflow"
+            "{option} has no effect here: it belongs to a chat, --print, serve, multi-agent run and run-workflow, and compare"
         ))),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::domain::display::{Abilities, DisplaySettings};
 use crate::terminal::abilities;
 use crate::terminal::tty::{self, Modes};
@@ -26,7 +26,24 @@ pub fn terminal_modes(settings: &DisplaySettings) -> Modes {
         mouse: settings.mouse,
         progress: settings.progress && has_progress && !is_in_tmux,
         plain: settings.plain || is_plain,
+        inline: settings.inline && abilities::has_scrollback(),
+        overlaid: false,
     }
+}
+
+/// Why a chat with these settings is not inline although they ask for it.
+pub fn inline_note(settings: &DisplaySettings) -> Option<&'static str> {
+    let is_ignored = settings.inline && !settings.plain && !abilities::has_scrollback();
+    is_ignored.then_some("display.inline is ignored: the Linux console has no scrollback")
+}
+
+/// # Errors
+/// Lines that leave the screen of this terminal are gone.
+pub fn require_scrollback() -> Result<()> {
+    if abilities::has_scrollback() {
+        return Ok(());
+    }
+    Err(Error::usage("--inline needs a terminal with a scrollback, and the Linux console has none: start without it"))
 }
 
 /// Makes a panic restore the terminal before its message is printed.

@@ -1,8 +1,13 @@
 //! The subcommands for scripts. Each sends one request to the server and prints the response. Without a server, `ps` and
 //! `logs` read the store.
 
+mod land;
+mod mail;
 mod print;
+mod search;
 mod stored;
+mod undo;
+mod usage;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -26,24 +31,36 @@ use print::Printer;
 /// The server or the store refuses the request, or there is no server.
 pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
     match command {
-        Command::Ps { json } => {
-            print::table(&agents(directory)?, print::AGENTS, *json);
-        }
+        Command::Ps { archived, all, json } => print_agents(directory, (!archived, *archived || *all), *json)?,
         Command::Logs(logs) => return print_logs(logs, directory),
-        Command::Send { agent, text } => {
-            let request = Request::Send { agent: agent.clone(), text: text_of(text)? };
-            Client::require(directory)?.request(&request)?;
+        Command::Search { words, most, json } => {
+            return Ok(if search::run(words, *most, *json, directory)? { code::DONE } else { code::FAILED });
+        }
+        Command::Undo(options) => undo::run(options, directory)?,
+        Command::Land(options) => land::run(options, arguments, directory)?,
+        Command::Mail(options) => mail::run(options, directory)?,
+        Command::Usage { by, json } => usage::run(*by, *json, directory)?,
+        Command::Tell { agent, text } | Command::Send { agent, text } => {
+            if matches!(command, Command::Send { .. }) {
+                print_note("polylogue send is called polylogue tell now; the old name goes with the next version");
+            }
+            request(directory, &Request::Send { agent: agent.clone(), text: text_of(text)? })?;
         }
         Command::Kill { agent, cascade, descendants } => {
-            let request = Request::Kill { agent: agent.clone(), cascade: *cascade, descendants: *descendants };
-            Client::require(directory)?.request(&request)?;
+            let kill = Request::Kill { agent: agent.clone(), cascade: *cascade, descendants: *descendants };
+            request(directory, &kill)?;
         }
+        Command::Archive { agent } => {
+            change(agent, directory, |agent| Request::Archive { agent, when_idle: false }, stored::archive)?;
+        }
+        Command::Unarchive { agent } => {
+            change(agent, directory, |agent| Request::Unarchive { agent }, stored::unarchive)?;
+        }
+        Command::Delete { agent } => change(agent, directory, |agent| Request::Delete { agent }, stored::delete)?,
         Command::Interrupt { agent } => {
-            Client::require(directory)?.request(&Request::Interrupt { agent: agent.clone() })?;
+            request(directory, &Request::Interrupt { agent: agent.clone() })?;
         }
-        Command::Approvals { json } => {
-            print::questions(&Client::require(directory)?.request(&Request::Approvals)?, *json);
-        }
+        Command::Approvals { json } => print::questions(&request(directory, &Request::Approvals)?, *json),
         Command::Approve { id, always: true, rule } if rule.is_empty() => {
             return show_rules(id, arguments, directory);
         }
@@ -51,22 +68,51 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
         Command::Deny { id, reason } => answer(id, false, reason.clone(), &[], directory)?,
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
         Command::Sessions { json } => {
-            let sessions = Client::require(directory)?.request(&Request::Sessions)?;
-            print::table(&sessions, print::SESSIONS, *json);
+            print::table(&request(directory, &Request::Sessions)?, print::SESSIONS, *json);
         }
-        Command::Stop { agents: true } => {
-            let stopped = Client::require(directory)?.request(&Request::StopAgents)?["stopped"].as_u64();
-            let count = usize::try_from(stopped.unwrap_or_default()).unwrap_or(usize::MAX);
-            print_line(&format!("stopped {}", counted(count, "agent", "agents")));
-        }
+        Command::Stop { agents: true } => stop_agents(directory)?,
         Command::Status { json } => {
-            let status = Client::require(directory)?.request(&Request::Status)?;
-            print::table(&Value::Array(vec![status]), print::STATUS, *json);
+            print::table(&Value::Array(vec![request(directory, &Request::Status)?]), print::STATUS, *json);
         }
         Command::Stop { agents: false } => stop(directory)?,
         _ => unreachable!("not a subcommand for scripts"),
     }
     Ok(code::DONE)
+}
+
+/// Prints the listed agents, the archived ones, or both; those of `--print` runs under their own heading.
+fn print_agents(directory: &Path, (listed, archived): (bool, bool), is_json: bool) -> Result<()> {
+    let list = |value: Value| value.as_array().cloned().unwrap_or_default();
+    let mut rows = if listed { list(agents(directory)?) } else { Vec::new() };
+    if archived {
+        rows.extend(list(stored::archived_agents(directory)?));
+    }
+    let is_run = |row: &Value| row["print_run"] == true;
+    let (runs, others): (Vec<Value>, Vec<Value>) = rows.into_iter().partition(|row| !is_json && is_run(row));
+    print::table(&Value::Array(others), print::AGENTS, is_json);
+    if !runs.is_empty() {
+        print_line("\npolylogue -p runs:");
+        print::table(&Value::Array(runs), print::AGENTS, is_json);
+    }
+    Ok(())
+}
+
+/// Sends a request to the server, which must be running.
+fn request(directory: &Path, request: &Request) -> Result<Value> {
+    Client::require(directory)?.request(request)
+}
+
+/// Has the server change an agent or, without a server, changes the store.
+fn change(
+    agent: &str,
+    directory: &Path,
+    request: impl FnOnce(String) -> Request,
+    in_store: impl FnOnce(&str, &Path) -> Result<()>,
+) -> Result<()> {
+    match Client::connect(directory)? {
+        Some(mut client) => client.request(&request(agent.to_owned())).map(drop),
+        None => in_store(agent, directory),
+    }
 }
 
 /// The agents of the server or, without one, of the store.
@@ -107,9 +153,14 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
         match client.receive()? {
             Response::Chunk(chunk) => printer.chunk(&chunk),
             Response::Missed(count) => printer.missed(count),
+            // A server has no archived agents.
+            Response::Refused { .. } if !logs.follow && stored::is_archived(logs, directory) => {
+                stored::print_chunks(logs, directory, &mut printer)?;
+                return Ok(code::DONE);
+            }
             Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
             Response::Done(_) => break,
-            Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
+            Response::Frame(_) | Response::Suspend {} | Response::Edit(_) | Response::View(_) | Response::End(_) => {}
         }
     }
     printer.end();
@@ -118,7 +169,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
 
 /// Prints the rules that "always" would save, and what confirms them. Nothing is allowed yet, which the exit code says.
 fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
-    let approvals = Client::require(directory)?.request(&Request::Approvals)?;
+    let approvals = request(directory, &Request::Approvals)?;
     let question = approvals.as_array().into_iter().flatten().find(|question| question["id"] == id);
     let question = question.ok_or_else(|| {
         Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
@@ -144,15 +195,14 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     }
     let options: String = rules.iter().map(|rule| format!(" --rule {}", quoted(rule))).collect();
     print_note(&format!(
-        "nothing is allowed yet; to allow the call and save what is printed for {} in {file}: {command} --always{options}",
+        "nothing is allowed yet; to allow the call and save these rules for {} in {file}: {command} --always{options}",
         question["directory"].as_str().unwrap_or_default()
     ));
     Ok(code::USAGE)
 }
 
 fn answer(id: &str, allow: bool, reason: Option<String>, rules: &[String], directory: &Path) -> Result<()> {
-    let request = Request::Answer { id: id.to_owned(), allow, reason, rules: rules.to_vec() };
-    Client::require(directory)?.request(&request).map(drop)
+    request(directory, &Request::Answer { id: id.to_owned(), allow, reason, rules: rules.to_vec() }).map(drop)
 }
 
 /// Waits until an agent is at rest; the exit code tells its status.
@@ -169,6 +219,13 @@ fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
         _ if status == Status::Dead.name() => code::FAILED,
         _ => code::LIMIT,
     })
+}
+
+fn stop_agents(directory: &Path) -> Result<()> {
+    let stopped = request(directory, &Request::StopAgents)?["stopped"].as_u64();
+    let count = usize::try_from(stopped.unwrap_or_default()).unwrap_or(usize::MAX);
+    print_line(&format!("stopped {}", counted(count, "agent", "agents")));
+    Ok(())
 }
 
 /// Stops the server, and waits until it has closed the connection and so released the store.

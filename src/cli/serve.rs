@@ -21,7 +21,7 @@ use crate::socket::{self, Listener};
 use crate::store::{self, Store};
 
 /// Standard error of the background process; a file in the data directory.
-const LOG: &str = "server.log";
+pub const LOG: &str = "server.log";
 /// A longer log is truncated at the next start.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
@@ -75,9 +75,10 @@ fn announce(directory: &Path, back: &str, is_detached: bool) -> Result<()> {
         "process {process} serves {path}: polylogue attach{back} attaches a terminal, polylogue stop{back} stops the server"
     ));
     if is_detached {
+        // What can fail comes before the line that says that it serves.
+        let null = File::options().write(true).open("/dev/null")?;
         // The process that started this one may have been killed; the server continues.
         print_line(&process.to_string());
-        let null = File::options().write(true).open("/dev/null")?;
         rustix::stdio::dup2_stdout(&null).map_err(std::io::Error::from)?;
     }
     Ok(())

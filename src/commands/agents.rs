@@ -1,40 +1,129 @@
-//! `/agents`: all agents as a tree.
+//! `/agents`: all agents as a tree, and the archived ones.
 
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
+use std::time::Duration;
+
+use super::complete::complete_word;
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, dollars, unknown_option, usage_error};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::InputResult;
+use crate::store::AgentRow;
+
+const OPTIONS: [&str; 2] = ["--archived", "--all"];
+
+/// Columns of the tree and the names; longer ones move the rest of their row.
+const MOST_FIRST: usize = 28;
+/// Columns of the task of a team.
+const MOST_TASK: usize = 40;
 
 pub const AGENTS: CommandSpec = CommandSpec {
     name: "agents",
     aliases: &["ps"],
-    arguments: "",
-    about: "list all agents as a tree",
+    arguments: "[--archived | --all]",
+    about: "list all agents as a tree, or the archived ones",
     busy: WhenBusy::Runs,
     run,
-    complete: nothing,
+    complete: |_, typed| complete_word(typed, OPTIONS.map(str::to_owned)),
 };
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("agents", arguments)?;
-    Ok(InputResult::Continue(Some(agent_tree(context))))
+    let text = match arguments {
+        "" => agent_tree(context),
+        "--archived" => archived_list(context)?.unwrap_or_else(|| "no agent is archived".into()),
+        "--all" => {
+            [Some(agent_tree(context)), archived_list(context)?].into_iter().flatten().collect::<Vec<_>>().join("\n")
+        }
+        option if option.starts_with("--") => return Err(unknown_option("agents", option, &OPTIONS)),
+        extra => return Err(usage_error(format!("/agents takes only --archived or --all (got {extra:?})"))),
+    };
+    Ok(InputResult::Continue(Some(text)))
+}
+
+/// The archived agents, those of `--print` runs under their own heading, the newest first.
+fn archived_list(context: &CommandContext) -> Result<Option<String>> {
+    let (runs, others): (Vec<AgentRow>, Vec<AgentRow>) =
+        context.store.archived_agents()?.agents.into_iter().rev().partition(|row| row.is_print_run);
+    let mut parts = Vec::new();
+    for (heading, rows) in [("archived:", others), ("polylogue -p runs, archived:", runs)] {
+        if rows.is_empty() {
+            continue;
+        }
+        let widest = rows.iter().map(|row| text::width(&row.label()) + 6).max().unwrap_or_default();
+        let mut list = TwoColumns::new(widest.min(MOST_FIRST) + 1);
+        rows.iter()
+            .for_each(|row| list.row(format!("  {:<3} {}", row.ordinal, row.label()), about_archived(context, row)));
+        parts.push(format!("{heading}\n{}", list.to_text(context.columns())));
+    }
+    Ok((!parts.is_empty()).then(|| parts.join("\n")))
+}
+
+fn about_archived(context: &CommandContext, row: &AgentRow) -> String {
+    let age = age(context.unix_ms - row.created_at);
+    let model = row.endpoint.as_deref().unwrap_or_default();
+    let team = row.team_run.as_ref().map(|run| format!("team {run}  ")).unwrap_or_default();
+    let title = row.title.as_deref().unwrap_or_default();
+    format!("{}  {age}  {model}  {team}{title}", row.id.short()).trim_end().to_owned()
 }
 
 /// All living agents, children below their nearest living ancestor.
 pub fn agent_tree(context: &CommandContext) -> String {
-    let mut list = TwoColumns::new(0);
+    let mut rows = Vec::new();
     let is_root = |agent: &&Agent| context.roster.parent(agent.id()).is_none();
     let mut open: Vec<(AgentId, usize)> = context.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
     open.reverse();
+    let mut run = None;
     while let Some((id, depth)) = open.pop() {
         let Some(agent) = context.roster.get(id) else { continue };
-        let (left, right) = row(context, agent, depth);
-        list.row(left, right);
-        open.extend(context.roster.children(id).rev().map(|child| (child, depth + 1)));
+        let team_run = agent.identity.team_run.as_deref();
+        if team_run.is_some() && team_run != run {
+            rows.extend(team_run.map(|team_run| run_row(context, team_run, depth)));
+        }
+        run = team_run;
+        let depth = depth + usize::from(team_run.is_some());
+        rows.push(row(context, agent, depth));
+        open.extend(in_groups(context, id).into_iter().rev().map(|child| (child, depth + 1)));
     }
+    let widest = rows.iter().map(|(left, _)| text::width(left)).max().unwrap_or_default();
+    let mut list = TwoColumns::new(widest.min(MOST_FIRST) + 1);
+    rows.into_iter().for_each(|(left, right)| list.row(left, right));
     list.to_text(context.columns())
+}
+
+/// The children of an agent, oldest first, with the members of a run together where its first one is.
+fn in_groups(context: &CommandContext, parent: AgentId) -> Vec<AgentId> {
+    let children: Vec<AgentId> = context.roster.children(parent).collect();
+    let run_of = |id: &AgentId| context.roster.get(*id).and_then(|agent| agent.identity.team_run.clone());
+    let mut grouped = Vec::with_capacity(children.len());
+    for (at, child) in children.iter().enumerate() {
+        match run_of(child) {
+            None => grouped.push(*child),
+            Some(run) if children[..at].iter().any(|earlier| run_of(earlier).as_ref() == Some(&run)) => {}
+            Some(run) => {
+                grouped.extend(children[at..].iter().filter(|other| run_of(other).as_ref() == Some(&run)));
+            }
+        }
+    }
+    grouped
+}
+
+/// The heading above the members of a run.
+fn run_row(context: &CommandContext, run: &str, depth: usize) -> (String, String) {
+    let (state, task) = state_and_task(context, run).unwrap_or_default();
+    let task = text::sanitise(task.lines().next().unwrap_or_default()).into_owned();
+    let task = text::shortened(&task, MOST_TASK);
+    (format!("  {}team {run}", "  ".repeat(depth.min(16))), format!("{state}  {task}"))
+}
+
+#[cfg(feature = "coordinator")]
+fn state_and_task(context: &CommandContext, run: &str) -> Option<(&'static str, String)> {
+    context.store.run(run).ok().flatten().map(|stored| (stored.state(), stored.task))
+}
+
+#[cfg(not(feature = "coordinator"))]
+fn state_and_task(_: &CommandContext, _: &str) -> Option<(&'static str, String)> {
+    None
 }
 
 fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String) {
@@ -42,15 +131,17 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == context.current { "> " } else { "  " };
     let state = match (agent.state(), agent.wait()) {
+        _ if agent.is_compacting() => "compacting",
         // For a slot or for the end of a rate limit: the agent's own screen shows which.
         (State::WaitingForLlm, Wait::Slot) => "waiting for its turn",
         (State::WaitingForLlm, Wait::Key) => "waiting for a key",
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to retry",
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",
-        (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => "waiting for its turn",
+        (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => "waiting for its turn",
         (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for mail",
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",
+        (State::Idle, _) if agent.is_interrupted() => "interrupted",
         (state, _) => state.name(),
     };
     let mail = if agent.unread == 0 {
@@ -59,10 +150,11 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         format!(", {}", text::counted(agent.unread, "unread message", "unread messages"))
     };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
-    let tokens = agent.used.input + agent.used.output;
-    let left = format!("{here}{indent}{:<3} {:<12}", agent.identity.ordinal, agent.identity.label());
+    let tokens = agent.used.tokens();
+    let cost = agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("  ${}", dollars(cost))).unwrap_or_default();
+    let left = format!("{here}{indent}{:<3} {}", agent.identity.ordinal, agent.identity.label());
     let right = format!(
-        "{}  {state}{queued}{mail}  {}  {tokens} tokens  {}",
+        "{}  {state}{queued}{mail}  {}  {tokens} tokens{cost}  {}",
         agent.id().short(),
         age(context.unix_ms - agent.identity.created_at),
         agent.inputs.endpoint.full_name(),
@@ -71,10 +163,5 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
 }
 
 pub(super) fn age(ms: i64) -> String {
-    match ms.max(0) / 1000 {
-        s @ 0..=59 => format!("{s} s"),
-        s @ 60..=3599 => format!("{} min", s / 60),
-        s @ 3600..=86_399 => format!("{} h", s / 3600),
-        s => format!("{} d", s / 86_400),
-    }
+    text::age(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
 }

@@ -36,7 +36,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let note = match policy {
         Policy::Auto if !agent.inputs.environment.is_sandboxed() => {
-            "; without a whole sandbox, auto asks for every command and change"
+            "; the sandbox is incomplete here, so auto asks for every command and change"
         }
         _ => "",
     };

@@ -3,9 +3,9 @@
 use super::CommandContext;
 use crate::base::text;
 
-/// With fewer columns left for it, the second column stands below the first.
+/// With fewer columns left for it, the second column is printed below the first.
 const LEAST_SECOND: usize = 30;
-/// Before what stands below.
+/// Before a second column below the first.
 const INDENT: &str = "    ";
 
 /// Rows of two columns, the first of them `first` columns wide. What does not fit is wrapped within the second column.

@@ -92,14 +92,14 @@ pub(super) fn before_last_word(typed: &str) -> &str {
     &typed[..typed.rfind(' ').map_or(0, |at| at + 1)]
 }
 
-/// The configured models and `echo`, and the default model first if it is none of them.
+/// The configured models, those that servers have listed, and `echo`, and the default model first if it is none of them.
 pub(super) fn models(context: &CommandContext) -> Vec<String> {
     let entries = context.config.catalog.0.iter();
-    let known = entries.flat_map(|entry| entry.models.iter().map(|(model, _)| format!("{}/{model}", entry.name)));
+    let known = entries.flat_map(|entry| entry.names().map(|model| format!("{}/{model}", entry.name)));
     // The default model may have been named on the command line only.
     let mut names: Vec<String> = known.chain(["echo/echo".to_owned()]).collect();
     let default = context.config.endpoint.full_name();
-    if !names.contains(&default) {
+    if !default.ends_with('/') && !names.contains(&default) {
         names.insert(0, default);
     }
     names

@@ -3,50 +3,80 @@
 use super::complete::{before_last_word, complete_word, models};
 use super::{CommandContext, CommandSpec, WhenBusy, checked_name, unknown_option, unquoted, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::{Change, Fork, InputResult};
 
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
     arguments: "[--name N] [--model M] [PROMPT]",
-    about: "create a child with this conversation",
-    busy: WhenBusy::Parks,
+    about: "create a child; --include-current waits",
+    busy: WhenBusy::Runs,
     run,
     complete,
 };
 
+const NAME: &str = "--name";
+const MODEL: &str = "--model";
+/// The open message and the tool results of its turn are inherited too.
+const INCLUDE_CURRENT: &str = "--include-current";
+const OPTIONS: [&str; 3] = [NAME, MODEL, INCLUDE_CURRENT];
+
 fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
-    parse(arguments).map(|change| InputResult::NewState(change, None))
+    let Options { name, model, prompt, includes_current } = options("fork", &OPTIONS, arguments)?;
+    Ok(InputResult::NewState(Change::Fork(Fork { prompt, name, model, includes_current, may_be_sibling: true }), None))
 }
 
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
-    let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
-    // Options are pairs of a name and a value; anything else begins the prompt.
-    let is_open = before.chunks(2).all(|pair| pair[0].starts_with("--name") || pair[0].starts_with("--model"));
-    match before.last() {
-        _ if !is_open => Vec::new(),
-        Some(&"--model") if before.len() % 2 == 1 => complete_word(typed, models(context)),
-        _ if before.len().is_multiple_of(2) => complete_word(typed, ["--name ", "--model "].map(str::to_owned)),
-        _ => Vec::new(),
+    complete_options(context, &OPTIONS, typed)
+}
+
+/// Completes `options`, of which all but `--include-current` have a value.
+pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed: &str) -> Vec<String> {
+    let mut words = before_last_word(typed).split_whitespace();
+    while let Some(word) = words.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        if !options.contains(&name) {
+            // The prompt has begun.
+            return Vec::new();
+        }
+        if name != INCLUDE_CURRENT && name == word && words.next().is_none() {
+            return if name == MODEL { complete_word(typed, models(context)) } else { Vec::new() };
+        }
     }
+    complete_word(typed, options.iter().map(|option| format!("{option} ")))
+}
+
+/// What the arguments of `/fork` or `/new` say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    pub name: Option<String>,
+    pub model: Option<String>,
+    pub prompt: Option<String>,
+    pub includes_current: bool,
 }
 
 /// Options come first; the rest is the prompt, quoted or not.
-fn parse(arguments: &str) -> Result<Change> {
-    let (mut name, mut model, mut rest) = (None, None, arguments);
+pub(super) fn options(command: &str, known: &[&'static str], arguments: &str) -> Result<Options> {
+    let mut found = Options::default();
+    let mut rest = arguments;
     loop {
         let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         let slot = match option {
-            "--name" => &mut name,
-            "--model" => &mut model,
             "--" => {
                 rest = after.trim_start();
                 break;
             }
-            unknown if unknown.starts_with("--") => {
-                return Err(unknown_option("fork", unknown, &["--name", "--model"]));
+            unknown if unknown.starts_with("--") && !known.contains(&unknown) => {
+                return Err(unknown_option(command, unknown, known));
             }
+            NAME => &mut found.name,
+            MODEL => &mut found.model,
+            INCLUDE_CURRENT if value.is_none() => {
+                (found.includes_current, rest) = (true, after.trim_start());
+                continue;
+            }
+            INCLUDE_CURRENT => return Err(usage_error(format!("{option} takes no value"))),
             _ => break,
         };
         let (value, after) = match value {
@@ -59,9 +89,10 @@ fn parse(arguments: &str) -> Result<Change> {
         *slot = Some(value.to_owned());
         rest = after.trim_start();
     }
-    let name = name.map(|name| checked_name(&name)).transpose()?;
+    found.name = found.name.map(|name| checked_name(&name)).transpose()?;
     let prompt = unquoted(rest.trim());
-    Ok(Change::Fork { prompt: (!prompt.is_empty()).then(|| prompt.to_owned()), name, model })
+    found.prompt = (!prompt.is_empty()).then(|| prompt.to_owned());
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -81,14 +112,25 @@ mod tests {
             ("\"--names are hard\"", None, None, some("--names are hard")),
             ("--name scout -- --names are hard", some("scout"), None, some("--names are hard")),
         ] {
-            assert_eq!(parse(typed).unwrap(), Change::Fork { prompt, name, model }, "{typed}");
+            let expected = Options { name, model, prompt, includes_current: false };
+            assert_eq!(options("fork", &OPTIONS, typed).unwrap(), expected, "{typed}");
         }
     }
 
     #[test]
+    fn the_open_message_is_included_if_that_is_said() {
+        let found = options("fork", &OPTIONS, "--name scout --include-current go --include-current").unwrap();
+        assert_eq!((found.includes_current, found.prompt.as_deref()), (true, Some("go --include-current")));
+        assert!(options("fork", &OPTIONS, "--include-current=yes").is_err());
+        assert!(options("new", &[NAME, MODEL], "--include-current").is_err());
+    }
+
+    #[test]
     fn an_unknown_option_is_an_error_that_names_the_nearest() {
-        for (typed, expected) in [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model")] {
-            let error = parse(typed).unwrap_err();
+        for (typed, expected) in
+            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --include-current")]
+        {
+            let error = options("fork", &OPTIONS, typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");
         }
     }
@@ -96,7 +138,7 @@ mod tests {
     #[test]
     fn names_that_look_like_numbers_or_options_are_refused() {
         for typed in ["--name", "--name 7", "--name -x", "--name a/b", "--name parent", "--model", "--model="] {
-            assert!(parse(typed).is_err(), "{typed}");
+            assert!(options("fork", &OPTIONS, typed).is_err(), "{typed}");
         }
     }
 }

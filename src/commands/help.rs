@@ -37,7 +37,11 @@ pub struct KeyRow {
 const FIXED: &[(&str, &str)] = &[
     ("y, n at a question", "allow, refuse; y turns pages until all is shown"),
     ("a at a question", "always allow calls like it: shows the rules first"),
-    ("Alt+Y, Alt+N, Alt+A", "the same while the draft is not empty"),
+    ("r at a question", "refuse with a reason, which the model is told"),
+    ("e at a question", "edit the command or text, or the rules that a shows"),
+    ("v at a question", "show all of it in $PAGER"),
+    ("Alt+Y, N, A, V", "the same while the draft is not empty"),
+    ("Alt+R at a question", "refuse with the draft as the reason, after Enter"),
     ("wheel", "scroll"),
     ("Drag with the mouse", "select and copy; with Shift the terminal selects"),
 ];
@@ -69,10 +73,38 @@ pub fn key_rows(keymap: &KeyMap) -> Vec<KeyRow> {
 
 /// The groups of commands.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Agents", &["fork", "switch", "agents", "name", "kill", "team", "env", "interrupt", "stop", "limit"]),
+    (
+        "Agents",
+        &[
+            "fork",
+            "new",
+            "tell",
+            "switch",
+            "agents",
+            "inbox",
+            "wall",
+            "ask",
+            "compare",
+            "timeline",
+            "search",
+            "name",
+            "kill",
+            "archive",
+            "unarchive",
+            "delete",
+            "team",
+            "env",
+            "interrupt",
+            "stop",
+            "limit",
+        ],
+    ),
     ("Permissions", &["tools", "approval", "rules"]),
-    ("Conversation", &["mark", "rewind", "clear", "slice", "queue", "raw", "copy", "export"]),
-    ("Model", &["model", "thinking", "system", "usage"]),
+    (
+        "Conversation",
+        &["mark", "rewind", "undo", "diff", "land", "clear", "compact", "slice", "queue", "raw", "copy", "export"],
+    ),
+    ("Model", &["model", "thinking", "set", "system", "usage"]),
     ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),
     ("Program", &["help", "sessions", "detach", "exit"]),
 ];

@@ -4,7 +4,7 @@ use super::complete::{agent_names, complete_word};
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::limits::{LimitName, LimitValue};
 
 pub const LIMIT: CommandSpec = CommandSpec {
@@ -33,7 +33,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 fn show(agent_id: AgentId) -> InputResult {
-    InputResult::NewState(Change::ShowLimits(agent_id), None)
+    InputResult::NewState(Change::Show(Shown::Limits(agent_id)), None)
 }
 
 fn set(agent_id: AgentId, name: &str, value: &str) -> Result<InputResult> {

@@ -1,5 +1,7 @@
 //! The mail commands: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`.
 
+use serde_json::{Value, json};
+
 use super::complete::{agent_names, mail_ids};
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, nothing, refuse_arguments, unquoted, usage_error};
 use crate::base::error::Result;
@@ -7,7 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::mail::{Mail, MailId};
-use crate::store::Found;
+use crate::store::{Found, Store};
 
 pub const SEND: CommandSpec = CommandSpec {
     name: "send",
@@ -81,7 +83,25 @@ fn send(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
     let to = agent_called(context.roster, name)?;
     let body = unquoted(body.trim_start()).to_owned();
-    Ok(InputResult::NewState(Change::Send { to, body }, Some(format!("sent to {name}"))))
+    Ok(InputResult::NewState(Change::Send { to, body }, Some(sent_note(name, "/tell"))))
+}
+
+/// Says where the mail is now; `tell` is the command that prompts an agent.
+pub fn sent_note(to: &str, tell: &str) -> String {
+    format!("sent to {to}: the mail waits until the agent looks; {tell} {to} TEXT prompts it now")
+}
+
+/// For scripts.
+pub fn mail_as_json(store: &Store, mail: &Mail) -> Result<Value> {
+    let from = store.agent(mail.from)?.map_or_else(|| mail.from.to_string(), |row| row.label());
+    Ok(json!({
+        "id": mail.id.0,
+        "read": mail.is_read,
+        "from": from,
+        "from_id": mail.from.to_string(),
+        "created_at": mail.created_at,
+        "text": mail.body,
+    }))
 }
 
 fn mail_id(arguments: &str) -> Result<MailId> {

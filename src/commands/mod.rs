@@ -3,10 +3,13 @@
 
 mod agents;
 mod approval;
+mod archive;
+mod ask;
 mod columns;
 mod complete;
 mod copy;
 mod custom;
+mod delete;
 mod detach;
 mod env;
 mod exit;
@@ -19,36 +22,45 @@ mod limit;
 mod mail;
 mod model;
 mod name;
+mod new;
 mod queue;
 mod raw;
 mod rewind;
 mod rules;
 mod sessions;
+mod set;
 mod slice;
 mod stop;
 mod switch;
 mod system;
 #[cfg(feature = "coordinator")]
 mod team;
+mod tell;
 mod tools;
+mod undo;
 mod usage;
+mod views;
 
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::attachment::is_attachable;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::history::History;
-use crate::store::Store;
+use crate::store::{AgentRow, Store};
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
 pub use mail::mail_lines;
+pub use mail::{mail_as_json, sent_note};
+pub use model::{model_list, names_model};
 #[cfg(feature = "coordinator")]
-pub use team::{TeamRequest, parse_team_request};
+pub use team::{TeamRequest, TeamWork, parse_team_request};
+pub use usage::dollars;
 
 /// What commands may read.
 pub struct CommandContext<'a> {
@@ -110,8 +122,9 @@ impl CommandContext<'_> {
             Some(agent) => agent.identity.label(),
             None => {
                 let row = self.store.agent(id).ok().flatten();
-                let label = row.map(|row| row.name.unwrap_or_else(|| format!("agent {}", row.ordinal)));
-                format!("{} (dead)", label.unwrap_or_else(|| id.to_string()))
+                let state = if row.as_ref().is_some_and(|row| row.is_running) { "archived" } else { "dead" };
+                let label = row.map(|row| row.label());
+                format!("{} ({state})", label.unwrap_or_else(|| id.to_string()))
             }
         }
     }
@@ -149,10 +162,20 @@ pub enum WhenBusy {
 /// All commands in the order of `/help`.
 pub const COMMANDS: &[&CommandSpec] = &[
     &fork::FORK,
+    &new::NEW,
     &switch::SWITCH,
     &agents::AGENTS,
+    &views::INBOX,
+    &views::WALL,
+    &ask::ASK,
+    &views::COMPARE,
+    &views::TIMELINE,
+    &views::SEARCH,
     &name::NAME,
     &kill::KILL,
+    &archive::ARCHIVE,
+    &archive::UNARCHIVE,
+    &delete::DELETE,
     #[cfg(feature = "coordinator")]
     &team::TEAM,
     &env::ENV,
@@ -164,16 +187,22 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &rules::RULES,
     &rewind::MARK,
     &rewind::REWIND,
+    &undo::UNDO,
+    &undo::DIFF,
+    &undo::LAND,
     &rewind::CLEAR,
+    &rewind::COMPACT,
     &slice::SLICE,
     &model::MODEL,
     &model::THINKING,
+    &set::SET,
     &system::SYSTEM,
     &queue::QUEUE,
     &usage::USAGE,
     &raw::RAW,
     &copy::COPY,
     &export::EXPORT,
+    &tell::TELL,
     &mail::SEND,
     &mail::CHECK_MAIL,
     &mail::READ_MAIL,
@@ -212,6 +241,9 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
 /// # Errors
 /// As for [`read`].
 pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> {
+    if is_pasted_path(line) {
+        return Ok(InputResult::Message(line.to_owned()));
+    }
     let Some((name, arguments)) = parse(line) else {
         return Ok(InputResult::Message(line.strip_prefix('/').unwrap_or(line).to_owned()));
     };
@@ -220,6 +252,12 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
         (None, Some(command)) => custom::run(command, arguments),
         (None, None) => Err(unknown(name, context)),
     }
+}
+
+/// Whether the line begins with the path of an image or a PDF file, as terminals paste it.
+fn is_pasted_path(line: &str) -> bool {
+    let first = line.split_whitespace().next().unwrap_or_default();
+    line.starts_with('/') && first[1..].contains('/') && is_attachable(first)
 }
 
 /// Splits a command into name and arguments; `None` for a message.
@@ -257,7 +295,7 @@ pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
 /// [`agent_called`] for the command line.
 ///
 /// # Errors
-/// There is none or more than one; the error names the command that lists agents.
+/// No agent or more than one matches; the error names the command that lists agents.
 pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "`polylogue ps`")
 }
@@ -265,7 +303,7 @@ pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
 /// [`agent_called`] for a model.
 ///
 /// # Errors
-/// There is none or more than one; the error names the tool that lists agents.
+/// No agent or more than one matches; the error names the tool that lists agents.
 pub fn agent_called_by_model(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "the agents tool")
 }
@@ -280,6 +318,50 @@ fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId
             }
         })
     })
+}
+
+/// The archived agent with this name, number or id. `list_command` lists them.
+///
+/// # Errors
+/// No archived agent or several match, or the store cannot be read.
+pub fn archived_called(store: &Store, text: &str, list_command: &str) -> Result<AgentId> {
+    called_among(&store.archived_agents()?.agents, text).map_err(|error| {
+        error.unwrap_or_else(|| usage_error(format!("no archived agent {text:?}: {list_command} lists them")))
+    })
+}
+
+/// The agent with this name, number or id: a listed one, or else an archived or killed one.
+///
+/// # Errors
+/// No agent or several match, or the store cannot be read.
+pub fn any_called(roster: &Roster, store: &Store, text: &str) -> Result<AgentId> {
+    let listed = agent_called(roster, text);
+    let Err(unknown) = listed else { return listed };
+    match called_among(&store.archived_agents()?.agents, text) {
+        Err(None) => called_among(&store.killed_agents()?.agents, text).map_err(|error| error.unwrap_or(unknown)),
+        found => found.map_err(|error| error.unwrap_or(unknown)),
+    }
+}
+
+/// Finds an agent by name, number, id or the beginning of its id. The error is `None` if there is none.
+pub fn called_among(rows: &[AgentRow], text: &str) -> std::result::Result<AgentId, Option<Error>> {
+    let number = text.strip_prefix("agent ").unwrap_or(text).parse::<i64>().ok();
+    let is_named = |row: &&AgentRow| row.name.as_deref() == Some(text) || row.id.to_string() == text;
+    let numbered = || rows.iter().find(|row| Some(row.ordinal) == number);
+    let begins = |row: &&AgentRow| text.len() >= 4 && row.id.to_string().starts_with(text);
+    // The names of killed agents are not unique.
+    let found: Vec<&AgentRow> = match rows.iter().filter(is_named).collect::<Vec<_>>() {
+        named if !named.is_empty() => named,
+        _ => numbered().map_or_else(|| rows.iter().filter(begins).collect(), |row| vec![row]),
+    };
+    match found.as_slice() {
+        [row] => Ok(row.id),
+        [] => Err(None),
+        several => {
+            let ids: Vec<String> = several.iter().map(|row| row.id.to_string()).collect();
+            Err(Some(usage_error(format!("{text:?} is ambiguous: type more of one of {}", ids.join(", ")))))
+        }
+    }
 }
 
 /// The name by which a model addresses the agent that forked it.

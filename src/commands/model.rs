@@ -3,7 +3,8 @@
 use super::complete::models;
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::endpoint::ModelFacts;
+use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::thinking::Thinking;
 use crate::provider::{check_thinking, credentials};
 
@@ -30,7 +31,7 @@ pub const THINKING: CommandSpec = CommandSpec {
 
 fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
-        return Ok(InputResult::Continue(Some(list(context))));
+        return Ok(InputResult::NewState(Change::Show(Shown::Models), None));
     }
     let endpoint = context.config.catalog.find(arguments)?;
     if context.agent()?.inputs.endpoint.full_name() == endpoint.full_name() {
@@ -42,16 +43,38 @@ fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
 }
 
-/// Every configured model; the agent's own is marked.
-fn list(context: &CommandContext) -> String {
+/// Whether a model is typed at the end of this line.
+pub fn names_model(typed: &str) -> bool {
+    ["/model ", "/m "].iter().any(|command| typed.starts_with(command)) || typed.contains("--model ")
+}
+
+/// Every known model, with its context and prices where they are known; the agent's own is marked.
+pub fn model_list(context: &CommandContext) -> String {
     let current = context.agent().map(|agent| agent.inputs.endpoint.full_name()).unwrap_or_default();
     let mut names = models(context);
     if !names.contains(&current) {
         names.insert(0, current.clone());
     }
-    let lines = names.iter().map(|name| format!("{} {name}", if *name == current { ">" } else { " " }));
-    let others = context.config.catalog.0.iter().map(|entry| format!("  {}/NAME for any other model", entry.name));
+    let lines = names.iter().map(|name| {
+        let mark = if *name == current { ">" } else { " " };
+        let facts = context.config.catalog.find(name).map(|endpoint| endpoint.facts).unwrap_or_default();
+        format!("{mark} {name}{}", described(&facts))
+    });
+    let others = context.config.catalog.configured().map(|entry| format!("  {}/NAME for any other model", entry.name));
     lines.chain(others).collect::<Vec<_>>().join("\n")
+}
+
+/// `  131,072 tokens, $0.15 in, $0.60 out`, as far as it is known.
+fn described(facts: &ModelFacts) -> String {
+    let dollars = |price: u64| format!("${}", (price as f64 / 1e4).round() / 100.0);
+    let mut parts: Vec<String> = facts.context.map(|tokens| format!("{tokens} tokens")).into_iter().collect();
+    parts.extend(
+        facts
+            .prices
+            .map(|prices| format!("about {} in, {} out per million", dollars(prices.input), dollars(prices.output))),
+    );
+    parts.extend((facts.tools == Some(false)).then(|| "no tools".to_owned()));
+    if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
 }
 
 fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {

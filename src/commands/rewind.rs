@@ -1,20 +1,38 @@
-//! Commands that change what the model remembers: `/clear`, `/mark`, `/rewind`.
+//! Commands that change what the model remembers: `/clear`, `/compact`, `/mark`, `/rewind`.
 
 use super::complete::marks;
-use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
-use crate::domain::flow::{Change, InputResult};
+use super::{CommandSpec, WhenBusy, nothing, usage_error};
+use crate::domain::flow::{Change, HistoryEdit, InputResult};
 
 pub const CLEAR: CommandSpec = CommandSpec {
     name: "clear",
     aliases: &[],
-    arguments: "",
-    about: "remove everything so far from the context",
+    arguments: "[undo]",
+    about: "remove everything so far from the context, or bring it back",
+    busy: WhenBusy::Queues,
+    run: |_, arguments| match arguments {
+        "" => Ok(InputResult::NewState(Change::EditHistory(HistoryEdit::Clear), None)),
+        "undo" => Ok(InputResult::NewState(Change::EditHistory(HistoryEdit::UndoClear), None)),
+        _ => Err(usage_error(format!("unknown argument {arguments:?}: /clear undo takes the last /clear back"))),
+    },
+    complete: |_, _| vec!["undo".into()],
+};
+
+pub const COMPACT: CommandSpec = CommandSpec {
+    name: "compact",
+    aliases: &[],
+    arguments: "[GOAL | undo]",
+    about: "send the model a summary of the older messages instead of them",
     busy: WhenBusy::Queues,
     run: |_, arguments| {
-        refuse_arguments("clear", arguments)?;
-        Ok(InputResult::NewState(Change::Clear, None))
+        let change = match arguments {
+            "" => Change::EditHistory(HistoryEdit::Compact(None)),
+            "undo" => Change::EditHistory(HistoryEdit::UndoCompact),
+            goal => Change::EditHistory(HistoryEdit::Compact(Some(goal.to_owned()))),
+        };
+        Ok(InputResult::NewState(change, None))
     },
-    complete: nothing,
+    complete: |_, _| vec!["undo".into()],
 };
 
 pub const MARK: CommandSpec = CommandSpec {
@@ -23,7 +41,7 @@ pub const MARK: CommandSpec = CommandSpec {
     arguments: "[LABEL]",
     about: "set a mark that /rewind returns to",
     busy: WhenBusy::Queues,
-    run: |_, arguments| Ok(InputResult::NewState(Change::Mark(arguments.to_owned()), None)),
+    run: |_, arguments| Ok(InputResult::NewState(Change::EditHistory(HistoryEdit::Mark(arguments.to_owned())), None)),
     complete: nothing,
 };
 
@@ -35,7 +53,7 @@ pub const REWIND: CommandSpec = CommandSpec {
     busy: WhenBusy::Queues,
     run: |_, arguments| {
         let label = (!arguments.is_empty()).then(|| arguments.to_owned());
-        Ok(InputResult::NewState(Change::Rewind(label), None))
+        Ok(InputResult::NewState(Change::EditHistory(HistoryEdit::Rewind(label)), None))
     },
     complete: marks,
 };

@@ -2,7 +2,7 @@
 
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::rule::Rule;
 
 pub const RULES: CommandSpec = CommandSpec {
@@ -18,7 +18,7 @@ pub const RULES: CommandSpec = CommandSpec {
 
 fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
     match arguments.split_once(' ') {
-        None if arguments.is_empty() => Ok(InputResult::NewState(Change::ShowRules, None)),
+        None if arguments.is_empty() => Ok(InputResult::NewState(Change::Show(Shown::Rules), None)),
         Some(("remove", rule)) => {
             let rule: Rule = rule.parse()?;
             let note = format!("{rule} was taken back");

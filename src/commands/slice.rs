@@ -3,7 +3,7 @@
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::{Change, HistoryEdit, InputResult};
 use crate::domain::message::{Body, Message};
 use crate::domain::slice::SliceSpec;
 
@@ -39,7 +39,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", describe(count)?)))),
         "count" => Ok(InputResult::Continue(Some(describe(count)?))),
         "list" => Ok(InputResult::Continue(Some(describe(list)?))),
-        spec => Ok(InputResult::NewState(Change::Slice(SliceSpec::parse(spec)?), None)),
+        spec => Ok(InputResult::NewState(Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse(spec)?)), None)),
     }
 }
 

@@ -7,11 +7,13 @@ use super::complete::{before_last_word, complete_word, models};
 use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::config::TeamSettings;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::config::{Config, TeamSettings};
+use crate::domain::flow::{Change, InputResult, Shown};
+use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
-use crate::team::coordinator::template::{self, Template};
+use crate::team::coordinator::template::Template;
+use crate::team::coordinator::workflow::Workflow;
 
 pub const TEAM: CommandSpec = CommandSpec {
     name: "team",
@@ -24,17 +26,35 @@ pub const TEAM: CommandSpec = CommandSpec {
 };
 
 const DEFAULT_MEMBERS: usize = 3;
-const OPTIONS: [&str; 6] = ["--template", "--agents", "--count", "--judge", "--timeout", "--retries"];
+const OPTIONS: [&str; 7] = ["--template", "--workflow", "--agents", "--count", "--judge", "--timeout", "--retries"];
 
 /// A task and the members that work on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TeamRequest {
     /// The prompt of every member.
     pub task: String,
-    /// In the order of the strategy.
-    pub members: Vec<Member>,
+    /// Who works on it.
+    pub work: TeamWork,
     /// Those of the line over those of the configuration.
     pub settings: Settings,
+}
+
+/// Who works on a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TeamWork {
+    /// These members, in the order of the strategy.
+    Members(Vec<Member>),
+    /// The steps of this workflow.
+    Workflow(Workflow),
+}
+
+impl TeamWork {
+    fn len(&self) -> usize {
+        match self {
+            Self::Members(members) => members.len(),
+            Self::Workflow(workflow) => workflow.steps.len(),
+        }
+    }
 }
 
 /// What precedes the task in the line.
@@ -44,6 +64,7 @@ struct Options {
     aggregation: Option<Aggregation>,
     members: Option<Vec<Member>>,
     template: Option<Template>,
+    workflow: Option<Workflow>,
     judge: Option<String>,
     timeout: Option<Duration>,
     retries: Option<u32>,
@@ -51,53 +72,61 @@ struct Options {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
-        return Ok(InputResult::NewState(Change::ShowTeam, None));
+        return Ok(InputResult::NewState(Change::Show(Shown::Team), None));
     }
     if matches!(arguments, "help" | "--help" | "-h") {
-        return Ok(InputResult::Continue(Some(help())));
+        return Ok(InputResult::Continue(Some(help(context.config))));
     }
-    let request = parse_team_request(arguments, &context.config.team)?;
-    let members = text::counted(request.members.len(), "member", "members");
-    let note = format!("started {members}: answers arrive as mail, the outcome as a note (Esc stops them)");
+    let request = parse_team_request(arguments, context.config)?;
+    let members = text::counted(request.work.len(), "member", "members");
+    let note = format!("started {members}: answers arrive as mail, the result in this conversation (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
 /// What can be typed, for `/team help`.
-fn help() -> String {
-    let list = |names: &[&str]| names.join(", ");
+fn help(config: &Config) -> String {
+    let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let definitions = Definitions::of(&config.team_files);
+    let templates: Vec<&str> = definitions.templates.iter().map(|template| template.name.as_str()).collect();
+    let workflows: Vec<&str> = definitions.workflows.iter().map(|workflow| workflow.name.as_str()).collect();
     format!(
         "/team [STRATEGY] [AGGREGATION] [OPTIONS] TASK starts {DEFAULT_MEMBERS} children that work on the task; /team shows \
-         how far they are\nstrategies: {}\naggregations: {}\noptions: {}\nexample: /team parallel vote --count 5 \"find the \
+         how far they are\nstrategies: {}\naggregations: {}\noptions: {}\ntemplates: {}\nworkflows: {}\nexample: /team parallel vote --count 5 \"find the \
          bug\"; a task that is one of these words is put in quotes",
         list(&Strategy::ALL.map(Strategy::name)),
         list(&Aggregation::ALL.map(Aggregation::name)),
         list(&OPTIONS),
+        list(&templates),
+        list(&workflows),
     )
 }
 
 /// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A
-/// task that begins with the name of a strategy or aggregation must be quoted. `configured` gives the defaults.
+/// task that begins with the name of a strategy or aggregation must be quoted. A workflow needs no task: its description is
+/// one. The configuration gives the defaults, templates and workflows.
 ///
 /// # Errors
 /// There is no task, an option lacks its value, or a name is unknown; the message gives the nearest.
-pub fn parse_team_request(line: &str, configured: &TeamSettings) -> Result<TeamRequest> {
+pub fn parse_team_request(line: &str, config: &Config) -> Result<TeamRequest> {
     let (mut options, mut rest) = (Options::default(), line.trim());
-    while let Some(after) = options.parse_next(rest)? {
+    while let Some(after) = options.parse_next(rest, config)? {
         rest = after.trim_start();
     }
-    let task = unquoted(rest.trim_end());
+    let default = options.workflow.as_ref().map(|workflow| workflow.default_task().to_owned());
+    let typed = unquoted(rest.trim_end());
+    let task = if typed.trim().is_empty() { default.as_deref().unwrap_or_default() } else { typed };
     if task.trim().is_empty() {
         return Err(usage_error("missing task: put it after the options, as in /team parallel vote \"TASK\""));
     }
-    options.into_request(task, Settings::of(configured))
+    options.into_request(task, &config.team)
 }
 
 impl Options {
     /// Parses the first word. Returns the rest of the line, or `None` if the task begins here.
-    fn parse_next<'a>(&mut self, line: &'a str) -> Result<Option<&'a str>> {
+    fn parse_next<'a>(&mut self, line: &'a str, config: &Config) -> Result<Option<&'a str>> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         if word.starts_with("--") {
-            return self.parse_option(word, rest.trim_start()).map(Some);
+            return self.parse_option(word, rest.trim_start(), config).map(Some);
         }
         if let Ok(strategy) = word.parse()
             && self.strategy.is_none()
@@ -113,7 +142,7 @@ impl Options {
         Ok(Some(rest))
     }
 
-    fn parse_option<'a>(&mut self, word: &'a str, rest: &'a str) -> Result<&'a str> {
+    fn parse_option<'a>(&mut self, word: &'a str, rest: &'a str, config: &Config) -> Result<&'a str> {
         let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
         if !OPTIONS.contains(&option) {
             let nearest = text::nearest(option, OPTIONS.into_iter());
@@ -128,7 +157,8 @@ impl Options {
         let number =
             || value.parse::<u32>().map_err(|_| usage_error(format!("{option} needs a number (got {value:?})")));
         match option {
-            "--template" => self.template = Some(template::find(&template::built_in(), value)?.clone()),
+            "--template" => self.template = Some(Definitions::of(&config.team_files).template(value)?.clone()),
+            "--workflow" => self.workflow = Some(Definitions::of(&config.team_files).workflow(value)?.clone()),
             "--agents" => self.members = Some(Member::list(value)?),
             "--count" => self.members = Some(Member::numbered(number()? as usize)?),
             "--judge" => self.judge = Some(value.to_owned()),
@@ -138,15 +168,23 @@ impl Options {
         Ok(rest)
     }
 
-    fn into_request(self, task: &str, defaults: Settings) -> Result<TeamRequest> {
-        if self.members.is_some() && self.template.is_some() {
-            return Err(usage_error("use only one of --template, --agents and --count"));
+    fn into_request(self, task: &str, configured: &TeamSettings) -> Result<TeamRequest> {
+        let sources = [self.members.is_some(), self.template.is_some(), self.workflow.is_some()];
+        if sources.into_iter().filter(|is_given| *is_given).count() > 1 {
+            return Err(usage_error("use only one of --template, --workflow, --agents and --count"));
+        }
+        if let Some(strategy) = self.strategy.filter(|_| self.workflow.is_some()) {
+            return Err(usage_error(format!("a workflow has an order of its own: leave out {strategy}")));
         }
         let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
-        let (strategy, aggregation) = of_template.unwrap_or_default();
+        let of_workflow = self.workflow.as_ref().map(|workflow| (Some(Strategy::Sequential), workflow.aggregation));
+        let (strategy, aggregation) = of_template.or(of_workflow).unwrap_or_default();
+        let defaults = Settings::of(configured);
+        let strategy = self.strategy.or(strategy).unwrap_or(defaults.strategy);
+        let usual = Aggregation::configured(configured, strategy);
         let mut settings = Settings {
-            strategy: self.strategy.or(strategy).unwrap_or(defaults.strategy),
-            aggregation: self.aggregation.or(aggregation).unwrap_or(defaults.aggregation),
+            strategy,
+            aggregation: self.aggregation.or(aggregation).unwrap_or(usual),
             judge: self.judge,
             ..defaults
         };
@@ -154,8 +192,12 @@ impl Options {
         settings.retry.retries = self.retries.unwrap_or(settings.retry.retries);
         settings.check()?;
         let members = self.members.or(self.template.map(|template| template.members));
-        let members = members.map_or_else(|| Member::numbered(DEFAULT_MEMBERS), Ok)?;
-        Ok(TeamRequest { task: task.to_owned(), members, settings })
+        let work = match (self.workflow, members) {
+            (Some(workflow), _) => TeamWork::Workflow(workflow),
+            (None, Some(members)) => TeamWork::Members(members),
+            (None, None) => TeamWork::Members(Member::numbered(DEFAULT_MEMBERS)?),
+        };
+        Ok(TeamRequest { task: task.to_owned(), work, settings })
     }
 }
 
@@ -178,7 +220,14 @@ fn names() -> impl Iterator<Item = &'static str> {
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     let before: Vec<&str> = before_last_word(typed).split_whitespace().collect();
     match before.last() {
-        Some(&"--template") => complete_word(typed, template::built_in().into_iter().map(|template| template.name)),
+        Some(&"--template") => {
+            let templates = Definitions::of(&context.config.team_files).templates;
+            complete_word(typed, templates.into_iter().map(|template| template.name))
+        }
+        Some(&"--workflow") => {
+            let workflows = Definitions::of(&context.config.team_files).workflows;
+            complete_word(typed, workflows.into_iter().map(|workflow| workflow.name))
+        }
         Some(&"--judge") => complete_word(typed, models(context)),
         Some(&"--agents" | &"--count" | &"--timeout" | &"--retries") => Vec::new(),
         _ if typed.contains('"') => Vec::new(),
@@ -192,10 +241,12 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::custom::TeamFile;
 
     fn parse(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
-        let TeamRequest { task, members, settings } =
-            parse_team_request(line, &TeamSettings::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let TeamRequest { task, work, settings } =
+            parse_team_request(line, &Config::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let TeamWork::Members(members) = work else { panic!("{line}") };
         (task, members.into_iter().map(|member| member.name).collect(), settings.strategy, settings.aggregation)
     }
 
@@ -208,7 +259,7 @@ mod tests {
             ("first-success parallel x", "x", &three, Strategy::Parallel, Aggregation::FirstSuccess),
             ("\"merge the branches\"", "merge the branches", &three, Strategy::Sequential, Aggregation::Concatenate),
             ("--count 2 merge go --fast", "go --fast", &three[..2], Strategy::Sequential, Aggregation::Merge),
-            ("--agents=a,b:far/one pipeline x", "x", &["a", "b"], Strategy::Pipeline, Aggregation::Concatenate),
+            ("--agents=a,b:far/one pipeline x", "x", &["a", "b"], Strategy::Pipeline, Aggregation::Last),
             ("note \"a\" and \"b\"", "note \"a\" and \"b\"", &three, Strategy::Sequential, Aggregation::Concatenate),
         ] {
             let members = members.iter().map(|name| (*name).to_owned()).collect();
@@ -218,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_line_overrides_the_template() {
-        let template = template::built_in().remove(0);
+        let template = Definitions::built_in().templates.remove(0);
         let (_, members, strategy, aggregation) = parse(&format!("--template {} x", template.name));
         assert_eq!(members.len(), template.members.len());
         assert_eq!((Some(strategy), Some(aggregation)), (template.strategy, template.aggregation));
@@ -233,12 +284,43 @@ mod tests {
             agent_timeout: Duration::from_secs(7),
             retries: 1,
         };
-        let parse = |line: &str| parse_team_request(line, &configured).expect("valid").settings;
+        let config = Config { team: configured, ..Config::default() };
+        let parse = |line: &str| parse_team_request(line, &config).expect("valid").settings;
         assert_eq!(parse("x"), Settings::of(&configured));
         let settings = parse("adaptive merge --timeout 5 --retries 0 x");
         assert_eq!((settings.strategy, settings.aggregation), (Strategy::Adaptive, Aggregation::Merge));
         assert_eq!((settings.agent_timeout, settings.retry.retries), (Duration::from_secs(5), 0));
         assert_eq!(parse("--template refactor x").strategy, Strategy::Pipeline);
+        assert_eq!(parse("pipeline x").aggregation, Aggregation::Vote, "the configured one");
+    }
+
+    #[test]
+    fn templates_and_workflows_come_from_files() {
+        let file =
+            |path: &str, is_workflow, text: &str| TeamFile { path: path.into(), is_workflow, text: Ok(text.into()) };
+        let template = "strategy = \"pipeline\"\n[[members]]\nname = \"pro\"\n[[members]]\nname = \"con\"";
+        let workflow = "description = \"Plan and do\"\naggregation = \"vote\"\n[[steps]]\nname = \"plan\"";
+        let team_files = vec![
+            file("/t/debate.toml", false, template),
+            file("/w/flow.toml", true, workflow),
+            file("/w/broken.toml", true, "nonsense"),
+        ];
+        let config = Config { team_files, ..Config::default() };
+        let request = parse_team_request("--template debate x", &config).expect("valid");
+        assert_eq!((request.work.len(), request.settings.aggregation), (2, Aggregation::Last));
+        let request = parse_team_request("--workflow flow", &config).expect("valid");
+        assert_eq!((request.task.as_str(), request.settings.aggregation), ("Plan and do", Aggregation::Vote));
+        assert!(matches!(request.work, TeamWork::Workflow(_)));
+        assert_eq!(parse_team_request("--workflow flow \"go\"", &config).expect("valid").task, "go");
+        for (line, expected) in [
+            ("--workflow broken", "/w/broken.toml:1: invalid TOML"),
+            ("--workflow flwo", "did you mean flow?"),
+            ("--workflow flow pipeline x", "an order of its own"),
+            ("--workflow flow --count 2 x", "use only one of"),
+        ] {
+            let error = parse_team_request(line, &config).expect_err(line);
+            assert!(error.message.contains(expected), "{line}: {error}");
+        }
     }
 
     #[test]
@@ -259,7 +341,7 @@ mod tests {
             ("--judge a/b vote x", "a judge needs the aggregation select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
-            let error = parse_team_request(line, &TeamSettings::default()).expect_err(line);
+            let error = parse_team_request(line, &Config::default()).expect_err(line);
             assert!(error.message.contains(expected), "{line}: {error}");
         }
     }

@@ -24,7 +24,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 fn summary(usage: &UsageTotal) -> String {
-    let UsageTotal { requests, input, cached, output, .. } = usage;
+    let UsageTotal { requests, input, cached, output, reasoning, .. } = usage;
     let cost = match usage.priced {
         0 => String::new(),
         priced if priced < *requests => format!(", ${} for {priced} of them", dollars(usage.cost)),
@@ -32,11 +32,12 @@ fn summary(usage: &UsageTotal) -> String {
     };
     // Requests to a provider that does not report usage are not counted.
     let counted = if *requests == 1 { "counted request" } else { "counted requests" };
-    format!("{requests} {counted}, {input} tokens in ({cached} cached), {output} out{cost}")
+    let reasoning = if *reasoning == 0 { String::new() } else { format!(" ({reasoning} reasoning)") };
+    format!("{requests} {counted}, {input} tokens in ({cached} cached), {output} out{reasoning}{cost}")
 }
 
 /// Billionths of a dollar as dollars: two decimals, or as many as show two significant digits.
-fn dollars(billionths: u64) -> String {
+pub fn dollars(billionths: u64) -> String {
     let exact = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
     let (whole, rest) = exact.split_once('.').unwrap_or((&exact, ""));
     let significant = rest.bytes().position(|digit| digit != b'0').map_or(2, |first| first + 2);
@@ -44,13 +45,19 @@ fn dollars(billionths: u64) -> String {
 }
 
 fn context_line(context: &CommandContext) -> Result<String> {
-    let size = context.agent()?.inputs.endpoint.facts.context;
-    Ok(match (context.store.last_context(context.current)?, size) {
-        (None, _) => "context     no requests counted yet".into(),
-        (Some(tokens), Some(size)) if size > 0 => {
-            format!("context     {tokens} of {size} tokens ({} %)", tokens.saturating_mul(100) / size)
+    let agent = context.agent()?;
+    let known = match agent.context_tokens() {
+        Some(known) => Some(known),
+        None => context.store.last_context(context.current)?.map(|tokens| (tokens, false)),
+    };
+    let Some((tokens, is_estimate)) = known else { return Ok("context     no requests counted yet".into()) };
+    let about = if is_estimate { "about " } else { "" };
+    Ok(match agent.context_limit().filter(|limit| *limit > 0) {
+        Some(limit) => {
+            let percent = tokens.saturating_mul(100) / limit;
+            format!("context     {about}{tokens} of {limit} tokens ({percent} %)")
         }
-        (Some(tokens), _) => format!("context     {tokens} tokens"),
+        None => format!("context     {about}{tokens} tokens"),
     })
 }
 
@@ -72,6 +79,13 @@ mod tests {
         let usage = UsageTotal { requests: 3, cost: 20_000_000, priced: 2, ..UsageTotal::default() };
         assert!(summary(&usage).ends_with(", $0.020 for 2 of them"), "{}", summary(&usage));
         assert!(!summary(&usage_of(1)).contains('$'));
+    }
+
+    #[test]
+    fn tokens_of_reasoning_are_told_where_there_are_some() {
+        let usage = UsageTotal { requests: 1, output: 9, reasoning: 4, ..UsageTotal::default() };
+        assert!(summary(&usage).ends_with(", 9 out (4 reasoning)"), "{}", summary(&usage));
+        assert!(!summary(&usage_of(1)).contains("reasoning"));
     }
 
     #[test]

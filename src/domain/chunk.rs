@@ -29,6 +29,7 @@ use serde_json::Value;
 
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::attachment::shown;
 use crate::domain::mail::MailId;
 use crate::domain::message::{Body, fork_mark};
 use crate::domain::stream::Usage;
@@ -194,7 +195,7 @@ impl Chunk {
         match body {
             Body::System(text) => vec![Self::Note(text.clone())],
             Body::Command(line) => vec![Self::Note(settled(line))],
-            Body::User(text) => vec![Self::User(text.clone())],
+            Body::User(text) => vec![Self::User(shown(text).into_owned())],
             Body::Assistant(reply) => {
                 let parts = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
                 parts.into_iter().filter(|chunk| !chunk.is_silent()).collect()
@@ -206,14 +207,22 @@ impl Chunk {
                 title: title_of(&call.name, &call.arguments),
             }],
             Body::ToolResult(result) => vec![Self::ToolResult(result.clone())],
-            Body::Clear => vec![Self::Mark("cleared: the model no longer sees the messages above".into())],
+            Body::Clear => {
+                let text = "cleared: the model no longer sees the messages above; /clear undo brings them back";
+                vec![Self::Mark(text.into())]
+            }
+            Body::ClearUndone(_) => vec![Self::Mark("clear undone: the model sees the earlier messages again".into())],
+            Body::Compaction(compaction) => vec![Self::Mark(compaction.note())],
+            Body::CompactionUndone(_) => {
+                vec![Self::Mark("compaction undone: the model sees the earlier messages again".into())]
+            }
             Body::Mark(label) => vec![Self::Mark(format!("mark {label}"))],
-            Body::Rewind(_) => vec![Self::Mark("rewound".into())],
+            Body::Rewind(_) => vec![Self::Mark("rewound: the model no longer sees the last messages".into())],
             Body::Fork(other) => vec![Self::Mark(fork_mark(other))],
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
             Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],
-            Body::Usage(usage) => vec![Self::Usage(*usage)],
+            Body::Usage(usage) => vec![Self::Usage(usage.clone())],
             Body::Error(message) => vec![Self::Error { kind: "stored".into(), message: message.clone() }],
         }
     }
@@ -350,7 +359,7 @@ mod tests {
             Chunk::ToolResult(result),
             Chunk::Question { number: 3, title: "bash: ls".into(), detail: vec!["ls".into(), "-l".into()] },
             Chunk::Status(Status::AwaitingApproval),
-            Chunk::Usage(Usage { input: 1, cached: 2, written: 3, output: 4, cost: None }),
+            Chunk::Usage(Usage { input: 1, cached: 2, written: 3, output: 4, ..Usage::default() }),
             Chunk::Finish { stop_reason: StopReason::ToolRounds },
             Chunk::Error { kind: "auth".into(), message: "no".into() },
             Chunk::Mail { from: AgentId::from_bytes([7; 16]), id: MailId(9) },
@@ -395,7 +404,9 @@ mod tests {
             json!({"type": "tool_result", "id": "c", "name": "bash", "text": "out\n\0", "is_error": true, "ms": 1_500})
         );
         assert_eq!(fields(&all[8]), json!({"type": "status", "status": "awaiting_approval"}));
-        let usage = json!({"type": "usage", "input": 1, "cached": 2, "written": 3, "output": 4, "cost": null});
+        let usage = json!({
+            "type": "usage", "input": 1, "cached": 2, "written": 3, "output": 4, "reasoning": 0, "cost": null,
+        });
         assert_eq!(fields(&all[9]), usage);
         assert_eq!(fields(&all[10]), json!({"type": "finish", "stop_reason": "tool_rounds"}));
         assert_eq!(fields(&all[11]), json!({"type": "error", "kind": "auth", "text": "no"}));

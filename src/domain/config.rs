@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::approval::Policy;
-use crate::domain::custom::CustomCommand;
+use crate::domain::custom::{CustomCommand, TeamFile};
 use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
@@ -64,6 +64,8 @@ pub struct Config {
     pub trusted_instructions: BTreeSet<String>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
+    /// Templates and workflows: the user's, then those of a trusted project, which replace others of the same name.
+    pub team_files: Vec<TeamFile>,
     /// What new agents may do without a question.
     pub policy: Policy,
     /// The most that any agent may do without a question at the start; a person can set more for one agent.
@@ -74,6 +76,10 @@ pub struct Config {
     pub project_rules: Vec<(PathBuf, Rules)>,
     /// The user's configuration file, to which rules are added on a person's request; it need not exist.
     pub user_file: Option<PathBuf>,
+    /// Agents that were not used for so many days are deleted; 0: never.
+    pub keep_days: u32,
+    /// Whether a server is asked for its models when the context of a model is unknown.
+    pub looks_up_models: bool,
     /// How many agents may work at once; 0 is no limit. Others wait in order.
     pub working_limit: usize,
     /// Whether `/fork` switches to the child.
@@ -95,7 +101,7 @@ pub struct Config {
 pub struct TeamSettings {
     /// In which order the members work.
     pub strategy: &'static str,
-    /// How their answers become one.
+    /// How their answers become one; [`TeamSettings::AUTO`] is as usual for the strategy.
     pub aggregation: &'static str,
     /// The time limit of each member, including retries and waits.
     pub agent_timeout: Duration,
@@ -107,12 +113,14 @@ impl TeamSettings {
     /// The names of all strategies.
     pub const STRATEGIES: [&str; 4] = ["sequential", "parallel", "pipeline", "adaptive"];
     /// The names of all aggregations.
-    pub const AGGREGATIONS: [&str; 5] = ["concatenate", "vote", "select_best", "merge", "first_success"];
+    pub const AGGREGATIONS: [&str; 6] = ["concatenate", "vote", "select_best", "merge", "first_success", "last"];
+    /// The aggregation that the strategy usually has: `last` for `pipeline`, otherwise `concatenate`.
+    pub const AUTO: &str = "auto";
 }
 
 impl Default for TeamSettings {
     fn default() -> Self {
-        Self { strategy: "sequential", aggregation: "concatenate", agent_timeout: Duration::from_secs(30), retries: 3 }
+        Self { strategy: "sequential", aggregation: Self::AUTO, agent_timeout: Duration::from_secs(30), retries: 3 }
     }
 }
 
@@ -125,8 +133,12 @@ pub struct Settings {
     pub stall_timeout: Duration,
     /// Abort a reply that is not complete after this long.
     pub reply_timeout: Duration,
+    /// Whether models are offered tools.
+    pub has_tools: bool,
     /// Requests with tools per user message; one more is sent without tools, so that the model can answer.
     pub tool_iterations: u32,
+    /// The share of the context, in percent, from which on the older part of the conversation is summarised; 0 is never.
+    pub compact_at: u32,
     /// The shortest time between checkpoints of a streaming reply.
     pub checkpoint_every: Duration,
     /// Bytes that one agent may decode per turn of the loop, so that input stays responsive.
@@ -137,6 +149,8 @@ pub struct Settings {
     pub key_timeout: Duration,
     /// The most bytes of a tool's output that are sent to the model.
     pub output_cap: usize,
+    /// Whether a person reads errors and can type commands after them.
+    pub is_interactive: bool,
     /// How long tool threads may take to end when the program exits.
     pub exit_patience: Duration,
 }
@@ -177,11 +191,14 @@ impl Default for Config {
             instructions: None,
             trusted_instructions: BTreeSet::new(),
             commands: Vec::new(),
+            team_files: Vec::new(),
             policy: Policy::Never,
             policy_ceiling: Policy::Yolo,
             rules: Rules::default(),
             project_rules: Vec::new(),
             user_file: None,
+            keep_days: 0,
+            looks_up_models: false,
             working_limit: WORKING_LIMIT,
             follows_forks: true,
             keymap: KeyMap::default(),
@@ -199,12 +216,15 @@ impl Default for Settings {
             retry: RetryPolicy::default(),
             stall_timeout: Duration::from_secs(120),
             reply_timeout: Duration::from_secs(60 * 60),
+            has_tools: true,
             tool_iterations: 50,
+            compact_at: 80,
             checkpoint_every: Duration::from_millis(250),
             bytes_per_turn: 64 * 1024,
             bash_timeout: Duration::from_secs(120),
             key_timeout: Duration::from_secs(30),
             output_cap: 32 * 1024,
+            is_interactive: true,
             exit_patience: Duration::from_secs(4),
         }
     }

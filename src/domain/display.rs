@@ -1,6 +1,7 @@
 //! What a person chooses about the screen around the conversation.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,10 @@ pub struct DisplaySettings {
     pub exit_print: &'static str,
     /// Line mode: text is printed once, without control sequences.
     pub plain: bool,
+    /// Finished lines go into the terminal's own scrollback instead of the alternate screen.
+    pub inline: bool,
+    /// The shortest time between two frames of which the second only shows more streamed text.
+    pub frame_interval: Duration,
     /// The person's home directory, which is shown as `~`.
     pub home: Option<PathBuf>,
 }
@@ -46,6 +51,8 @@ impl Default for DisplaySettings {
             mouse: true,
             exit_print: EXIT_PRINTS[0],
             plain: false,
+            inline: false,
+            frame_interval: Duration::ZERO,
             home: None,
         }
     }
@@ -73,7 +80,7 @@ impl StatusField {
         (Self::Approval, "approval", "What the agent may do without a question"),
         (Self::Model, "model", "Provider and model"),
         (Self::Thinking, "thinking", "Thinking level, if one is set"),
-        (Self::Context, "context", "How much of the model's context is used"),
+        (Self::Context, "context", "How much of the model's context is used; ~ while a part of it is an estimate"),
         (Self::Environment, "environment", "Environment, if it is not the default one"),
         (Self::Tokens, "tokens", "Tokens used since the program started"),
         (Self::Connection, "connection", "Whether the agents run in this program or in a server"),
@@ -99,8 +106,16 @@ pub struct Abilities {
     pub is_in_tmux: bool,
     /// It has no control sequences, or a screen reader reads it: line mode.
     pub is_plain: bool,
+    /// It has a scrollback of its own, which is used: no alternate screen.
+    #[serde(skip)]
+    pub is_inline: bool,
+    /// It wraps its rows again when its width changes.
+    #[serde(skip)]
+    pub reflows: bool,
     pub depth: Depth,
     pub has_title: bool,
+    /// It has links (OSC 8), or ignores them.
+    pub has_links: bool,
     /// It answers queries.
     pub has_replies: bool,
     /// It shows progress (OSC 9;4).

@@ -8,6 +8,8 @@ mod layout;
 mod undo;
 pub mod vi;
 
+pub use layout::DraftLayout;
+
 use std::rc::Rc;
 
 use unicode_segmentation::UnicodeSegmentation as _;

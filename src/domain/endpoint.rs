@@ -2,8 +2,15 @@
 
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::base::error::{Error, Result};
+use crate::domain::attachment::Files;
+use crate::domain::models;
+use crate::domain::parameters::{Parameter, Parameters};
+use crate::domain::reasoning::SendReasoning;
 use crate::domain::stream::Usage;
 
 /// A secret: never shown, logged, traced or stored.
@@ -49,26 +56,65 @@ pub struct Endpoint {
     pub base_url: String,
     /// The API key; local servers need none.
     pub key: Option<Secret>,
+    /// The variable that is to hold the API key.
+    pub key_variable: Option<String>,
     /// A command that prints the API key.
     pub key_command: Option<String>,
     /// Additional request headers.
     pub headers: Vec<(String, String)>,
-    /// Limits and prices of the model.
+    /// How reasoning is sent back over Chat Completions.
+    pub send_reasoning: SendReasoning,
+    /// Limits, prices and abilities of the model.
     pub facts: ModelFacts,
+    /// Parameters of requests, as they are configured.
+    pub parameters: Parameters,
+    /// Models that answer where this one cannot, as `provider/model`.
+    pub fallback: Vec<String>,
+    /// Abort a reply after this long without data; `None`: as for all providers.
+    pub stall_timeout: Option<Duration>,
+    /// The key is sent as a bearer token, whatever is usual for the protocol.
+    pub is_bearer: bool,
+    /// Requests are signed for Amazon Bedrock in this region.
+    pub aws_region: Option<String>,
+    /// The files that the messages of the next request refer to.
+    pub files: Files,
 }
 
-/// Known limits and prices of a model.
+/// What is known of a model; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelFacts {
     /// The most tokens of request and reply together.
     pub context: Option<u64>,
-    /// The most tokens of one reply.
+    /// The most tokens of one reply, as configured: sent with each request.
     pub max_output: Option<u64>,
+    /// The most tokens of one reply that the model can write.
+    pub output_limit: Option<u64>,
     /// The prices of tokens.
     pub prices: Option<Prices>,
+    /// Whether it can call tools.
+    pub tools: Option<bool>,
+    /// Whether it can read images.
+    pub images: Option<bool>,
+    /// Whether it can read PDF files.
+    pub documents: Option<bool>,
 }
 
-/// Prices in billionths of a US dollar per token, that is thousandths of a dollar per million tokens.
+impl ModelFacts {
+    /// These, and where they are unknown those of `other`.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            context: self.context.or(other.context),
+            max_output: self.max_output.or(other.max_output),
+            output_limit: self.output_limit.or(other.output_limit),
+            prices: self.prices.or(other.prices),
+            tools: self.tools.or(other.tools),
+            images: self.images.or(other.images),
+            documents: self.documents.or(other.documents),
+        }
+    }
+}
+
+/// Prices in trillionths of a US dollar per token, that is millionths of a dollar per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prices {
     /// Per token of the request.
@@ -82,11 +128,16 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The cost of a request.
+    /// The cost of a request in billionths of a US dollar.
     pub fn cost(&self, usage: &Usage) -> u64 {
-        let plain = usage.input.saturating_sub(usage.cached + usage.written);
+        let plain = usage.input.saturating_sub(usage.cached.saturating_add(usage.written));
         let priced = [(plain, self.input), (usage.cached, self.cached), (usage.written, self.written)];
-        priced.iter().chain([&(usage.output, self.output)]).map(|(tokens, price)| tokens.saturating_mul(*price)).sum()
+        priced
+            .iter()
+            .chain([&(usage.output, self.output)])
+            .map(|(tokens, price)| tokens.saturating_mul(*price))
+            .fold(0, u64::saturating_add)
+            / 1000
     }
 }
 
@@ -99,16 +150,47 @@ impl Endpoint {
             model: "echo".into(),
             base_url: String::new(),
             key: None,
+            key_variable: None,
             key_command: None,
             headers: Vec::new(),
+            send_reasoning: SendReasoning::default(),
             facts: ModelFacts::default(),
+            parameters: Parameters::default(),
+            fallback: Vec::new(),
+            stall_timeout: None,
+            is_bearer: false,
+            aws_region: None,
+            files: Files::default(),
         }
+    }
+
+    /// The same with more parameters, which replace the configured ones.
+    #[must_use]
+    pub fn with(&self, parameters: &Parameters) -> Self {
+        let parameters = self.parameters.clone().with(parameters);
+        let max_output = parameters.get(Parameter::MaxOutput).and_then(Value::as_u64);
+        let facts = ModelFacts { max_output: max_output.or(self.facts.max_output), ..self.facts };
+        Self { parameters, facts, ..self.clone() }
     }
 
     /// `provider/model`, as typed and as stored.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.provider, self.model)
     }
+
+    /// The name for a person: before the first request, the model may be unknown.
+    pub fn shown_name(&self) -> String {
+        if self.model.is_empty() { self.provider.to_string() } else { self.full_name() }
+    }
+}
+
+/// What is configured for one model.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModelSettings {
+    /// Parameters of requests.
+    pub parameters: Parameters,
+    /// Models that answer where this one cannot; `None`: those of its provider.
+    pub fallback: Option<Vec<String>>,
 }
 
 /// A configured provider.
@@ -120,14 +202,91 @@ pub struct ProviderEntry {
     pub kind: String,
     /// Includes the version segment, without a trailing slash.
     pub base_url: String,
+    /// The well-known service whose URL this is, for the built-in table of models.
+    pub service: Option<&'static str>,
     /// The API key.
     pub key: Option<Secret>,
+    /// The variable that is to hold the API key.
+    pub key_variable: Option<String>,
     /// A command that prints the API key.
     pub key_command: Option<String>,
     /// Additional request headers.
     pub headers: Vec<(String, String)>,
+    /// How reasoning is sent back over Chat Completions.
+    pub send_reasoning: SendReasoning,
     /// The configured models, the default one first. Other models can be used as well.
     pub models: Vec<(String, ModelFacts)>,
+    /// Parameters of requests to all of its models.
+    pub parameters: Parameters,
+    /// Models that answer where one of these cannot, as `provider/model`.
+    pub fallback: Vec<String>,
+    /// What is configured for single models.
+    pub overrides: Vec<(String, ModelSettings)>,
+    /// Abort a reply after this long without data; `None`: as for all providers.
+    pub stall_timeout: Option<Duration>,
+    /// The key is sent as a bearer token, whatever is usual for the protocol.
+    pub is_bearer: bool,
+    /// Requests are signed for Amazon Bedrock in this region.
+    pub aws_region: Option<String>,
+    /// Parameters of this run of the program, which replace the configured ones.
+    pub run_parameters: Parameters,
+    /// The models that the server has listed.
+    pub listed: Vec<(String, ModelFacts)>,
+    /// The context lengths that the server has told in errors.
+    pub learned: Vec<(String, u64)>,
+    /// A preset with neither key nor configuration, which is used if it is named.
+    pub is_assumed: bool,
+}
+
+impl ProviderEntry {
+    /// What an error has told of a model, else the configuration, else the server's list, and else the built-in table.
+    fn facts_of(&self, model: &str) -> ModelFacts {
+        let within =
+            |list: &[(String, ModelFacts)]| list.iter().find(|(name, _)| name == model).map(|(_, facts)| *facts);
+        let table = self.service.map(|service| models::facts(service, model));
+        let [configured, listed] = [&self.models, &self.listed].map(|list| within(list).unwrap_or_default());
+        let learned = self.learned.iter().find(|(name, _)| name == model).map(|(_, limit)| *limit);
+        let learned = ModelFacts { context: learned, ..ModelFacts::default() };
+        learned.or(configured).or(listed).or(table.unwrap_or_default())
+    }
+
+    /// The names of its models: the configured ones, and the others that the server has listed.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let is_configured = |model: &str| self.models.iter().any(|(name, _)| name == model);
+        let listed = self.listed.iter().map(|(name, _)| name.as_str()).filter(move |name| !is_configured(name));
+        self.models.iter().map(|(name, _)| name.as_str()).chain(listed)
+    }
+
+    /// Whether the model is configured, listed by the server or in the built-in table.
+    fn has(&self, model: &str) -> bool {
+        self.names().any(|name| name == model)
+            || self.service.is_some_and(|service| models::facts(service, model) != ModelFacts::default())
+    }
+
+    /// The endpoint of one of its models.
+    pub fn endpoint(&self, model: &str) -> Endpoint {
+        let own = self.overrides.iter().find(|(name, _)| name == model).map(|(_, settings)| settings);
+        let endpoint = Endpoint {
+            provider: self.name.clone(),
+            kind: self.kind.clone(),
+            model: model.into(),
+            base_url: self.base_url.clone(),
+            key: self.key.clone(),
+            key_variable: self.key_variable.clone(),
+            key_command: self.key_command.clone(),
+            headers: self.headers.clone(),
+            send_reasoning: self.send_reasoning,
+            facts: self.facts_of(model),
+            parameters: self.parameters.clone(),
+            fallback: own.and_then(|own| own.fallback.clone()).unwrap_or_else(|| self.fallback.clone()),
+            stall_timeout: self.stall_timeout,
+            is_bearer: self.is_bearer,
+            aws_region: self.aws_region.clone(),
+            files: Files::default(),
+        };
+        let configured = own.map(|own| own.parameters.clone()).unwrap_or_default();
+        endpoint.with(&configured.with(&self.run_parameters))
+    }
 }
 
 /// The configured providers. `echo` is always available.
@@ -135,17 +294,69 @@ pub struct ProviderEntry {
 pub struct Catalog(pub Vec<ProviderEntry>);
 
 impl Catalog {
-    /// The endpoint for `provider/model`, or for the default model of `provider`.
+    /// The providers that are configured or have a key.
+    pub fn configured(&self) -> impl Iterator<Item = &ProviderEntry> {
+        self.0.iter().filter(|entry| !entry.is_assumed)
+    }
+
+    /// A context length that a server has told in an error counts before all else.
+    pub fn learn_context(&mut self, full_name: &str, limit: u64) {
+        let Some((provider, model)) = full_name.split_once('/') else { return };
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.name == provider) {
+            entry.learned.retain(|(known, _)| known != model);
+            entry.learned.push((model.into(), limit));
+        }
+    }
+
+    /// Adds what the server of a provider has told of one model besides its list.
+    pub fn learn_details(&mut self, provider: &str, model: &str, facts: ModelFacts) {
+        let entry = self.0.iter_mut().find(|entry| entry.name == provider);
+        let listed = entry.and_then(|entry| entry.listed.iter_mut().find(|(name, _)| name == model));
+        if let Some((_, known)) = listed {
+            *known = facts.or(*known);
+        }
+    }
+
+    /// Replaces what the server of a provider has listed.
+    pub fn learn(&mut self, provider: &str, models: Vec<(String, ModelFacts)>) {
+        if let Some(entry) = self.0.iter_mut().find(|entry| entry.name == provider) {
+            entry.listed = models;
+        }
+    }
+
+    /// The provider that has a model which is named without one.
     ///
     /// # Errors
-    /// The provider is unknown, or no model is given and there is no default.
+    /// Several have it.
+    fn provider_of(&self, model: &str) -> Result<Option<&ProviderEntry>> {
+        let mut found: Vec<&ProviderEntry> = self.configured().filter(|entry| entry.has(model)).collect();
+        // The protocols of one server are not different places.
+        found.dedup_by(|later, first| later.base_url == first.base_url);
+        if let [_, _, ..] = found[..] {
+            let names: Vec<String> = found.iter().map(|entry| format!("{}/{model}", entry.name)).collect();
+            return Err(Error::usage(format!("several providers have {model:?}: use {}", names.join(" or "))));
+        }
+        Ok(found.first().copied())
+    }
+
+    /// The endpoint for `provider/model`, for the default model of `provider`, or for a model that one provider has. Its
+    /// model is empty if `provider` has no default: the first one of the server is meant.
+    ///
+    /// # Errors
+    /// The provider is unknown, or several have the model.
     pub fn find(&self, full_name: &str) -> Result<Endpoint> {
         let (provider, model) = full_name.split_once('/').unwrap_or((full_name, ""));
         if provider == "echo" {
             return Ok(Endpoint::echo());
         }
-        let Some(entry) = self.0.iter().find(|entry| entry.name == provider) else {
-            let known: Vec<&str> = self.0.iter().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
+        let named = self.0.iter().find(|entry| entry.name == provider);
+        if named.is_none()
+            && let Some(entry) = self.provider_of(full_name)?
+        {
+            return Ok(entry.endpoint(full_name));
+        }
+        let Some(entry) = named else {
+            let known: Vec<&str> = self.configured().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
             return Err(Error::usage(format!(
                 "unknown provider {provider:?}: use PROVIDER/MODEL with one of {}",
                 known.join(", ")
@@ -153,19 +364,7 @@ impl Catalog {
         };
         let default = entry.models.first().map_or("", |(name, _)| name);
         let model = if model.is_empty() { default } else { model };
-        if model.is_empty() {
-            return Err(Error::usage(format!("no model given: use {provider}/MODEL")));
-        }
-        Ok(Endpoint {
-            provider: entry.name.clone(),
-            kind: entry.kind.clone(),
-            model: model.into(),
-            base_url: entry.base_url.clone(),
-            key: entry.key.clone(),
-            key_command: entry.key_command.clone(),
-            headers: entry.headers.clone(),
-            facts: entry.models.iter().find(|(name, _)| name == model).map(|(_, facts)| *facts).unwrap_or_default(),
-        })
+        Ok(entry.endpoint(model))
     }
 }
 
@@ -194,14 +393,27 @@ mod tests {
     #[test]
     fn an_unknown_provider_is_refused_with_the_list_of_known_ones() {
         assert!(catalog().find("three/x").unwrap_err().message.contains("one, two, echo"));
-        assert!(catalog().find("one").is_err());
+        assert_eq!(catalog().find("one").unwrap().full_name(), "one/");
         assert_eq!(Catalog::default().find("echo"), Ok(Endpoint::echo()));
     }
 
     #[test]
+    fn a_model_without_a_provider_is_that_of_the_one_that_has_it() {
+        let mut catalog = catalog();
+        let context = |tokens| ModelFacts { context: Some(tokens), ..ModelFacts::default() };
+        catalog.learn("one", vec![("big".into(), context(9)), ("org/small".into(), context(3))]);
+        assert_eq!(catalog.find("big").unwrap().full_name(), "one/big");
+        assert_eq!(catalog.find("org/small").unwrap().facts.context, Some(3));
+        catalog.0[0].models.push(("big".into(), context(7)));
+        assert_eq!(catalog.find("one/big").unwrap().facts.context, Some(7), "the configuration overrides the list");
+        catalog.learn("two", vec![("big".into(), context(9))]);
+        assert!(catalog.find("big").unwrap_err().message.ends_with("use one/big or two/big"));
+    }
+
+    #[test]
     fn each_token_is_counted_once_at_its_own_price() {
-        let prices = Prices { input: 3000, cached: 300, written: 3750, output: 15000 };
-        let usage = Usage { input: 1000, cached: 600, written: 300, output: 10, cost: None };
+        let prices = Prices { input: 3_000_000, cached: 300_000, written: 3_750_000, output: 15_000_000 };
+        let usage = Usage { input: 1000, cached: 600, written: 300, output: 10, ..Usage::default() };
         assert_eq!(prices.cost(&usage), 100 * 3000 + 600 * 300 + 300 * 3750 + 10 * 15000);
     }
 

@@ -23,7 +23,7 @@ pub struct EnvironmentEntry {
     pub name: String,
     /// Names of tools, or of environments whose tools are included.
     pub tools: Vec<String>,
-    /// The working directory; `None` for that of the agent that asks for the environment.
+    /// The working directory; `None` for that of the agent whose command enters the environment.
     pub directory: Option<PathBuf>,
     /// Replaces the default system prompt.
     pub system: Option<String>,
@@ -52,6 +52,12 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
     ),
     (WORKTREE, Some("coding"), &[], "coding in its own git worktree"),
 ];
+
+/// Whether an environment of this name is built in. One of the configuration replaces it; in its `tools` the name means the
+/// built-in one.
+pub fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|(known, ..)| *known == name)
+}
 
 /// A parsed specification. Its names may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,7 +156,9 @@ struct Search {
 impl EnvironmentNames<'_> {
     /// Every environment with its description, the built-in ones first.
     pub fn list(&self) -> Vec<(String, String)> {
-        let built_in = BUILT_IN.iter().map(|(name, _, _, about)| ((*name).to_owned(), (*about).to_owned()));
+        let is_replaced = |name: &str| self.entries.iter().any(|entry| entry.name == name);
+        let built_in = BUILT_IN.iter().filter(|(name, ..)| !is_replaced(name));
+        let built_in = built_in.map(|(name, _, _, about)| ((*name).to_owned(), (*about).to_owned()));
         let mut search = Search::default();
         let mut about = |entry| self.fault(entry, &mut search).unwrap_or_else(|| entry.tools.join("+"));
         let own = self.entries.iter().map(|entry| (entry.name.clone(), about(entry)));
@@ -165,8 +173,7 @@ impl EnvironmentNames<'_> {
     }
 
     fn fault(&self, entry: &EnvironmentEntry, search: &mut Search) -> Option<String> {
-        let is_shadowed = BUILT_IN.iter().any(|(name, ..)| *name == entry.name) || self.is_tool(&entry.name);
-        if is_shadowed {
+        if self.is_tool(&entry.name) {
             return Some("not available: the name is already used".into());
         }
         let resolved = self.resolve_name(&entry.name, search);
@@ -199,8 +206,15 @@ impl EnvironmentNames<'_> {
     }
 
     fn resolve_name(&self, name: &str, search: &mut Search) -> Result<ResolvedSpec, String> {
-        if let Some(resolved) = built_in(name) {
-            return Ok(resolved);
+        let is_inside = search.stack.last().is_some_and(|outer| outer == name);
+        let is_configured = self.entries.iter().any(|entry| entry.name == name);
+        if is_built_in(name) && (is_inside || !is_configured) {
+            // A worktree has the tools of the environment in which agents start.
+            if name == WORKTREE && self.entries.iter().any(|entry| entry.name == DEFAULT_ENVIRONMENT) {
+                let whole = self.resolve_name(DEFAULT_ENVIRONMENT, search)?;
+                return Ok(ResolvedSpec { has_worktree: true, ..whole });
+            }
+            return Ok(built_in(name).expect("it is built in"));
         }
         if self.is_tool(name) {
             return Ok(ResolvedSpec { tools: vec![name.to_owned()], ..ResolvedSpec::default() });
@@ -238,6 +252,7 @@ impl EnvironmentNames<'_> {
         // The settings of the entry itself override those of its parts.
         whole.directory = entry.directory.clone().or(whole.directory);
         whole.system = entry.system.clone().or(whole.system);
+        whole.has_worktree |= entry.name == WORKTREE;
         Ok(whole)
     }
 }

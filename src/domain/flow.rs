@@ -3,11 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::base::error::Error;
-use crate::base::id::{AgentId, ClientId, TerminalId};
+use crate::base::id::{AgentId, ClientId, MessageId, TerminalId};
 use crate::domain::approval::Policy;
+use crate::domain::compare::{AskTargets, CompareAct};
+use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
 use crate::domain::mail::MailId;
+use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Scope};
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
@@ -59,17 +64,108 @@ pub enum AgentOutcome {
     Error(Error),
 }
 
+/// How the last turn of an agent ended, for lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnEnd {
+    /// By itself.
+    Completed,
+    /// With an error.
+    Failed,
+    /// By a person, or because the program ended.
+    Interrupted,
+}
+
+impl TurnEnd {
+    /// As it is stored.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The end of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        [Self::Completed, Self::Failed, Self::Interrupted].into_iter().find(|end| end.name() == name)
+    }
+}
+
+impl AgentOutcome {
+    /// What lists say of it.
+    pub const fn end(&self) -> TurnEnd {
+        match self {
+            Self::Completed => TurnEnd::Completed,
+            Self::Interrupted { .. } | Self::Exited => TurnEnd::Interrupted,
+            Self::Error(_) => TurnEnd::Failed,
+        }
+    }
+}
+
+/// A view over many agents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ViewName {
+    /// What needs the person.
+    Inbox,
+    /// The agents as live tiles.
+    Wall,
+    /// Messages that contain some words.
+    Search,
+    /// Answers to one prompt, side by side.
+    Compare,
+    /// Everything that happened in a conversation.
+    Timeline,
+}
+
+/// A child to fork.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fork {
+    /// Its first message; without it the child waits for input.
+    pub prompt: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its model, as `provider/model`; that of the parent by default.
+    pub model: Option<String>,
+    /// The child of a busy agent inherits the message that is being answered too, when the tools of the reply are done.
+    pub includes_current: bool,
+    /// If this agent has no conversation of its own yet, the new one is a child of its parent.
+    pub may_be_sibling: bool,
+}
+
 /// A change of the state, requested by a user, a client or a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Fork a child that shares the conversation.
-    Fork {
-        /// The child's first message; without it the child waits for input.
+    Fork(Fork),
+    /// Create an agent that inherits nothing, and show it.
+    New {
+        /// Its first message.
         prompt: Option<String>,
         /// Its name.
         name: Option<String>,
-        /// Its model, as `provider/model`; that of the parent by default.
+        /// Its model, as `provider/model`; that of this agent by default.
         model: Option<String>,
+    },
+    /// Send a prompt to several agents, whose answers are compared.
+    Ask {
+        /// To whom.
+        targets: AskTargets,
+        /// The text.
+        prompt: String,
+    },
+    /// Do something with compared answers.
+    Compare {
+        /// The number of the comparison.
+        number: u64,
+        /// What is done.
+        act: CompareAct,
+    },
+    /// Submit a text to another agent.
+    Tell {
+        /// The agent.
+        to: AgentId,
+        /// The text.
+        text: String,
     },
     /// Fork a child in the environment with this specification.
     Environment(String),
@@ -80,12 +176,18 @@ pub enum Change {
         /// Kill its descendants too.
         cascade: bool,
     },
+    /// Hide an agent from lists until it is brought back.
+    Archive(AgentId),
+    /// Archive the members of a task that has ended, except for those that are in use.
+    ArchiveMembers(Vec<AgentId>),
+    /// Bring an archived agent back.
+    Unarchive(AgentId),
+    /// Delete an agent, listed, archived or killed, with its conversation.
+    Delete(AgentId),
     /// Kill all descendants of an agent permanently.
     KillDescendants(AgentId),
     /// Stop the work of an agent and of all its descendants, or of every agent.
     Stop(Option<AgentId>),
-    /// Show the limits of an agent, and what counts against them.
-    ShowLimits(AgentId),
     /// Set a limit of the tree of an agent.
     Limit {
         /// The agent.
@@ -97,18 +199,10 @@ pub enum Change {
     },
     /// Set or remove the name.
     Name(Option<String>),
-    /// Remove everything so far from the context of the model.
-    Clear,
-    /// Set a mark.
-    Mark(String),
-    /// Return to the newest mark with this label, or to the newest of all.
-    Rewind(Option<String>),
-    /// Fork a child with part of the conversation.
-    Slice(SliceSpec),
+    /// Change what the model is sent of the conversation, at once or when the queue reaches it.
+    EditHistory(HistoryEdit),
     /// Start a task for several agents, given the arguments of `/team`.
     Team(String),
-    /// Show the current and recent tasks and the health of their members.
-    ShowTeam,
     /// Send mail to another agent.
     Send {
         /// The recipient.
@@ -122,6 +216,8 @@ pub enum Change {
     DeleteMail(MailId),
     /// Show another agent.
     Switch(AgentId),
+    /// Show something else at the terminal.
+    Show(Shown),
     /// Send text to the model, or queue it while the agent works.
     Submit(String),
     /// Queue the line of a command.
@@ -132,10 +228,10 @@ pub enum Change {
     Model(String),
     /// Change the thinking level from the next request on.
     Thinking(Thinking),
+    /// Set a parameter from the next request on; without a value, remove it.
+    Set(ParameterName, Option<Value>),
     /// Change what the agent may do without a question. Only a person may.
     Approval(Policy),
-    /// Show the rules that hold for this agent.
-    ShowRules,
     /// Take back a rule that was given to this agent or session.
     Revoke(Rule),
     /// Set the system prompt, `None` for the default one, from the next request on.
@@ -169,12 +265,92 @@ pub enum Change {
         /// Whether the tool call may run.
         decision: Decision,
     },
-    /// Move the newest queued text back to the draft.
-    Unqueue,
     /// Send the oldest queued text of an idle agent.
     Resume,
+    /// Have an agent go on with the turn that was interrupted.
+    Continue,
     /// End the wait for a retry or for a rate limit.
     TryNow,
+    /// Bring back the files that the tools of an agent changed.
+    Undo {
+        /// The agent, which may have been killed.
+        agent: AgentId,
+        /// How far.
+        request: UndoRequest,
+    },
+    /// Bring the work in the worktree of an agent to the branch that it left.
+    Land {
+        /// The agent, which may have been killed.
+        agent: AgentId,
+        /// How.
+        request: LandRequest,
+    },
+    /// Fork a child with the conversation up to this message, and put a text into its draft.
+    EditFork {
+        /// The last message that the child inherits.
+        after: MessageId,
+        /// The text.
+        text: String,
+    },
+    /// Fork a child with the conversation up to this message, which is in the log of `agent`.
+    ForkAt {
+        /// The agent, which may have been killed.
+        agent: AgentId,
+        /// The last message that the child inherits.
+        message: MessageId,
+    },
+}
+
+/// A change of the history of an agent, which may wait in its queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HistoryEdit {
+    /// Remove everything so far from the context of the model.
+    Clear,
+    /// The newest `Clear` counts no more.
+    UndoClear,
+    /// Send a summary of the older messages to the model instead of them, written for this goal.
+    Compact(Option<String>),
+    /// The newest `Compact` counts no more.
+    UndoCompact,
+    /// Set a mark.
+    Mark(String),
+    /// Return to the newest mark with this label, or to the newest of all.
+    Rewind(Option<String>),
+    /// Remove what is after this message from the conversation.
+    RewindTo {
+        /// The last message that stays.
+        after: MessageId,
+        /// Put into the draft.
+        text: Option<String>,
+    },
+    /// Fork a child with part of the conversation.
+    Slice(SliceSpec),
+}
+
+/// What a terminal shows when it is asked for; nothing is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// The limits of an agent, and what counts against them.
+    Limits(AgentId),
+    /// The current and recent tasks and the health of their members.
+    Team,
+    /// The models of all servers, which are asked for them if they are not known.
+    Models,
+    /// The rules that hold for this agent.
+    Rules,
+    /// This view.
+    View(ViewName),
+    /// The messages that match this query.
+    Search(String),
+    /// An agent from this message of its log on.
+    Message {
+        /// The agent.
+        agent: AgentId,
+        /// The message.
+        message: MessageId,
+    },
+    /// What the tools of an agent changed in files.
+    Diff(AgentId),
 }
 
 /// The answer to an approval question.
@@ -184,6 +360,10 @@ pub enum Decision {
     Allow,
     /// It runs, and others like it run without a question: the rules of the question are given to this scope.
     Always(Scope),
+    /// It runs, and these rules, which a person wrote, are given to this scope.
+    Rules(Scope, Vec<Rule>),
+    /// The command or the text of the call is changed to this, and the question is asked about it.
+    Edit(String),
     /// It does not; the model is told why, if a reason is given.
     Deny(Option<String>),
 }
@@ -193,6 +373,8 @@ pub enum Decision {
 pub enum QueueEdit {
     /// Move this entry to the draft.
     TakeBack(usize),
+    /// Move the newest entry to the draft, if there is one.
+    TakeBackNewest,
     /// Delete this entry.
     Drop(usize),
     /// Delete all entries.
@@ -211,14 +393,12 @@ impl Change {
     pub const fn is_read_only_change(&self) -> bool {
         matches!(
             self,
-            Self::ShowTeam
-                | Self::ShowLimits(_)
-                | Self::Switch(_)
+            Self::Switch(_)
+                | Self::Show(_)
                 | Self::Interrupt
                 | Self::Stop(_)
                 | Self::Answer { .. }
                 | Self::Approval(_)
-                | Self::ShowRules
                 | Self::Revoke(_)
                 | Self::Copy(_)
                 | Self::Export { .. }
@@ -228,37 +408,46 @@ impl Change {
 
     /// Whether it affects only the terminal that requests it, so that a read-only terminal may do it.
     pub const fn is_local_to_terminal(&self) -> bool {
-        matches!(self, Self::Switch(_) | Self::Copy(_) | Self::ShowTeam | Self::ShowLimits(_) | Self::ShowRules)
+        matches!(self, Self::Switch(_) | Self::Show(_) | Self::Copy(_))
     }
 
     /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::Fork { .. } => "fork",
+            Self::Fork(_) => "fork",
+            Self::New { .. } => "new",
+            Self::Ask { .. } => "ask",
+            Self::Compare { .. } => "compare",
+            Self::Tell { .. } => "tell",
             Self::Environment(_) => "env",
             Self::Kill { .. } => "kill",
+            Self::Archive(_) => "archive",
+            Self::ArchiveMembers(_) => "archive members",
+            Self::Unarchive(_) => "unarchive",
+            Self::Delete(_) => "delete",
             Self::KillDescendants(_) => "kill_descendants",
             Self::Stop(_) => "stop",
-            Self::ShowLimits(_) => "show_limits",
             Self::Limit { .. } => "limit",
             Self::Name(_) => "name",
-            Self::Clear => "clear",
-            Self::Mark(_) => "mark",
-            Self::Rewind(_) => "rewind",
-            Self::Slice(_) => "slice",
             Self::Team(_) => "team",
-            Self::ShowTeam => "show_team",
             Self::Send { .. } => "send",
             Self::ReadMail(_) => "read_mail",
             Self::DeleteMail(_) => "delete_mail",
             Self::Switch(_) => "switch",
+            Self::Show(shown) => shown.name(),
+            Self::EditHistory(edit) => edit.name(),
+            Self::ForkAt { .. } => "fork_at",
+            Self::Undo { .. } => "undo",
+            Self::Land { .. } => "land",
+            Self::EditFork { .. } => "edit_fork",
             Self::Submit(_) => "submit",
             Self::Enqueue(_) => "enqueue",
+            Self::EditQueue(QueueEdit::TakeBackNewest) => "unqueue",
             Self::EditQueue(_) => "edit_queue",
             Self::Model(_) => "model",
             Self::Thinking(_) => "thinking",
+            Self::Set(..) => "set",
             Self::Approval(_) => "approval",
-            Self::ShowRules => "show_rules",
             Self::Revoke(_) => "revoke",
             Self::System(_) => "system",
             Self::Copy(_) => "copy",
@@ -268,9 +457,41 @@ impl Change {
             Self::ToggleRaw => "raw",
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
-            Self::Unqueue => "unqueue",
             Self::Resume => "resume",
+            Self::Continue => "continue",
             Self::TryNow => "try now",
+        }
+    }
+}
+
+impl HistoryEdit {
+    /// A stable name for the trace.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::UndoClear => "clear undo",
+            Self::Compact(_) => "compact",
+            Self::UndoCompact => "compact undo",
+            Self::Mark(_) => "mark",
+            Self::Rewind(_) => "rewind",
+            Self::RewindTo { .. } => "rewind_to",
+            Self::Slice(_) => "slice",
+        }
+    }
+}
+
+impl Shown {
+    /// A stable name for the trace.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Limits(_) => "show_limits",
+            Self::Team => "show_team",
+            Self::Models => "show_models",
+            Self::Rules => "show_rules",
+            Self::View(_) => "show_view",
+            Self::Search(_) => "search",
+            Self::Message { .. } => "show_message",
+            Self::Diff(_) => "show_diff",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The content of a screen, before any terminal is involved.
 
+use std::rc::Rc;
+
 use crate::base::text;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,6 +21,16 @@ pub struct Frame {
 pub struct Row {
     /// The runs; their text is sanitised.
     pub spans: Vec<Span>,
+    pub copied: Copied,
+}
+
+/// How a row is copied from the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Copied {
+    /// Columns at the left that only draw: they are left out.
+    pub skipped: u16,
+    /// The row continues the text of the row above, which was wrapped: this text joins the two rows instead of a line break.
+    pub joined_by: Option<&'static str>,
 }
 
 /// A run of text in one style.
@@ -26,6 +38,8 @@ pub struct Row {
 pub struct Span {
     pub text: String,
     pub style: Style,
+    /// Where the text leads: printable ASCII.
+    pub link: Option<Rc<str>>,
 }
 
 /// The style of text. The default is the terminal's own.
@@ -39,6 +53,17 @@ pub struct Style {
     pub strike: bool,
     /// Text and background exchanged.
     pub reverse: bool,
+    pub link: LinkPart,
+}
+
+/// What text is to a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkPart {
+    #[default]
+    None,
+    /// It leads to the target after it, or is the target.
+    Text,
+    Target,
 }
 
 /// What a colour means. The theme of the terminal says how it looks.
@@ -110,24 +135,33 @@ impl Row {
 
     /// Appends a run, unless it is empty.
     pub fn push(&mut self, text: impl Into<String>, style: Style) {
+        self.push_linked(text, style, None);
+    }
+
+    /// Appends a run that leads somewhere, unless it is empty.
+    pub fn push_linked(&mut self, text: impl Into<String>, style: Style, link: Option<Rc<str>>) {
         let text = text.into();
         if text.is_empty() {
             return;
         }
         match self.spans.last_mut() {
-            Some(last) if last.style == style => last.text.push_str(&text),
-            _ => self.spans.push(Span { text, style }),
+            Some(last) if last.style == style && last.link == link => last.text.push_str(&text),
+            _ => self.spans.push(Span { text, style, link }),
         }
     }
 
     /// The row, no wider than so many columns.
     pub fn cut(self, columns: u16) -> Self {
-        let mut cut = Self::default();
+        // No character has more columns than bytes.
+        if self.spans.iter().map(|span| span.text.len()).sum::<usize>() <= usize::from(columns) {
+            return self;
+        }
+        let mut cut = Self { copied: self.copied, ..Self::default() };
         let mut left = usize::from(columns);
         for span in self.spans {
             let part = text::truncate(&span.text, left);
             left -= text::width(part);
-            cut.push(part, span.style);
+            cut.push_linked(part, span.style, span.link);
         }
         cut
     }
@@ -139,7 +173,26 @@ impl Row {
 
 impl Style {
     pub const fn color(color: Color) -> Self {
-        Self { color, bold: false, dim: false, italic: false, underline: false, strike: false, reverse: false }
+        Self {
+            color,
+            bold: false,
+            dim: false,
+            italic: false,
+            underline: false,
+            strike: false,
+            reverse: false,
+            link: LinkPart::None,
+        }
+    }
+
+    /// Of a line in a diff that begins with this character.
+    pub const fn of_diff_line(first: Option<char>) -> Self {
+        match first {
+            Some('+') => Self::color(Color::Added),
+            Some('-') => Self::color(Color::Removed),
+            Some('@') => Self::DIM,
+            _ => Self::color(Color::Default),
+        }
     }
 
     pub const DIM: Self = Self { dim: true, ..Self::color(Color::Default) };

@@ -11,6 +11,7 @@
 use std::rc::Rc;
 
 use crate::base::id::MessageId;
+use crate::domain::compaction::Compaction;
 use crate::domain::message::{Body, Message};
 
 /// A frozen part of a conversation, shared by the agents that inherited it.
@@ -78,9 +79,10 @@ impl History {
     /// The marks after the message `after` that were not cleared or rewound, oldest first, with their labels.
     pub fn marks(&self, after: MessageId) -> Vec<(MessageId, &str)> {
         let mut marks: Vec<(MessageId, &str)> = Vec::new();
+        let undone = self.undone_clears();
         for message in self.iter().filter(|message| message.id > after) {
             match &message.body {
-                Body::Clear => marks.clear(),
+                Body::Clear if !undone.contains(&message.id) => marks.clear(),
                 Body::Rewind(to) => marks.truncate(marks.partition_point(|(id, _)| id <= to)),
                 Body::Mark(text) => marks.push((message.id, text)),
                 _ => {}
@@ -95,7 +97,7 @@ impl History {
     }
 
     /// All messages of any kind, from the oldest ancestor's on.
-    pub fn iter(&self) -> impl Iterator<Item = &Message> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> {
         let mut chain = Vec::new();
         let mut next = self.inherited.as_deref();
         while let Some(segment) = next {
@@ -105,19 +107,79 @@ impl History {
         chain.into_iter().rev().flatten().chain(&self.delta)
     }
 
-    /// The messages that are sent to the model: `clear` and `rewind` are applied.
+    /// Every `clear` that counts no more.
+    fn undone_clears(&self) -> Vec<MessageId> {
+        let undone = |message: &Message| if let Body::ClearUndone(clear) = message.body { Some(clear) } else { None };
+        self.iter().filter_map(undone).collect()
+    }
+
+    /// Whether what was before an undone `clear` is missing: a history is read from the newest `clear` on.
+    pub fn lacks_undone_clear(&self) -> bool {
+        let undone = self.undone_clears();
+        undone.iter().any(|clear| !self.iter().any(|message| message.id == *clear))
+    }
+
+    /// The messages that are sent to the model: `clear`, `rewind` and `compaction` are applied.
     pub fn conversation(&self) -> Vec<&Message> {
+        let messages = self.kept();
+        let compactions = in_effect(&messages);
+        if compactions.is_empty() {
+            return messages;
+        }
+        let mut sent: Vec<&Message> = Vec::new();
+        for message in messages.into_iter().filter(|message| compaction_of(message).is_none()) {
+            let left_out_by =
+                |(_, compaction): &&(&Message, &Compaction)| (compaction.from..=compaction.up_to).contains(&message.id);
+            let next = compactions.iter().find(left_out_by).map_or(message, |(summary, _)| *summary);
+            if !sent.last().is_some_and(|last| std::ptr::eq(*last, next)) {
+                sent.push(next);
+            }
+        }
+        sent
+    }
+
+    /// The newest compaction that counts.
+    pub fn newest_compaction(&self) -> Option<MessageId> {
+        in_effect(&self.kept()).first().map(|(message, _)| message.id)
+    }
+
+    /// The messages that were not cleared or rewound, with the compactions among them that were not undone.
+    fn kept(&self) -> Vec<&Message> {
         let mut messages: Vec<&Message> = Vec::new();
+        let undone = self.undone_clears();
+        let restored: Vec<MessageId> = self.iter().filter_map(undone_compaction).collect();
         for message in self.iter() {
             match &message.body {
-                Body::Clear => messages.clear(),
+                Body::Clear if !undone.contains(&message.id) => messages.clear(),
                 Body::Rewind(to) => messages.truncate(messages.partition_point(|earlier| earlier.id <= *to)),
+                Body::Compaction(_) if !restored.contains(&message.id) => messages.push(message),
                 body if body.is_conversation() => messages.push(message),
                 _ => {}
             }
         }
         messages
     }
+}
+
+fn undone_compaction(message: &Message) -> Option<MessageId> {
+    if let Body::CompactionUndone(id) = message.body { Some(id) } else { None }
+}
+
+fn compaction_of(message: &Message) -> Option<&Compaction> {
+    if let Body::Compaction(compaction) = &message.body { Some(compaction) } else { None }
+}
+
+/// The compactions that no newer one covers, newest first.
+fn in_effect<'m>(messages: &[&'m Message]) -> Vec<(&'m Message, &'m Compaction)> {
+    let mut found: Vec<(&Message, &Compaction)> = Vec::new();
+    for message in messages.iter().rev() {
+        if let Some(compaction) = compaction_of(message)
+            && !found.iter().any(|(_, newer)| newer.covers(compaction))
+        {
+            found.push((message, compaction));
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -164,6 +226,117 @@ mod tests {
         history.push(user(7));
         let ids: Vec<i64> = history.conversation().iter().map(|m| m.id.0).collect();
         assert_eq!(ids, [7]);
+    }
+
+    #[test]
+    fn an_undone_clear_counts_no_more_and_the_one_before_it_does() {
+        let event = |id, body| Message { id: MessageId(id), body, created_at: 0 };
+        let mut history = History::from_messages(vec![user(1), event(2, Body::Clear), user(3)]);
+        [event(4, Body::Clear), user(5)].into_iter().for_each(|message| history.push(message));
+        let ids = |history: &History| history.conversation().iter().map(|m| m.id.0).collect::<Vec<i64>>();
+        assert_eq!(ids(&history), [5]);
+        history.push(event(6, Body::ClearUndone(MessageId(4))));
+        assert_eq!(ids(&history), [3, 5]);
+        history.push(event(7, Body::ClearUndone(MessageId(2))));
+        assert_eq!(ids(&history), [1, 3, 5]);
+        assert!(!history.lacks_undone_clear());
+        history.push(event(8, Body::ClearUndone(MessageId(0))));
+        assert!(history.lacks_undone_clear());
+    }
+
+    fn compaction(id: i64, from: i64, up_to: i64) -> Message {
+        let (from, up_to) = (MessageId(from), MessageId(up_to));
+        let body = Body::Compaction(Box::new(Compaction { from, up_to, ..Compaction::default() }));
+        Message { id: MessageId(id), body, created_at: 0 }
+    }
+
+    #[test]
+    fn a_compaction_is_sent_instead_of_what_it_leaves_out() {
+        let event = |id, body| Message { id: MessageId(id), body, created_at: 0 };
+        let sent = |history: &History| history.conversation().iter().map(|m| m.id.0).collect::<Vec<i64>>();
+        let mut history = History::from_messages((1..=6).map(user).collect());
+        history.push(compaction(7, 1, 4));
+        history.push(user(8));
+        assert_eq!(sent(&history), [7, 5, 6, 8]);
+        history.push(compaction(9, 1, 6));
+        assert_eq!(sent(&history), [9, 8]);
+        history.push(event(10, Body::CompactionUndone(MessageId(9))));
+        assert_eq!((sent(&history), history.newest_compaction()), (vec![7, 5, 6, 8], Some(MessageId(7))));
+        history.push(event(11, Body::Rewind(MessageId(5))));
+        assert_eq!((sent(&history), history.newest_compaction()), (vec![1, 2, 3, 4, 5], None));
+    }
+
+    /// A plain model: after each entry, all that can be sent, and the compactions, as copies.
+    fn modelled(log: &[Message]) -> Vec<i64> {
+        let undone =
+            |id: MessageId| log.iter().any(|m| m.body == Body::ClearUndone(id) || m.body == Body::CompactionUndone(id));
+        let (mut kept, mut left_out): (Vec<i64>, Vec<(i64, i64, i64)>) = (Vec::new(), Vec::new());
+        for message in log {
+            let id = message.id.0;
+            match &message.body {
+                Body::Clear if !undone(message.id) => (kept, left_out) = (Vec::new(), Vec::new()),
+                Body::Rewind(to) => {
+                    kept.retain(|known| *known <= to.0);
+                    left_out.retain(|(known, ..)| *known <= to.0);
+                }
+                Body::Compaction(c) if !undone(message.id) => left_out.push((id, c.from.0, c.up_to.0)),
+                Body::User(_) => kept.push(id),
+                _ => {}
+            }
+        }
+        // The newest compaction of a message is sent for it, once.
+        let newest = |id: &i64| left_out.iter().rev().find(|(_, from, up_to)| (from..=up_to).contains(&id));
+        let mut sent: Vec<i64> = kept.iter().map(|id| newest(id).map_or(*id, |(by, ..)| *by)).collect();
+        sent.dedup();
+        sent
+    }
+
+    #[test]
+    fn random_clears_rewinds_compactions_and_undos_equal_a_plain_model() {
+        let (mut rng, mut compacted) = (fastrand::Rng::with_seed(7), 0);
+        for round in 0..2_000 {
+            let mut history = History::default();
+            let mut log: Vec<Message> = Vec::new();
+            for id in 1..=rng.i64(1..60) {
+                let of_kind = |clears: bool| -> Vec<MessageId> {
+                    let is_kind =
+                        |m: &&Message| if clears { m.body == Body::Clear } else { compaction_of(m).is_some() };
+                    log.iter().filter(is_kind).map(|m| m.id).collect()
+                };
+                let (clears, compactions) = (of_kind(true), of_kind(false));
+                let body = match rng.u8(0..24) {
+                    0 => Body::Clear,
+                    1 if !clears.is_empty() => Body::ClearUndone(clears[rng.usize(0..clears.len())]),
+                    2 | 3 if id > 1 => Body::Rewind(MessageId(rng.i64(0..id))),
+                    4 if !compactions.is_empty() => {
+                        Body::CompactionUndone(compactions[rng.usize(0..compactions.len())])
+                    }
+                    5..=7 => next_compaction(&history, &mut rng).unwrap_or(Body::Mark(String::new())),
+                    _ => Body::User(id.to_string()),
+                };
+                let message = Message { id: MessageId(id), body, created_at: 0 };
+                log.push(message.clone());
+                history.push(message);
+                if rng.u8(0..6) == 0 {
+                    history = history.fork();
+                }
+                let sent: Vec<i64> = history.conversation().iter().map(|m| m.id.0).collect();
+                assert_eq!(sent, modelled(&log), "round {round}: {log:?}");
+                compacted += usize::from(history.newest_compaction().is_some());
+            }
+        }
+        assert!(compacted > 5_000, "{compacted}");
+    }
+
+    /// A compaction of a part of what is sent, as `/compact` would plan it.
+    fn next_compaction(history: &History, rng: &mut fastrand::Rng) -> Option<Body> {
+        let sent = history.conversation();
+        let last = sent.get(rng.usize(0..sent.len().max(1)))?;
+        let bound = |message: &Message, first: bool| {
+            compaction_of(message).map_or(message.id, |c| if first { c.from } else { c.up_to })
+        };
+        let (from, up_to) = (bound(sent[0], true), bound(last, false));
+        Some(Body::Compaction(Box::new(Compaction { from, up_to, ..Compaction::default() })))
     }
 
     #[test]

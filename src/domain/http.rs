@@ -24,13 +24,39 @@ pub struct HttpHead {
     pub retry_after: Option<u32>,
     /// `x-ratelimit-remaining-requests` and the like: how many more requests the server would take now.
     pub requests_left: Option<u64>,
-    /// `x-ratelimit-reset-requests` and the like: when it takes more.
+    /// `x-ratelimit-limit-requests` and the like: how many it takes when none was made for long.
+    pub requests_limit: Option<u32>,
+    /// `x-ratelimit-reset-requests` and the like: when it would take that many again.
     pub reset_in: Option<Duration>,
 }
 
 impl HttpHead {
-    /// How long the server would refuse requests, if it takes no other now.
+    /// How long the server refuses requests, if it takes no other now. After it has accepted one this is the time until the
+    /// next one of a limit that is replenished steadily (OpenAI, Groq); after a refusal, all of the time.
     pub fn exhausted_for(&self) -> Option<Duration> {
-        self.reset_in.filter(|_| self.requests_left == Some(0))
+        let reset_in = self.reset_in.filter(|_| self.requests_left == Some(0))?;
+        let limit = if self.status < 300 { self.requests_limit } else { None };
+        Some(reset_in / limit.unwrap_or(1).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exhausted_limit_is_replenished_steadily_until_the_server_refuses() {
+        let head = |status, requests_left, requests_limit| HttpHead {
+            status,
+            requests_left,
+            requests_limit,
+            reset_in: Some(Duration::from_secs(60)),
+            ..HttpHead::default()
+        };
+        assert_eq!(head(200, Some(0), Some(20)).exhausted_for(), Some(Duration::from_secs(3)));
+        assert_eq!(head(200, Some(0), Some(0)).exhausted_for(), Some(Duration::from_secs(60)));
+        assert_eq!(head(200, Some(0), None).exhausted_for(), Some(Duration::from_secs(60)));
+        assert_eq!(head(429, Some(0), Some(20)).exhausted_for(), Some(Duration::from_secs(60)));
+        assert_eq!(head(200, Some(1), Some(20)).exhausted_for(), None);
     }
 }

@@ -5,8 +5,10 @@
 mod chord;
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use crate::base::text;
+use crate::domain::flow::ViewName;
 use crate::domain::key::{Key, KeyCode};
 pub use chord::Chord;
 
@@ -26,6 +28,7 @@ pub enum KeyAction {
     ToggleFolds,
     Redraw,
     Suspend,
+    Background,
     Up,
     Down,
     OlderInput,
@@ -57,6 +60,7 @@ pub enum KeyAction {
     Child,
     PreviousSibling,
     NextSibling,
+    View(ViewName),
     /// The agent with this number.
     Agent(u8),
 }
@@ -104,13 +108,13 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::NextPolicy, "next_policy", INPUT, &["shift+tab"], "next policy: plan, ask, auto"),
     spec(KeyAction::ShowKeys, "show_keys", INPUT, &["?", "f1"], "show the keys"),
     spec(KeyAction::Left, "left", MOTION, &["left", "ctrl+b"], "one character to the left"),
-    spec(KeyAction::Right, "right", MOTION, &["right", "ctrl+f"], "one character to the right"),
+    spec(KeyAction::Right, "right", MOTION, &["right"], "one character to the right"),
     spec(KeyAction::WordLeft, "word_left", MOTION, &["alt+b", "alt+left"], "one word to the left"),
     spec(KeyAction::WordRight, "word_right", MOTION, &["alt+f", "alt+right"], "one word to the right"),
     spec(KeyAction::LineStart, "line_start", MOTION, &["ctrl+a", "home"], "start of the line"),
     spec(KeyAction::LineEnd, "line_end", MOTION, &["ctrl+e", "end"], "end of the line"),
-    spec(KeyAction::LineUp, "line_up", MOTION, &["alt+up"], "line above"),
-    spec(KeyAction::LineDown, "line_down", MOTION, &["alt+down"], "line below"),
+    spec(KeyAction::LineUp, "line_up", MOTION, &["alt+up"], "line above; if empty, a call above, which Enter opens"),
+    spec(KeyAction::LineDown, "line_down", MOTION, &["alt+down"], "line below; if empty, a call below"),
     spec(KeyAction::DeleteLeft, "delete_left", EDITING, &["backspace", "ctrl+h"], "delete to the left"),
     spec(KeyAction::DeleteRight, "delete_right", EDITING, &["delete"], "delete to the right"),
     spec(KeyAction::KillToEnd, "kill_to_end", EDITING, &["ctrl+k"], "kill to the end of the line"),
@@ -129,10 +133,34 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::ToggleFolds, "fold", SCREEN, &["ctrl+o"], "show output of tools and reasoning, or fold it"),
     spec(KeyAction::Redraw, "redraw", SCREEN, &["ctrl+l"], "redraw the screen"),
     spec(KeyAction::Suspend, "suspend", SCREEN, &["ctrl+z"], "suspend polylogue"),
+    spec(KeyAction::Background, "background", SCREEN, &["leader b"], "leave this terminal; the agents keep running"),
     spec(KeyAction::Parent, "parent", AGENTS, &["ctrl+up", "leader up"], "go to the parent"),
     spec(KeyAction::Child, "child", AGENTS, &["ctrl+down", "leader down"], "go to the newest child"),
     spec(KeyAction::PreviousSibling, "previous_sibling", AGENTS, &["ctrl+left", "leader left"], "previous sibling"),
     spec(KeyAction::NextSibling, "next_sibling", AGENTS, &["ctrl+right", "leader right"], "next sibling"),
+    spec(KeyAction::View(ViewName::Inbox), "inbox", AGENTS, &["alt+a", "leader a"], "who needs you, from all agents"),
+    spec(KeyAction::View(ViewName::Wall), "wall", AGENTS, &["alt+w", "leader w"], "all agents as live tiles"),
+    spec(
+        KeyAction::View(ViewName::Compare),
+        "compare",
+        AGENTS,
+        &["alt+c", "leader c"],
+        "answers to one prompt, side by side",
+    ),
+    spec(
+        KeyAction::View(ViewName::Timeline),
+        "timeline",
+        AGENTS,
+        &["leader t"],
+        "all that happened; also Esc Esc if empty",
+    ),
+    spec(
+        KeyAction::View(ViewName::Search),
+        "search",
+        AGENTS,
+        &["ctrl+f", "leader /"],
+        "search all messages; in text one to the right",
+    ),
     spec(KeyAction::Agent(0), "agent_0", AGENTS, &["alt+0", "leader 0"], "go to agent 0"),
     spec(KeyAction::Agent(1), "agent_1", AGENTS, &["alt+1", "leader 1"], "go to agent 1"),
     spec(KeyAction::Agent(2), "agent_2", AGENTS, &["alt+2", "leader 2"], "go to agent 2"),
@@ -145,7 +173,7 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::Agent(9), "agent_9", AGENTS, &["alt+9", "leader 9"], "go to agent 9"),
 ];
 
-/// The key that stands for the leader in a binding.
+/// The key that `leader` means in a binding.
 const LEADER: &str = "leader";
 /// The leader unless another one is chosen.
 pub const DEFAULT_LEADER: &str = "ctrl+x";
@@ -170,7 +198,10 @@ pub enum Bound {
 
 impl Default for KeyMap {
     fn default() -> Self {
-        Self::with(DEFAULT_LEADER, &[]).expect("the default keys are valid")
+        // Made several times at each start.
+        static DEFAULTS: LazyLock<KeyMap> =
+            LazyLock::new(|| KeyMap::with(DEFAULT_LEADER, &[]).expect("the default keys are valid"));
+        DEFAULTS.clone()
     }
 }
 
@@ -245,7 +276,7 @@ fn binding(text: &str, leader: Chord) -> Result<Binding, String> {
     match text.split_whitespace().collect::<Vec<_>>().as_slice() {
         [key] => Ok((None, chord(key)?)),
         [prefix, key] => Ok((Some(chord(prefix)?), chord(key)?)),
-        _ => Err(format!("{text:?} is no key: write one key, or a prefix and a key, as in \"leader e\"")),
+        _ => Err(format!("{text:?} is not a key: write one key, or a prefix and a key, as in \"leader e\"")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The messages of an agent's log.
 
 use crate::base::id::MessageId;
+use crate::domain::compaction::Compaction;
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -29,6 +30,12 @@ pub enum Body {
 
     /// The conversation before this, own and inherited, is removed.
     Clear,
+    /// The `clear` with this id counts no more: the messages before it are known again.
+    ClearUndone(MessageId),
+    /// The model gets a summary instead of a part of the conversation.
+    Compaction(Box<Compaction>),
+    /// The `compaction` with this id counts no more: the model gets again what it summarises.
+    CompactionUndone(MessageId),
     /// A mark that `/rewind` can return to.
     Mark(String),
     /// The conversation continues after the message with this id; those in between are removed.
@@ -90,6 +97,9 @@ impl Body {
             Self::ToolCall(_) => "tool_call",
             Self::ToolResult(_) => "tool_result",
             Self::Clear => "clear",
+            Self::ClearUndone(_) => "clear_undone",
+            Self::Compaction(_) => "compaction",
+            Self::CompactionUndone(_) => "compaction_undone",
             Self::Mark(_) => "mark",
             Self::Rewind(_) => "rewind",
             Self::Fork(_) => "fork",
@@ -100,6 +110,11 @@ impl Body {
             Self::Usage(_) => "usage",
             Self::Error(_) => "error",
         }
+    }
+
+    /// Whether it takes back what was said before.
+    pub const fn undoes_turn(&self) -> bool {
+        matches!(self, Self::Clear | Self::Rewind(_))
     }
 
     /// Whether it is sent to the model.

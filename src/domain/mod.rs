@@ -1,16 +1,24 @@
 //! Plain data shared by the layers above. Nothing here does I/O.
 
 pub mod approval;
+pub mod attachment;
 pub mod chunk;
+#[allow(missing_docs)]
+pub mod compaction;
+pub mod compare;
 pub mod config;
+#[allow(missing_docs)]
+pub mod context_use;
 pub mod custom;
 // Exported by `testing` only, as everything below that allows `missing_docs`.
 #[allow(missing_docs)]
 pub mod display;
 #[allow(missing_docs)]
 pub mod draft;
+pub mod drafts;
 pub mod endpoint;
 pub mod environment;
+pub mod file_change;
 pub mod flow;
 #[allow(missing_docs)]
 pub mod frame;
@@ -29,17 +37,24 @@ pub mod limits;
 pub mod mail;
 #[allow(missing_docs)]
 pub mod message;
+#[allow(missing_docs)]
+pub mod models;
+pub mod parameters;
 pub mod places;
 pub(crate) mod project_rules;
 pub mod readiness;
+pub mod reasoning;
 pub mod rule;
 pub mod sandbox;
 #[allow(missing_docs)]
 pub mod scrollback;
+pub mod search;
 pub mod slice;
 pub mod stream;
 #[allow(missing_docs)]
 pub mod theme;
 pub mod thinking;
+pub mod timeline;
+pub mod title;
 pub mod tool;
 pub(crate) mod wire;

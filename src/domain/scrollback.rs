@@ -10,9 +10,12 @@
 //! ```
 
 mod calls;
+mod code;
 mod fold;
 mod form;
+mod inline;
 mod lines;
+mod links;
 mod markdown;
 mod view;
 mod writer;
@@ -25,13 +28,14 @@ use crate::domain::frame::Style;
 
 pub use calls::Outcome;
 use calls::{OpenCall, sides};
+pub use code::{Code, CodeLines};
 use fold::{Fold, Folds};
 pub use form::Mark;
 use form::Shape;
 use lines::Lines;
 use markdown::Markdown;
+pub use view::{OPENS, Reader, VisibleRow};
 use view::{Position, Wrapped};
-pub use view::{Reader, VisibleRow};
 use writer::{Writer, append};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -74,6 +78,9 @@ pub struct Scrollback {
     calls: Vec<OpenCall>,
     /// Replies are shown as they were written.
     is_raw: bool,
+    epoch: u64,
+    /// Lines before this one are printed on an inline terminal.
+    printed: Option<i64>,
     /// How the last line was wrapped for each recent width.
     wrapped: RefCell<Vec<Wrapped>>,
 }
@@ -89,7 +96,7 @@ struct Open {
     /// Columns of the last line so far, for tabs.
     column: usize,
     is_started: bool,
-    /// The line that stands for the model's reasoning, and how long it took so far.
+    /// The line shown in place of the model's reasoning, and how long it took so far.
     thinking: Option<(i64, Option<Duration>)>,
 }
 
@@ -143,12 +150,38 @@ impl Scrollback {
         let start = if markdown.has_finished_lines() { Start::Line } else { Start::Block };
         markdown.update(&mut Writer::new(&mut self.lines, open.kind, start));
         open.is_started = markdown.has_finished_lines() || markdown.open_lines() > 0;
+        self.lay_resolved();
+    }
+
+    /// Lays out again what refers to links that were defined later, unless it is printed.
+    fn lay_resolved(&mut self) {
+        let resolved = |open: &mut Open| open.markdown.as_mut().map(|markdown| markdown.take_resolved());
+        let resolved = self.open.as_mut().and_then(resolved).unwrap_or_default();
+        // The last comes first, so that the others keep their numbers.
+        for piece in resolved.into_iter().rev() {
+            let lines = piece.lines.clone();
+            let begin = self.lines.get(lines.start).filter(|_| self.printed.is_none_or(|end| end <= lines.start));
+            let Some((start, open)) = begin.map(|line| line.start).zip(self.open.as_mut()) else { continue };
+            let Some(markdown) = open.markdown.as_mut() else { continue };
+            let after = self.lines.split_off(lines.end);
+            self.lines.drop_last(usize::try_from(lines.end - lines.start).unwrap_or(0));
+            markdown.lay_again(piece, &mut Writer::new(&mut self.lines, open.kind, start));
+            let added = self.lines.end() - lines.end;
+            self.lines.append(after);
+            if added != 0 {
+                self.shift_from(lines.end, added);
+            }
+        }
     }
 
     /// Ends the open block: text of the same kind begins another.
     pub fn close(&mut self) {
         self.update();
         self.wrapped.take();
+        if let Some(markdown) = self.open.as_mut().and_then(|open| open.markdown.as_mut()) {
+            markdown.end();
+            self.lay_resolved();
+        }
         let Some(open) = self.open.take().filter(|open| open.is_started) else { return };
         self.finish_line();
         let is_blank = |line: &lines::Line<'_>| {
@@ -166,7 +199,7 @@ impl Scrollback {
             let seconds = elapsed.map_or(0, |elapsed| elapsed.as_secs());
             let right = if seconds > 0 { format!("{seconds} s") } else { String::new() };
             self.lines.replace_form(line, sides(Mark::Thought, &right));
-            self.folds.add(Fold { first: line + 1, end: self.lines.end(), shown: 0 });
+            self.folds.add(Fold::new(line + 1, self.lines.end(), 0));
         }
         self.lines.shrink();
     }
@@ -184,6 +217,10 @@ impl Scrollback {
         };
         let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
         let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
+        // The name of the speaker stays with the reply.
+        let is_name = |number: &i64| self.lines.get(*number).is_some_and(|line| line.kind == LineKind::AgentName);
+        let block_start = Some(block_start - 1).filter(is_name).unwrap_or(block_start);
+        let block_start = self.printed.map_or(block_start, |printed| block_start.max(printed));
         let open_lines = self.lines.split_off(block_start);
         self.push(kind, text);
         let added = self.lines.end() - block_start;
@@ -209,7 +246,7 @@ impl Scrollback {
 
     /// A scrollback without lines in which as much is folded.
     pub fn emptied(&self, is_raw: bool) -> Self {
-        Self { is_raw, folds: self.folds.emptied(), ..Self::default() }
+        Self { is_raw, folds: self.folds.emptied(), epoch: self.epoch + 1, ..Self::default() }
     }
 
     /// The kind of the first line.

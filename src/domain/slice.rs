@@ -24,7 +24,9 @@ use crate::base::error::{Error, ErrorKind};
 use crate::base::text;
 
 pub use cut::Cut;
+pub(super) use cut::can_cut_before;
 pub use summary::SYSTEM as SUMMARY_SYSTEM;
+pub(super) use summary::entry;
 
 /// More messages are a typing mistake, and would block all other agents.
 const MAX_MESSAGES: usize = 500_000;

@@ -72,7 +72,7 @@ pub enum Finish {
 }
 
 /// Tokens of one request, as the provider counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Usage {
     /// Tokens of the request, cached ones included.
     pub input: u64,
@@ -82,14 +82,25 @@ pub struct Usage {
     pub written: u64,
     /// Tokens of the reply, reasoning included.
     pub output: u64,
+    /// Those of `output` that the model reasoned with, as far as the provider says.
+    #[serde(default)]
+    pub reasoning: u64,
     /// The cost in billionths of a US dollar, reported by the provider or computed from configured prices; `None` if unknown.
     pub cost: Option<u64>,
+    /// The model as `provider/model`; empty in sums and in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
 }
 
 impl Usage {
+    /// Tokens of requests and replies together.
+    pub fn tokens(&self) -> u64 {
+        self.input.saturating_add(self.output)
+    }
+
     /// Adds the usage of another request. The sum of costs is known only if each cost is.
-    pub fn add(&mut self, other: Self) {
-        self.cost = match (self.input + self.output, self.cost, other.cost) {
+    pub fn add(&mut self, other: &Self) {
+        self.cost = match (self.tokens(), self.cost, other.cost) {
             (0, _, cost) => cost,
             (_, Some(before), Some(more)) => Some(before + more),
             _ => None,
@@ -98,5 +109,6 @@ impl Usage {
         self.cached += other.cached;
         self.written += other.written;
         self.output += other.output;
+        self.reasoning += other.reasoning;
     }
 }

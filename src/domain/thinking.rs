@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 use crate::base::error::Error;
 
 /// How much a model thinks. Each provider maps the levels to its own parameters.
@@ -19,13 +21,68 @@ pub enum Thinking {
     Medium,
     /// High effort.
     High,
+    /// Another effort that the server has, such as `minimal` or `xhigh`, sent as it is.
+    Effort(Effort),
     /// At most this many tokens.
     Budget(u32),
+}
+
+/// The name of an effort: at most 16 lower-case letters, digits, `_` and `-`, the first one a letter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Effort {
+    bytes: [u8; Self::LONGEST],
+    length: u8,
+}
+
+impl Effort {
+    const LONGEST: usize = 16;
+
+    /// The effort with this name, if it can be one.
+    pub fn new(name: &str) -> Option<Self> {
+        let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        let is_name = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.bytes().all(is_fine);
+        let length = u8::try_from(name.len()).ok().filter(|length| usize::from(*length) <= Self::LONGEST && is_name)?;
+        let mut bytes = [0; Self::LONGEST];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Some(Self { bytes, length })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.length)]).expect("a name is ASCII")
+    }
+}
+
+impl Serialize for Effort {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl fmt::Debug for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.name(), f)
+    }
 }
 
 impl Thinking {
     /// The names of the levels, for help and completion.
     pub const NAMES: [&str; 5] = ["default", "off", "low", "medium", "high"];
+
+    /// Its values, to follow "expected".
+    pub const EXPECTED: &str = "off, low, medium, high, another effort of the server (such as minimal or xhigh), default or a \
+                                number of tokens";
+
+    /// The name of the effort, if it is one.
+    pub fn effort(&self) -> Option<&str> {
+        match self {
+            Self::Low => Some("low"),
+            Self::Medium => Some("medium"),
+            Self::High => Some("high"),
+            Self::Effort(effort) => Some(effort.name()),
+            Self::Unspecified | Self::Off | Self::Budget(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Thinking {
@@ -36,6 +93,7 @@ impl fmt::Display for Thinking {
             Self::Low => f.write_str("low"),
             Self::Medium => f.write_str("medium"),
             Self::High => f.write_str("high"),
+            Self::Effort(effort) => f.write_str(effort.name()),
             Self::Budget(tokens) => write!(f, "{tokens}"),
         }
     }
@@ -54,12 +112,9 @@ impl FromStr for Thinking {
             number => match number.parse() {
                 Ok(0) => Self::Off,
                 Ok(tokens) => Self::Budget(tokens),
-                Err(_) => {
-                    let message = format!(
-                        "invalid thinking level {text:?}: use off, low, medium, high, default or a number of tokens"
-                    );
-                    return Err(Error::usage(message));
-                }
+                Err(_) => Effort::new(text)
+                    .map(Self::Effort)
+                    .ok_or_else(|| Error::usage(format!("invalid thinking level {text:?}: use {}", Self::EXPECTED)))?,
             },
         })
     }
@@ -79,11 +134,13 @@ mod tests {
             Thinking::High,
             Thinking::Budget(1),
             Thinking::Budget(u32::MAX),
+            Thinking::Effort(Effort::new("xhigh").unwrap()),
+            Thinking::Effort(Effort::new("a-name-of-16-abc").unwrap()),
         ] {
             assert_eq!(amount.to_string().parse(), Ok(amount));
         }
         assert_eq!("0".parse(), Ok(Thinking::Off));
-        for wrong in ["", "-1", "4294967296", "HIGH", "1e3", " low"] {
+        for wrong in ["", "-1", "4294967296", "HIGH", "1e3", " low", "a-name-of-17-abcd", "very high"] {
             assert!(wrong.parse::<Thinking>().is_err(), "{wrong}");
         }
     }

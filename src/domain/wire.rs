@@ -10,25 +10,27 @@
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
 //! read. Three requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
 //! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `attach` by frames until
-//! `{"end":"..."}`. While it is attached, the client sends `keys`, `size` and `redraw`, and during a `turn` it may send
-//! `cut`; these four are not answered.
+//! `{"end":"..."}`. While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the
+//! server has sent `{"edit":TEXT}` or `{"view":TEXT}`; during a `turn` it may send `cut`. These five are not answered.
 //!
 //! | `request` | value of `ok` |
 //! |---|---|
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
 //! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
-//! | `new`, `show` | one agent, as in `ps` |
+//! | `new`, `show`, `unarchive` | one agent, as in `ps` |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
+//! | `mail` | `list`: list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; `read`: one of these, or null; else null |
+//! | `undo`, `land` | `text`: what was done |
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
 //! | `wait` | `status`; an error of kind `timeout` after `seconds` |
 //! | `logs` | `epoch` and `n`: where a later request can continue |
 //! | `approvals` | list of open questions, see below |
-//! | `model`, `kill`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
+//! | `model`, `kill`, `archive`, `delete`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
 //!
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
-//! `tokens`, `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
+//! `tokens`, `print_run` (it was made for one run of `--print`), `team_run` (the task of a team that it was made for, or null), `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
 //! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines), `rules`
 //! (that would allow it) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
@@ -36,6 +38,8 @@
 //!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
 //! needs no waiting.
+
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -47,6 +51,8 @@ use crate::domain::display::Abilities;
 pub const VERSION: u64 = 3;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
+/// The longest text for the editor of a client, in bytes; as JSON it is at most six times as long.
+pub const LONGEST_EDITED: usize = 2 << 20;
 
 /// The terminal of an attached client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +70,12 @@ pub struct TerminalFacts {
     pub is_in_tmux: bool,
     #[serde(default)]
     pub abilities: Abilities,
+    /// Whether the client can open an editor on it.
+    #[serde(default, rename = "editor")]
+    pub can_edit: bool,
+    /// Whether the client can open a pager on it.
+    #[serde(default, rename = "pager")]
+    pub can_view: bool,
 }
 
 /// What a new agent may do, as the command line of a client names it.
@@ -80,6 +92,38 @@ pub struct Permissions {
     pub deny: Vec<String>,
 }
 
+/// What is done with a mailbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailAct {
+    List,
+    /// Mark a message as read, by default the oldest unread one.
+    Read(Option<i64>),
+    /// Send a message to the agent.
+    Send(String),
+    Delete(i64),
+}
+
+/// An agent to create.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAgent {
+    pub name: Option<String>,
+    /// As `provider/model`.
+    pub model: Option<String>,
+    /// Where it works: the working directory of the client.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
+    /// It is made for one run of `--print`.
+    #[serde(default, rename = "print_run")]
+    pub is_print_run: bool,
+    /// It is for the terminal that the client attaches next: a person can be asked, so it may do what is configured.
+    #[serde(default, rename = "terminal")]
+    pub is_for_terminal: bool,
+    /// What it may do without a question and by which rules: no more than the command line of the client names.
+    #[serde(flatten)]
+    pub permissions: Permissions,
+}
+
 /// An agent is given as on the command line: its name, its number or the beginning of its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
@@ -90,6 +134,9 @@ pub enum Request {
         #[serde(default, rename = "read_only")]
         is_read_only: bool,
         terminal: TerminalFacts,
+        /// Where the client was started.
+        #[serde(default)]
+        directory: Option<PathBuf>,
     },
     /// Bytes typed at an attached terminal.
     Keys {
@@ -101,6 +148,12 @@ pub enum Request {
         rows: u16,
     },
     Redraw,
+    /// The editor or pager has ended: the new text of the draft, or why there is none. The terminal is drawn again.
+    Edited {
+        text: Option<String>,
+        #[serde(default)]
+        error: Option<String>,
+    },
     #[serde(rename = "ps")]
     Agents,
     Sessions,
@@ -115,14 +168,7 @@ pub enum Request {
         follows: bool,
     },
     /// Creates an agent without history, a child of the root.
-    New {
-        name: Option<String>,
-        /// As `provider/model`.
-        model: Option<String>,
-        /// What it may do without a question and by which rules: no more than the command line of the client names.
-        #[serde(flatten)]
-        permissions: Permissions,
-    },
+    New(NewAgent),
     /// Text for an agent, queued while it works.
     Send {
         agent: String,
@@ -141,14 +187,63 @@ pub enum Request {
     },
     /// Interrupts the client's turn, or removes its text from the queue if the turn has not begun.
     Cut,
-    /// One agent; without a name, the one that was last sent a message.
+    /// Bring back the files that the tools of an agent changed; without a name, of the one that was last sent a message. The
+    /// response has `text`, which says what was done.
+    Undo {
+        agent: Option<String>,
+        /// The message before which they are brought back; without one, that of the last turn.
+        #[serde(default)]
+        to: Option<i64>,
+        /// Leave files as they are that others changed.
+        #[serde(default, rename = "skip")]
+        skips: bool,
+        /// Take the newest undo back instead.
+        #[serde(default, rename = "redo")]
+        is_redo: bool,
+    },
+    /// Bring the work in the worktree of an agent to the branch that it left. The response has `text`, which says what was
+    /// done.
+    Land {
+        agent: String,
+        #[serde(default, rename = "rebase")]
+        is_rebase: bool,
+        /// The message with which uncommitted changes are committed first.
+        #[serde(default)]
+        commit: Option<String>,
+    },
+    /// The mailbox of an agent, or, without a name, of the one that was last sent a message.
+    Mail {
+        agent: Option<String>,
+        /// The only sender whose mail is listed; the sender of new mail.
+        #[serde(default)]
+        from: Option<String>,
+        act: MailAct,
+    },
+    /// One agent; without a name, the one that was last sent a message, perhaps only of those in this directory, or for a
+    /// terminal the one that the last terminal there showed.
     Show {
         agent: Option<String>,
+        #[serde(default)]
+        directory: Option<PathBuf>,
+        #[serde(default)]
+        is_for_terminal: bool,
     },
     Model {
         agent: String,
         /// As `provider/model`.
         model: String,
+    },
+    /// Set a parameter of the requests of an agent.
+    Set {
+        agent: String,
+        name: String,
+        /// As it was typed.
+        value: String,
+    },
+    /// Have an agent answer as a JSON schema says, until the server ends. The response says whether its protocol can.
+    Schema {
+        agent: String,
+        schema: Value,
     },
     Kill {
         agent: String,
@@ -158,6 +253,21 @@ pub enum Request {
         /// Kill its descendants and not the agent itself.
         #[serde(default)]
         descendants: bool,
+    },
+    /// Hides an agent from lists.
+    Archive {
+        agent: String,
+        /// With all below it, each as soon as it is idle; otherwise a busy agent is an error.
+        #[serde(default)]
+        when_idle: bool,
+    },
+    /// Brings an archived agent back.
+    Unarchive {
+        agent: String,
+    },
+    /// Deletes an agent, also an archived or killed one, with its conversation.
+    Delete {
+        agent: String,
     },
     /// Stops the work of every agent.
     StopAgents,
@@ -254,6 +364,10 @@ pub enum Response {
     Frame(String),
     /// The client restores its terminal and stops its process until it is continued.
     Suspend {},
+    /// The client hands its terminal to the person's editor, with this text, and answers with `edited`.
+    Edit(String),
+    /// The client shows this text in the person's pager, and answers with `edited` without a text.
+    View(String),
     /// The terminal is detached, for this reason.
     End(String),
     /// This many chunks were dropped before they could be sent.
@@ -309,8 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_survive_a_round_trip() {
-        let agent = || "a".to_owned();
+    fn requests_of_attached_terminals_survive_a_round_trip() {
         let terminal = TerminalFacts {
             columns: 80,
             rows: 24,
@@ -318,25 +431,42 @@ mod tests {
             attributes: true,
             unicode: false,
             is_in_tmux: true,
+            can_edit: true,
+            can_view: true,
             abilities: Abilities { has_title: true, ..Abilities::default() },
         };
-        let from = Some(Position { epoch: "e".into(), number: 7 });
         for request in [
-            Request::Attach { agent: None, is_read_only: true, terminal },
+            Request::Attach { agent: None, is_read_only: true, terminal, directory: Some("/w".into()) },
             Request::Keys { keys: vec![0, 0x1b, 0xff] },
             Request::Size { columns: 1, rows: 65_535 },
             Request::Redraw,
+            Request::Edited { text: Some("a\nb".into()), error: None },
+        ] {
+            assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn requests_of_programs_survive_a_round_trip() {
+        let agent = || "a".to_owned();
+        let from = Some(Position { epoch: "e".into(), number: 7 });
+        for request in [
             Request::Agents,
             Request::Sessions,
             Request::Logs { agent: agent(), from, last: None, follows: true },
             Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
-            Request::New { name: Some(agent()), model: None, permissions: Permissions::default() },
+            Request::New(NewAgent { directory: Some("/w".into()), is_print_run: true, ..NewAgent::default() }),
             Request::Send { agent: agent(), text: "x\n\"".into() },
             Request::Turn { agent: agent(), text: "x".into(), max_requests: Some(2), approval: None },
             Request::Cut,
-            Request::Show { agent: None },
+            Request::Show { agent: None, directory: Some("/w".into()), is_for_terminal: true },
             Request::Model { agent: agent(), model: "echo/echo".into() },
+            Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
+            Request::Set { agent: agent(), name: "seed".into(), value: "7".into() },
             Request::Kill { agent: agent(), cascade: true, descendants: false },
+            Request::Archive { agent: agent(), when_idle: true },
+            Request::Unarchive { agent: agent() },
+            Request::Delete { agent: agent() },
             Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals,
@@ -383,6 +513,8 @@ mod tests {
             Response::Refused { kind: "usage".into(), message: "no".into() },
             Response::Frame("\x1b[2J".into()),
             Response::Suspend {},
+            Response::Edit("a\nb".into()),
+            Response::View("a\nb".into()),
             Response::End("detached".into()),
             Response::Missed(3),
             Response::Chunk(json!({"v": 1, "type": "text", "text": "x"})),

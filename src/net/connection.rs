@@ -47,8 +47,8 @@ impl Connection {
     /// The URL or a header is invalid, the host has no address, or no descriptor is left.
     pub fn start(&mut self, request: &HttpRequest, network: &Network, now: Moment) -> Result<()> {
         self.cancel(now);
-        if network.has_no_address(&request.url, now) {
-            return Err(unresolved(&request.url));
+        if let Some(reason) = network.no_address(&request.url, now) {
+            return Err(unresolved(&request.url, reason));
         }
         let easy = prepare(request, network, now).map_err(|error| curl_error(&error, &request.url, CONNECT_TIMEOUT))?;
         let multi = match self.multi.take() {
@@ -96,7 +96,7 @@ impl Connection {
     pub fn read(&mut self, limit: usize, now: Moment) -> Vec<u8> {
         let Some(inbox) = self.inbox_mut() else { return Vec::new() };
         let bytes = inbox.take(limit);
-        if inbox.wants_to_resume() {
+        if inbox.can_resume() {
             inbox.is_paused = false;
             // libcurl delivers what it held back; if that ends the transfer, its timer reports it.
             if let Some(live) = &self.live {

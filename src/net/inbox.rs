@@ -46,7 +46,7 @@ impl Inbox {
     }
 
     /// Whether a paused transfer has space again.
-    pub fn wants_to_resume(&self) -> bool {
+    pub fn can_resume(&self) -> bool {
         self.is_paused && self.received.len() < FULL / 2
     }
 
@@ -65,6 +65,9 @@ impl Inbox {
             // More exact than the other header, which counts where this one is invalid.
             "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {
                 self.head.requests_left = value.parse().ok();
+            }
+            "x-ratelimit-limit-requests" | "x-ratelimit-limit" | "ratelimit-limit" => {
+                self.head.requests_limit = value.parse().ok();
             }
             "x-ratelimit-reset-requests" | "x-ratelimit-reset" | "ratelimit-reset" => {
                 self.head.reset_in = reset_of(value).or(self.head.reset_in);
@@ -198,9 +201,9 @@ mod tests {
         let mut inbox = inbox();
         assert!(matches!(inbox.write(&vec![b'a'; FULL]), Ok(FULL)));
         assert!(matches!(inbox.write(b"b"), Err(WriteError::Pause)));
-        assert!(!inbox.wants_to_resume());
+        assert!(!inbox.can_resume());
         assert_eq!(inbox.take(FULL / 2 + 1).len(), FULL / 2 + 1);
-        assert!(inbox.wants_to_resume());
+        assert!(inbox.can_resume());
         inbox.is_paused = false;
         assert!(matches!(inbox.write(b"b"), Ok(1)));
         assert_eq!(inbox.take(usize::MAX).last(), Some(&b'b'));

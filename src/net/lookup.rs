@@ -6,8 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::base::error::{Error, ErrorKind, Result, system_message};
 
-/// Addresses in libcurl's notation; empty if the name has none.
-pub type Addresses = Vec<String>;
+/// Addresses in libcurl's notation.
+pub type Addresses = std::result::Result<Vec<String>, NoAddress>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoAddress {
+    /// The name does not exist.
+    Unknown,
+    /// No name server answered, or the name has no address at present.
+    Unavailable,
+}
 
 #[derive(Debug)]
 pub struct Lookup {
@@ -49,14 +57,22 @@ impl Lookup {
 }
 
 fn addresses(host: &str) -> Addresses {
-    let mut found = Addresses::new();
-    for address in host.to_socket_addrs().into_iter().flatten() {
+    let mut found = Vec::new();
+    for address in host.to_socket_addrs().map_err(|error| reason(&error))? {
         let text = if address.is_ipv6() { format!("[{}]", address.ip()) } else { address.ip().to_string() };
         if !found.contains(&text) {
             found.push(text);
         }
     }
-    found
+    if found.is_empty() { Err(NoAddress::Unavailable) } else { Ok(found) }
+}
+
+/// What `getaddrinfo` says of a name that does not exist: glibc, musl, macOS. The standard library gives no code.
+const UNKNOWN: &[&str] = &["Name or service not known", "Name does not resolve", "nodename nor servname provided"];
+
+fn reason(error: &std::io::Error) -> NoAddress {
+    let text = error.to_string();
+    if UNKNOWN.iter().any(|mark| text.contains(mark)) { NoAddress::Unknown } else { NoAddress::Unavailable }
 }
 
 #[cfg(test)]
@@ -75,13 +91,21 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_in_libcurls_notation_and_an_unknown_name_has_none() {
-        let found = look_up("localhost:80");
+    fn a_name_server_that_does_not_answer_says_nothing_of_the_name() {
+        let failed =
+            |text: &str| reason(&std::io::Error::other(format!("failed to lookup address information: {text}")));
+        assert_eq!(failed("Temporary failure in name resolution"), NoAddress::Unavailable);
+        assert_eq!(failed("Name or service not known"), NoAddress::Unknown);
+    }
+
+    #[test]
+    fn addresses_are_in_libcurls_notation_and_an_unknown_name_is_known_as_such() {
+        let found = look_up("localhost:80").expect("addresses");
         assert!(
             !found.is_empty() && found.iter().all(|address| address == "127.0.0.1" || address == "[::1]"),
             "{found:?}"
         );
         // A label of more than 63 bytes is invalid (RFC 1035, 2.3.4), so no name server is asked.
-        assert_eq!(look_up(&format!("{}.invalid:80", "x".repeat(64))), Addresses::new());
+        assert_eq!(look_up(&format!("{}.invalid:80", "x".repeat(64))), Err(NoAddress::Unknown));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lookup::NoAddress;
 use super::network::is_behind_proxy;
 use super::url::host_of;
 use crate::base::error::{Error, ErrorKind};
@@ -10,7 +11,7 @@ use crate::base::error::{Error, ErrorKind};
 pub(super) fn curl_error(error: &curl::Error, url: &str, timeout: Duration) -> Error {
     let host = host_of(url);
     if error.is_couldnt_resolve_host() {
-        return unresolved(url);
+        return unresolved(url, NoAddress::Unavailable);
     }
     let (kind, message) = if error.is_couldnt_resolve_proxy() {
         (ErrorKind::Network, "cannot resolve the proxy: check HTTPS_PROXY".to_owned())
@@ -22,8 +23,11 @@ pub(super) fn curl_error(error: &curl::Error, url: &str, timeout: Duration) -> E
         let detail = detail(error);
         (ErrorKind::BadRequest, format!("the certificate of {host} is not trusted ({detail}): see SSL_CERT_FILE"))
     } else if error.is_ssl_connect_error() {
+        // The handshake of a server of plain HTTP fails again. A connection that was lost in the handshake may not.
+        let is_plain = ["wrong version number", "InvalidContentType", "packet length too long", "http request"];
+        let is_plain = is_plain.iter().any(|mark| detail(error).contains(mark));
         (
-            ErrorKind::Network,
+            if is_plain { ErrorKind::BadRequest } else { ErrorKind::Network },
             format!(
                 "cannot establish a TLS connection to {host}: check whether the base URL begins with https or http"
             ),
@@ -53,10 +57,13 @@ fn refused(host: &str, is_behind_proxy: bool) -> String {
     format!("{host} refused the connection: is the server running?")
 }
 
-/// The name of the host has no address.
-pub(super) fn unresolved(url: &str) -> Error {
-    let message = format!("cannot resolve {}: check the base URL and the network", host_of(url));
-    Error::new(ErrorKind::Network, message)
+/// The name of the host has no address. A name that does not exist is not looked up again.
+pub(super) fn unresolved(url: &str, reason: NoAddress) -> Error {
+    let (kind, what) = match reason {
+        NoAddress::Unknown => (ErrorKind::BadRequest, "there is no such host; check the base URL"),
+        NoAddress::Unavailable => (ErrorKind::Network, "check the base URL and the network"),
+    };
+    Error::new(kind, format!("cannot resolve {}: {what}", host_of(url)))
 }
 
 #[cfg(test)]

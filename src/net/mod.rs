@@ -1,7 +1,7 @@
 //! HTTP through libcurl, driven by the event loop. Only this module uses the `curl` crate.
 //!
-//! Each agent has one [`Connection`] with a multi handle of its own. libcurl's callbacks say which descriptors it wants
-//! watched and when it wants to be called again; they only record this, and received bytes are only buffered. The
+//! Each agent has one [`Connection`] with a multi handle of its own. libcurl's callbacks name the descriptors to
+//! watch and when to call it again; they only record this, and received bytes are only buffered. The
 //! caller of any method of [`Connection`] must then pass its socket requests to the reactor before anything else is
 //! done.
 //!
@@ -13,24 +13,24 @@
 //! | `network` | addresses and certificates that all connections share |
 //! | `lookup` | name resolution on a thread |
 //! | `trust` | trusted certificates |
-//! | `probe` | one blocking request, for `polylogue doctor` |
+//! | `fetch` | a small document that belongs to no agent |
 //! | `messages` | error messages |
 //! | `url` | the host in a URL |
 
 mod connection;
+mod fetch;
 mod inbox;
 mod lookup;
 mod messages;
 mod network;
-mod probe;
 mod setup;
 mod trust;
 mod url;
 
 pub use connection::Connection;
+pub use fetch::{Fetch, Fetched, fetch};
 pub use lookup::Lookup;
 pub use network::Network;
-pub use probe::probe;
 
 /// Whether the bundled libcurl was compiled to use `poll`, as `.cargo/config.toml` sets it. Without it no descriptor of
 /// 1024 or more can connect.

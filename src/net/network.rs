@@ -1,7 +1,7 @@
 //! What all connections share: trusted certificates, and a cache of addresses.
 //!
 //! libcurl resolves names in a thread of each multi handle. With one handle per agent, five hundred agents that start
-//! on one host would start a thousand threads. So a name is looked up once for all ([`Network::wants_lookup`]), and the
+//! on one host would start a thousand threads. So a name is looked up once for all ([`Network::host_to_look_up`]), and the
 //! addresses are passed to each transfer.
 
 use std::cell::{OnceCell, RefCell};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use curl::easy::{Easy2, List};
 
 use super::inbox::Inbox;
-use super::lookup::Addresses;
+use super::lookup::{Addresses, NoAddress};
 use super::trust::Trust;
 use super::url::name_and_port;
 use crate::base::clock::Moment;
@@ -35,7 +35,7 @@ impl Network {
         let host = name_and_port(url);
         let addresses = self.addresses.borrow();
         let known = host.as_ref().and_then(|host| addresses.get(host));
-        let Some((found, _)) = known.filter(|(found, until)| now < *until && !found.is_empty()) else { return Ok(()) };
+        let Some((Ok(found), _)) = known.filter(|(_, until)| now < *until) else { return Ok(()) };
         let mut known = List::new();
         // With the plus sign the entry expires like one that libcurl resolved itself.
         known.append(&format!("+{}:{}", host.unwrap_or_default(), found.join(",")))?;
@@ -44,7 +44,7 @@ impl Network {
 
     /// The `host:port` of this URL, if its addresses must be looked up before a request is sent. `None` if they are
     /// cached, if the URL holds an address itself, or if a proxy resolves the name.
-    pub fn wants_lookup(&self, url: &str, now: Moment) -> Option<String> {
+    pub fn host_to_look_up(&self, url: &str, now: Moment) -> Option<String> {
         let host = name_and_port(url).filter(|_| !*self.is_behind_proxy.get_or_init(is_behind_proxy))?;
         let is_known = self.addresses.borrow().get(&host).is_some_and(|(_, until)| now < *until);
         (!is_known).then_some(host)
@@ -52,14 +52,15 @@ impl Network {
 
     /// Caches the result of a lookup of `host:port`.
     pub fn on_looked_up(&self, host: &str, found: Addresses, now: Moment) {
-        let until = now + if found.is_empty() { MISSING } else { CACHED };
+        let until = now + if found.is_ok() { CACHED } else { MISSING };
         self.addresses.borrow_mut().insert(host.to_owned(), (found, until));
     }
 
-    /// Whether it is cached that the name in this URL has no address.
-    pub(super) fn has_no_address(&self, url: &str, now: Moment) -> bool {
-        let Some(host) = name_and_port(url) else { return false };
-        self.addresses.borrow().get(&host).is_some_and(|(found, until)| found.is_empty() && now < *until)
+    /// Why the name in this URL has no address, if that is cached.
+    pub(super) fn no_address(&self, url: &str, now: Moment) -> Option<NoAddress> {
+        let addresses = self.addresses.borrow();
+        let (found, _) = addresses.get(&name_and_port(url)?).filter(|(_, until)| now < *until)?;
+        found.as_ref().err().copied()
     }
 
     /// Caches the address of a successful connection to this URL.
@@ -70,7 +71,7 @@ impl Network {
         }
         if let Some(host) = name_and_port(url) {
             let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-            self.addresses.borrow_mut().insert(host, (vec![address], now + CACHED));
+            self.addresses.borrow_mut().insert(host, (Ok(vec![address]), now + CACHED));
         }
     }
 
@@ -101,15 +102,17 @@ mod tests {
     fn a_name_is_looked_up_once_a_minute_and_one_without_addresses_again_soon() {
         let network = Network { is_behind_proxy: OnceCell::from(false), ..Network::default() };
         let (url, host, start) = ("http://name.example/v1", "name.example:80", Moment::default());
-        assert_eq!(network.wants_lookup(url, start).as_deref(), Some(host));
-        network.on_looked_up(host, vec!["192.0.2.1".into()], start);
-        assert_eq!((network.wants_lookup(url, start), network.has_no_address(url, start)), (None, false));
-        assert!(network.wants_lookup(url, start + CACHED).is_some());
-        network.on_looked_up(host, Addresses::new(), start);
-        assert!(network.has_no_address(url, start) && network.wants_lookup(url, start).is_none());
-        assert!(!network.has_no_address(url, start + MISSING) && network.wants_lookup(url, start + MISSING).is_some());
-        assert_eq!(network.wants_lookup("http://192.0.2.1/v1", start), None);
+        assert_eq!(network.host_to_look_up(url, start).as_deref(), Some(host));
+        network.on_looked_up(host, Ok(vec!["192.0.2.1".into()]), start);
+        assert_eq!((network.host_to_look_up(url, start), network.no_address(url, start)), (None, None));
+        assert!(network.host_to_look_up(url, start + CACHED).is_some());
+        network.on_looked_up(host, Err(NoAddress::Unavailable), start);
+        assert_eq!(network.no_address(url, start), Some(NoAddress::Unavailable));
+        assert_eq!(network.host_to_look_up(url, start), None);
+        assert_eq!(network.no_address(url, start + MISSING), None);
+        assert!(network.host_to_look_up(url, start + MISSING).is_some());
+        assert_eq!(network.host_to_look_up("http://192.0.2.1/v1", start), None);
         let proxied = Network { is_behind_proxy: OnceCell::from(true), ..Network::default() };
-        assert_eq!(proxied.wants_lookup(url, start), None);
+        assert_eq!(proxied.host_to_look_up(url, start), None);
     }
 }

@@ -41,7 +41,7 @@ pub struct Permissions<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// What an agent wants to do.
+/// What an agent is about to do.
 #[cfg_attr(not(test), expect(dead_code, reason = "web_fetch and MCP ask for hosts and tools"))]
 pub enum Request<'a> {
     /// Reads the file or directory at this resolved path.
@@ -95,6 +95,11 @@ pub enum Verdict {
     Unasked(String),
     /// It does not run; the reason is for the model.
     Refuse(String),
+}
+
+/// Whether a shell command is known to change no file.
+pub fn only_reads(command: &str, sandboxed: bool) -> bool {
+    shell::parse(command).is_ok_and(|commands| readonly::reads(&commands, None, sandboxed, &|_| false).is_ok())
 }
 
 /// Judges a request.

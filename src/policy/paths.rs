@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::places::matches;
 pub use crate::domain::places::{DENIED, MOVED, PROTECTED};
 
-/// What a tool wants with a path.
+/// What a tool does with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read a file.

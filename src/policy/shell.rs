@@ -2,7 +2,7 @@
 //!
 //! A plain command is a list or pipeline of simple commands whose words are literal. Everything else is not plain, with a
 //! reason: substitutions, variables, assignments, redirects to files, background jobs, compound commands, comments. Two
-//! readers that share nothing have to agree on every word: the lexer here, which knows only the plain subset, and a bash
+//! readers that share nothing have to agree on every word: the lexer here, which reads only the plain subset, and a bash
 //! grammar (feature `shell-grammar`). Without the grammar no command is plain.
 //!
 //! The proof holds for `bash --norc --noprofile -c` without variables that change the meaning of a command, such as

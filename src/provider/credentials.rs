@@ -5,16 +5,17 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
-use crate::provider;
+use crate::provider::{self, presets::PRESETS};
 
 /// Checks that there is a key for a service that is known to require one.
 ///
 /// # Errors
 /// `Auth` if there is none; the message says how to set one.
 pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
-    let service = provider::find(&endpoint.kind).and_then(|spec| spec.service);
-    let is_service = service.is_some_and(|service| endpoint.base_url.trim_end_matches('/') == service.base_url);
-    if key.is_some() || !is_service || endpoint.headers.iter().any(|(name, _)| may_be_credential(name)) {
+    let service = provider::find(&endpoint.kind).and_then(|spec| spec.service).map(|service| service.base_url);
+    let keyed = PRESETS.iter().filter(|preset| preset.key_variable.is_some()).map(|preset| preset.base_url);
+    let is_service = service.into_iter().chain(keyed).any(|url| endpoint.base_url.trim_end_matches('/') == url);
+    if key.is_some() || !is_service || own_credential(endpoint).is_some() {
         return Ok(());
     }
     let message = format!("no key for {}: {}", endpoint.provider, how_to_set(endpoint));
@@ -24,10 +25,13 @@ pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
 /// A hint for a rejected key: where it came from, or how to set one.
 pub fn hint(endpoint: &Endpoint, has_key: bool) -> String {
     let name = &endpoint.provider;
+    if let Some(header) = own_credential(endpoint).filter(|_| !has_key) {
+        return format!("the {header} header came from [providers.{name}]");
+    }
     match (&endpoint.key_command, has_key) {
         (Some(_), _) => format!("the key came from api_key_command of [providers.{name}]"),
         (None, false) => format!("no key was sent: {}", how_to_set(endpoint)),
-        (None, true) => match variable(endpoint) {
+        (None, true) => match &endpoint.key_variable {
             Some(variable) => format!("the key came from {variable} or [providers.{name}]"),
             None => format!("the key came from [providers.{name}]: check its api_key_env"),
         },
@@ -36,16 +40,10 @@ pub fn hint(endpoint: &Endpoint, has_key: bool) -> String {
 
 fn how_to_set(endpoint: &Endpoint) -> String {
     let name = &endpoint.provider;
-    match variable(endpoint) {
+    match &endpoint.key_variable {
         Some(variable) => format!("export {variable}=… and start again"),
         None => format!("set api_key_env or api_key_command of [providers.{name}] in the configuration"),
     }
-}
-
-/// The service's usual variable, if the provider is configured under the service's name.
-fn variable(endpoint: &Endpoint) -> Option<&'static str> {
-    let service = provider::find(&endpoint.kind)?.service.filter(|service| service.name == endpoint.provider)?;
-    service.key_variables.first().copied()
 }
 
 /// Shorter values of headers are not taken for secrets: they would be removed from unrelated words.
@@ -63,9 +61,8 @@ pub fn redact(text: &str, endpoint: &Endpoint, key: Option<&Secret>) -> String {
     let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
     let proxies = PROXIES.iter().filter_map(|name| std::env::var(name).ok());
     let users: Vec<String> = proxies.chain([endpoint.base_url.clone()]).filter_map(|url| user_in(&url)).collect();
-    // That is how they are sent (RFC 7617).
-    let encoded: Vec<String> = users.iter().map(|user| BASE64.encode(user)).collect();
-    let users = users.iter().chain(&encoded).map(String::as_str);
+    let users: Vec<String> = users.iter().flat_map(|user| forms_of(user)).collect();
+    let users = users.iter().map(String::as_str);
     let values: Vec<&str> = key.into_iter().chain(headers).chain(users).map(str::trim).collect();
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let parts = values.iter().flat_map(|value| value.split(|c| !is_part(c)));
@@ -83,6 +80,27 @@ fn user_in(url: &str) -> Option<String> {
     Some(rest.split('/').next()?.rsplit_once('@')?.0.to_owned())
 }
 
+/// A user with a password as a URL has it, with its percent escapes decoded (RFC 3986, 2.1), and as it is sent (RFC 7617);
+/// the password also by itself.
+fn forms_of(user: &str) -> Vec<String> {
+    let decoded = percent_decoded(user);
+    let sent = BASE64.encode(&decoded);
+    let decoded = String::from_utf8_lossy(&decoded).into_owned();
+    let passwords = [user, &decoded].map(|text| text.split_once(':').map_or("", |(_, password)| password).to_owned());
+    passwords.into_iter().chain([user.to_owned(), decoded, sent]).collect()
+}
+
+fn percent_decoded(text: &str) -> Vec<u8> {
+    let (mut decoded, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, behind @ ..] = rest {
+        let digits = behind.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let escaped = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        decoded.push(escaped.unwrap_or(*first));
+        rest = if escaped.is_some() { &behind[2..] } else { behind };
+    }
+    decoded
+}
+
 /// A long text of a server was cut at `…`, perhaps within a secret.
 fn without_cut_secret(text: String, secrets: &[&str]) -> String {
     let Some((before, after)) = text.split_once('…') else { return text };
@@ -96,6 +114,11 @@ fn without_cut_secret(text: String, secrets: &[&str]) -> String {
     }
 }
 
+/// The configured header that may hold the key.
+fn own_credential(endpoint: &Endpoint) -> Option<&str> {
+    endpoint.headers.iter().map(|(name, _)| name.as_str()).find(|name| may_be_credential(name))
+}
+
 fn may_be_credential(header: &str) -> bool {
     let header = header.to_ascii_lowercase();
     ["auth", "key", "token", "cookie"].iter().any(|mark| header.contains(mark))
@@ -106,8 +129,9 @@ mod tests {
     use super::*;
 
     fn openai(provider: &str, base_url: &str) -> Endpoint {
+        let key_variable = (provider == "openai").then(|| "OPENAI_API_KEY".to_owned());
         let (provider, kind, base_url) = (provider.into(), "openai".into(), base_url.into());
-        Endpoint { provider, kind, base_url, ..Endpoint::echo() }
+        Endpoint { provider, kind, base_url, key_variable, ..Endpoint::echo() }
     }
 
     #[test]
@@ -145,11 +169,28 @@ mod tests {
     }
 
     #[test]
+    fn a_password_with_percent_escapes_is_removed_in_every_form() {
+        let endpoint = openai("mine", "https://me%40corp:p%40ss%3Aw%2g@host/v1");
+        let shown = |text: &str| redact(text, &endpoint, None);
+        for form in ["me%40corp:p%40ss%3Aw%2g", "p%40ss%3Aw%2g", "me@corp:p@ss:w%2g", "p@ss:w%2g"] {
+            assert_eq!(shown(&format!("sent {form}, refused")), "sent [key], refused");
+        }
+        assert_eq!(shown(&format!("Basic {}", BASE64.encode("me@corp:p@ss:w%2g"))), "Basic [key]");
+        assert_eq!(percent_decoded("%e2%82%ac%"), "€%".as_bytes());
+    }
+
+    #[test]
     fn the_hint_says_where_a_rejected_key_came_from() {
         let mut endpoint = openai("openai", "http://x/v1");
         assert!(hint(&endpoint, true).contains("OPENAI_API_KEY"));
         assert!(hint(&openai("mine", "http://x/v1"), true).contains("[providers.mine]"));
         assert!(hint(&endpoint, false).contains("no key was sent: export OPENAI_API_KEY"));
+        let mut own = openai("mine", "http://x/v1");
+        own.headers.push(("Authorization".into(), "Bearer k".into()));
+        assert_eq!(hint(&own, false), "the Authorization header came from [providers.mine]");
+        own.key_variable = Some("MINE".into());
+        own.headers.clear();
+        assert_eq!(hint(&own, false), "no key was sent: export MINE=… and start again");
         endpoint.key_command = Some("secret-tool lookup x y".into());
         assert!(hint(&endpoint, true).contains("api_key_command of [providers.openai]"));
     }

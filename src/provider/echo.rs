@@ -39,6 +39,8 @@ pub const ECHO: ProviderSpec = ProviderSpec {
     about: "built in, no key, no network: repeats your message; lines such as %slow MS, %repeat N, %think TEXT, \
             %tool NAME JSON, %next, %fail KIND, %hang, %cut and %length direct it",
     service: None,
+    parameters: &[],
+    own_fields: &[],
     check_thinking: |_, _| Ok(()),
     build_request,
     decoder: || Box::new(NoBytes),

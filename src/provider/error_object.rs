@@ -160,6 +160,9 @@ fn classify(object: &ErrorObject, status: Option<u16>) -> Error {
     if object.is_moderation || has(&["content_filter", "content_policy", "moderation", "invalid_prompt"]) {
         return failure::of_kind(ErrorKind::Refused, "refused by the provider's content filter", &object.text);
     }
+    if let Some((kind, what)) = failure::refused_tools(&object.text) {
+        return failure::of_kind(kind, what, &object.text);
+    }
     if let Some(what) = advice(object).filter(|_| matches!(code, None | Some(400 | 422))) {
         return failure::of_kind(ErrorKind::BadRequest, what, &object.text);
     }
@@ -183,6 +186,14 @@ fn advice(object: &ErrorObject) -> Option<&'static str> {
     let mentions = |marks: &[&str]| marks.iter().any(|mark| object.text.contains(mark) || object.field == *mark);
     if mentions(&["reasoning_effort", "reasoning.effort", "reasoning.summary", "reasoning effort"]) {
         return Some("the model does not support this thinking level; try /thinking default");
+    }
+    if mentions(&["reasoning_content", "reasoning_details", "thinking_blocks", "'reasoning'"]) {
+        let is_missing = ["passed back", "issing"].iter().any(|mark| object.text.contains(mark));
+        return Some(if is_missing {
+            "the server requires the reasoning of earlier replies; set send_reasoning = \"reasoning_content\" for the provider"
+        } else {
+            "the server does not accept the reasoning of earlier replies; set send_reasoning = \"off\" for the provider"
+        });
     }
     let is_unsupported = mentions(&["Encrypted content is not supported"]);
     is_unsupported.then_some("this model does not support reasoning; use it over Chat Completions (kind = \"openai\")")
@@ -258,6 +269,24 @@ mod tests {
             assert_eq!(response(400, body).kind, ErrorKind::ContextTooLong, "{body}");
             assert_eq!(of_event(body).kind, ErrorKind::ContextTooLong, "{body}");
             assert_eq!(response(429, body).kind, ErrorKind::RateLimited, "{body}");
+        }
+    }
+
+    /// DeepSeek, Moonshot, Groq.
+    #[test]
+    fn a_refusal_about_reasoning_names_the_setting() {
+        for (text, setting) in [
+            ("The `reasoning_content` in the thinking mode must be passed back to the API.", "\"reasoning_content\""),
+            (
+                "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+                "\"reasoning_content\"",
+            ),
+            ("Missing `reasoning_content` field in the assistant message at message index 1", "\"reasoning_content\""),
+            ("'messages.2' : for 'role:assistant' property 'reasoning_content' is unsupported", "\"off\""),
+        ] {
+            let error = response(400, &format!("{{\"error\":{{\"message\":\"{text}\"}}}}"));
+            assert_eq!(error.kind, ErrorKind::BadRequest);
+            assert!(error.message.contains(&format!("send_reasoning = {setting}")), "{}", error.message);
         }
     }
 

@@ -56,6 +56,64 @@ const TOO_LONG: &[&str] = &[
     "range of input length",
 ];
 
+/// What is before the context length in servers' messages, lower case.
+const LENGTH_AFTER: &[&str] = &[
+    "maximum context length is",
+    "maximum context length of",
+    "context length is",
+    "context length of",
+    "context size of",
+    "available context size",
+    "context window of",
+    "configured limit of",
+    "maximum prompt length is",
+    "maximum model length of",
+    "token limit:",
+    "tokens >",
+];
+/// A smaller number is not a context length.
+const MIN_CONTEXT: u64 = 256;
+
+/// Texts of servers that were started without tool calls, lower case, and what to do. Servers without such a flag are below.
+const TOOLS_DISABLED: &[(&str, &str)] = &[
+    (
+        "--enable-auto-tool-choice",
+        "the server was started without tool calls: start vLLM with --enable-auto-tool-choice and --tool-call-parser, or \
+         use --no-tools, or tools = false for the model",
+    ),
+    (
+        "tools param requires --jinja",
+        "the server was started without tool calls: start llama-server with --jinja, or use --no-tools, or tools = false \
+         for the model",
+    ),
+];
+
+/// Texts of servers that the model cannot call tools, lower case.
+const NO_TOOLS: &[&str] = &[
+    // Ollama: "registry.ollama.ai/library/gemma3:4b does not support tools".
+    "does not support tools",
+    // OpenRouter, with status 404.
+    "no endpoints found that support tool use",
+    // Groq, Google, LiteLLM and others.
+    "tool calling is not supported",
+    "tool use is not supported",
+    "function calling is not enabled",
+    "function calling is not supported",
+    "does not support tool calling",
+    "does not support tool use",
+    "does not support function calling",
+];
+
+/// Kind and advice of a text of a server that refuses the tools of a request.
+pub(super) fn refused_tools(text: &str) -> Option<(ErrorKind, &'static str)> {
+    let text = text.to_lowercase();
+    if let Some((_, what)) = TOOLS_DISABLED.iter().find(|(mark, _)| text.contains(mark)) {
+        return Some((ErrorKind::BadRequest, *what));
+    }
+    let is_refused = NO_TOOLS.iter().any(|mark| text.contains(mark));
+    is_refused.then_some((ErrorKind::NoTools, "the model cannot call tools (tools = false in its table says so)"))
+}
+
 /// The error for this status, followed by an excerpt of the server's text.
 pub(super) fn of_status(status: u16, retry_after: Option<u32>, text: &str) -> Error {
     let (kind, what) = meaning(status);
@@ -84,6 +142,15 @@ pub(super) fn of_no_reply(body: &str) -> Error {
 pub(super) fn mentions_context_limit(text: &str) -> bool {
     let text = text.to_lowercase();
     TOO_LONG.iter().any(|mark| text.contains(mark))
+}
+
+/// The context length that a server's text names: "maximum context length is 8192 tokens".
+pub fn context_length_in(text: &str) -> Option<u64> {
+    let text = text.to_lowercase();
+    let after = LENGTH_AFTER.iter().find_map(|mark| Some(text.split_once(mark)?.1))?;
+    let digits = after.trim_start_matches([' ', '(', ':', '`', '"', '=']);
+    let number: String = digits.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(|c| *c != ',').collect();
+    number.parse().ok().filter(|length| *length >= MIN_CONTEXT)
 }
 
 /// How long a server's text ask to wait, in seconds, rounded up: "Please try again in 1m2.5s.", "Please retry in 34s."
@@ -211,6 +278,23 @@ mod tests {
         ];
         for (status, kind) in kinds {
             assert_eq!(of_status(status, None, "").kind, kind, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_context_length_in_the_text_is_found() {
+        let lengths = [
+            ("This model's maximum context length is 8192 tokens. However, you requested 9000", Some(8192)),
+            ("maximum context length of 131,072 tokens", Some(131_072)),
+            ("the request exceeds the available context size (2048 tokens), try increasing it", Some(2048)),
+            ("prompt is too long: 208310 tokens > 200000 maximum", Some(200_000)),
+            ("Input tokens exceed the configured limit of 272000 tokens", Some(272_000)),
+            ("maximum context length is exceeded", None),
+            ("maximum context length is 7", None),
+            ("slow down", None),
+        ];
+        for (text, length) in lengths {
+            assert_eq!(context_length_in(text), length, "{text}");
         }
     }
 

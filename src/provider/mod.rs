@@ -13,6 +13,7 @@
 //! | [`anthropic`] | Messages: Anthropic and everything compatible |
 //! | [`google`] | Gemini |
 //! | [`echo`] | the built-in provider without a network |
+//! | [`aws`] | signatures of requests to Bedrock |
 //! | `turns` | from a log of messages to a conversation that strict servers accept |
 //! | `response` | which kind of response the bytes are, and how it ends |
 //! | `limits` | limits of a reply, and the end of a complete one |
@@ -22,8 +23,13 @@
 //! | `surrogates` | halves of characters in that JSON |
 //! | `text` | strings in the JSON of servers |
 //! | `error_object` | the error objects of servers |
+//! | [`list`] | the list of a server's models |
+//! | [`presets`] | services that need nothing but their name |
+//! | [`parameters`] | parameters that a person sets |
 //! | [`credentials`] | checks for a key, and hints where to set it |
 //! | `failure` | errors from HTTP statuses and untrusted texts |
+
+pub use failure::context_length_in;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -32,20 +38,25 @@ use crate::base::error::Result;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::message::Message;
+use crate::domain::parameters::Parameter;
 use crate::domain::stream::StreamEvent;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
 pub mod anthropic;
+pub mod aws;
 pub mod credentials;
 pub mod echo;
 mod error_object;
 mod failure;
 pub mod google;
 mod limits;
+pub mod list;
 pub mod openai;
 pub mod openai_responses;
+pub mod parameters;
 mod partial_call;
+pub mod presets;
 mod request;
 mod response;
 mod sse;
@@ -106,6 +117,10 @@ pub struct ProviderSpec {
     pub about: &'static str,
     /// The service that needs no configuration, if there is one.
     pub service: Option<Service>,
+    /// The parameters that it has, besides the thinking level.
+    pub parameters: &'static [Parameter],
+    /// Fields of the body that cannot be set as parameters.
+    pub own_fields: &'static [&'static str],
     /// Checks that a model supports a thinking level, without a request.
     ///
     /// # Errors
@@ -133,6 +148,8 @@ pub struct Service {
     pub url_variable: &'static str,
     /// The default model.
     pub model: &'static str,
+    /// Its name in the built-in table of models.
+    pub models: &'static str,
 }
 
 /// Turns the bytes of one response into events.

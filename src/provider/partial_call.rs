@@ -22,6 +22,10 @@ impl PartialCall {
         self.index.is_some()
     }
 
+    pub fn index(&self) -> Option<usize> {
+        self.index
+    }
+
     /// # Errors
     /// `Protocol` if the arguments are too long.
     pub fn add_arguments(&mut self, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {

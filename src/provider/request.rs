@@ -53,6 +53,25 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
     Ok(headers)
 }
 
+/// The header with the key: `usual` is its name where the provider is not configured otherwise. A signed request has none.
+///
+/// # Errors
+/// As for [`key`].
+pub(super) fn key_header<'a>(
+    endpoint: &Endpoint,
+    secret: Option<&Secret>,
+    usual: &'a str,
+) -> Result<Option<(&'a str, String)>> {
+    if endpoint.aws_region.is_some() {
+        return Ok(None);
+    }
+    let header = |key: &str| match endpoint.is_bearer {
+        true => ("Authorization", format!("Bearer {key}")),
+        false => (usual, key.to_owned()),
+    };
+    Ok(key(endpoint, secret)?.map(header))
+}
+
 /// The headers of OpenAI's protocols: JSON, a stream, and the key as a bearer token.
 ///
 /// # Errors
@@ -66,15 +85,24 @@ pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Resul
     headers(endpoint, protocol)
 }
 
+/// The name, escaped as one segment of a path (RFC 3986, section 3.3).
+pub(super) fn segment_of(name: &str) -> String {
+    let mut segment = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => segment.push(char::from(byte)),
+            _ => segment.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    segment
+}
+
 /// The thinking level as OpenAI's reasoning effort; `None` if the request must not have one.
-pub(super) fn effort(model: &str, thinking: Thinking) -> Option<&'static str> {
+pub(super) fn effort(model: &str, thinking: Thinking) -> Option<String> {
     match thinking {
-        Thinking::Unspecified | Thinking::Budget(_) => None,
         Thinking::Off if !reasons(model) => None,
-        Thinking::Off => no_effort(model),
-        Thinking::Low => Some("low"),
-        Thinking::Medium => Some("medium"),
-        Thinking::High => Some("high"),
+        Thinking::Off => no_effort(model).map(str::to_owned),
+        _ => thinking.effort().map(str::to_owned),
     }
 }
 
@@ -88,7 +116,7 @@ pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
         Thinking::Budget(_) => {
             refuse("models of this provider support off, low, medium or high, not a number of tokens".to_owned())
         }
-        Thinking::Low | Thinking::Medium | Thinking::High if !reasons(model) => {
+        _ if thinking.effort().is_some() && !reasons(model) => {
             refuse(format!("{model} does not support thinking: use off or default"))
         }
         Thinking::Off if reasons(model) && no_effort(model).is_none() => {
@@ -164,7 +192,7 @@ mod tests {
             (Thinking::High, Some("high")),
         ];
         for (thinking, expected) in efforts {
-            assert_eq!(effort("gpt-5", thinking), expected);
+            assert_eq!(effort("gpt-5", thinking).as_deref(), expected);
             assert!(check_effort("gpt-5", thinking).is_ok());
         }
         assert_eq!(check_effort("gpt-5", Thinking::Budget(1000)).unwrap_err().kind, ErrorKind::Usage);
@@ -174,13 +202,13 @@ mod tests {
     fn off_is_the_smallest_effort_of_the_model_or_refused() {
         for model in ["gpt-5.1", "gpt-5.6-terra", "openai/gpt-5.4-mini", "qwen3", "o1000"] {
             assert_eq!(
-                (effort(model, Thinking::Off), check_effort(model, Thinking::Off)),
+                (effort(model, Thinking::Off).as_deref(), check_effort(model, Thinking::Off)),
                 (Some("none"), Ok(())),
                 "{model}"
             );
         }
         for model in ["gpt-5", "gpt-5-nano", "openai/gpt-5-mini-2025-08-07"] {
-            assert_eq!(effort(model, Thinking::Off), Some("minimal"), "{model}");
+            assert_eq!(effort(model, Thinking::Off).as_deref(), Some("minimal"), "{model}");
         }
         for model in ["o1", "o3-mini", "openai/o4-mini", "gpt-5-pro", "gpt-5.2-pro", "gpt-5.3-codex"] {
             assert!(check_effort(model, Thinking::Off).unwrap_err().message.contains("always thinks"), "{model}");

@@ -9,6 +9,8 @@
 //!
 //! This is the same for every protocol over server-sent events. A [`ReplyParser`] interprets the events.
 
+use std::time::Duration;
+
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::HttpHead;
 use crate::domain::stream::StreamEvent;
@@ -204,7 +206,9 @@ impl<R: ReplyParser> ResponseDecoder<R> {
 
     fn error(&self, body: &[u8]) -> Error {
         let error = R::error(self.head.status, &String::from_utf8_lossy(body));
-        Error { retry_after: self.head.retry_after.or(error.retry_after), ..error }
+        let whole_seconds = |wait: Duration| u32::try_from(wait.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
+        let exhausted_for = || self.head.exhausted_for().map(whole_seconds);
+        Error { retry_after: self.head.retry_after.or(error.retry_after).or_else(exhausted_for), ..error }
     }
 }
 

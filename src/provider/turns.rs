@@ -72,6 +72,7 @@ pub(super) fn turns<'a>(messages: &[&'a Message], model: &str) -> Vec<Turn<'a>> 
             Body::User(text) => writer.user(text),
             // Chat templates allow a system message only at the beginning, where it must not change for the cache.
             Body::System(text) if !is_blank(text) => writer.user(&format!("[system] {text}")),
+            Body::Compaction(compaction) => writer.user(&compaction.text()),
             Body::Assistant(reply) => {
                 writer.reply(&reply.text, if reply.by == model { &reply.signatures } else { &[] })
             }

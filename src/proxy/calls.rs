@@ -70,8 +70,8 @@ impl Announced {
         &self.0
     }
 
-    /// What the loop has told about the call so far: why clients were refused, one line each. Does not wait.
-    pub fn told(&self) -> Vec<String> {
+    /// What the loop has reported about the call so far: why clients were refused, one line each. Does not wait.
+    pub fn reported(&self) -> Vec<String> {
         let (mut text, stream) = (Vec::new(), &self.0);
         if stream.set_nonblocking(true).is_ok() {
             // Ends with an error where nothing more is there.

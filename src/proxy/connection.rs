@@ -33,7 +33,7 @@ pub struct Connection {
     client: Socket,
     stage: Stage,
     hosts: Rc<AllowedHosts>,
-    wants_lookup: bool,
+    needs_lookup: bool,
     /// Why the client was refused, until it is taken.
     refusal: Option<String>,
     /// Servers that were tried.
@@ -66,7 +66,7 @@ impl Connection {
     /// The kernel refuses to make the socket non-blocking.
     pub fn new(stream: TcpStream, hosts: Rc<AllowedHosts>) -> io::Result<Self> {
         let (client, stage) = (Socket::new(stream)?, Stage::Head(Vec::new()));
-        Ok(Self { client, stage, hosts, wants_lookup: false, refusal: None, servers: 0, deadline: None })
+        Ok(Self { client, stage, hosts, needs_lookup: false, refusal: None, servers: 0, deadline: None })
     }
 
     pub fn client_fd(&self) -> RawFd {
@@ -98,7 +98,7 @@ impl Connection {
 
     /// The `host:port` that has to be looked up. Returned once.
     pub fn take_lookup(&mut self) -> Option<String> {
-        let is_wanted = std::mem::take(&mut self.wants_lookup);
+        let is_wanted = std::mem::take(&mut self.needs_lookup);
         if let Stage::LookUp(request) = &self.stage { is_wanted.then(|| request.target.to_string()) } else { None }
     }
 
@@ -179,7 +179,7 @@ impl Connection {
             return self.refuse(&Refusal::forbidden(message), now);
         }
         let address = if let Host::Address(address) = request.target.host { Some(address) } else { None };
-        (self.stage, self.wants_lookup) = (Stage::LookUp(request), address.is_none());
+        (self.stage, self.needs_lookup) = (Stage::LookUp(request), address.is_none());
         if let Some(address) = address {
             self.on_addresses(&[address], now);
         }

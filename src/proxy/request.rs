@@ -33,7 +33,7 @@ pub struct Request {
     pub body: Body,
 }
 
-/// What a client is told instead of being served.
+/// The error response to a client that is not served.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: &'static str,
@@ -184,10 +184,10 @@ fn body(headers: &[Header<'_>], version: &str) -> Result<Body, Refusal> {
     match (&lengths[..], &codings[..]) {
         ([], []) => Ok(Body::Length(0)),
         ([length], []) if length.chars().all(|c| c.is_ascii_digit()) => {
-            length.parse().map(Body::Length).map_err(|_| Refusal::bad("Content-Length is no length"))
+            length.parse().map(Body::Length).map_err(|_| Refusal::bad("Content-Length is not a number"))
         }
         ([], [coding]) if coding.eq_ignore_ascii_case("chunked") && version == "HTTP/1.1" => Ok(Body::CHUNKED),
-        _ => Err(Refusal::bad("the length of the body is not clear")),
+        _ => Err(Refusal::bad("Content-Length and Transfer-Encoding are repeated, conflicting or not supported")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Signals as a descriptor for the poll. A handler may run on any thread and would not wake the poll, so each signal
 //! writes a byte to a socket pair that is watched.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -47,6 +47,15 @@ impl Signals {
         Self::catch_all(&signals.collect::<Vec<i32>>())
     }
 
+    /// Catches what a process passes on to the one that it waits for. The kernel sends Ctrl+Z and new sizes of the terminal to
+    /// both.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn catch_to_pass_on() -> Result<Self> {
+        Self::catch_all(&[SIGTERM, SIGHUP, SIGINT, SIGCONT])
+    }
+
     fn catch_all(signals: &[i32]) -> Result<Self> {
         let (read, write) = UnixStream::pair()?;
         Ok(Self(SignalDelivery::with_pipe(read, write, SignalOnly, signals)?))
@@ -54,6 +63,19 @@ impl Signals {
 
     pub(crate) fn fd(&self) -> RawFd {
         self.0.get_read().as_raw_fd()
+    }
+
+    pub(crate) fn borrowed_fd(&self) -> BorrowedFd<'_> {
+        self.0.get_read().as_fd()
+    }
+
+    /// The number of a signal that ends a process without a terminal, if one was received since the last call.
+    pub(crate) fn take_ending(&mut self) -> Option<i32> {
+        self.take().into_iter().find_map(|signal| match signal {
+            Signal::Terminate(number) => Some(number),
+            Signal::Hangup => Some(SIGHUP),
+            Signal::Resized | Signal::Suspend | Signal::Resume => None,
+        })
     }
 
     /// The signals received since the last call.

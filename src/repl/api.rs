@@ -1,20 +1,30 @@
 //! The methods for programs that embed the loop. Each does what a command does, under the same rules. Agents work only
 //! during [`Repl::turn`].
 
-use crate::agent::Agent;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::agent::{Agent, Wait};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::base::text;
 use crate::commands::{CommandContext, checked_name};
 use crate::domain::chunk::Status;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
-use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{agent_gone, last_addressed};
+use crate::domain::title::title;
+use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
+use crate::repl::core::spawn::{Inherit, Spawn, project_directory};
+use crate::repl::core::{agent_gone, require_answered};
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
+use crate::repl::terminals::TerminalMode;
+use crate::repl::{Device, Repl, steer};
 use crate::socket::Listener;
-use crate::team::Roster;
+use crate::team::{Gate, Roster};
 
 /// An agent in [`Repl::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +52,11 @@ impl Repl {
     pub(crate) fn resume_name(&self) -> Option<String> {
         let shown = self.terminals.focused().next()?;
         let agent = self.core.roster.get(shown)?;
-        let number = self.core.roster.iter().position(|other| other.id() == shown)?;
-        Some(agent.identity.name.clone().unwrap_or_else(|| number.to_string()))
+        Some(agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string()))
     }
 
-    /// Accepts clients in every turn until [`Repl::leave`]. From now on SIGHUP does not end the loop.
+    /// Accepts clients in every turn until [`Repl::leave`]. A loop without a
+    /// terminal of its own is no longer ended by SIGHUP.
     pub fn serve(&mut self, listener: Listener) {
         self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));
         self.server.listen(listener);
@@ -76,26 +86,53 @@ impl Repl {
     }
 
     /// Creates an agent without history: a child of the root with the root's environment, system prompt and thinking
-    /// level, and with the root's model unless another one is given as `provider/model`. What it may do without a question
+    /// level, in the directory in which the program was started, and with the root's model unless another one is given as `provider/model`. What it may do without a question
     /// is as configured.
     ///
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
     /// created.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
+        self.create_in(name, model, None)
+    }
+
+    /// As [`Repl::create`], with this working directory.
+    ///
+    /// # Errors
+    /// There is no such directory; else as for [`Repl::create`].
+    pub(crate) fn create_in(
+        &mut self,
+        name: Option<&str>,
+        model: Option<&str>,
+        directory: Option<&Path>,
+    ) -> Result<AgentId> {
         self.core.require_writable()?;
         let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(checked_name).transpose()?;
         let model = model.map(str::to_owned);
+        let usual = self.core.factory.environments.usual_in(directory)?;
+        let of_root = self.core.roster.get(root).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
+        // The environment of the root, unless it works elsewhere.
+        let environment = Some(usual).filter(|usual| usual.environment.working_directory != of_root);
         let id = self.core.spawn(Spawn {
             name,
             model,
+            environment,
             is_independent: true,
             ..Spawn::new(root, Origin::Library, Inherit::Nothing)
         })?;
         self.apply_effects();
         self.terminals.render(&mut self.core);
         Ok(id)
+    }
+
+    /// Has an agent answer with JSON that conforms to this JSON schema, until the program ends. Returns whether its
+    /// protocol can enforce that; otherwise nothing has changed. Agents that it forks are not bound to it.
+    ///
+    /// # Errors
+    /// The agent does not exist.
+    pub fn set_schema(&mut self, agent_id: AgentId, schema: &Value) -> Result<bool> {
+        steer::set_schema(&mut self.core, agent_id, schema)
     }
 
     /// Sends a message to an agent. A busy agent queues it, up to 1,000 of them.
@@ -178,16 +215,12 @@ impl Repl {
     /// # Errors
     /// There is an open question, or no such agent.
     pub(crate) fn require_answered(&self, agent_id: AgentId) -> Result<()> {
-        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
-        if agent.question().is_none() {
-            return Ok(());
-        }
-        Err(Error::usage(format!(
-            "{} waits for the answer to a question: polylogue approvals shows it, or polylogue --resume {}; without a \
-             server or a chat, start one with polylogue serve --background",
-            agent.identity.label(),
-            agent.identity.ordinal
-        )))
+        require_answered(&self.core, agent_id)
+    }
+
+    /// What an agent could not be restored with: its directory, for example.
+    pub(crate) fn warnings_of(&self, agent_id: AgentId) -> Vec<String> {
+        self.core.roster.get(agent_id).map(|agent| agent.warnings.clone()).unwrap_or_default()
     }
 
     /// Allows all agents together at most so many requests from now on; retries do not count.
@@ -205,6 +238,22 @@ impl Repl {
         self.dispatcher.is_out_of_requests(&self.core)
     }
 
+    /// What holds up an agent's request: until when, how long that is from now, and why.
+    pub(crate) fn held_up(&self, agent_id: AgentId) -> Option<(Moment, Duration, String)> {
+        let (core, now) = (&self.core, self.core.clock.now());
+        let agent = core.roster.get(agent_id)?;
+        let (until, reason) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
+            (Wait::Retry { at, error }, _) => (*at, error.message.clone()),
+            (_, Some(Gate::Paused { until, reason })) => (until, reason.to_string()),
+            _ => return None,
+        };
+        let reason = match agent.retries() {
+            0 => reason,
+            failed => format!("{reason}; attempt {} follows", failed + 1),
+        };
+        Some((until, until.since(now), reason))
+    }
+
     /// The limit of a tree of agents that was reached and about which no person could be asked, in words.
     pub fn limit_reached(&self) -> Option<String> {
         self.core.trees.reached(|_| true).map(|reached| reached.message(&self.core.roster))
@@ -215,9 +264,90 @@ impl Repl {
         self.core.command_context(current, Vec::new())
     }
 
-    /// The agent to which a text was sent last, otherwise the root.
-    pub(crate) fn last_addressed(&self) -> Result<AgentId> {
-        last_addressed(&self.core)
+    /// The agent of this directory to which a text was sent last. An archived one is brought back, perhaps for a `--print`
+    /// run.
+    pub(crate) fn last_addressed(&mut self, is_for_run: bool) -> Result<Option<AgentId>> {
+        let last = self.core.store.last_addressed(self.here().as_deref())?;
+        last.into_iter().try_for_each(|last| bring_back(&mut self.core, last, is_for_run))?;
+        Ok(last)
+    }
+
+    /// The agent that a terminal in this directory showed last, or else that to which a text was sent last here.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub(crate) fn last_here(&mut self) -> Result<Option<AgentId>> {
+        let shown = self.here().map(|here| self.core.store.last_shown_in(&here)).transpose()?.flatten();
+        match shown.filter(|shown| self.core.roster.get(*shown).is_some()) {
+            Some(shown) => Ok(Some(shown)),
+            None => self.last_addressed(false),
+        }
+    }
+
+    /// The directory in which the program was started, as it is stored.
+    fn here(&self) -> Option<String> {
+        project_directory(&self.core.config.working_directory.canonicalize().ok()?)
+    }
+
+    /// An empty conversation in this directory: one that was not begun yet, or else a new agent. Also what to say about the
+    /// last one here.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub(crate) fn begin_conversation_here(&mut self) -> Result<(AgentId, Option<String>)> {
+        let here = self.here();
+        let last = self.core.store.last_addressed(here.as_deref())?;
+        let id = match self.unused_conversation(here.as_deref(), false)? {
+            Some(unused) => unused,
+            None if self.core.store.is_read_only() => self.core.roster.nth(0).ok_or_else(agent_gone)?,
+            None => self.create(None, None)?,
+        };
+        let note = last.map(|last| self.describe_last(last)).transpose()?;
+        Ok((id, note))
+    }
+
+    /// The newest conversation here of which nothing but a draft is there yet.
+    pub(crate) fn drafted_conversation(&self) -> Result<Option<AgentId>> {
+        self.unused_conversation(self.here().as_deref(), true)
+    }
+
+    fn unused_conversation(&self, here: Option<&str>, has_draft: bool) -> Result<Option<AgentId>> {
+        let unused = self.core.store.unused_conversation(here, has_draft)?;
+        Ok(unused.filter(|unused| self.core.roster.get(*unused).is_some()))
+    }
+
+    fn describe_last(&self, last: AgentId) -> Result<String> {
+        let (said, at) = self.core.store.conversation(last)?;
+        let age = u64::try_from(self.core.clock.unix_ms() - at).unwrap_or(0);
+        let age = text::age(Duration::from_millis(age));
+        let label = self.core.name_of(last);
+        Ok(format!("the last conversation here is {label}, {age} ago: {:?}; polylogue -c continues it", title(&said)))
+    }
+
+    /// The agent with this name, number or id. An archived one is brought back, perhaps for a `--print` run.
+    pub(crate) fn called(&mut self, text: &str, is_for_run: bool) -> Result<AgentId> {
+        called_or_archived(&mut self.core, text, is_for_run)
+    }
+
+    /// As [`Repl::create`], for one run of `--print`: the agent is archived with [`Repl::archive_print_run`].
+    pub(crate) fn create_print_run(&mut self, model: Option<&str>) -> Result<AgentId> {
+        let id = self.create(None, model)?;
+        mark_print_run(&mut self.core, id).map(|()| id)
+    }
+
+    /// Archives the agent of a `--print` run that has ended, with all that it made. What has to be seen by a person stays.
+    pub(crate) fn archive_print_run(&mut self, agent_id: AgentId) {
+        if self.core.roster.get(agent_id).is_some_and(|agent| agent.identity.is_print_run) {
+            for id in self.core.roster.subtree(agent_id) {
+                drop(self.core.archive(id));
+            }
+        }
+    }
+
+    /// Attaches a terminal, which shows this agent.
+    pub(crate) fn attach_terminal(&mut self, device: Device, agent_id: AgentId) {
+        self.terminals.attach(&mut self.core, device, agent_id, TerminalMode::default());
+        self.terminals.render(&mut self.core);
     }
 
     /// Shows a note at an agent; it is not part of the conversation.

@@ -2,17 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::agent::Agent;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::base::text::counted;
 use crate::commands;
-use crate::domain::flow::{Change, Decision, InputResult, Origin};
+use crate::domain::flow::{Change, Decision, InputResult, Origin, Shown};
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::archive::{archive_for_person, fork_ended};
+use crate::repl::core::delete::delete;
+use crate::repl::core::spawn::{Inherit, Spawn};
+use crate::repl::core::turns::end_question;
+use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::dispatcher::Dispatcher;
-use crate::repl::staged::stage;
+use crate::repl::jobs::Jobs;
+use crate::repl::shell::ShellCommands;
+use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn, limits, queue_edits, rules, steer};
+use crate::store::input_line;
+use crate::team::ResolvedEnvironment;
+use crate::team::changes::{changes, not_shown};
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -22,8 +32,8 @@ impl Repl {
     pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
             InputResult::Exit => return Ok(self.terminals.leave(origin)),
-            InputResult::Detach => self.terminals.detach_attached(origin).map(|()| None)?,
-            InputResult::Help => self.show_help(origin, agent_id),
+            InputResult::Detach => self.leave_to_background(origin).map(|()| None)?,
+            InputResult::Help => show_help(&self.core, &mut self.terminals, origin, agent_id),
             InputResult::Continue(note) => note,
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
@@ -58,101 +68,188 @@ impl Repl {
     /// # Errors
     /// The change cannot be applied; then nothing has changed.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
-        self.trace.change(origin, agent_id, &change);
-        self.check_permission(origin, &change)?;
+        self.trace.change(origin, agent_id, change.name());
+        check_permission(&self.core, &self.terminals, origin, &change)?;
         let core = &mut self.core;
         match change {
-            Change::Fork { prompt, name, model } => self.jobs.fork(core, origin, agent_id, prompt, name, model),
+            Change::Fork(fork) => self.jobs.fork(core, origin, agent_id, fork),
+            Change::New { prompt, name, model } => self.begin_conversation(origin, agent_id, prompt, name, model),
+            Change::Tell { to, text } => self.submit(origin, to, text),
+            Change::Ask { targets, prompt } => self.ask_many(origin, agent_id, targets, prompt),
+            Change::Compare { number, act } => self.act_on_answers(origin, agent_id, number, act),
             Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
             Change::Kill { agent_id: victim, cascade } => kill(core, agent_id, victim, cascade),
-            Change::KillDescendants(ancestor) => {
-                let killed = core.kill_descendants(ancestor)?;
-                report(core, agent_id, ancestor, &format!("{} killed", counted(killed, "descendant", "descendants")));
-                Ok(())
-            }
+            Change::ArchiveMembers(members) => archive_members(core, &self.terminals, &members),
+            Change::Archive(archived) => archive_for_person(core, agent_id, archived),
+            Change::Unarchive(archived) => unarchive(core, agent_id, archived),
+            Change::Delete(deleted) => delete(core, agent_id, deleted),
+            Change::KillDescendants(ancestor) => kill_descendants(core, agent_id, ancestor),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::ShowLimits(limited) => self.show_limits(origin, agent_id, limited),
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
-            change @ (Change::Clear | Change::Mark(_) | Change::Rewind(_) | Change::Slice(_)) => {
-                let staged = stage(core, origin, agent_id, &change)?;
-                self.install(agent_id, staged)
-            }
-            #[cfg(feature = "coordinator")]
-            Change::Team(line) => self.coordinator.begin_from_chat(core, origin, agent_id, &line),
-            #[cfg(feature = "coordinator")]
-            Change::ShowTeam => {
-                let summary = self.coordinator.summary(core);
-                self.show(origin, agent_id, |_| summary)
-            }
-            #[cfg(not(feature = "coordinator"))]
-            Change::Team(_) | Change::ShowTeam => Err(Error::not_built_in("coordinator")),
+            Change::EditHistory(edit) => self.edit_history(origin, agent_id, edit),
+            Change::Team(line) => self.begin_team(origin, agent_id, &line),
             Change::Send { to, body } => core.send_mail(agent_id, to, &body).map(drop),
-            Change::ReadMail(id) => self.show(origin, agent_id, |core| core.read_mail(agent_id, id)),
+            Change::ReadMail(id) => self.show_text(origin, agent_id, |repl| repl.core.read_mail(agent_id, id)),
             Change::DeleteMail(id) => core.delete_mail(agent_id, id),
             Change::Switch(to) => self.terminals.switch(core, origin, to),
+            Change::Show(shown) => self.show(origin, agent_id, shown),
+            Change::ForkAt { agent, message } => fork_at(core, origin, agent, message),
+            Change::EditFork { after, text } => self.edit_fork(origin, agent_id, after, &text),
+            Change::Land { agent, request } => self.jobs.land(core, origin, agent_id, agent, request),
+            Change::Undo { agent, request } => self.undos.begin(core, origin, agent_id, agent, request),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::Shell { command, is_shared } => self.shell.start(core, agent_id, &command, is_shared),
             Change::Instruct(text) => instruct(core, agent_id, &text),
-            Change::Interrupt if self.shell.interrupt(agent_id) => Ok(()),
-            Change::Interrupt => self.jobs.interrupt(core, agent_id),
+            Change::Interrupt => interrupt(core, &self.shell, &mut self.jobs, agent_id),
             Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
-            Change::Unqueue => queue_edits::take_back_newest(core, agent_id),
-            Change::EditQueue(edit) => queue_edits::apply(core, agent_id, edit),
-            Change::Resume => {
-                self.resume_queue(agent_id);
-                Ok(())
-            }
+            Change::EditQueue(edit) => queue_edits::apply(core, origin, agent_id, edit),
+            Change::Resume => self.resume(agent_id),
+            Change::Continue => self.continue_turn(origin, agent_id),
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
             Change::Name(name) => steer::set_name(core, agent_id, name),
             Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),
             Change::Thinking(thinking) => steer::set_thinking(core, agent_id, thinking),
-            Change::ShowRules => self.show(origin, agent_id, |core| rules::describe(core, agent_id)),
+            Change::Set(name, value) => steer::set_parameter(core, agent_id, name, value),
             Change::Revoke(rule) => rules::revoke(core, agent_id, &rule),
             Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
-            Change::ToggleRaw => Terminals::toggle_raw(core, agent_id),
+            Change::ToggleRaw => toggle_raw(core, agent_id),
             Change::Export { path, text } => export(core, agent_id, &path, &text),
         }
     }
 
-    /// Opens the list of commands and keys at a terminal; elsewhere returns it as a text.
-    fn show_help(&mut self, origin: Origin, agent_id: AgentId) -> Option<String> {
-        match origin.terminal().filter(|id| !self.terminals.is_line_mode(*id)) {
-            Some(id) => {
-                self.terminals.show_help(&self.core, id, false);
-                None
-            }
-            None => Some(commands::help_text(&self.core.command_context(agent_id, Vec::new()))),
-        }
+    /// Creates an agent with an empty conversation, as a child of agent 0, and shows it where this was asked for.
+    fn begin_conversation(
+        &mut self,
+        origin: Origin,
+        agent_id: AgentId,
+        prompt: Option<String>,
+        name: Option<String>,
+        model: Option<String>,
+    ) -> Result<()> {
+        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let model = model.unwrap_or_else(|| agent.usual_endpoint().full_name());
+        let here = agent.inputs.environment.clone();
+        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
+        let system = (*here.instructions).into();
+        let environment = Some(ResolvedEnvironment { environment: here, system });
+        let spec = Spawn { environment, ..Spawn::new(root, origin, Inherit::Nothing) };
+        let child = self.core.spawn(Spawn { name, model: Some(model), is_independent: true, ..spec })?;
+        self.terminals.switch(&mut self.core, origin, child)?;
+        prompt.map_or(Ok(()), |prompt| self.submit(origin, child, prompt))
+    }
+
+    /// Forks a child with the conversation up to a message, shows it, and puts a text into its draft.
+    fn edit_fork(&mut self, origin: Origin, agent: AgentId, after: MessageId, text: &str) -> Result<()> {
+        let inherit = if after == MessageId(0) { Inherit::Nothing } else { Inherit::UpTo(after) };
+        let child = self.core.spawn(Spawn::new(agent, origin, inherit))?;
+        self.terminals.switch(&mut self.core, origin, child)?;
+        drafts::return_text(&mut self.core, child, origin, &input_line(text));
+        Ok(())
+    }
+
+    fn resume(&mut self, agent_id: AgentId) -> Result<()> {
+        self.resume_queue(agent_id);
+        Ok(())
+    }
+
+    #[cfg(feature = "coordinator")]
+    fn begin_team(&mut self, origin: Origin, agent_id: AgentId, line: &str) -> Result<()> {
+        self.coordinator.begin_from_chat(&mut self.core, origin, agent_id, line)
+    }
+
+    #[cfg(feature = "coordinator")]
+    fn show_team(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        self.show_text(origin, agent_id, |repl| repl.coordinator.summary(&repl.core))
+    }
+
+    #[cfg(not(feature = "coordinator"))]
+    fn begin_team(&mut self, _: Origin, _: AgentId, _: &str) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
+    }
+
+    #[cfg(not(feature = "coordinator"))]
+    fn show_team(&mut self, _: Origin, _: AgentId) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
+    }
+
+    fn show_models(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        let text = self.dispatcher.show_models(&self.core, origin, agent_id);
+        self.show_text(origin, agent_id, |_| {
+            Ok(text.unwrap_or_else(|| "asking the servers for their models …".to_owned()))
+        })
     }
 
     fn show_limits(&mut self, origin: Origin, agent_id: AgentId, limited: AgentId) -> Result<()> {
         let columns = origin.terminal().and_then(|id| self.terminals.text_columns(id));
-        self.show(origin, agent_id, |core| limits::describe(core, limited, columns))
+        self.show_text(origin, agent_id, |repl| limits::describe(&repl.core, limited, columns))
     }
 
-    fn show(
+    fn show(&mut self, origin: Origin, agent_id: AgentId, shown: Shown) -> Result<()> {
+        match shown {
+            Shown::Limits(limited) => self.show_limits(origin, agent_id, limited),
+            Shown::Team => self.show_team(origin, agent_id),
+            Shown::Models => self.show_models(origin, agent_id),
+            Shown::Rules => self.show_text(origin, agent_id, |repl| rules::describe(&repl.core, agent_id)),
+            Shown::View(name) => self.terminals.show_view(&mut self.core, origin, name),
+            Shown::Search(query) => self.terminals.show_search(&mut self.core, origin, &query),
+            Shown::Message { agent, message } => self.terminals.show_message(&mut self.core, origin, agent, message),
+            Shown::Diff(agent) => self.show_diff(origin, agent_id, agent),
+        }
+    }
+
+    /// What an agent has changed: at once, or, in a worktree, when git has compared it.
+    fn show_diff(&mut self, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
+        if self.jobs.diff(&mut self.core, origin, shown_at, agent)? {
+            return Ok(());
+        }
+        self.show_text(origin, shown_at, |repl| diff_of(&repl.core, agent))
+    }
+
+    fn show_text(
         &mut self,
         origin: Origin,
         agent_id: AgentId,
-        text: impl FnOnce(&mut Core) -> Result<String>,
+        text: impl FnOnce(&mut Self) -> Result<String>,
     ) -> Result<()> {
-        let text = text(&mut self.core)?;
+        let text = text(self)?;
         self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &text);
         Ok(())
     }
+}
 
-    fn check_permission(&self, origin: Origin, change: &Change) -> Result<()> {
-        if !change.is_read_only_change() {
-            self.core.require_writable()?;
-        }
-        if origin.terminal().is_some_and(|id| self.terminals.is_read_only(id)) && !change.is_local_to_terminal() {
-            return Err(Error::usage("this terminal is read-only: nothing can be sent or changed here"));
-        }
-        Ok(())
+/// Fails if the store or the terminal from which a change comes is read-only.
+fn check_permission(core: &Core, terminals: &Terminals, origin: Origin, change: &Change) -> Result<()> {
+    if !change.is_read_only_change() {
+        core.require_writable()?;
     }
+    if origin.terminal().is_some_and(|id| terminals.is_read_only(id)) && !change.is_local_to_terminal() {
+        return Err(Error::usage("this terminal is read-only: nothing can be sent or changed here"));
+    }
+    Ok(())
+}
+
+/// Opens the list of commands and keys at a terminal; elsewhere returns it as a text.
+fn show_help(core: &Core, terminals: &mut Terminals, origin: Origin, agent_id: AgentId) -> Option<String> {
+    match origin.terminal().filter(|id| !terminals.is_line_mode(*id)) {
+        Some(id) => {
+            terminals.show_help(core, id, false);
+            None
+        }
+        None => Some(commands::help_text(&core.command_context(agent_id, Vec::new()))),
+    }
+}
+
+/// Archives members of a task, except for those that a person looks at or has given something to do.
+fn archive_members(core: &mut Core, terminals: &Terminals, members: &[AgentId]) -> Result<()> {
+    for id in members.iter().filter(|id| terminals.showing(&[**id]).is_empty()) {
+        if core.roster.get(*id).is_some() && core.is_at_rest(*id) {
+            core.archive(*id)?;
+        }
+    }
+    Ok(())
 }
 
 /// Kills an agent, and says so where this was asked for, if that is not the agent that adopts its children.
@@ -163,6 +260,19 @@ fn kill(core: &mut Core, asked_at: AgentId, victim: AgentId, cascade: bool) -> R
     Ok(())
 }
 
+fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()> {
+    core.unarchive(archived, false)?;
+    let note = format!("{} is back from the archive", core.roster.label_of(archived));
+    core.note(asked_at, LineKind::Mark, &note);
+    Ok(())
+}
+
+fn kill_descendants(core: &mut Core, asked_at: AgentId, ancestor: AgentId) -> Result<()> {
+    let killed = core.kill_descendants(ancestor)?;
+    report(core, asked_at, ancestor, &format!("{} killed", counted(killed, "descendant", "descendants")));
+    Ok(())
+}
+
 /// Shows a text at the agent at which something was asked for, if it is not the one at which it was shown already.
 fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
     if asked_at != shown_at {
@@ -170,12 +280,56 @@ fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
     }
 }
 
+/// Esc: ends the commands that the person runs, or, without any, what the agent does.
+fn interrupt(core: &mut Core, shell: &ShellCommands, jobs: &mut Jobs, agent_id: AgentId) -> Result<()> {
+    if shell.interrupt(agent_id) { Ok(()) } else { jobs.interrupt(core, agent_id) }
+}
+
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {
-    if let Decision::Always(scope) = decision {
-        rules::grant(core, agent_id, question, *scope)?;
+    let is_open = core.roster.get(agent_id).and_then(Agent::question).is_some_and(|open| open.number == question);
+    match decision {
+        Decision::Always(scope) => rules::grant(core, agent_id, question, *scope, None)?,
+        Decision::Rules(scope, rules) => rules::grant(core, agent_id, question, *scope, Some(rules))?,
+        Decision::Edit(text) => {
+            let edited = core.with_agent(agent_id, |agent, context| agent.edit_call(question, text, context));
+            return edited.ok_or_else(agent_gone)?.map_err(Error::usage);
+        }
+        Decision::Allow | Decision::Deny(_) => {}
+    }
+    if is_open && !matches!(decision, Decision::Deny(_)) {
+        // A call that ran without this would be asked about again after a crash, and run twice.
+        let rule =
+            if matches!(decision, Decision::Always(_) | Decision::Rules(..)) { "the rule was saved, but " } else { "" };
+        end_question(core, agent_id).map_err(|error| Error {
+            message: format!("{rule}the answer was not saved, so nothing was run: {}", error.message),
+            ..error
+        })?;
     }
     let answered = core.with_agent(agent_id, |agent, context| agent.answer(question, decision, context));
     answered.map(drop).ok_or_else(agent_gone)
+}
+
+/// What the tools of an agent changed in files, as a text.
+fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
+    let label = core.roster.label_of(agent);
+    let snapshots = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.snapshots.clone();
+    let snapshots = snapshots.ok_or_else(|| Error::usage("nothing is kept without a data directory"))?;
+    let found = changes(&core.store, &snapshots, agent, MessageId(0), None)?;
+    let mut text = match found.len() {
+        0 => format!("no tool of {label} has changed a file"),
+        count => format!("{label} has changed {}", counted(count, "file", "files")),
+    };
+    found.iter().for_each(|diff| text.push_str(&diff.to_string()));
+    text.push_str(&not_shown(&core.store, agent)?);
+    Ok(text)
+}
+
+/// Forks a child with the conversation of an agent up to a message.
+fn fork_at(core: &mut Core, origin: Origin, agent: AgentId, message: MessageId) -> Result<()> {
+    if core.roster.get(agent).is_none() {
+        return fork_ended(core, origin, agent, message);
+    }
+    core.spawn(Spawn::new(agent, origin, Inherit::UpTo(message))).map(drop)
 }
 
 /// The file to which a person's instructions are added.

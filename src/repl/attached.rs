@@ -1,5 +1,7 @@
 //! Terminals of clients (`polylogue attach`): keys and frames pass between a client's connection and its terminal.
 
+use std::path::PathBuf;
+
 use crate::base::error::Result;
 use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
@@ -44,19 +46,23 @@ impl Attached<'_> {
         id: ClientId,
         agent: Option<&str>,
         is_read_only: bool,
-        facts: &TerminalFacts,
+        (facts, directory): (&TerminalFacts, Option<PathBuf>),
     ) -> Result<()> {
         let named = agent.map(|agent| commands::agent_called_by_script(&self.core.roster, agent)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
-        let focus = named.or(self.server.last_focus).or_else(newest).or(self.core.roster.nth(0));
+        let earlier = || self.core.store.last_shown().ok().flatten().filter(|id| self.core.roster.get(*id).is_some());
+        let focus =
+            named.or(self.server.last_focus).or_else(newest).or_else(earlier).or_else(|| self.core.roster.nth(0));
         let focus = focus.expect("there is at least agent 0");
-        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities } = *facts;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, can_edit, can_view } =
+            *facts;
         let abilities = Abilities { is_in_tmux, ..abilities };
-        let palette = Palette { color, attributes, unicode };
-        let device = RemoteTerminal { size: bounded((columns, rows)), palette, abilities, ..RemoteTerminal::default() };
+        let palette = Palette { color, attributes, unicode, links: abilities.has_links };
+        let size = bounded((columns, rows));
+        let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
         let terminal = self.terminals.attach(self.core, Device::Remote(device), focus, mode);
-        self.server.attach(self.core, id, terminal);
+        self.server.attach(self.core, id, terminal, (can_edit, can_view));
         Ok(())
     }
 
@@ -70,6 +76,10 @@ impl Attached<'_> {
                 match request {
                     Request::Keys { keys } => remote.input.extend(keys),
                     Request::Size { columns, rows } => remote.size = bounded((columns, rows)),
+                    Request::Edited { text, error } => {
+                        let ended = error.map_or(Ok(text), Err);
+                        self.terminals.on_edited(self.core, terminal, ended);
+                    }
                     _ => self.terminals.get_mut(terminal).into_iter().for_each(Terminal::redraw),
                 }
             }

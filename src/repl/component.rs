@@ -21,7 +21,7 @@ pub enum Turn {
     Exit,
 }
 
-/// A change that a component wants; the loop carries it out.
+/// A change that the loop is to carry out for a component.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) origin: Origin,

@@ -1,9 +1,14 @@
 //! Applies what agents asked for while they were served: their effects, and the events that follow from them.
 
 use crate::agent::{Effect, Role, State};
+use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
-use crate::repl::{Repl, limits, restored, rules};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::turns::end_question;
+use crate::repl::core::{drafts, file_steps};
+use crate::repl::offers::offer_auto;
+use crate::repl::{Repl, fallback, learned, limits, rules};
 use crate::store::{Store, input_line};
 
 impl Repl {
@@ -14,6 +19,7 @@ impl Repl {
             let Some((agent_id, effect)) = self.core.take_effect() else { return };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
+            self.jobs.take_compacted().into_iter().for_each(|agent| self.resume_queue(agent));
         }
     }
 
@@ -54,39 +60,58 @@ impl Repl {
                 let trace = &mut self.trace;
                 self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
             }
+            Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
             Effect::Limited { provider, until, reason } => {
                 let now = self.core.clock.now();
                 self.core.send_queue.on_refused(&provider, agent_id, (now, until), &reason);
             }
-            Effect::Accepted { provider, exhausted_until } => {
-                self.core.send_queue.on_accepted(&provider, agent_id);
-                if let Some(until) = exhausted_until {
-                    self.core.send_queue.hold_until(&provider, until, "the limit of requests is used up");
-                }
-            }
+            Effect::Accepted { provider, exhausted_until } => self.on_accepted(agent_id, &provider, exhausted_until),
+            Effect::ContextLearned { model, limit } => learned::learn_context(&mut self.core, agent_id, model, limit),
+            Effect::ToolsRefused(model) => self.on_tools_refused(&model),
             Effect::KeyRefused { provider, run } => {
                 self.dispatcher.on_key_refused(&mut self.core, agent_id, &provider, run)
             }
             // The question itself is part of the agent's state, which the terminals show.
             Effect::Question(results) => {
                 self.core.record(agent_id, results, Store::begin_question);
-                self.offer_auto(agent_id);
+                offer_auto(&mut self.core, &self.terminals, agent_id);
             }
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
+            Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
-            Effect::ReturnText(text) => self.core.return_text(agent_id, &input_line(&text)),
+            Effect::FallBack(error) => fallback::fall_back(&mut self.core, agent_id, error),
+            Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),
             Effect::Settled(outcome) => self.on_settled(agent_id, &outcome),
         }
     }
 
+    fn on_accepted(&mut self, agent_id: AgentId, provider: &str, exhausted_until: Option<Moment>) {
+        let now = self.core.clock.now();
+        self.core.send_queue.on_accepted(provider, agent_id, now);
+        if let Some(until) = exhausted_until {
+            self.core.send_queue.hold_until(provider, (now, until), "the limit of requests is used up");
+        }
+    }
+
+    fn on_tools_refused(&mut self, model: &str) {
+        self.core.factory.refuse_tools(model);
+        for other in self.core.roster.ids() {
+            self.core.roster.with(other, |agent| agent.refuse_tools(model));
+        }
+    }
+
     fn on_state_changed(&mut self, agent_id: AgentId, from: State, to: State) {
         limits::count_work(&mut self.core, agent_id, from, to);
-        if from == State::AwaitingApproval && to == State::ExecutingTool {
-            restored::end_question(&mut self.core, agent_id);
+        // An answer that lets a call run was stored before.
+        if from == State::AwaitingApproval
+            && to == State::ExecutingTool
+            && let Err(error) = end_question(&self.core, agent_id)
+        {
+            self.core.note(agent_id, LineKind::Error, &format!("the end of the question was not saved: {error}"));
         }
         if to == State::Idle {
             self.core.send_queue.leave(agent_id);

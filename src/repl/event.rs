@@ -1,16 +1,17 @@
 //! What `Core` did, delivered to every component afterwards.
 //!
-//! An event asks for nothing and expects no answer. Positions in an agent's output travel with it, so that it does not
+//! An event requests nothing and expects no answer. Positions in an agent's output travel with it, so that it does not
 //! matter when it is delivered.
 
 use std::path::PathBuf;
 
-use crate::base::id::AgentId;
+use crate::base::error::Result;
+use crate::base::id::{AgentId, ClientId};
 use crate::domain::flow::Origin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An agent was created as a child of `parent`.
+    /// An agent was created as a child of `parent`, or of the parent of that.
     Spawned {
         parent: AgentId,
         child: AgentId,
@@ -51,6 +52,13 @@ pub(super) enum Event {
     LimitChanged,
     MailArrived {
         agent: AgentId,
+    },
+    /// Someone is about to choose a model.
+    ModelsWanted,
+    /// What a client asked for has ended, and what came of it.
+    ClientJobEnded {
+        client: ClientId,
+        outcome: Result<String>,
     },
     /// The person stopped all agents, or a part of them: nothing is resumed for a client.
     Stopped,

@@ -24,8 +24,8 @@ impl ExternalDescriptors {
 }
 
 impl Repl {
-    /// Watches a descriptor of the driver in the loop's poll, from now on for this; for neither, it is forgotten. There is
-    /// news once and then not again before the next call, even if that asks for the same.
+    /// Watches a descriptor of the embedding program in the loop's poll, for reading, writing or both; for neither, it is
+    /// no longer watched. Readiness is reported once, and again only after the next call with the same descriptor.
     ///
     /// # Errors
     /// The kernel refuses: it is a plain file, for example, which can always be read and written.
@@ -33,7 +33,7 @@ impl Repl {
         self.core.reactor.watch(Source::External(fd), fd, readable, writable)
     }
 
-    /// What the last turns brought for the driver's descriptors. Empties.
+    /// The descriptors that have become ready since the last call.
     pub(crate) fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
         std::mem::take(&mut self.external.ready)
     }

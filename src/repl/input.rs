@@ -34,10 +34,24 @@ impl Repl {
             Act::Change(change) => {
                 self.apply_or_notify(Origin::Terminal(id), agent, change);
             }
-            Act::Editor => self.open_editor(id, agent),
+            Act::Answer { typed, change } => {
+                if let Err(error) = self.apply_change(Origin::Terminal(id), agent, change) {
+                    self.terminals.on_line_failed(&mut self.core, id, agent, &typed, error);
+                }
+            }
+            Act::Editor => self.open_editor(id),
+            Act::Pager(text) => self.open_pager(id, &text),
             Act::Suspend if self.terminals.suspend_remote(id) => {}
             Act::Suspend => self.suspend()?,
-            Act::Leave => return Ok(self.terminals.leave_or_warn(&self.core, id)),
+            Act::Background => {
+                if let Err(error) = self.leave_to_background(Origin::Terminal(id)) {
+                    self.terminals.notify(id, error.message);
+                }
+            }
+            Act::Leave => {
+                let can_go_on = self.can_go_on();
+                return Ok(self.terminals.leave_or_warn(&self.core, id, can_go_on));
+            }
         }
         Ok(Turn::Continue)
     }
@@ -49,8 +63,12 @@ impl Repl {
             Some(change) => Ok(InputResult::NewState(change, None)),
             None => commands::read(text, &context),
         };
-        let warning = result.as_ref().ok().and_then(|result| warning_about(&self.core, agent, result));
-        if let Some(warning) = warning.filter(|_| !self.terminals.is_repeated(&self.core, id, text)) {
+        let is_repeated = self.terminals.is_repeated(&self.core, id, text);
+        let warning = match &result {
+            Ok(InputResult::Exit) => self.terminals.warning_before_exit(&self.core, id, self.can_go_on()),
+            result => result.as_ref().ok().and_then(|result| warning_about(&self.core, agent, result)),
+        };
+        if let Some(warning) = warning.filter(|_| !is_repeated) {
             self.terminals.ask_to_repeat(&mut self.core, id, agent, text, &warning);
             return Turn::Continue;
         }
@@ -67,7 +85,7 @@ impl Repl {
     }
 }
 
-/// Why a line has to be entered twice: it would end an agent at work, or write to a file.
+/// Why a line has to be entered twice: it would end an agent at work, delete one, or write to a file.
 fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<String> {
     let victims = match result {
         InputResult::NewState(Change::Kill { agent_id, cascade: false }, _) => vec![*agent_id],
@@ -76,6 +94,10 @@ fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<St
             let mut below = core.roster.subtree(*ancestor);
             below.retain(|agent| agent != ancestor);
             below
+        }
+        InputResult::NewState(Change::Delete(deleted), _) => {
+            let label = core.name_of(*deleted);
+            return Some(format!("press Enter again to delete {label} with its conversation: this cannot be undone"));
         }
         InputResult::NewState(Change::Instruct(_), _) => {
             let path = instructions_file(core, agent)?;

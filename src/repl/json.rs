@@ -5,9 +5,24 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
+use crate::base::process;
 use crate::repl::Terminal;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::rule_file;
+
+/// The process and how much it has to do.
+pub(super) fn status_as_json(core: &Core, clients: usize) -> Value {
+    let usage = process::usage();
+    json!({
+        "process": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "memory": usage.memory,
+        "descriptors": usage.descriptors,
+        "threads": usage.threads,
+        "agents": core.roster.len(),
+        "clients": clients,
+    })
+}
 
 /// An agent as clients see it.
 pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
@@ -16,7 +31,7 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
 
 pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
     let id = agent.id();
-    let age = core.clock.unix_ms() - agent.identity.created_at;
+    let age = core.clock.unix_ms().saturating_sub(agent.identity.created_at);
     json!({
         "id": id.to_string(),
         "number": agent.identity.ordinal,
@@ -27,7 +42,10 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
         "model": agent.inputs.endpoint.full_name(),
         "unread": agent.unread,
         "queued": agent.queue.len(),
-        "tokens": agent.used.input + agent.used.output,
+        "tokens": agent.used.tokens(),
+        "cost": agent.used.cost,
+        "print_run": agent.identity.is_print_run,
+        "team_run": agent.identity.team_run.as_deref(),
         "created_at": agent.identity.created_at,
         "age": age.max(0) / 1000,
     })

@@ -6,6 +6,8 @@
 mod api;
 mod apply;
 mod attached;
+mod background;
+mod compare;
 mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
@@ -15,9 +17,11 @@ mod editor;
 mod effects;
 mod event;
 mod external;
+mod fallback;
 mod input;
 mod jobs;
 mod json;
+mod learned;
 mod limits;
 mod mail_waits;
 mod objections;
@@ -28,7 +32,9 @@ mod queue;
 mod queue_edits;
 mod requests;
 mod restored;
+mod retention;
 mod rules;
+mod search_index;
 mod server;
 mod shell;
 mod shutdown;
@@ -41,11 +47,14 @@ mod timeout;
 mod tool_requests;
 mod trace;
 mod turn;
+mod undo;
 mod viewers;
 
 use crate::base::clock::Moment;
+use crate::domain::scrollback::LineKind;
 use crate::reactor::Signals;
 pub use api::AgentSummary;
+pub(crate) use background::{GOES_ON, Waiting};
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
@@ -62,10 +71,12 @@ use jobs::Jobs;
 use mail_waits::MailWaits;
 use objections::Objections;
 use proxy::Proxy;
+use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
 use terminals::Terminals;
 use trace::Trace;
+use undo::Undos;
 use viewers::Callbacks;
 
 /// The event loop with all agents.
@@ -79,19 +90,26 @@ pub struct Repl {
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     shell: ShellCommands,
+    search_index: SearchIndex,
+    undos: Undos,
+    retention: retention::Retention,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
     signals: Option<Signals>,
+    /// What was said at the start.
+    welcome: Vec<(LineKind, String)>,
+    /// The process that waits for this one, until the chat goes on without it.
+    waiting: Option<Waiting>,
     /// The editor of a draft, while it runs.
-    editor: Option<editor::Editor>,
+    editor: Option<editor::OpenEditor>,
     trace: Trace,
     callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 9 } else { 8 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 11 } else { 10 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -106,6 +124,8 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,
+            search_index,
+            undos,
             terminals,
             server,
             ..
@@ -119,6 +139,8 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,
+            search_index,
+            undos,
             terminals,
             server,
         ];

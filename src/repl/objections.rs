@@ -1,13 +1,15 @@
 //! Questions that the loop itself has about a call of a model: a limit that was reached, or an agent that is not
-//! below the caller. The agent shows the question as it shows those of tools; this component knows what it is about.
+//! below the caller. The agent shows the question as it shows those of tools; this component keeps their subjects.
 
 use std::collections::BTreeMap;
 
 use crate::agent::Effect;
 use crate::base::id::AgentId;
 use crate::domain::flow::ToolRequest;
+use crate::domain::scrollback::LineKind;
 use crate::repl::component::Component;
 use crate::repl::core::Core;
+use crate::repl::core::turns::end_question;
 use crate::repl::event::Event;
 use crate::team::Reached;
 
@@ -50,9 +52,9 @@ impl Objections {
         Some(subject)
     }
 
-    /// Whether the person is being asked about this limit because of a call of this agent.
-    pub(super) fn is_asked(&self, agent: AgentId, reached: &Reached) -> bool {
-        self.open.iter().any(|((of, _), subject)| *of == agent && *subject == Subject::Limit(*reached))
+    /// Whether the person is being asked about a limit because of a call of this agent.
+    pub(super) fn asks_about_limit(&self, agent: AgentId) -> bool {
+        self.open.iter().any(|((of, _), subject)| *of == agent && matches!(subject, Subject::Limit(_)))
     }
 
     /// The call waits for the answer to the question of its agent.
@@ -80,6 +82,11 @@ impl Objections {
             if core.trees.check_creation(&core.roster, call.0, core.clock.unix_ms()) == Some(reached) {
                 // No other agent is to ask the same.
                 core.trees.begin_to_ask(&reached);
+                continue;
+            }
+            if let Err(error) = end_question(core, call.0) {
+                // What is not stored as answered would be carried out again after a restart.
+                core.note(call.0, LineKind::Error, &format!("the question about a limit stays open: {error}"));
                 continue;
             }
             self.open.remove(&call);

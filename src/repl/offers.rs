@@ -1,27 +1,26 @@
-//! What a person is told once, when it is of use.
+//! A hint that is shown once, when it is of use.
 
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::scrollback::LineKind;
-use crate::repl::Repl;
+use crate::repl::Terminals;
+use crate::repl::core::Core;
 use crate::repl::rules::workspace_of;
 
-impl Repl {
-    /// At the first question in a directory that the policy `auto` would not have asked: names that policy.
-    pub(super) fn offer_auto(&mut self, agent_id: AgentId) {
-        let Some(agent) = self.core.roster.get(agent_id) else { return };
-        let is_asked = agent.question().is_some_and(|pending| pending.question.ways.by_auto);
-        let is_sandboxed = agent.inputs.environment.is_sandboxed();
-        let is_shown = self.terminals.showing(&[agent_id]).into_iter().any(|id| !self.terminals.is_read_only(id));
-        if !is_asked || !is_sandboxed || !is_shown || agent.policy() != Policy::Ask || self.core.store.is_read_only() {
-            return;
-        }
-        let key = format!("auto offered in {}", workspace_of(agent).display());
-        // If that cannot be stored, it is not said at every question.
-        if self.core.store.note_once(&key).unwrap_or(false) {
-            let note = "to be asked less: /approval auto (Shift+Tab) runs commands in the sandbox and changes files of the \
-                        workspace without a question";
-            self.core.note(agent_id, LineKind::Note, note);
-        }
+/// At the first question in a directory that the policy `auto` would not have asked: names that policy.
+pub(super) fn offer_auto(core: &mut Core, terminals: &Terminals, agent_id: AgentId) {
+    let Some(agent) = core.roster.get(agent_id) else { return };
+    let is_asked = agent.question().is_some_and(|pending| pending.question.ways.by_auto);
+    let is_sandboxed = agent.inputs.environment.is_sandboxed();
+    let is_shown = terminals.showing(&[agent_id]).into_iter().any(|id| !terminals.is_read_only(id));
+    if !is_asked || !is_sandboxed || !is_shown || agent.policy() != Policy::Ask || core.store.is_read_only() {
+        return;
+    }
+    let key = format!("auto offered in {}", workspace_of(agent).display());
+    // If that cannot be stored, it is not said at every question.
+    if core.store.note_once(&key).unwrap_or(false) {
+        let note = "to be asked less: /approval auto (Shift+Tab) runs commands in the sandbox and changes files of the \
+                    workspace without a question";
+        core.note(agent_id, LineKind::Note, note);
     }
 }

@@ -26,19 +26,25 @@ pub trait Probe: Sized {
     fn viewers(&self) -> usize;
     /// How many clients are connected.
     fn clients(&self) -> usize;
+    /// Whether files are being brought back.
+    fn is_undoing(&self) -> bool;
     /// How many connections of commands the proxy serves.
     fn proxied(&self) -> usize;
     /// Attaches a terminal that shows this agent. It is drawn in the next turn.
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
-    /// Detaches a terminal. Its draft stays with the agent that it showed.
+    /// What is typed at a terminal, for the agent that it shows.
+    fn draft_at(&self, at: TerminalId) -> String;
+    /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
     fn detach_device(&mut self, at: TerminalId);
     /// The terminal that has been attached longest.
     fn terminal(&mut self) -> Option<&mut Terminal>;
     /// The terminal with this id.
     fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal>;
+    /// Whether colours of code are being computed.
+    fn is_coloring(&self) -> bool;
     /// All attached terminals, oldest first.
     fn terminal_ids(&self) -> Vec<TerminalId>;
-    /// The health of all members of runs in this process, by name.
+    /// The health of all members of runs in this process, by name and model.
     #[cfg(feature = "coordinator")]
     fn health(&self) -> &Health;
     /// The agents that work on a run now, with the names of their members; the judge comes last.
@@ -49,6 +55,10 @@ pub trait Probe: Sized {
 impl Probe for Repl {
     fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         Self::open_at(config, store, clock, device)
+    }
+
+    fn draft_at(&self, at: TerminalId) -> String {
+        self.terminals.text_of_draft(&self.core, at).unwrap_or_default()
     }
 
     fn roster(&self) -> &Roster {
@@ -71,6 +81,10 @@ impl Probe for Repl {
         self.server.client_count()
     }
 
+    fn is_undoing(&self) -> bool {
+        self.undos.is_busy()
+    }
+
     fn proxied(&self) -> usize {
         self.proxy.connection_count()
     }
@@ -89,6 +103,10 @@ impl Probe for Repl {
 
     fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal> {
         self.terminals.get_mut(at)
+    }
+
+    fn is_coloring(&self) -> bool {
+        self.terminals.is_coloring()
     }
 
     fn terminal_ids(&self) -> Vec<TerminalId> {

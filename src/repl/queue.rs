@@ -12,17 +12,29 @@ use crate::agent::{Queued, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands;
-use crate::domain::flow::{InputResult, Origin};
+use crate::domain::flow::{Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, files};
 use crate::repl::event::Event;
 use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
 
+/// What an agent is told that is to go on with an interrupted turn.
+const CONTINUE: &str = "Continue where you were interrupted.";
+
 impl Repl {
+    /// Has an agent go on with the turn that was interrupted, unless it is at work again.
+    pub(super) fn continue_turn(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        match self.core.roster.get(agent_id).filter(|agent| agent.is_interrupted()) {
+            Some(_) => self.submit(origin, agent_id, CONTINUE.to_owned()),
+            None => Ok(()),
+        }
+    }
+
     /// Sends a message to an agent, or queues it if the agent is busy.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
+        let text = files::attach(&self.core, agent_id, text)?;
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
@@ -67,17 +79,17 @@ impl Repl {
     fn run_queued_command(&mut self, agent_id: AgentId, next: &Queued) -> Result<()> {
         let (result, origin) =
             (commands::read_queued(&next.text, &self.core.command_context(agent_id, Vec::new()))?, next.origin);
-        let (change, note) = match result {
-            InputResult::NewState(change, note) => (Some(change), note),
+        let (edit, note) = match result {
+            InputResult::NewState(Change::EditHistory(edit), note) => (Some(edit), note),
             InputResult::Continue(note) => (None, note),
             _ => return Err(Error::usage(format!("{} cannot be queued", next.text))),
         };
-        if let Some(change) = &change {
-            self.trace.change(origin, agent_id, change);
+        if let Some(edit) = &edit {
+            self.trace.change(origin, agent_id, edit.name());
         }
         let staged = self.core.transaction(|core| {
             core.store.drop_queued(agent_id, &[next.id])?;
-            change.map(|change| stage(core, origin, agent_id, &change)).transpose()
+            edit.map(|edit| stage(core, origin, agent_id, &edit)).transpose()
         })?;
         if let Some(staged) = staged {
             self.install(agent_id, staged)?;
@@ -95,7 +107,12 @@ impl Repl {
 
 /// The first entry in the queue of an idle agent.
 fn next_queued(core: &Core, agent_id: AgentId) -> Option<Queued> {
-    core.roster.get(agent_id).filter(|agent| agent.state() == State::Idle)?.queue.front().cloned()
+    core.roster
+        .get(agent_id)
+        .filter(|agent| agent.state() == State::Idle && !agent.is_compacting())?
+        .queue
+        .front()
+        .cloned()
 }
 
 fn first_line(entry: &Queued) -> &str {

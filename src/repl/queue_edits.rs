@@ -4,23 +4,18 @@ use crate::agent::Queued;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::QueueEdit;
-use crate::repl::core::{Core, agent_gone};
+use crate::domain::flow::{Origin, QueueEdit};
+use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
-
-/// Moves the newest entry back to the draft.
-pub(super) fn take_back_newest(core: &mut Core, agent_id: AgentId) -> Result<()> {
-    let entries = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
-    entries.checked_sub(1).map_or(Ok(()), |newest| take_back(core, agent_id, newest))
-}
 
 /// Applies an edit of `/queue`.
 ///
 /// # Errors
 /// There is no such entry, or the store cannot be written; nothing has changed then.
-pub(super) fn apply(core: &mut Core, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
+pub(super) fn apply(core: &mut Core, origin: Origin, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
     match edit {
-        QueueEdit::TakeBack(position) => take_back(core, agent_id, position),
+        QueueEdit::TakeBackNewest => take_back_newest(core, origin, agent_id),
+        QueueEdit::TakeBack(position) => take_back(core, origin, agent_id, position),
         QueueEdit::Drop(position) => {
             let dropped = entry_at(core, agent_id, position)?;
             core.drop_queued(agent_id, &[dropped])
@@ -44,14 +39,18 @@ pub(super) fn apply(core: &mut Core, agent_id: AgentId, edit: QueueEdit) -> Resu
     }
 }
 
-fn take_back(core: &mut Core, agent_id: AgentId, position: usize) -> Result<()> {
+fn take_back_newest(core: &mut Core, origin: Origin, agent_id: AgentId) -> Result<()> {
+    let entries = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
+    entries.checked_sub(1).map_or(Ok(()), |newest| take_back(core, origin, agent_id, newest))
+}
+
+fn take_back(core: &mut Core, origin: Origin, agent_id: AgentId, position: usize) -> Result<()> {
     let taken = entry_at(core, agent_id, position)?;
-    core.store.unqueue(agent_id, taken.id)?;
-    core.roster.with(agent_id, |agent| {
-        agent.queue.remove(position);
-        agent.view.draft.set(&taken.line());
-        agent.view.touch();
-    });
+    let slot = drafts::slot_for_return(core, origin);
+    drafts::load(core, agent_id);
+    core.store.unqueue(agent_id, taken.id, slot)?;
+    core.roster.with(agent_id, |agent| agent.queue.remove(position));
+    drafts::return_to_slot(core, agent_id, slot, &taken.line());
     core.emit(Event::QueueChanged { agent: agent_id });
     Ok(())
 }

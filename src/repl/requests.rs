@@ -1,19 +1,25 @@
 //! Requests of the server's clients. Each does what a command would do, under the same rules. An error is a response, and
 //! the connection goes on.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::base::process;
-use crate::commands::agent_called_by_script;
+use crate::commands::{agent_called_by_script, any_called, archived_called, mail_as_json};
 use crate::domain::approval::Policy;
+use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::flow::{Change, Decision, Origin};
+use crate::domain::mail::MailId;
+use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Rules, Scope};
-use crate::domain::wire::{Permissions, Request, Response};
-use crate::repl::core::{agent_gone, last_addressed};
-use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, terminal_as_json};
+use crate::domain::wire::{MailAct, NewAgent, Permissions, Request, Response};
+use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
+use crate::repl::core::spawn::project_directory;
+use crate::repl::core::{Core, agent_gone, last_addressed, or_ended, require_answered, take_mail};
+use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, status_as_json, terminal_as_json};
 use crate::repl::{Repl, Turn, rules};
 
 enum Answer {
@@ -49,8 +55,8 @@ impl Repl {
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
             Request::Stop => return Ok(Answer::Exit),
-            Request::Attach { agent, is_read_only, terminal } => {
-                self.attached().attach(client, agent.as_deref(), is_read_only, &terminal)?;
+            Request::Attach { agent, is_read_only, terminal, directory } => {
+                self.attached().attach(client, agent.as_deref(), is_read_only, (&terminal, directory))?;
             }
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
@@ -67,6 +73,25 @@ impl Repl {
             Request::Wait { agent, seconds } => {
                 self.server.begin_wait(&mut self.core, client, &agent, seconds)?;
             }
+            Request::Undo { agent, to, skips, is_redo } => {
+                let agent = match agent {
+                    Some(agent) => {
+                        or_ended(&self.core.store, agent_called_by_script(&self.core.roster, &agent), &agent)?
+                    }
+                    None => last_addressed(&self.core, None)?,
+                };
+                self.core.require_writable()?;
+                let request = UndoRequest::new(to, skips, is_redo);
+                self.undos.begin(&mut self.core, Origin::Client(client), agent, agent, request)?;
+                self.server.begin_job(&mut self.core, client);
+            }
+            Request::Land { agent, is_rebase, commit } => {
+                let agent = any_called(&self.core.roster, &self.core.store, &agent)?;
+                self.core.require_writable()?;
+                let request = LandRequest { is_rebase, commit };
+                self.jobs.land(&mut self.core, Origin::Client(client), agent, agent, request)?;
+                self.server.begin_job(&mut self.core, client);
+            }
             other => return self.answer(other).map(Answer::Now),
         }
         Ok(Answer::Later)
@@ -76,27 +101,28 @@ impl Repl {
     fn answer(&mut self, request: Request) -> Result<Value> {
         Ok(match request {
             Request::Agents => self.core.roster.iter().map(|agent| agent_as_json(&self.core, agent)).collect(),
-            Request::Sessions => {
-                let terminals = self.terminals.ids().into_iter().filter_map(|id| Some((id, self.terminals.get(id)?)));
-                terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
-            }
-            Request::Status => self.status_as_json(),
-            Request::New { name, model, permissions } => {
-                let permissions = permissions_of(permissions)?;
-                let id = self.create(name.as_deref(), model.as_deref())?;
-                rules::set_permissions(&mut self.core, id, permissions)?;
+            Request::Sessions => self.attached_terminals(),
+            Request::Mail { agent, from, act } => self.use_mailbox(agent.as_deref(), from.as_deref(), act)?,
+            Request::Status => status_as_json(&self.core, self.server.client_count()),
+            Request::New(new) => self.create_for_client(new)?,
+            Request::Show { agent: Some(agent), .. } => {
+                let id = called_or_archived(&mut self.core, &agent, true)?;
                 describe(&self.core, id)?
             }
-            Request::Show { agent: Some(agent) } => {
-                describe(&self.core, agent_called_by_script(&self.core.roster, &agent)?)?
+            Request::Show { agent: None, directory, is_for_terminal } => {
+                self.bring_back_last(directory.as_deref(), is_for_terminal)?
             }
-            Request::Show { agent: None } => describe(&self.core, last_addressed(&self.core)?)?,
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
+            Request::Schema { agent, schema } => self.set_schema_named(&agent, &schema)?,
+            Request::Set { agent, name, value } => self.set_named(&agent, &name, &value)?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
             Request::Kill { agent, descendants: true, .. } => self.change_named(&agent, Change::KillDescendants)?,
             Request::Kill { agent, cascade, .. } => {
                 self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
             }
+            Request::Archive { agent, when_idle } => self.archive_named(&agent, when_idle)?,
+            Request::Unarchive { agent } => self.unarchive_named(&agent)?,
+            Request::Delete { agent } => self.delete_named(&agent)?,
             Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
             Request::Approvals => approvals_as_json(&self.core),
@@ -111,12 +137,103 @@ impl Repl {
             | Request::Attach { .. }
             | Request::Logs { .. }
             | Request::Turn { .. }
+            | Request::Undo { .. }
+            | Request::Land { .. }
             | Request::Cut
             | Request::Wait { .. } => unreachable!("not answered at once"),
-            Request::Keys { .. } | Request::Size { .. } | Request::Redraw => {
+            Request::Keys { .. } | Request::Size { .. } | Request::Redraw | Request::Edited { .. } => {
                 unreachable!("the server hands these out for attached terminals only")
             }
         })
+    }
+
+    /// The mailbox of an agent, as the commands of the chat use it.
+    fn use_mailbox(&mut self, agent: Option<&str>, from: Option<&str>, act: MailAct) -> Result<Value> {
+        let named = |core: &Core, name: &str| or_ended(&core.store, agent_called_by_script(&core.roster, name), name);
+        let agent = match agent {
+            Some(name) => named(&self.core, name)?,
+            None => last_addressed(&self.core, None)?,
+        };
+        let from = from.map(|name| named(&self.core, name)).transpose()?;
+        if !matches!(act, MailAct::List) {
+            self.core.require_writable()?;
+        }
+        match act {
+            MailAct::List => {
+                let mail = self.core.store.mail(agent, from)?;
+                mail.iter().map(|mail| mail_as_json(&self.core.store, mail)).collect()
+            }
+            MailAct::Read(id) => {
+                let mail = take_mail(&mut self.core, agent, id.map(MailId))?;
+                mail.map_or(Ok(Value::Null), |mail| mail_as_json(&self.core.store, &mail))
+            }
+            MailAct::Send(text) => {
+                let from = from.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)?;
+                self.core.send_mail(from, agent, &text).map(|_| Value::Null)
+            }
+            MailAct::Delete(id) => self.core.delete_mail(agent, MailId(id)).map(|()| Value::Null),
+        }
+    }
+
+    fn attached_terminals(&self) -> Value {
+        let terminals = self.terminals.ids().into_iter().filter_map(|id| Some((id, self.terminals.get(id)?)));
+        terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
+    }
+
+    fn create_for_client(&mut self, new: NewAgent) -> Result<Value> {
+        let permissions = permissions_of(new.permissions)?;
+        let id = self.create_in(new.name.as_deref(), new.model.as_deref(), new.directory.as_deref())?;
+        if new.is_print_run {
+            mark_print_run(&mut self.core, id)?;
+        }
+        if !new.is_for_terminal {
+            rules::set_permissions(&mut self.core, id, permissions)?;
+        }
+        describe(&self.core, id)
+    }
+
+    /// The agent that was talked with last in this directory or, for a terminal, shown there; back from the archive if it
+    /// was there.
+    fn bring_back_last(&mut self, directory: Option<&Path>, is_for_terminal: bool) -> Result<Value> {
+        let directory = directory.and_then(project_directory);
+        let shown = directory.as_deref().filter(|_| is_for_terminal);
+        let shown = shown.map(|directory| self.core.store.last_shown_in(directory)).transpose()?.flatten();
+        let id = shown.map_or_else(|| last_addressed(&self.core, directory.as_deref()), Ok)?;
+        bring_back(&mut self.core, id, true)?;
+        describe(&self.core, id)
+    }
+
+    fn unarchive_named(&mut self, agent: &str) -> Result<Value> {
+        let id = archived_called(&self.core.store, agent, "polylogue ps --archived")?;
+        self.core.unarchive(id, false)?;
+        describe(&self.core, id)
+    }
+
+    fn delete_named(&mut self, agent: &str) -> Result<Value> {
+        let id = any_called(&self.core.roster, &self.core.store, agent)?;
+        self.apply_change(Origin::Internal, id, Change::Delete(id)).map(|()| Value::Null)
+    }
+
+    fn archive_named(&mut self, agent: &str, when_idle: bool) -> Result<Value> {
+        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        if when_idle {
+            let subtree = self.core.roster.subtree(agent);
+            subtree.into_iter().for_each(|id| self.core.archive_when_idle(id));
+        } else {
+            self.apply_change(Origin::Internal, agent, Change::Archive(agent))?;
+        }
+        Ok(Value::Null)
+    }
+
+    fn set_schema_named(&mut self, agent: &str, schema: &Value) -> Result<Value> {
+        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        Ok(Value::Bool(self.set_schema(agent, schema)?))
+    }
+
+    fn set_named(&mut self, agent: &str, name: &str, value: &str) -> Result<Value> {
+        let name: ParameterName = name.parse()?;
+        let value = name.read(value)?;
+        self.change_named(agent, |_| Change::Set(name, Some(value)))
     }
 
     fn change_named(&mut self, agent: &str, change: impl FnOnce(AgentId) -> Change) -> Result<Value> {
@@ -143,10 +260,10 @@ impl Repl {
     ) -> Result<()> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
-        self.require_policy(agent, approval)?;
+        require_policy(&self.core, agent, approval)?;
         // The questions of a turn of a client are refused at once.
         if !self.server.has_turn_of(agent) {
-            self.require_answered(agent)?;
+            require_answered(&self.core, agent)?;
         }
         let approval = approval.unwrap_or(Policy::Never);
         self.server.begin_turn(&mut self.core, client, agent, (max_requests, approval));
@@ -157,22 +274,9 @@ impl Repl {
         outcome
     }
 
-    /// Fails if a client names more than an agent may do: only a person may give it more.
-    fn require_policy(&self, agent: AgentId, wanted: Option<Policy>) -> Result<()> {
-        let agent = self.core.roster.get(agent).ok_or_else(agent_gone)?;
-        let (label, has) = (agent.identity.label(), agent.policy);
-        match wanted.filter(|wanted| *wanted > has && *wanted != Policy::Ask) {
-            Some(wanted) => Err(Error::usage(format!(
-                "--approval {wanted} is more than {label} may do (policy {has}): set it there with /approval {wanted}, or \
-                 leave out --continue and --resume for a new agent"
-            ))),
-            None => Ok(()),
-        }
-    }
-
     fn interrupt_named(&mut self, agent: &str) -> Result<Value> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
-        let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.summaries() > 0;
+        let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.summaries() > 0 || agent.is_compacting();
         let is_interrupted = self.core.roster.get(agent).is_some_and(is_busy);
         self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
         Ok(json!({"interrupted": is_interrupted}))
@@ -197,18 +301,18 @@ impl Repl {
         let (agent, question) = (agent.id(), pending.number);
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
+}
 
-    fn status_as_json(&self) -> Value {
-        let usage = process::usage();
-        json!({
-            "process": std::process::id(),
-            "version": env!("CARGO_PKG_VERSION"),
-            "memory": usage.memory,
-            "descriptors": usage.descriptors,
-            "threads": usage.threads,
-            "agents": self.core.roster.len(),
-            "clients": self.server.client_count(),
-        })
+/// Fails if a client names more than an agent may do: only a person may give it more.
+fn require_policy(core: &Core, agent: AgentId, wanted: Option<Policy>) -> Result<()> {
+    let agent = core.roster.get(agent).ok_or_else(agent_gone)?;
+    let (label, has) = (agent.identity.label(), agent.policy);
+    match wanted.filter(|wanted| *wanted > has && *wanted != Policy::Ask) {
+        Some(wanted) => Err(Error::usage(format!(
+            "--approval {wanted} is more than {label} may do (policy {has}): set it there with /approval {wanted}, or \
+             leave out --continue and --resume for a new agent"
+        ))),
+        None => Ok(()),
     }
 }
 

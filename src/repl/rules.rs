@@ -14,15 +14,21 @@ use crate::repl::core::{Core, agent_gone};
 /// More refused calls are not reported.
 const MAX_REFUSED: usize = 1000;
 
-/// Gives the rules of an open question to an agent or to all that work in the same directory. Nothing is given if the
-/// question is closed.
+/// Gives the rules of an open question, or those that a person wrote instead, to an agent or to all that work in the same
+/// directory. Nothing is given if the question is closed.
 ///
 /// # Errors
 /// No rule would allow the call, or the rules cannot be stored. Nothing has changed then.
-pub(super) fn grant(core: &mut Core, agent_id: AgentId, question: u64, scope: Scope) -> Result<()> {
+pub(super) fn grant(
+    core: &mut Core,
+    agent_id: AgentId,
+    question: u64,
+    scope: Scope,
+    written: Option<&[Rule]>,
+) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
-    let rules = pending.question.ways.rules.clone();
+    let rules = written.unwrap_or(&pending.question.ways.rules).to_vec();
     if rules.is_empty() {
         return Err(Error::usage("no rule can allow this call: answer yes or no"));
     }

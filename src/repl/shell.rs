@@ -81,7 +81,7 @@ impl ShellCommands {
             let output = match running.end.try_recv() {
                 Ok(output) => output,
                 Err(TryRecvError::Empty) => continue,
-                Err(TryRecvError::Disconnected) => "(its output was lost)".into(),
+                Err(TryRecvError::Disconnected) => "(the output was lost)".into(),
             };
             if !running.is_shared {
                 core.note(running.agent, LineKind::Note, &output);
@@ -125,7 +125,7 @@ impl Component for ShellCommands {
     }
 }
 
-/// The change that a line asks for that begins with `!`, `!!` or `#`. Only what a person types at a terminal is read so.
+/// The change that a line beginning with `!`, `!!` or `#` means. Only lines typed at a terminal are read in this way.
 pub(super) fn change_of(line: &str) -> Option<Change> {
     if line.trim_end().contains('\n') {
         return None;
@@ -196,7 +196,7 @@ fn read(mut reader: std::io::PipeReader, output: &Mutex<Output>, done: &Sender<(
         output.bytes.extend_from_slice(&buffer[..kept]);
         output.left_out += count - kept;
     }
-    // Nobody waits any more after the grace.
+    // After the grace period the receiver is gone.
     let _ = done.send(());
 }
 

@@ -6,8 +6,10 @@ use crate::agent::{Agent, Role, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
+use crate::repl::core::{Core, drafts};
 use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
@@ -27,33 +29,22 @@ impl Repl {
         self.end_runs(start);
         for id in self.core.roster.ids() {
             self.jobs.cancel(&mut self.core, id, true);
-            self.end_turn_of(id);
+            end_turn_of(&mut self.core, id);
         }
         self.apply_effects();
         self.step_components();
         for id in self.core.roster.ids() {
-            self.core.save_draft(id);
+            drafts::save_all(&self.core, id);
         }
         self.wait_for_tools(start)?;
         limits::save_spent(&mut self.core);
+        self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;
         self.attached().detach_released();
         Ok(())
-    }
-
-    /// Members are done with their run.
-    fn end_turn_of(&mut self, id: AgentId) {
-        let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
-        if self.core.roster.get(id).is_some_and(is_asked_again) {
-            limits::count_work(&mut self.core, id, State::AwaitingApproval, State::Idle);
-            let running = self.core.with_agent(id, |agent, _| agent.exit_asking());
-            self.core.draining.extend(running.unwrap_or_default());
-        } else {
-            self.core.with_agent(id, Agent::exit);
-        }
     }
 
     /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.
@@ -84,13 +75,39 @@ impl Repl {
     }
 
     /// Gives the terminal back and stops, with the whole process group: a parent that waits for us would keep the terminal
-    /// otherwise. Returns when SIGCONT has come.
+    /// otherwise. Returns when SIGCONT has come; what was due meanwhile is due as much later.
     pub(super) fn suspend(&mut self) -> Result<()> {
         if self.signals.is_none() {
             return Ok(());
         }
         self.terminals.suspend_all();
-        rustix::process::kill_current_process_group(rustix::process::Signal::STOP).map_err(std::io::Error::from)?;
+        if let Some(note) = self.what_stops() {
+            self.terminals.iter_mut().for_each(|terminal| terminal.print_line(&note));
+        }
+        let stop = || rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
+        self.core.clock.stop_during(stop).map_err(std::io::Error::from)?;
         self.terminals.resume_all()
+    }
+
+    /// What stands still while the process is stopped, as a line for the person.
+    fn what_stops(&self) -> Option<String> {
+        let (busy, others) = (self.core.roster.busy().len(), self.terminals.ids().len().saturating_sub(1));
+        let busy = (busy > 0).then(|| counted(busy, "agent at work", "agents at work"));
+        let others = (others > 0).then(|| counted(others, "other terminal", "other terminals"));
+        let stopped: Vec<String> = busy.into_iter().chain(others).collect();
+        let way = if self.can_go_on() { "; after fg, /background lets them go on without this terminal" } else { "" };
+        (!stopped.is_empty()).then(|| format!("polylogue is stopped, with {}{way}\n", stopped.join(" and ")))
+    }
+}
+
+/// Ends the turn of an agent, or leaves its question for the next start. Members are done with their run.
+fn end_turn_of(core: &mut Core, id: AgentId) {
+    let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
+    if core.roster.get(id).is_some_and(is_asked_again) {
+        limits::count_work(core, id, State::AwaitingApproval, State::Idle);
+        let running = core.with_agent(id, |agent, _| agent.exit_asking());
+        core.draining.extend(running.unwrap_or_default());
+    } else {
+        core.with_agent(id, Agent::exit);
     }
 }

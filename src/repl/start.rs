@@ -1,5 +1,7 @@
 //! Opens the loop: loads the stored agents, computes how many of them may work at once, and shows the first notes.
 
+use std::time::Duration;
+
 use crate::agent::{Agent, Queued};
 use crate::base::clock::Clock;
 use crate::base::error::Result;
@@ -7,23 +9,30 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::config::Config;
 use crate::domain::environment::DEFAULT_ENVIRONMENT;
+use crate::domain::flow::TurnEnd;
 use crate::domain::scrollback::LineKind;
 use crate::proxy::{Calls, Incoming};
 use crate::reactor::{Reactor, Signals};
 use crate::repl::core::Core;
+use crate::repl::core::spawn::project_directory;
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
+use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
-use crate::repl::terminals::Terminals;
+use crate::repl::terminals::{Terminals, directory};
 use crate::repl::trace::Trace;
+use crate::repl::undo::{self, Undos};
 use crate::repl::viewers::Callbacks;
-use crate::repl::{Device, Repl, TerminalMode};
-use crate::store::Store;
+use crate::repl::{Device, Repl, TerminalMode, learned};
+use crate::store::{AgentRow, Store};
 use crate::team::{AgentFactory, MINUTE, Roster, Trees};
+
+/// The directory in the first line is cut to so many columns.
+const PLACE_COLUMNS: usize = 40;
 
 impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
@@ -35,13 +44,14 @@ impl Repl {
     }
 
     /// [`Repl::open`] with a terminal that shows the root.
-    pub(crate) fn open_at(config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+    pub(crate) fn open_at(mut config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
         // With a read-only store, another process may be in the middle of these turns.
         let interrupted = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
+        learned::restore(&mut config, &store, clock.unix_ms());
         let (calls, incoming) = Calls::new(reactor.waker());
         let mut factory = AgentFactory::new(&config, calls);
-        let LoadedAgents { roster, damaged, is_fresh } =
+        let LoadedAgents { roster, damaged, is_fresh, unseen } =
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock)?;
@@ -52,15 +62,24 @@ impl Repl {
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }
-        let (asked, closed) = repl.restore_questions()?;
-        print_welcome(&mut repl.core, root, is_fresh, &damaged);
-        print_unfinished(&mut repl.core, root, interrupted.len() + closed, asked);
+        repl.terminals.restore_unseen(unseen, repl.core.clock.now());
+        undo::take_up(&mut repl.core);
+        let (asked, closed) = restore_questions(&mut repl.core, &mut repl.objections)?;
+        repl.apply_effects();
+        repl.welcome = welcome(&repl.core, root, is_fresh, &damaged);
+        repl.welcome.extend(unfinished(interrupted.len() + closed, asked));
+        repl.show_welcome(root);
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
         }
         repl.terminals.render(&mut repl.core);
         Ok(repl)
+    }
+
+    /// Shows at an agent what is to be said at the start.
+    pub(crate) fn show_welcome(&mut self, agent_id: AgentId) {
+        self.welcome.iter().for_each(|(kind, note)| self.core.note(agent_id, *kind, note));
     }
 
     /// Handles signals in the loop from now on, including those caught before: SIGTERM, SIGINT and SIGHUP end it.
@@ -78,10 +97,15 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             editor: None,
+            welcome: Vec::new(),
             shell: crate::repl::shell::ShellCommands::default(),
+            search_index: crate::repl::search_index::SearchIndex::default(),
+            undos: Undos::default(),
+            retention: crate::repl::retention::Retention::default(),
             terminals: Terminals::default(),
             server: Server::default(),
             signals: None,
+            waiting: None,
             trace,
             callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
@@ -121,13 +145,11 @@ fn restore_unread(core: &mut Core) -> Result<()> {
     Ok(())
 }
 
-fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[String]) {
+/// What the program says at its start.
+fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Vec<(LineKind, String)> {
     let mut notes = Vec::new();
     if is_fresh {
-        notes.push(
-            concat!("polylogue ", env!("CARGO_PKG_VERSION"), ": many agents in one terminal; /help lists the commands")
-                .to_owned(),
-        );
+        notes.push(introduction(core, root));
     }
     if core.store.is_read_only() {
         notes.push("read-only: nothing can be sent or changed, and new output is not shown".to_owned());
@@ -135,25 +157,40 @@ fn print_welcome(core: &mut Core, root: AgentId, is_fresh: bool, damaged: &[Stri
         notes.extend(core.config.hint.clone());
     }
     notes.extend(core.config.notes.clone());
+    if let Some(copy) = core.store.copy_before_migration() {
+        notes.push(format!("the schema of the database was changed; a copy from before is {}", copy.display()));
+    }
     if !crate::net::HAS_POLL {
         let most = crate::net::AGENTS_WITHOUT_POLL;
         notes.push(format!("at most {most} agents can work at once: libcurl was built without poll"));
     }
-    notes.iter().for_each(|note| core.note(root, LineKind::Note, note));
-    damaged.iter().for_each(|message| core.note(root, LineKind::Error, message));
+    let notes = notes.into_iter().map(|note| (LineKind::Note, note));
+    notes.chain(damaged.iter().map(|message| (LineKind::Error, message.clone()))).collect()
 }
 
-/// Says how many turns an earlier process has left, and how many of its questions are asked again.
-fn print_unfinished(core: &mut Core, root: AgentId, interrupted: usize, asked: usize) {
+/// What this is, where and with which model, and what to do next unless a hint says that.
+fn introduction(core: &Core, root: AgentId) -> String {
+    let Some(agent) = core.roster.get(root) else { return String::new() };
+    let (home, version) = (core.config.display.home.as_deref(), env!("CARGO_PKG_VERSION"));
+    let place = directory(&agent.inputs.environment.working_directory, home, PLACE_COLUMNS);
+    let model = agent.inputs.endpoint.shown_name();
+    let is_next = core.config.hint.is_none() && !core.store.is_read_only();
+    let next = if is_next { "; write a message, ? shows the keys" } else { "" };
+    format!("polylogue {version}, many agents in one terminal: {model} in {place}{next}")
+}
+
+/// How many turns an earlier process has left, and how many of its questions are asked again.
+fn unfinished(interrupted: usize, asked: usize) -> Vec<(LineKind, String)> {
+    let mut notes = Vec::new();
     if asked > 0 {
         let questions = text::counted(asked, "question was", "questions were");
-        core.note(root, LineKind::Note, &format!("{questions} open when the program ended: asked again (see /agents)"));
+        notes.push(format!("{questions} open when the program ended: asked again (see /agents)"));
     }
     if interrupted > 0 {
         let turns = text::counted(interrupted, "turn was", "turns were");
-        let note = format!("{turns} interrupted when the program ended; received text is kept (see /agents)");
-        core.note(root, LineKind::Note, &note);
+        notes.push(format!("{turns} interrupted when the program ended; received text is kept (see /agents)"));
     }
+    notes.into_iter().map(|note| (LineKind::Note, note)).collect()
 }
 
 /// File descriptors that are used neither by working agents nor by clients.
@@ -168,6 +205,8 @@ struct LoadedAgents {
     damaged: Vec<String>,
     /// The store was empty: the root was just created.
     is_fresh: bool,
+    /// How the last turns ended that no terminal has shown, and how long ago, the oldest first.
+    unseen: Vec<(AgentId, TurnEnd, Duration)>,
 }
 
 impl LoadedAgents {
@@ -185,11 +224,22 @@ impl LoadedAgents {
         let is_fresh = roster.is_empty();
         if is_fresh {
             let model = config.endpoint.full_name();
-            let row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
+            let mut row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
+            row.directory = project_directory(&factory.environments.usual().environment.working_directory);
+            store.set_directory(row.id, row.directory.as_deref())?;
             roster.add(factory.restore(&row), None);
         }
-        Ok(Self { roster, damaged: registry.damaged, is_fresh })
+        Ok(Self { roster, damaged: registry.damaged, is_fresh, unseen: unseen(&registry.agents, unix_ms) })
     }
+}
+
+fn unseen(agents: &[AgentRow], unix_ms: i64) -> Vec<(AgentId, TurnEnd, Duration)> {
+    // Members of a team are not shown to a person one by one.
+    let of_person = agents.iter().filter(|row| row.team_run.is_none() && !row.was_busy);
+    let mut ended: Vec<(i64, &AgentRow)> = of_person.filter_map(|row| Some((row.unseen_since?, row))).collect();
+    ended.sort_by_key(|(at, _)| *at);
+    let age = |at: i64| Duration::from_millis(u64::try_from(unix_ms - at).unwrap_or_default());
+    ended.into_iter().filter_map(|(at, row)| Some((row.id, row.last_end?, age(at)))).collect()
 }
 
 /// How many agents may work at once: the minimum of the setting (0: no limit), what the file descriptors allow beside so

@@ -3,27 +3,43 @@
 
 use std::rc::Rc;
 
+use serde_json::Value;
+
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
+use crate::domain::parameters::{Parameter, ParameterName};
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
+use crate::provider::parameters::check;
 use crate::repl::core::{Core, agent_gone};
+use crate::team::{SCHEMA, SET};
 
+const THINKING: ParameterName = ParameterName::Known(Parameter::Thinking);
 const SYSTEM_BYTES: usize = 256 * 1024;
 
-/// Sets the model. Thinking that the new model does not support is reset to default.
+/// Sets the model. Thinking that was set and that the new model does not support is reset to default; other parameters
+/// stay set and are not sent.
 pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
     let endpoint = core.factory.endpoint(full_name)?;
-    let before = core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.thinking;
-    let is_kept = check_thinking(&endpoint, before).is_ok();
-    let thinking = if is_kept { before } else { Thinking::default() };
+    let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
+    let mut parameters = inputs.parameters.clone();
+    let own = parameters.thinking();
+    let refused = own.filter(|level| check_thinking(&endpoint, *level).is_err());
+    let is_kept = refused.is_none();
     let mut line = format!("/model {}", endpoint.full_name());
-    if !is_kept {
+    if let Some(before) = refused {
         line.push_str(&format!(" with thinking default: it does not support thinking {before}"));
+        parameters.set(THINKING, Thinking::default().to_string().into(), SET);
     }
+    let unsent = parameters.iter().filter(|(name, set)| check(&endpoint, name, &set.value).is_err());
+    let unsent: Vec<String> = unsent.map(|(name, _)| name.to_string()).collect();
+    if !unsent.is_empty() {
+        line.push_str(&format!(" without {}, which it does not have", unsent.join(", ")));
+    }
+    let thinking = core.factory.thinking(&endpoint, &parameters);
     let now = core.clock.unix_ms();
     let messages = core.store.transaction(|store| {
         store.set_endpoint(agent_id, &endpoint.full_name())?;
@@ -34,7 +50,7 @@ pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> 
     })?;
     core.with_agent(agent_id, |agent, context| {
         agent.set_endpoint(endpoint, context);
-        agent.inputs.thinking = thinking;
+        (agent.inputs.thinking, agent.inputs.parameters) = (thinking, parameters);
     });
     if core.send_queue.provider_of(agent_id).is_some() {
         core.join_send_queue(agent_id);
@@ -55,9 +71,65 @@ pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinkin
         store.set_thinking(agent_id, Some(&thinking.to_string()))?;
         store.append(agent_id, vec![Body::Command(format!("/thinking {thinking}"))], now)
     })?;
-    core.roster.with(agent_id, |agent| agent.inputs.thinking = thinking);
+    core.roster.with(agent_id, |agent| {
+        agent.set_thinking(thinking);
+        agent.inputs.parameters.set(THINKING, thinking.to_string().into(), SET);
+        agent.view.touch();
+    });
     core.remember(agent_id, messages);
     Ok(())
+}
+
+/// Sets a parameter of requests, or removes it.
+///
+/// # Errors
+/// The model does not have it, or the store refuses.
+pub(super) fn set_parameter(
+    core: &mut Core,
+    agent_id: AgentId,
+    name: ParameterName,
+    value: Option<Value>,
+) -> Result<()> {
+    let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
+    let mut parameters = inputs.parameters.clone();
+    let shown = match &value {
+        Some(value) => {
+            check(&inputs.endpoint, &name, value)?;
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        }
+        None => "default".to_owned(),
+    };
+    let line = format!("/set {name} {shown}");
+    match value {
+        Some(value) => parameters.set(name, value, SET),
+        None => parameters.remove(&name),
+    }
+    let thinking = core.factory.thinking(&inputs.endpoint, &parameters);
+    let level = parameters.thinking().map(|level| level.to_string());
+    let now = core.clock.unix_ms();
+    let messages = core.store.transaction(|store| {
+        store.set_thinking(agent_id, level.as_deref())?;
+        store.set_parameters(agent_id, parameters.to_stored().as_deref())?;
+        store.append(agent_id, vec![Body::Command(line)], now)
+    })?;
+    core.roster.with(agent_id, |agent| {
+        agent.set_thinking(thinking);
+        agent.inputs.parameters = parameters;
+        agent.view.touch();
+    });
+    core.remember(agent_id, messages);
+    Ok(())
+}
+
+/// Has the agent answer as a JSON schema says, until the program ends. Returns whether its protocol can.
+pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> Result<bool> {
+    let name = ParameterName::Known(Parameter::ResponseFormat);
+    let endpoint = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint;
+    let is_possible = check(endpoint, &name, schema).is_ok();
+    if is_possible {
+        core.roster.with(agent_id, |agent| agent.inputs.parameters.set(name, schema.clone(), SCHEMA));
+    }
+    Ok(is_possible)
 }
 
 /// Sets what the agent may do without a question, which forks inherit.

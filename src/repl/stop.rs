@@ -4,8 +4,9 @@ use crate::agent::{Agent, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
-use crate::repl::core::agent_gone;
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
+use crate::repl::jobs::Jobs;
 use crate::team::tree_path;
 
 impl Repl {
@@ -20,12 +21,12 @@ impl Repl {
             Some(root) => self.core.roster.subtree(root),
             None => self.core.roster.ids(),
         };
-        let working: Vec<AgentId> = among.into_iter().filter(|id| self.is_at_work(*id)).collect();
+        let working: Vec<AgentId> = among.into_iter().filter(|id| is_at_work(&self.core, &self.jobs, *id)).collect();
         if working.is_empty() {
             return Ok(0);
         }
         self.core.store.begin()?;
-        working.iter().for_each(|id| self.stop(*id));
+        working.iter().for_each(|id| stop(&mut self.core, &mut self.jobs, *id));
         self.core.emit(Event::Stopped);
         self.apply_effects();
         if let Err(error) = self.core.store.end(true) {
@@ -34,24 +35,24 @@ impl Repl {
         }
         Ok(working.len())
     }
+}
 
-    /// Stops the tree of an agent: itself and what models made below it. The trees of others go on.
-    pub(super) fn stop_tree(&mut self, top: AgentId) {
-        let roster = &self.core.roster;
-        let is_in_tree = |id: &&AgentId| tree_path(roster, **id).contains(&top);
-        let busy: Vec<AgentId> = roster.busy().iter().filter(is_in_tree).copied().collect();
-        busy.into_iter().for_each(|id| self.stop(id));
-    }
+/// Stops the tree of an agent: itself and what models made below it. The trees of others go on.
+pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
+    let roster = &core.roster;
+    let is_in_tree = |id: &&AgentId| tree_path(roster, **id).contains(&top);
+    let busy: Vec<AgentId> = roster.busy().iter().filter(is_in_tree).copied().collect();
+    busy.into_iter().for_each(|id| stop(core, jobs, id));
+}
 
-    fn is_at_work(&self, id: AgentId) -> bool {
-        let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.has_background_work();
-        self.core.roster.get(id).is_some_and(is_busy) || self.jobs.is_pending(id)
-    }
+fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {
+    let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.has_background_work();
+    core.roster.get(id).is_some_and(is_busy) || jobs.is_pending(id)
+}
 
-    /// Interrupts an agent, and what is done for it.
-    fn stop(&mut self, id: AgentId) {
-        self.jobs.cancel(&mut self.core, id, true);
-        self.core.emit(Event::Interrupted { agent: id, was_idle: true });
-        self.core.with_agent(id, Agent::interrupt);
-    }
+/// Interrupts an agent, and what is done for it.
+fn stop(core: &mut Core, jobs: &mut Jobs, id: AgentId) {
+    jobs.cancel(core, id, true);
+    core.emit(Event::Interrupted { agent: id, was_idle: true });
+    core.with_agent(id, Agent::interrupt);
 }

@@ -8,6 +8,9 @@ use crate::repl::Repl;
 /// Tool threads are polled this often, in case the wake of one is lost.
 pub(super) const TOOL_POLL: Duration = Duration::from_millis(50);
 
+/// When there were no descriptors, connections are accepted again after this time.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// How long a wait lasts at most, and why it ends then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeout {
@@ -32,6 +35,8 @@ pub enum WakeReason {
     Tools,
     /// The spinner moves.
     Spinner,
+    /// Streamed text is to be shown.
+    Text,
     /// A number of seconds on a screen changes.
     Countdown,
     /// Bytes of a key may be incomplete.
@@ -40,7 +45,11 @@ pub enum WakeReason {
     Question,
     /// What was typed is to be stored.
     Draft,
-    /// The time limit of a client's wait for an agent.
+    /// What a view shows changes with time.
+    View,
+    /// The list of files for `@` is dropped.
+    Files,
+    /// The time limit of a client's wait for an agent, or connections are accepted again.
     Client,
     /// The time limit or the retry of a member of a run.
     Team,

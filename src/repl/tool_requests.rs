@@ -9,7 +9,8 @@ use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, or_ended};
-use crate::repl::objections::Subject;
+use crate::repl::objections::{Objections, Subject};
+use crate::repl::stop::stop_tree;
 use crate::repl::{Repl, limits};
 use crate::tools::Question;
 
@@ -19,10 +20,10 @@ impl Repl {
         if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
-        if self.waits_for_answer(agent_id, &request) {
+        if waits_for_answer(&self.objections, agent_id, &request) {
             return self.objections.wait(agent_id, call, request);
         }
-        match self.objection_to(agent_id, &call, &request) {
+        match objection_to(&mut self.core, &mut self.objections, agent_id, &call, &request) {
             Ok(None) => {}
             Ok(Some((subject, objection))) => {
                 self.objections.open(agent_id, &call, subject);
@@ -41,75 +42,70 @@ impl Repl {
         answer_call(&mut self.core, agent_id, &call, answer);
     }
 
-    /// Whether the person is being asked already about the limit that does not allow this call.
-    fn waits_for_answer(&self, agent_id: AgentId, request: &ToolRequest) -> bool {
-        matches!(request, ToolRequest::Fork { .. })
-            && self
-                .core
-                .trees
-                .check_creation(&self.core.roster, agent_id, self.core.clock.unix_ms())
-                .is_some_and(|reached| self.objections.is_asked(agent_id, &reached))
-    }
-
-    /// What the person has to be asked before a call is carried out.
-    ///
-    /// # Errors
-    /// The call would be refused anyway, or the person was asked about this limit already.
-    pub(super) fn objection_to(
-        &mut self,
-        agent_id: AgentId,
-        call: &str,
-        request: &ToolRequest,
-    ) -> Result<Option<(Subject, Objection)>> {
-        let consent = self.objections.take_consent(agent_id, call);
-        match request {
-            ToolRequest::Fork { name, .. } => {
-                name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
-                let Some(reached) =
-                    self.core.trees.check_creation(&self.core.roster, agent_id, self.core.clock.unix_ms())
-                else {
-                    return Ok(None);
-                };
-                if !self.core.trees.begin_to_ask(&reached) {
-                    return Err(Error::new(ErrorKind::Limit, reached.message_for_model(&self.core.roster)));
-                }
-                let raised = self.core.trees.raised(&self.core.roster, &reached);
-                Ok(Some((Subject::Limit(reached), reached.objection(&self.core.roster, raised))))
-            }
-            ToolRequest::Kill { agent_id: victim, cascade } => {
-                let victim = agent_named(&self.core, agent_id, victim)?;
-                if consent == Some(victim) {
-                    return Ok(None);
-                }
-                let roster = &self.core.roster;
-                let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
-                if is_refused || roster.is_ancestor(agent_id, victim) {
-                    return Ok(None);
-                }
-                let label = self.core.roster.label_of(victim);
-                if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
-                    let message =
-                        format!("refused: {label} is not your descendant, and nobody is asked (policy never)");
-                    return Err(Error::usage(message));
-                }
-                Ok(Some((Subject::Consent(victim), kill_objection(&label, *cascade))))
-            }
-            _ => Ok(None),
-        }
-    }
-
     /// The person has answered a question of the loop about a call.
     pub(super) fn on_decided(&mut self, agent_id: AgentId, call: String, is_allowed: bool) {
         let Some(Subject::Limit(reached)) = self.objections.close(agent_id, call, is_allowed) else { return };
         self.core.trees.close_question(&reached);
         if !is_allowed {
             self.core.trees.on_refused(agent_id, reached);
-            return self.stop_tree(reached.agent);
+            return stop_tree(&mut self.core, &mut self.jobs, reached.agent);
         }
         if let Err(error) = limits::raise(&mut self.core, &reached) {
             self.core.note(agent_id, LineKind::Error, &error.message);
         }
         self.objections.resume_waiting(&mut self.core, agent_id);
+    }
+}
+
+/// Whether this call creates an agent while the person is being asked about a limit of its caller. It waits also where
+/// there is room again: after a restart, calls that create agents beside such a question count as not run.
+fn waits_for_answer(objections: &Objections, agent_id: AgentId, request: &ToolRequest) -> bool {
+    matches!(request, ToolRequest::Fork { .. }) && objections.asks_about_limit(agent_id)
+}
+
+/// What the person has to be asked before a call is carried out.
+///
+/// # Errors
+/// The call would be refused anyway, or the person was asked about this limit already.
+pub(super) fn objection_to(
+    core: &mut Core,
+    objections: &mut Objections,
+    agent_id: AgentId,
+    call: &str,
+    request: &ToolRequest,
+) -> Result<Option<(Subject, Objection)>> {
+    let consent = objections.take_consent(agent_id, call);
+    match request {
+        ToolRequest::Fork { name, .. } => {
+            name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
+            let Some(reached) = core.trees.check_creation(&core.roster, agent_id, core.clock.unix_ms()) else {
+                return Ok(None);
+            };
+            if !core.trees.begin_to_ask(&reached) {
+                return Err(Error::new(ErrorKind::Limit, reached.message_for_model(&core.roster)));
+            }
+            let raised = core.trees.raised(&core.roster, &reached);
+            Ok(Some((Subject::Limit(reached), reached.objection(&core.roster, raised))))
+        }
+        ToolRequest::Kill { agent_id: victim, cascade } => {
+            let victim = agent_named(core, agent_id, victim)?;
+            if consent == Some(victim) {
+                return Ok(None);
+            }
+            let roster = &core.roster;
+            let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
+            if is_refused || roster.is_ancestor(agent_id, victim) {
+                return Ok(None);
+            }
+            let label = core.roster.label_of(victim);
+            if roster.get(agent_id).is_some_and(|agent| agent.policy() == Policy::Never) {
+                let message =
+                    format!("refused: {label} is not your descendant, and no question is asked (policy never)");
+                return Err(Error::usage(message));
+            }
+            Ok(Some((Subject::Consent(victim), kill_objection(&label, *cascade))))
+        }
+        _ => Ok(None),
     }
 }
 
@@ -191,7 +187,7 @@ mod tests {
     use super::*;
     use crate::base::clock::Clock;
     use crate::domain::config::Config;
-    use crate::domain::flow::Change;
+    use crate::domain::flow::{Change, Fork, HistoryEdit};
     use crate::domain::limits::LimitName;
     use crate::domain::slice::SliceSpec;
     use crate::store::Store;
@@ -216,8 +212,12 @@ mod tests {
 
     #[test]
     fn every_way_in_which_a_model_creates_agents_counts() {
-        let fork = Change::Fork { prompt: None, name: None, model: None };
-        let changes = [fork, Change::Environment("chat".into()), Change::Slice(SliceSpec::parse("0:1").unwrap())];
+        let fork = Change::Fork(Fork::default());
+        let changes = [
+            fork,
+            Change::Environment("chat".into()),
+            Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("0:1").unwrap())),
+        ];
         for change in changes {
             let (mut repl, root) = repl_with_limit(2);
             for _ in 0..2 {
@@ -239,11 +239,13 @@ mod tests {
         for _ in 0..50 {
             repl.turn(Some(std::time::Duration::ZERO)).unwrap();
         }
-        assert_eq!(repl.core.roster.len(), 3);
+        // They are archived when the run ends.
+        let made = |repl: &Repl| repl.core.store.archived_agents().unwrap().agents.len();
+        assert_eq!(made(&repl), 2);
         repl.apply_change(Origin::Library, root, Change::Team("parallel --count 3 hello".into())).unwrap();
         for _ in 0..50 {
             repl.turn(Some(std::time::Duration::ZERO)).unwrap();
         }
-        assert_eq!(repl.core.roster.len(), 6);
+        assert_eq!(made(&repl), 5);
     }
 }

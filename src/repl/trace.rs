@@ -16,7 +16,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
-use crate::domain::flow::{AgentOutcome, Change, Origin};
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
 use crate::reactor::{Ready, Source};
 use crate::repl::timeout::{Timeout, WakeReason};
@@ -77,15 +77,15 @@ impl Trace {
         self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
     }
 
-    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &Change) {
+    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &'static str) {
         let terminal = origin.terminal().map(|id| id.0);
         if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
             return stable.write(file, agent, |line| {
-                line.change = Some(change.name());
+                line.change = Some(change);
                 line.terminal = terminal;
             });
         }
-        self.add("changes", || json!({"agent": agent.to_string(), "change": change.name(), "terminal": terminal}));
+        self.add("changes", || json!({"agent": agent.to_string(), "change": change, "terminal": terminal}));
     }
 
     fn add(&mut self, list: &str, entry: impl FnOnce() -> Value) {
@@ -205,11 +205,14 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Pause => "pause".into(),
         WakeReason::Tools => "tools".into(),
         WakeReason::Spinner => "spinner".into(),
+        WakeReason::Text => "text".into(),
         WakeReason::Countdown => "countdown".into(),
         WakeReason::Team => "team".into(),
         WakeReason::Keys => "keys".into(),
         WakeReason::Question => "question".into(),
         WakeReason::Draft => "draft".into(),
+        WakeReason::Files => "files".into(),
+        WakeReason::View => "view".into(),
         WakeReason::Client => "client".into(),
         WakeReason::Proxy => "proxy".into(),
     }

@@ -9,6 +9,7 @@ use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::core::archive::archive_idle;
 use crate::repl::timeout::TOOL_POLL;
 use crate::repl::{Repl, Terminal, Turn, limits};
 
@@ -56,9 +57,11 @@ impl Repl {
         }
         let served = drive_connections(&mut self.core, &ready);
         self.core.reap();
+        archive_idle(&mut self.core);
         self.serve_agents(served, &ready);
         self.apply_effects();
         self.step_components();
+        self.retention.step(&mut self.core, &self.terminals);
         self.dispatch();
         self.callbacks.run(&mut self.core);
         self.terminals.render(&mut self.core);
@@ -67,7 +70,7 @@ impl Repl {
         Ok(self.end_turn(Turn::Continue))
     }
 
-    /// Registers the signals and the descriptors of the components. libcurl's sockets are registered when it asks for it.
+    /// Registers the signals and the descriptors of the components. libcurl's sockets are registered by its callbacks.
     fn setup_interests(&mut self) -> Result<()> {
         if let Some(signals) = &self.signals
             && !self.core.reactor.is_watched(Source::Signals)
@@ -89,8 +92,8 @@ impl Repl {
                 // Ctrl+C in an editor is for the editor.
                 Signal::Terminate(number) if number == SIGINT && self.editor.is_some() => {}
                 Signal::Terminate(_) => return Ok(Turn::Exit),
-                // A server outlives the terminal from which it was started.
-                Signal::Hangup if self.server.is_listening() => {}
+                // A server outlives the terminal from which it was started; a chat has one.
+                Signal::Hangup if self.server.is_listening() && !self.terminals.has_local() => {}
                 Signal::Hangup => return Ok(Turn::Exit),
                 Signal::Suspend => self.suspend()?,
                 Signal::Resized => {
@@ -133,7 +136,7 @@ impl Repl {
         agents
     }
 
-    /// Lets every component do a bounded amount of its own work, and applies the changes that it asks for.
+    /// Lets every component do a bounded amount of its own work, and applies the changes that it returns.
     pub(super) fn step_components(&mut self) {
         let mut commands = Vec::new();
         let (core, components) = self.split();
@@ -206,7 +209,7 @@ mod tests {
     use crate::base::clock::Clock;
     use crate::domain::config::Config;
     use crate::domain::endpoint::Endpoint;
-    use crate::domain::flow::{Change, Origin};
+    use crate::domain::flow::{Change, Fork, Origin};
     use crate::store::Store;
 
     fn repl_in(directory: &std::path::Path) -> Repl {
@@ -242,7 +245,7 @@ mod tests {
         let unknown_provider = Rc::new(Endpoint { kind: "nonsense".into(), ..Endpoint::echo() });
         repl.core.roster.with(root, |agent| agent.inputs.endpoint = unknown_provider);
         for _ in 0..70 {
-            repl.apply(root, Change::Fork { prompt: None, name: None, model: None }).unwrap();
+            repl.apply(root, Change::Fork(Fork::default())).unwrap();
         }
         for id in repl.core.roster.ids() {
             repl.apply_change(Origin::Internal, id, Change::Submit("hello".into())).unwrap();

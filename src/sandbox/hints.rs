@@ -26,7 +26,8 @@ const NO_NETWORK: [&str; 17] = [
     "no matching distribution found",
 ];
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
-const BUSY: [&str; 2] = ["device or resource busy", "ebusy"];
+/// Renaming into or out of a directory with protected files fails as between two file systems.
+const BUSY: [&str; 4] = ["device or resource busy", "ebusy", "invalid cross-device link", "exdev"];
 const NOT_PERMITTED: [&str; 2] = ["operation not permitted", "eperm"];
 const DENIED: [&str; 2] = ["permission denied", "eacces"];
 const MISSING: [&str; 2] = ["no such file or directory", "enoent"];
@@ -57,7 +58,8 @@ pub fn likely_cause(plan: &Plan, output: &str) -> Option<String> {
         "commands write only in the workspace, and not to its protected files such as .git/config and AGENTS.md; the user \
          can open another directory with sandbox.write in config.toml"
     } else if has(&BUSY) {
-        "protected files, and directories that contain them, cannot be moved, replaced or removed; the user can do that"
+        "protected files, and directories that contain them, cannot be moved, replaced or removed, and nothing is renamed \
+         into or out of such a directory: copy and remove it instead, or let the user do it"
     } else if line_has(&DENIED, &is_denied) {
         "it opened a file that commands never see, such as keys and logins"
     } else if line_has(&DENIED, &is_outside) {
@@ -111,6 +113,7 @@ mod tests {
             ("npm error code EAI_AGAIN", "sandbox.network"),
             ("touch: cannot touch '/etc/x': Read-only file system", "sandbox.write"),
             ("error: could not write config file .git/config: Device or resource busy", "protected"),
+            ("fatal: renaming 'docs/page' failed: Invalid cross-device link", "copy and remove"),
             ("cat: /home/ada/.ssh/id: Permission denied", "keys and logins"),
             ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "debug"),
             ("cat: /home/ada/notes: No such file or directory", "sandbox.read"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The walls round a command, from the strongest to none.
+/// How strictly a command is restricted, from the strongest level to none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Level {
     /// User, mount, PID, IPC and network namespaces, Landlock and seccomp.
@@ -12,7 +12,7 @@ pub enum Level {
     SharedProc,
     /// Landlock (ABI version 6 or later) and seccomp.
     Landlock,
-    /// No walls.
+    /// No restrictions.
     None,
 }
 

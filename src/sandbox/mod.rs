@@ -1,8 +1,8 @@
-//! The sandbox in which tools run commands: what a command may see and do, and the walls that hold it there.
+//! The sandbox in which tools run commands: what a command may see and do, and how the kernel enforces it.
 //!
 //! A command is started by two helpers, which are this program's own binary executed again. The supervisor
-//! (`polylogue --supervise`) stands outside of the walls and ends all processes; the init process builds the walls round
-//! itself and starts the command.
+//! (`polylogue --supervise`) is outside of the sandbox and ends all processes; the init process restricts itself and
+//! starts the command.
 //!
 //! ```text
 //!   polylogue ── plan ──▶ supervisor ── plan ──▶ init ────────────▶ command
@@ -20,9 +20,9 @@
 //! | `hints` | why a command may have failed |
 //! | `variables` | the environment variables that commands get |
 //! | `report` | what the helpers answer |
-//! | `linux` | the walls |
+//! | `linux` | the restrictions, one file each |
 //!
-//! No wall is built in this process: everything happens in the helpers, each with a single thread. On other systems than
+//! This process is not restricted: everything happens in the helpers, each with a single thread. On other systems than
 //! Linux there is no sandbox, and every attempt to build one is reported as failed.
 
 #[cfg(target_os = "linux")]

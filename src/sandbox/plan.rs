@@ -116,13 +116,8 @@ impl Plan {
         let home = home.map(real).filter(|home| home.is_absolute() && home.parent().is_some());
         let denied = denied(home.as_deref(), settings);
         let workspace = real(places.workspace);
-        if workspace.parent().is_none() {
-            return Err("commands cannot run with / as the workspace: start polylogue in another directory".into());
-        }
         let is_denied = |path: &Path| denied.iter().any(|denied| path.starts_with(denied));
-        if is_denied(&workspace) && !places.is_own_worktree {
-            return Err(format!("commands cannot run in {}: it is on the deny list", workspace.display()));
-        }
+        check_workspace(&workspace, is_denied(&workspace) && !places.is_own_worktree)?;
         let mut plan = Self {
             level,
             network: settings.network.clone(),
@@ -286,6 +281,16 @@ fn normal(path: &Path) -> PathBuf {
 /// Without symbolic links, as far as the path exists.
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn check_workspace(workspace: &Path, is_denied: bool) -> Result<(), Refusal> {
+    if workspace.parent().is_none() {
+        return Err("commands cannot run with / as the workspace: start polylogue in another directory".into());
+    }
+    if is_denied {
+        return Err(format!("commands cannot run in {}: it is on the deny list", workspace.display()));
+    }
+    Ok(())
 }
 
 /// Everything on the deny list that exists.

@@ -9,10 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::domain::places::{GIT_MARKS, PROTECTED};
 
-/// A tree of some hundred thousand files takes no longer, if it was read before.
+/// A tree of some hundred thousand files takes no longer, if it was read before. This is time of the processor: on a busy
+/// machine no less is protected.
 pub const TIME_LIMIT: Duration = Duration::from_millis(500);
+/// How many times longer a search may take by the clock, where the machine is busy or the disk slow.
+const MAX_DELAY: u32 = 4;
 /// How many directories of one place are remembered.
 const MAX_DIRECTORIES: usize = 100_000;
 /// How many places are remembered.
@@ -68,13 +73,13 @@ impl Index {
 
     /// Searches these directories, the nearest entries first.
     pub fn search(&self, roots: &[PathBuf], limit: Duration) -> Search {
-        let until = Instant::now() + limit;
+        let (until, start) = (Instant::now() + MAX_DELAY * limit, processor_time());
         let listings = self.of(roots);
         let mut listings = listings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut search = Search::default();
         let mut queue: VecDeque<PathBuf> = roots.iter().cloned().collect();
         while let Some(directory) = queue.pop_front() {
-            if Instant::now() >= until {
+            if processor_time().saturating_sub(start) >= limit || Instant::now() >= until {
                 search.is_partial = true;
                 break;
             }
@@ -95,6 +100,12 @@ impl Index {
         }
         search
     }
+}
+
+/// What this thread has used.
+fn processor_time() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
 /// Whether a directory changed so long ago that a further change will have another time.

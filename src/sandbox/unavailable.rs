@@ -16,7 +16,7 @@ pub struct Started {
     pub child: Child,
 }
 
-/// Starts a program if its plan has no walls.
+/// Starts a program if its plan restricts nothing.
 ///
 /// # Errors
 /// The report that the caller should send.

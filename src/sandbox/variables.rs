@@ -63,7 +63,7 @@ fn is_given(name: &str, more: &[String]) -> bool {
 }
 
 fn is_withheld(name: &str, withheld: &[String]) -> bool {
-    // Libraries that the dynamic linker loads on request run in the helpers too, before the walls are built.
+    // Libraries that the dynamic linker loads on request run in the helpers too, before they are restricted.
     name == AGENT_SOCKET || name.starts_with("LD_") || withheld.iter().any(|key| key == name)
 }
 

@@ -13,8 +13,8 @@ use crate::domain::places::PROTECTED;
 
 /// A git directory with a `commondir` takes its configuration from elsewhere. No command has a reason to create one.
 const LEADS_ELSEWHERE: &str = "commondir";
-/// How many changes are told one by one.
-const MAX_TOLD: usize = 8;
+/// How many changes are listed.
+const MAX_LISTED: usize = 8;
 /// How many files in one protected directory are compared.
 const MAX_FILES: usize = 1_000;
 
@@ -63,7 +63,7 @@ impl Watch {
     pub fn changes(self) -> Vec<String> {
         let search = self.index.search(&self.roots, TIME_LIMIT);
         let after = states(&self.protected, &search);
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         let mut created: Option<&PathBuf> = None;
         for (path, state) in &after {
             let before = self.before.get(path);
@@ -71,17 +71,17 @@ impl Watch {
                 continue;
             }
             created = before.is_none().then_some(path).or(created);
-            told.push(self.line(path, before.is_some()));
+            lines.push(self.line(path, before.is_some()));
         }
-        if told.len() > MAX_TOLD {
-            let more = told.len() - MAX_TOLD;
-            told.truncate(MAX_TOLD);
-            told.push(format!("{more} more protected files were created or changed"));
+        if lines.len() > MAX_LISTED {
+            let more = lines.len() - MAX_LISTED;
+            lines.truncate(MAX_LISTED);
+            lines.push(format!("{more} more protected files were created or changed"));
         }
         if self.is_partial || search.is_partial {
-            told.push(format!("the workspace is too large to be searched whole in {TIME_LIMIT:?}"));
+            lines.push(format!("the workspace is too large to be searched whole in {TIME_LIMIT:?}"));
         }
-        told
+        lines
     }
 
     fn line(&self, path: &Path, was_there: bool) -> String {

@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Whether there may be something to read, and the buffer has room for it.
-    pub fn wants_to_read(&self) -> bool {
+    pub fn can_read(&self) -> bool {
         let unread = self.input.len() - self.start;
         self.has_more && !self.has_ended && (unread < READ_BYTES || !self.has_line() && unread <= self.longest_line)
     }
@@ -79,7 +79,7 @@ impl Connection {
     /// Reads what is available, about `limit` bytes at most.
     pub fn read(&mut self, limit: usize) {
         let mut left = limit;
-        while left > 0 && self.wants_to_read() {
+        while left > 0 && self.can_read() {
             self.input.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;

@@ -1,6 +1,6 @@
 //! Writing the registry of agents: fork, settings, kill. `registry` reads it.
 
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
 use super::database::Store;
 use super::error::{is_duplicate, store_error};
@@ -63,7 +63,7 @@ impl Store {
     }
 
     /// Creates a child and writes the fork into both logs, in one transaction. The child takes over the parent's
-    /// thinking level and instructions. The cost does not depend on the length of any history.
+    /// thinking level, parameters and instructions. The cost does not depend on the length of any history.
     ///
     /// # Errors
     /// The parent is not running, the name is taken ([`ErrorKind::Usage`]), the fork point does not exist, or the
@@ -84,6 +84,25 @@ impl Store {
             Ok((in_parent, in_child, log::begin(conn, ids::running(conn, child.id)?, prompt, now_ms)?))
         })?;
         Ok((Forked { row: self.expect_agent(child.id)?, in_parent, in_child }, prompt))
+    }
+
+    /// Creates a child of an agent that is not in memory: killed, or archived. Of a killed one only the child's log tells.
+    ///
+    /// # Errors
+    /// The parent was deleted; else as for [`Store::fork`].
+    pub(crate) fn fork_ended(&self, child: &NewAgent, now_ms: i64) -> Result<AgentRow> {
+        self.write(|conn| {
+            let sql = "SELECT ordinal, status = 'running' FROM agents WHERE uuid = ?1 AND deleted_at IS NULL";
+            let found = conn.prepare_cached(sql)?.query_row([child.parent], |row| Ok((row.get(0)?, row.get(1)?)));
+            let (parent, is_running): (i64, bool) = found.optional()?.ok_or_else(|| ids::unknown(child.parent))?;
+            let ordinal = insert_child(conn, child, now_ms)?;
+            if is_running {
+                log::insert(conn, parent, in_parent_log(child, ordinal), now_ms)?;
+            }
+            let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent)?, now_ms)?;
+            require_fork_point(child, in_child.id)
+        })?;
+        self.expect_agent(child.id)
     }
 
     /// Marks these agents as killed, in one transaction, and returns the event in each log, in the order given. Partial
@@ -119,6 +138,22 @@ impl Store {
     /// As for [`Store::set_name`].
     pub fn set_thinking(&self, agent: AgentId, thinking: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
+    }
+
+    /// Sets the parameters of the agent's requests, as JSON.
+    ///
+    /// # Errors
+    /// As for [`Store::set_name`].
+    pub(crate) fn set_parameters(&self, agent: AgentId, parameters: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET parameters = ?2 WHERE uuid = ?1 AND status = 'running'", agent, parameters)
+    }
+
+    /// Sets the directory in which the agent works; `None` for that of the program.
+    ///
+    /// # Errors
+    /// As for [`Store::set_name`].
+    pub(crate) fn set_directory(&self, agent: AgentId, directory: Option<&str>) -> Result<()> {
+        self.update("UPDATE agents SET directory = ?2 WHERE uuid = ?1 AND status = 'running'", agent, directory)
     }
 
     /// Sets the agent's own system prompt; `None` for the default one.
@@ -172,10 +207,16 @@ fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message
     let ordinal = insert_child(conn, child, now_ms)?;
     let in_parent = log::insert(conn, parent, in_parent_log(child, ordinal), now_ms)?;
     let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent)?, now_ms)?;
-    if child.fork_point >= in_parent.id {
-        return Err(store_error(format!("fork point {} is not an existing message", child.fork_point.0)));
-    }
+    require_fork_point(child, in_parent.id)?;
     Ok((in_parent, in_child))
+}
+
+/// `first` is the first message that the fork wrote.
+fn require_fork_point(child: &NewAgent, first: MessageId) -> Result<()> {
+    if child.fork_point < first {
+        return Ok(());
+    }
+    Err(store_error(format!("fork point {} is not an existing message", child.fork_point.0)))
 }
 
 /// The fork as the parent's log has it.
@@ -197,9 +238,9 @@ fn name_or_number(name: Option<String>, ordinal: i64) -> String {
 /// Inserts a child within the caller's transaction.
 pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
     let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, system, policy, rules)
-               SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5,
-                   coalesce(?6, endpoint), thinking, coalesce(?7, environment), system, policy, rules
+                   endpoint, thinking, environment, system, policy, rules, parameters, directory)
+               SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5, coalesce(?6, endpoint), thinking,
+                   coalesce(?7, environment), system, policy, rules, parameters, directory
                FROM agents WHERE uuid = ?3";
     let values =
         params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];

@@ -1,13 +1,13 @@
 //! The open database and its transactions.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::connection::{configure, connect, connect_immutable, database_path, has_wal};
 use super::error::in_directory;
-use super::{lock, schema};
+use super::{copy, lock, schema};
 use crate::base::error::{Error, Result};
 
 /// The open database. Dropping it closes the file and then releases the directory for the next process.
@@ -16,6 +16,7 @@ pub struct Store {
     pub(super) conn: Connection,
     /// The first error inside the current transaction, also if its caller ignored it.
     failed: RefCell<Option<Error>>,
+    copy: Option<PathBuf>,
     _lock: Option<lock::Lock>,
 }
 
@@ -31,8 +32,8 @@ impl Store {
         // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
         // descriptor of a file releases all POSIX locks on it.
         drop(lock::private_file(&database_path(dir))?);
-        let store = Self { _lock: Some(lock), ..Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?) };
-        store.prepare().map_err(|error| in_directory(dir, error))?;
+        let mut store = Self { _lock: Some(lock), ..Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?) };
+        store.copy = store.prepare(Some(dir)).map_err(|error| in_directory(dir, error))?;
         Ok(store)
     }
 
@@ -57,12 +58,12 @@ impl Store {
     /// Memory ran out.
     pub fn in_memory() -> Result<Self> {
         let store = Self::of(Connection::open_in_memory()?);
-        store.prepare()?;
+        store.prepare(None)?;
         Ok(store)
     }
 
     fn of(conn: Connection) -> Self {
-        Self { conn, failed: RefCell::default(), _lock: None }
+        Self { conn, failed: RefCell::default(), copy: None, _lock: None }
     }
 
     fn reading(conn: Connection, dir: &Path) -> Result<Self> {
@@ -71,7 +72,13 @@ impl Store {
         Ok(Self::of(conn))
     }
 
-    fn prepare(&self) -> Result<()> {
+    /// The copy of the database that was made because this process has changed its schema.
+    pub(crate) fn copy_before_migration(&self) -> Option<&Path> {
+        self.copy.as_deref()
+    }
+
+    /// Returns the copy of a database whose schema is changed; one in memory, without a directory, is new.
+    fn prepare(&self, dir: Option<&Path>) -> Result<Option<PathBuf>> {
         configure(&self.conn)?;
         // Before the journal mode is set, which would write to the file of another program.
         schema::require_ours(&self.conn)?;
@@ -79,7 +86,11 @@ impl Store {
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
              PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY;",
         )?;
-        schema::migrate(&self.conn)
+        let copy = dir.map_or(Ok(None), |dir| copy::before_migration(&self.conn, dir))?;
+        let failed =
+            |error: Error| error.context("the database stays as it was, because its schema could not be changed");
+        schema::migrate(&self.conn).map_err(failed)?;
+        Ok(copy)
     }
 
     pub(crate) fn exists(dir: &Path) -> bool {

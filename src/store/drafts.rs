@@ -1,41 +1,47 @@
-//! Drafts: what was typed and not sent.
+//! Drafts: what was typed and not sent, for each terminal at an agent.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
 use super::database::Store;
 use super::{ids, row};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::drafts::DraftSlot;
 
 #[doc(hidden)]
 impl Store {
-    /// Stores the agent's draft; an empty one is removed.
+    /// Stores a draft of the agent; an empty one is removed.
     ///
     /// # Errors
     /// The agent is not running, or the database cannot be written.
-    pub fn set_draft(&self, agent: AgentId, text: &str) -> Result<()> {
-        self.write(|conn| put(conn, ids::running(conn, agent)?, text))
+    pub fn set_draft(&self, agent: AgentId, slot: DraftSlot, text: &str) -> Result<()> {
+        self.write(|conn| put(conn, ids::running(conn, agent)?, slot, text))
     }
 
-    /// The agent's draft, empty if there is none.
+    /// The agent's drafts that are not empty.
     ///
     /// # Errors
     /// There is no such agent, or the database cannot be read.
-    pub fn draft(&self, agent: AgentId) -> Result<String> {
+    pub fn drafts(&self, agent: AgentId) -> Result<Vec<(DraftSlot, String)>> {
         let ordinal = ids::known(&self.conn, agent)?;
-        let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE agent = ?1")?;
-        Ok(statement.query_row([ordinal], |row| row::text(row, 0)).optional()?.unwrap_or_default())
+        let sql = "SELECT slot, content FROM drafts WHERE agent = ?1 ORDER BY slot";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // One whose slot is damaged is left out.
+        let draft = |row: &rusqlite::Row| Ok(row.get(0).ok().map(DraftSlot).zip(Some(row::text(row, 1)?)));
+        let drafts = statement.query_map([ordinal], draft)?;
+        Ok(drafts.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 }
 
-/// Stores the draft of the agent with this ordinal, within the caller's transaction; an empty one is removed.
-pub(super) fn put(conn: &Connection, agent: i64, text: &str) -> Result<()> {
+/// Stores a draft of the agent with this ordinal, within the caller's transaction; an empty one is removed.
+pub(super) fn put(conn: &Connection, agent: i64, slot: DraftSlot, text: &str) -> Result<()> {
     if text.is_empty() {
-        conn.prepare_cached("DELETE FROM drafts WHERE agent = ?1")?.execute([agent])?;
+        let sql = "DELETE FROM drafts WHERE agent = ?1 AND slot = ?2";
+        conn.prepare_cached(sql)?.execute(params![agent, slot.0])?;
     } else {
-        let sql = "INSERT INTO drafts (agent, content) VALUES (?1, ?2)
-                   ON CONFLICT (agent) DO UPDATE SET content = excluded.content";
-        conn.prepare_cached(sql)?.execute(params![agent, text])?;
+        let sql = "INSERT INTO drafts (agent, slot, content) VALUES (?1, ?2, ?3)
+                   ON CONFLICT (agent, slot) DO UPDATE SET content = excluded.content";
+        conn.prepare_cached(sql)?.execute(params![agent, slot.0, text])?;
     }
     Ok(())
 }
@@ -45,15 +51,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_draft_leaves_no_row() {
+    fn an_empty_draft_leaves_no_row_and_the_others_stay() {
         let store = Store::in_memory().unwrap();
         let agent = AgentId::random();
         store.create_root(agent, None, None, 0).unwrap();
-        store.set_draft(agent, "half a thought").unwrap();
-        assert_eq!(store.draft(agent).unwrap(), "half a thought");
-        store.set_draft(agent, "").unwrap();
-        assert_eq!(store.draft(agent).unwrap(), "");
-        let rows: i64 = store.conn.query_row("SELECT count(*) FROM drafts", [], |row| row.get(0)).unwrap();
-        assert_eq!(rows, 0);
+        let [first, second] = [0, 1].map(DraftSlot);
+        store.set_draft(agent, first, "half a thought").unwrap();
+        store.set_draft(agent, second, "another").unwrap();
+        store.set_draft(agent, second, "another one").unwrap();
+        let both = [(first, "half a thought".to_owned()), (second, "another one".to_owned())];
+        assert_eq!(store.drafts(agent).unwrap(), both);
+        store.set_draft(agent, first, "").unwrap();
+        assert_eq!(store.drafts(agent).unwrap(), both[1..]);
     }
 }

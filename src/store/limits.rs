@@ -93,6 +93,15 @@ impl Store {
         Ok(StoredLimits { set, spent, creations: self.creations_since(since)? })
     }
 
+    /// The limits that were set for one agent.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn limits_of(&self, agent: AgentId) -> Result<Vec<(LimitName, SetLimit)>> {
+        let all = self.load_limits(i64::MAX)?.set;
+        Ok(all.into_iter().filter(|(id, ..)| *id == agent).map(|(_, name, limit)| (name, limit)).collect())
+    }
+
     /// Reads the newest agents, running or killed, and ends with the first that is older.
     fn creations_since(&self, since: i64) -> Result<Vec<(AgentId, i64)>> {
         let mut statement =

@@ -83,8 +83,8 @@ fn read_pid(dir: &Path) -> Option<u32> {
 fn held(dir: &Path) -> Error {
     let process = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
     store_error(format!(
-        "the store in {} is held by another polylogue{process}: if that is a server, use `polylogue attach`; otherwise \
-         continue in its terminal, open the store with --read-only, or choose another directory with --data-dir",
+        "the store in {} is in use by another polylogue{process}: if that is a chat or a server, use `polylogue attach`; \
+         otherwise wait until it has ended, open the store with --read-only, or choose another directory with --data-dir",
         dir.display()
     ))
 }

@@ -6,7 +6,13 @@ use super::database::Store;
 use super::{drafts, ids, row};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::drafts::DraftSlot;
+use crate::domain::flow::TurnEnd;
 use crate::domain::message::{Body, Message, Reply};
+use crate::domain::stream::Usage;
+
+/// Sums are integers of this size at most, which JSON has without loss.
+const MOST: i64 = (1 << 53) - 1;
 
 #[doc(hidden)]
 impl Store {
@@ -18,15 +24,15 @@ impl Store {
         self.write(|conn| insert_all(conn, ids::running(conn, agent)?, bodies, now_ms))
     }
 
-    /// Appends a message of the user, marks the agent as busy for [`Store::recover`], and removes its draft, in one
-    /// transaction.
+    /// Appends a message of the user, marks the agent as busy for [`Store::recover`], and removes the draft that it was,
+    /// in one transaction.
     ///
     /// # Errors
     /// As for [`Store::append`].
-    pub fn begin_turn(&self, agent: AgentId, text: String, now_ms: i64) -> Result<Message> {
+    pub fn begin_turn(&self, agent: AgentId, text: String, draft: Option<DraftSlot>, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
-            drafts::put(conn, ordinal, "")?;
+            draft.map_or(Ok(()), |slot| drafts::put(conn, ordinal, slot, ""))?;
             begin(conn, ordinal, text, now_ms)
         })
     }
@@ -80,16 +86,29 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
     }
 
-    /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction.
+    /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction. Unless the user has interrupted it,
+    /// the end counts as not seen until [`Store::set_seen`].
     ///
     /// # Errors
     /// As for [`Store::append`].
     pub(crate) fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
-            become_idle(conn, ordinal)?;
+            let is_interrupted_by_user = bodies.iter().any(|body| matches!(body, Body::Interrupted(_)));
+            let end = end_of(&bodies);
+            let unseen_since = if end == TurnEnd::Interrupted && is_interrupted_by_user { None } else { Some(now_ms) };
+            become_idle(conn, ordinal, end, unseen_since)?;
             settle(conn, ordinal, bodies, now_ms)
         })
+    }
+
+    /// A terminal has shown how the last turn of this agent ended.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn set_seen(&self, agent: AgentId) -> Result<()> {
+        let sql = "UPDATE agents SET unseen_since = NULL WHERE uuid = ?1";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
     }
 
     /// Appends the messages of a complete reply and removes its pieces, in one transaction.
@@ -110,10 +129,22 @@ fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> 
     bodies.into_iter().map(|body| insert(conn, agent, body, now_ms)).collect()
 }
 
-/// Ends the turn of an agent, within the caller's transaction.
-pub(super) fn become_idle(conn: &Connection, agent: i64) -> Result<()> {
-    let sql = "UPDATE agents SET activity = 'idle', asking = 0 WHERE ordinal = ?1";
-    conn.prepare_cached(sql)?.execute([agent])?;
+/// How a turn ended whose last messages are these.
+fn end_of(bodies: &[Body]) -> TurnEnd {
+    let has = |is: fn(&Body) -> bool| bodies.iter().any(is);
+    if has(|body| matches!(body, Body::Error(_))) {
+        TurnEnd::Failed
+    } else if has(|body| matches!(body, Body::Interrupted(_) | Body::Exited)) {
+        TurnEnd::Interrupted
+    } else {
+        TurnEnd::Completed
+    }
+}
+
+/// Ends the turn of an agent, within the caller's transaction. `unseen_since`: when, if no terminal has shown that yet.
+pub(super) fn become_idle(conn: &Connection, agent: i64, end: TurnEnd, unseen_since: Option<i64>) -> Result<()> {
+    let sql = "UPDATE agents SET activity = 'idle', asking = 0, last_end = ?2, unseen_since = ?3 WHERE ordinal = ?1";
+    conn.prepare_cached(sql)?.execute(params![agent, end.name(), unseen_since])?;
     Ok(())
 }
 
@@ -128,7 +159,26 @@ pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> 
     let sql = "INSERT INTO messages (agent, kind, content, data, created_at) VALUES (?1, ?2, ?3, ?4, ?5)";
     let values = params![agent, body.kind(), row::content(&body), row::data(&body), now_ms];
     conn.prepare_cached(sql)?.execute(values)?;
-    Ok(Message { id: MessageId(conn.last_insert_rowid()), body, created_at: now_ms })
+    let id = MessageId(conn.last_insert_rowid());
+    if let Body::Usage(usage) = &body {
+        count_usage(conn, agent, usage)?;
+    }
+    if body.undoes_turn() {
+        let sql = "UPDATE agents SET last_end = NULL WHERE ordinal = ?1 AND last_end = 'interrupted'";
+        conn.prepare_cached(sql)?.execute([agent])?;
+    }
+    Ok(Message { id, body, created_at: now_ms })
+}
+
+/// Adds to what the requests of an agent have used. The sum of costs is known only if each cost is.
+fn count_usage(conn: &Connection, agent: i64, usage: &Usage) -> Result<()> {
+    let sql = "UPDATE agents SET used_cost = min(iif(used_input + used_output = 0, 0, used_cost) + ?4, ?5),
+                   used_input = min(used_input + ?2, ?5), used_output = min(used_output + ?3, ?5)
+               WHERE ordinal = ?1";
+    let number = |count: u64| i64::try_from(count).unwrap_or(MOST).min(MOST);
+    let (input, output, cost) = (number(usage.input), number(usage.output), usage.cost.map(number));
+    conn.prepare_cached(sql)?.execute(params![agent, input, output, cost, MOST])?;
+    Ok(())
 }
 
 /// Appends the same message to the logs of many agents, whose ordinals are a JSON array, within the caller's transaction.

@@ -85,7 +85,7 @@ impl Store {
     pub(crate) fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
         let sql = "DELETE FROM mail WHERE to_uuid = ?1 AND id = ?2";
         self.write(|conn| match conn.prepare_cached(sql)?.execute(params![to, id.0])? {
-            0 => Err(store_error(format!("there is no mail with id {}: /check-mail lists it", id.0))),
+            0 => Err(store_error(format!("no mail with id {}: /check-mail lists all", id.0))),
             _ => Ok(()),
         })
     }

@@ -5,11 +5,13 @@
 //! a time. Every change is one transaction: after a crash either all of it is there or nothing.
 //!
 //! ```text
-//!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows are never deleted
+//!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows go with `delete` only
 //!   messages  id 1 2 3 4 5 ...     one order over all agents, indexed by (agent, id)
 //!   partials  pieces of replies that are still streaming; empty when no agent streams
 //!   runs      tasks of several agents and their outcomes
 //!   limits    what was set for a tree of agents; `spent`: what its agents used
+//!   file_steps, file_changes    what tool calls and undos changed in files
+//!   last_shown  the agent that a terminal showed last, for each directory
 //!   queue     waiting texts and commands; a text gets its id in `messages` when it enters the conversation
 //! ```
 //!
@@ -19,23 +21,31 @@
 //!   error
 //!   lock  schema  row
 //!   connection
+//!   copy
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
-//!   drafts  inputs  registry  usage  mail  limits  replay
+//!   drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
 //!   log  queue
-//!   agents
+//!   agents  archive  delete
 //!   runs  slice
-//!   recover  health
+//!   recover  health  search
 //! ```
 
 mod agents;
+mod archive;
+mod attachments;
 mod connection;
+mod copy;
 mod database;
+mod delete;
 mod drafts;
 mod error;
+mod file_steps;
 mod health;
 mod ids;
 mod inputs;
+mod last_shown;
+mod learned;
 mod limits;
 mod lock;
 mod log;
@@ -48,6 +58,7 @@ mod row;
 #[cfg(feature = "coordinator")]
 mod runs;
 mod schema;
+mod search;
 mod slice;
 mod usage;
 
@@ -55,6 +66,7 @@ pub use agents::{Forked, NewAgent};
 pub use database::Store;
 pub use health::health;
 pub use inputs::InputRow;
+pub(crate) use learned::LearnedContext;
 pub use limits::{StoredLimits, StoredSpent};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};
@@ -62,4 +74,5 @@ pub use recover::{AskingTurn, NO_RESULT};
 pub use registry::{AgentRow, Found};
 #[cfg(feature = "coordinator")]
 pub use runs::{NewRun, RunRow};
+pub use search::SearchHit;
 pub use usage::UsageTotal;

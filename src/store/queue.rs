@@ -7,6 +7,7 @@ use super::error::store_error;
 use super::{drafts, ids, log, row};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
+use crate::domain::drafts::DraftSlot;
 use crate::domain::message::Message;
 
 /// A queued text or command.
@@ -36,17 +37,25 @@ pub struct QueueId(pub i64);
 
 #[doc(hidden)]
 impl Store {
-    /// Appends a text, or the line of a command, to the agent's queue and removes its draft, in one transaction.
+    /// Appends a text, or the line of a command, to the agent's queue and removes the draft that it was, in one
+    /// transaction.
     ///
     /// # Errors
     /// The agent is not running, or the database cannot be written.
-    pub fn enqueue(&self, agent: AgentId, text: &str, is_command: bool, now_ms: i64) -> Result<QueueId> {
+    pub fn enqueue(
+        &self,
+        agent: AgentId,
+        text: &str,
+        is_command: bool,
+        draft: Option<DraftSlot>,
+        now_ms: i64,
+    ) -> Result<QueueId> {
         self.write(|conn| {
             let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
             let ordinal = ids::running(conn, agent)?;
             conn.prepare_cached(sql)?.execute(params![ordinal, text, is_command, now_ms])?;
             let id = QueueId(conn.last_insert_rowid());
-            drafts::put(conn, ordinal, "")?;
+            draft.map_or(Ok(()), |slot| drafts::put(conn, ordinal, slot, ""))?;
             Ok(id)
         })
     }
@@ -72,15 +81,15 @@ impl Store {
         read(&self.conn, ids::known(&self.conn, agent)?)
     }
 
-    /// Removes an entry from the queue and makes it the agent's draft, in one transaction.
+    /// Removes an entry from the queue and makes it a draft of the agent, in one transaction.
     ///
     /// # Errors
     /// It is not queued any more, the agent is not running, or the database cannot be written.
-    pub fn unqueue(&self, agent: AgentId, id: QueueId) -> Result<()> {
+    pub fn unqueue(&self, agent: AgentId, id: QueueId, slot: DraftSlot) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
             let entry = take(conn, ordinal, id)?.ok_or_else(not_queued)?;
-            drafts::put(conn, ordinal, &typed_line(&entry.text, entry.is_command))
+            drafts::put(conn, ordinal, slot, &typed_line(&entry.text, entry.is_command))
         })
     }
 

@@ -9,6 +9,7 @@ use super::database::Store;
 use super::{agents, ids, log, replay};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::flow::TurnEnd;
 use crate::domain::message::Body;
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -17,8 +18,7 @@ const INTERRUPTED: &str = "the process ended during this turn";
 pub const NO_RESULT: &str =
     "the process ended before this call returned: it may have run completely, in part, or not at all";
 
-const NOT_RUN: &str =
-    "not run: polylogue ended before the user had answered, and a call can no longer be made as it was";
+const NOT_RUN: &str = "not run: polylogue ended before the user answered, and the call could not be restored";
 
 /// A turn that waits for the answer to a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,7 +97,7 @@ fn close_turn(conn: &Connection, agent: i64, content: &str, now_ms: i64) -> Resu
         log::insert(conn, agent, Body::Assistant(reply), now_ms)?;
     }
     log::insert(conn, agent, Body::Interrupted(INTERRUPTED.into()), now_ms)?;
-    log::become_idle(conn, agent)
+    log::become_idle(conn, agent, TurnEnd::Interrupted, Some(now_ms))
 }
 
 /// Ends the runs that an earlier process left open, and kills their members unless the run keeps them.

@@ -1,12 +1,15 @@
 //! Reading the registry of agents.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::database::Store;
 use super::error::store_error;
+use super::row;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::flow::TurnEnd;
 use crate::domain::limits::MadeBy;
+use crate::domain::stream::Usage;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
@@ -40,12 +43,41 @@ pub struct AgentRow {
     pub rules: Option<String>,
     /// Whether its turn waits for the answer to a question.
     pub is_asking: bool,
+    /// The parameters of its requests, as JSON.
+    pub parameters: Option<String>,
+    /// When it was archived, in milliseconds since 1970.
+    pub archived_at: Option<i64>,
+    /// It was made for one `--print` run.
+    pub is_print_run: bool,
+    /// The task of a team that it was made for.
+    pub team_run: Option<String>,
+    pub title: Option<String>,
+    /// Where it works; `None`: where the program was started.
+    pub directory: Option<String>,
+    /// How its last turn ended, if that is known.
+    pub last_end: Option<TurnEnd>,
+    /// When its last turn ended, in milliseconds since 1970, if no terminal has shown that.
+    pub unseen_since: Option<i64>,
+    /// What its requests have used.
+    pub used: Usage,
 }
 
-/// The running agents, and the rows that could not be read.
+impl AgentRow {
+    /// Whether it is in lists: neither killed nor archived.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.is_running && self.archived_at.is_none()
+    }
+
+    /// The name, or `agent N`.
+    pub(crate) fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+    }
+}
+
+/// The agents that were asked for, and the rows that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Registry {
-    /// Running agents in order of creation.
+    /// In order of creation.
     pub agents: Vec<AgentRow>,
     /// A message for each row that was skipped.
     pub damaged: Vec<String>,
@@ -63,16 +95,38 @@ pub enum Found {
 }
 
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
-    endpoint, thinking, environment, system, made_by, policy, rules, asking FROM agents";
+    endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
+    archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
+    (SELECT runs.run FROM runs WHERE runs.id = agents.run) FROM agents";
 
 #[doc(hidden)]
 impl Store {
-    /// The running agents, in order of creation.
+    /// The running agents that are not archived, in order of creation.
     ///
     /// # Errors
     /// The database cannot be read. Damaged rows are returned as [`Registry::damaged`].
     pub fn load_agents(&self) -> Result<Registry> {
-        let sql = format!("{SELECT} WHERE status = 'running' ORDER BY ordinal");
+        self.registry("status = 'running' AND archived_at IS NULL")
+    }
+
+    /// The archived agents, in order of creation.
+    ///
+    /// # Errors
+    /// As for [`Store::load_agents`].
+    pub fn archived_agents(&self) -> Result<Registry> {
+        self.registry("status = 'running' AND archived_at IS NOT NULL")
+    }
+
+    /// The agents that were killed and not deleted, in order of creation.
+    ///
+    /// # Errors
+    /// As for [`Store::load_agents`].
+    pub(crate) fn killed_agents(&self) -> Result<Registry> {
+        self.registry("status = 'dead' AND deleted_at IS NULL")
+    }
+
+    fn registry(&self, condition: &str) -> Result<Registry> {
+        let sql = format!("{SELECT} WHERE {condition} ORDER BY ordinal");
         let mut registry = Registry::default();
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query([])?;
@@ -102,7 +156,7 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn find(&self, text: &str) -> Result<Found> {
-        let exact = "SELECT uuid FROM agents WHERE uuid = ?1";
+        let exact = "SELECT uuid FROM agents WHERE uuid = ?1 AND deleted_at IS NULL";
         let named = "SELECT uuid FROM agents WHERE name = ?1 AND status = 'running'";
         for sql in [exact, named] {
             if let [found] = self.candidates(sql, text)?[..] {
@@ -112,7 +166,8 @@ impl Store {
         // The greatest character of base64url is `z`; `{` follows it.
         let running =
             "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND status = 'running' ORDER BY ordinal";
-        let any = "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' ORDER BY ordinal";
+        let any =
+            "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND deleted_at IS NULL ORDER BY ordinal";
         for sql in [running, any].into_iter().filter(|_| text.len() >= 4) {
             match self.candidates(sql, text)?[..] {
                 [] => {}
@@ -123,18 +178,64 @@ impl Store {
         Ok(Found::None)
     }
 
-    /// The running agent that got the newest message of the user.
+    /// The running agent that got the newest message of the user, perhaps only of those that work in a directory; agents
+    /// from before directories were stored work in every one. Of the archived ones only those of `--print` runs count, which
+    /// no person has archived.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(crate) fn last_addressed(&self) -> Result<Option<AgentId>> {
+    pub(crate) fn last_addressed(&self, directory: Option<&str>) -> Result<Option<AgentId>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
-            WHERE kind = 'user' AND status = 'running' ORDER BY messages.id DESC LIMIT 1";
-        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
+            WHERE kind = 'user' AND status = 'running' AND (archived_at IS NULL OR is_print_run)
+                AND (?1 IS NULL OR directory IS NULL OR directory = ?1)
+            ORDER BY messages.id DESC LIMIT 1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional()?)
     }
 
-    /// The nearest running ancestor whose row can be read; `None` for the root.
+    /// The newest conversation that was not begun: an agent of a person, without a name, that knows nothing and works in this
+    /// directory; one with a draft, or one without.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn unused_conversation(&self, directory: Option<&str>, has_draft: bool) -> Result<Option<AgentId>> {
+        let sql = "SELECT uuid FROM agents WHERE status = 'running' AND archived_at IS NULL AND activity = 'idle'
+                AND name IS NULL AND made_by = 0 AND run IS NULL AND coalesce(fork_message_id, 0) = 0 AND NOT is_print_run
+                AND (?1 IS directory OR ordinal = 0 AND directory IS NULL)
+                AND NOT EXISTS (SELECT 1 FROM messages WHERE agent = ordinal AND kind NOT IN ('clear', 'fork'))
+                AND NOT EXISTS (SELECT 1 FROM queue WHERE agent = ordinal)
+                AND ?2 = EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
+                AND NOT EXISTS (SELECT 1 FROM agents AS child WHERE child.parent_uuid = agents.uuid
+                    AND child.fork_message_id > 0)
+            ORDER BY ordinal DESC LIMIT 1";
+        Ok(self.conn.prepare_cached(sql)?.query_row(params![directory, has_draft], |row| row.get(0)).optional()?)
+    }
+
+    /// The title of a conversation, or else what the user said first there, and when something was said last.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be read.
+    pub(crate) fn conversation(&self, agent: AgentId) -> Result<(String, i64)> {
+        let sql = "SELECT coalesce(title, (SELECT substr(content, 1, 400) FROM messages
+                       WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
+                   coalesce((SELECT created_at FROM messages WHERE agent = ordinal ORDER BY id DESC LIMIT 1), created_at)
+                   FROM agents WHERE uuid = ?1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        Ok(statement.query_row([agent], |row| Ok((row::text(row, 0)?, row.get(1)?)))?)
+    }
+
+    /// The beginning of the last reply or error of an agent, if there is one.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn last_said(&self, agent: AgentId) -> Result<Option<String>> {
+        let sql = "SELECT substr(content, 1, 400) FROM messages WHERE kind IN ('assistant', 'error') AND content <> ''
+                AND agent = (SELECT ordinal FROM agents WHERE uuid = ?1)
+            ORDER BY id DESC LIMIT 1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([agent], |row| row::text(row, 0)).optional()?)
+    }
+
+    /// The nearest running ancestor that is not archived and whose row can be read; `None` for the root.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -142,7 +243,7 @@ impl Store {
         let mut next = self.parent(agent)?;
         while let Some(id) = next {
             // A damaged row is skipped, but may still name its own parent.
-            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_running)) {
+            if self.agent(id).is_ok_and(|row| row.is_some_and(|row| row.is_listed())) {
                 return Ok(Some(id));
             }
             next = self.parent(id)?;
@@ -190,5 +291,23 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         policy: row.get(14)?,
         rules: row.get(15)?,
         is_asking: row.get(16)?,
+        parameters: row.get(17)?,
+        archived_at: row.get(18)?,
+        is_print_run: row.get(19)?,
+        title: row.get(20)?,
+        directory: row.get(21)?,
+        last_end: row.get_ref(22)?.as_str_or_null()?.and_then(TurnEnd::find),
+        unseen_since: row.get(23)?,
+        used: Usage { input: count(row, 24)?, output: count(row, 25)?, cost: cost(row, 26)?, ..Usage::default() },
+        team_run: row.get(27)?,
     })
+}
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get(column).map(|count: i64| u64::try_from(count).unwrap_or_default())
+}
+
+fn cost(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
+    let cost: Option<i64> = row.get(column)?;
+    Ok(cost.and_then(|cost| u64::try_from(cost).ok()))
 }

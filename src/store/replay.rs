@@ -16,8 +16,11 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::message::Message;
 
-const NEWEST_CLEAR: &str =
-    "SELECT id FROM messages WHERE agent = ?1 AND kind = 'clear' AND id <= ?2 ORDER BY id DESC LIMIT 1";
+const NEWEST_CLEAR: &str = "SELECT id FROM messages cleared WHERE agent = ?1 AND kind = 'clear' AND id <= ?2
+    AND NOT EXISTS (SELECT 1 FROM messages undone WHERE undone.agent = ?1 AND undone.kind = 'clear_undone'
+        AND undone.id <= ?2
+        AND CASE WHEN json_valid(undone.data) THEN json_extract(undone.data, '$.to') END = cleared.id)
+    ORDER BY id DESC LIMIT 1";
 const PARENT: &str = "SELECT child.parent_uuid IS NULL, parent.ordinal, child.fork_message_id FROM agents child
     LEFT JOIN agents parent ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal
     WHERE child.ordinal = ?1";
@@ -96,6 +99,23 @@ impl Store {
         self.read_forwards(Lineage { ignores_clear: true, ..Lineage::of(&self.conn, agent)? })
     }
 
+    /// The newest `clear` of the agent that was not undone, if there is something before it to bring back.
+    ///
+    /// # Errors
+    /// As for [`Store::replay`].
+    pub(crate) fn newest_clear(&self, agent: AgentId) -> Result<Option<MessageId>> {
+        let ordinal = ids::known(&self.conn, agent)?;
+        let newest = |row: &rusqlite::Row| row.get::<_, i64>(0);
+        let clear = self.conn.prepare_cached(NEWEST_CLEAR)?.query_row([ordinal, i64::MAX], newest).optional()?;
+        // A slice begins with a clear, and inherits nothing.
+        let sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE agent = ?1 AND id < ?2)
+                   OR EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1 AND fork_message_id > 0)";
+        let mut has_more = self.conn.prepare_cached(sql)?;
+        let is_undoable = |clear: i64| has_more.query_row([ordinal, clear], |row| row.get::<_, bool>(0));
+        let is_undoable = clear.map(is_undoable).transpose()?.unwrap_or(false);
+        Ok(clear.filter(|_| is_undoable).map(MessageId))
+    }
+
     fn read_forwards(&self, mut lineage: Lineage<'_>) -> Result<(Vec<Message>, Vec<String>)> {
         let mut levels = Vec::new();
         while let Some(level) = lineage.level()? {
@@ -136,6 +156,18 @@ impl Store {
         Ok(messages)
     }
 
+    /// The number of messages of the agent's own log from this one on, at most `most`.
+    ///
+    /// # Errors
+    /// As for [`Store::replay`].
+    pub(crate) fn count_from(&self, agent: AgentId, message: MessageId, most: usize) -> Result<usize> {
+        let sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE agent = ?1 AND id >= ?2 LIMIT ?3)";
+        let ordinal = ids::known(&self.conn, agent)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let count: i64 = self.conn.prepare_cached(sql)?.query_row([ordinal, message.0, most], |row| row.get(0))?;
+        Ok(usize::try_from(count).unwrap_or(0))
+    }
+
     /// The newest message of the agent's own log, of any kind; 0 if it has none.
     ///
     /// # Errors
@@ -145,6 +177,24 @@ impl Store {
         let ordinal = ids::known(&self.conn, agent)?;
         let id = self.conn.prepare_cached(sql)?.query_row([ordinal], |row| row.get(0)).optional()?;
         Ok(MessageId(id.unwrap_or(0)))
+    }
+
+    /// Parent and fork point of an agent that has no messages of its own, or none before this one; forks do not count.
+    ///
+    /// # Errors
+    /// The agent is unknown, or the store cannot be read.
+    pub(crate) fn fork_without_own_messages(
+        &self,
+        agent: AgentId,
+        before: Option<MessageId>,
+    ) -> Result<Option<(AgentId, MessageId)>> {
+        let sql = "SELECT 1 FROM messages WHERE agent = ?1 AND id < ?2 AND kind <> 'fork' LIMIT 1";
+        let ordinal = ids::known(&self.conn, agent)?;
+        let before = before.map_or(i64::MAX, |before| before.0);
+        if self.conn.prepare_cached(sql)?.exists(rusqlite::params![ordinal, before])? {
+            return Ok(None);
+        }
+        Ok(self.agent(agent)?.and_then(|row| Some((row.parent?, row.fork_point))))
     }
 }
 
@@ -228,6 +278,23 @@ mod tests {
         let kinds = |id| store.full_log(id).unwrap().0.iter().map(|message| message.body.kind()).collect::<Vec<_>>();
         assert_eq!(kinds(ids[1]), ["user", "clear", "user", "fork", "fork"]);
         assert_eq!(kinds(ids[2]), ["clear", "fork", "user"]);
+    }
+
+    #[test]
+    fn a_damaged_row_that_undoes_a_clear_is_left_out() {
+        let store = Store::in_memory().unwrap();
+        let agent = AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        let user = |text: &str| Body::User(text.into());
+        let clear = store.append(agent, vec![user("before"), Body::Clear], 0).unwrap()[1].id;
+        store.append(agent, vec![Body::ClearUndone(clear), user("after")], 0).unwrap();
+        assert_eq!(store.replay(agent).unwrap().0.len(), 4);
+        for data in ["'{'", "''", "x'ff'", "NULL"] {
+            let sql = format!("UPDATE messages SET data = {data} WHERE kind = 'clear_undone'");
+            store.conn.execute(&sql, []).unwrap();
+            let (messages, damaged) = store.replay(agent).unwrap();
+            assert_eq!((messages.len(), damaged.len()), (1, 1), "{data}: the clear counts");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rusqlite::types::ValueRef;
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::MessageId;
+use crate::domain::compaction::Compaction;
 use crate::domain::message::{Body, Message, Reply, Signature};
 use crate::domain::stream::Usage;
 use crate::domain::tool::{ToolCall, ToolResult};
@@ -55,25 +56,73 @@ struct ResultData<'a> {
     duration_ns: u64,
 }
 
+/// What calls and results have in common.
+#[derive(Deserialize)]
+struct ToolData<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct RewindData {
     to: i64,
 }
 
 #[derive(Serialize, Deserialize)]
-struct UsageData {
+struct UsageData<'a> {
     input: u64,
     cached: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     written: u64,
     output: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reasoning: u64,
     /// Billionths of a US dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost: Option<u64>,
+    /// Empty in rows of earlier versions.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    model: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CompactionData {
+    from: i64,
+    up_to: i64,
+    messages: usize,
+    /// Tokens before and after.
+    before: u64,
+    after: u64,
+    #[serde(default)]
+    task: String,
+    #[serde(default)]
+    request: String,
+    #[serde(default)]
+    files: Vec<String>,
+}
+
+impl CompactionData {
+    fn of(compaction: &Compaction) -> Self {
+        let Compaction { from, up_to, messages, before, after, task, request, files, .. } = compaction.clone();
+        Self { from: from.0, up_to: up_to.0, messages, before, after, task, request, files }
+    }
+
+    fn with(self, summary: String) -> Compaction {
+        let Self { from, up_to, messages, before, after, task, request, files } = self;
+        let (from, up_to) = (MessageId(from), MessageId(up_to));
+        Compaction { from, up_to, summary, messages, before, after, task, request, files }
+    }
 }
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// The tool of a call or result.
+pub(super) fn tool_of(kind: &str, data: Option<&str>) -> Option<String> {
+    let is_of_tool = matches!(kind, "tool_call" | "tool_result");
+    let data: ToolData = serde_json::from_str(data.filter(|_| is_of_tool)?).ok()?;
+    Some(data.name.into_owned())
 }
 
 /// The text column of a body.
@@ -89,7 +138,14 @@ pub(super) fn content(body: &Body) -> &str {
         | Body::Interrupted(text)
         | Body::Command(text)
         | Body::Error(text) => text,
-        Body::Clear | Body::Rewind(_) | Body::Exited | Body::AgentKilled | Body::Usage(_) => "",
+        Body::Compaction(compaction) => &compaction.summary,
+        Body::Clear
+        | Body::ClearUndone(_)
+        | Body::CompactionUndone(_)
+        | Body::Rewind(_)
+        | Body::Exited
+        | Body::AgentKilled
+        | Body::Usage(_) => "",
     }
 }
 
@@ -114,10 +170,19 @@ pub(super) fn data(body: &Body) -> Option<String> {
             is_error: result.is_error,
             duration_ns: u64::try_from(result.duration.as_nanos()).unwrap_or(u64::MAX),
         })),
-        Body::Rewind(MessageId(to)) => Some(json(&RewindData { to: *to })),
-        Body::Usage(Usage { input, cached, written, output, cost }) => {
-            Some(json(&UsageData { input: *input, cached: *cached, written: *written, output: *output, cost: *cost }))
+        Body::Rewind(MessageId(to)) | Body::ClearUndone(MessageId(to)) | Body::CompactionUndone(MessageId(to)) => {
+            Some(json(&RewindData { to: *to }))
         }
+        Body::Compaction(compaction) => Some(json(&CompactionData::of(compaction))),
+        Body::Usage(usage) => Some(json(&UsageData {
+            input: usage.input,
+            cached: usage.cached,
+            written: usage.written,
+            output: usage.output,
+            reasoning: usage.reasoning,
+            cost: usage.cost,
+            model: (&usage.model).into(),
+        })),
         _ => None,
     }
 }
@@ -164,6 +229,9 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
         "tool_call" => Body::ToolCall(read_call(content, data)?),
         "tool_result" => Body::ToolResult(read_result(content, data)?),
         "clear" => Body::Clear,
+        "clear_undone" => Body::ClearUndone(MessageId(parse::<RewindData>(data)?.to)),
+        "compaction" => Body::Compaction(Box::new(parse::<CompactionData>(data)?.with(text()))),
+        "compaction_undone" => Body::CompactionUndone(MessageId(parse::<RewindData>(data)?.to)),
         "mark" => Body::Mark(text()),
         "rewind" => Body::Rewind(MessageId(parse::<RewindData>(data)?.to)),
         "fork" => Body::Fork(text()),
@@ -207,9 +275,8 @@ fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> 
 }
 
 fn read_usage(data: Option<&str>) -> Result<Usage, String> {
-    let stored: UsageData = parse(data)?;
-    let UsageData { input, cached, written, output, cost } = stored;
-    Ok(Usage { input, cached, written, output, cost })
+    let UsageData { input, cached, written, output, reasoning, cost, model } = parse(data)?;
+    Ok(Usage { input, cached, written, output, reasoning, cost, model: model.into_owned() })
 }
 
 fn parse<'a, T: Deserialize<'a>>(data: Option<&'a str>) -> Result<T, String> {
@@ -219,6 +286,20 @@ fn parse<'a, T: Deserialize<'a>>(data: Option<&'a str>) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn compaction(text: &str) -> Compaction {
+        Compaction {
+            from: MessageId(3),
+            up_to: MessageId(9),
+            summary: text.to_owned(),
+            messages: 4,
+            before: 5,
+            after: 6,
+            task: text.to_owned(),
+            request: text.to_owned(),
+            files: vec![text.to_owned()],
+        }
+    }
 
     fn one_of_each() -> Vec<Body> {
         let odd = "a\0b\u{1b}[31m\"\\\r\n\u{7f} \u{202e} 👩‍👩‍👧".to_owned();
@@ -240,6 +321,9 @@ mod tests {
             Body::ToolCall(call),
             Body::ToolResult(result),
             Body::Clear,
+            Body::ClearUndone(MessageId(7)),
+            Body::Compaction(Box::new(compaction(&odd))),
+            Body::CompactionUndone(MessageId(10)),
             Body::Mark(odd.clone()),
             Body::Rewind(MessageId(i64::MAX)),
             Body::Fork(odd.clone()),
@@ -247,7 +331,15 @@ mod tests {
             Body::Exited,
             Body::AgentKilled,
             Body::Command(odd.clone()),
-            Body::Usage(Usage { input: u64::MAX, cached: 1, written: 2, output: 0, cost: Some(3) }),
+            Body::Usage(Usage {
+                input: u64::MAX,
+                cached: 1,
+                written: 2,
+                output: 5,
+                reasoning: 4,
+                cost: Some(3),
+                model: odd.clone(),
+            }),
             Body::Error(odd),
         ]
     }
@@ -263,7 +355,7 @@ mod tests {
     #[test]
     fn a_damaged_row_is_reported_and_never_guessed() {
         assert!(read("prophecy", "", None).unwrap_err().contains("unknown kind `prophecy`"));
-        for kind in ["tool_call", "tool_result", "rewind", "usage"] {
+        for kind in ["tool_call", "tool_result", "clear_undone", "compaction", "compaction_undone", "rewind", "usage"] {
             assert!(read(kind, "", None).is_err(), "{kind} without data");
             assert!(read(kind, "", Some("{")).unwrap_err().contains("cannot be read"), "{kind} with half of it");
         }

@@ -1,6 +1,6 @@
 //! Runs: tasks that several agents work on. The members' messages are in their own logs; here are task and outcome.
 
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 use serde_json::Value;
 
 use super::database::Store;
@@ -76,6 +76,15 @@ impl Store {
     pub(crate) fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
         let sql = "UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE run = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
+    }
+
+    /// The run of this name.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn run(&self, run: &str) -> Result<Option<RunRow>> {
+        let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome FROM runs WHERE run = ?1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([run], read).optional()?)
     }
 
     /// The newest runs, at most `limit`, the newest first.
@@ -157,7 +166,7 @@ mod tests {
         let (mortal, keeping, done) =
             (begin(&store, root, "a", false), begin(&store, root, "b", true), begin(&store, root, "c", false));
         store.end_run("c", &json!({"success": true}), 7).unwrap();
-        store.begin_turn(mortal, "go".into(), 6).unwrap();
+        store.begin_turn(mortal, "go".into(), None, 6).unwrap();
         assert_eq!(store.recover(9).unwrap(), [mortal]);
         let is_alive = |id| store.agent(id).unwrap().is_some_and(|row| row.is_running);
         assert_eq!([mortal, keeping, done].map(is_alive), [false, true, true]);

@@ -12,7 +12,10 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 6] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+const STEPS: [&str; 12] = [
+    VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
+    VERSION_11, VERSION_12,
+];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
 /// small integers is a fraction of one of uuids. An index on `agent` alone is one on (agent, id), because SQLite ends
@@ -135,7 +138,7 @@ ALTER TABLE agents ADD COLUMN rules TEXT;
 ALTER TABLE agents ADD COLUMN asking INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// The history of inputs knows the directory in which each was entered; those from before belong to none.
+/// The history of inputs has the directory in which each was entered; those from before belong to none.
 const VERSION_6: &str = "
 CREATE TABLE entered (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -146,6 +149,109 @@ CREATE TABLE entered (
 CREATE INDEX entered_project ON entered (project);
 INSERT INTO entered (id, project, content) SELECT id, '', content FROM inputs;
 DROP TABLE inputs;
+";
+
+/// A draft for each terminal at an agent; those from before are of the first. The index finds `/clear undo`.
+const VERSION_7: &str = "
+ALTER TABLE drafts RENAME TO shared_drafts;
+CREATE TABLE drafts (
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    slot INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    PRIMARY KEY (agent, slot)
+);
+INSERT INTO drafts (agent, slot, content) SELECT agent, 0, content FROM shared_drafts;
+DROP TABLE shared_drafts;
+CREATE INDEX messages_clear_undone ON messages (agent) WHERE kind = 'clear_undone';
+";
+
+/// The parameters of the requests of an agent, as JSON. And the files that messages refer to, by SHA-256 in hexadecimal.
+const VERSION_8: &str = "
+ALTER TABLE agents ADD COLUMN parameters TEXT;
+CREATE TABLE attachments (
+    digest TEXT PRIMARY KEY,
+    media_type TEXT NOT NULL,
+    bytes BLOB NOT NULL
+);
+";
+
+/// The index for searches, and up to which messages it is complete. Merges are steps of our own, because an automatic one may
+/// take 20 ms.
+const VERSION_9: &str = "
+CREATE VIRTUAL TABLE search
+    USING fts5 (content, tags, content = '', contentless_delete = 1, tokenize = 'unicode61');
+INSERT INTO search (search, rank) VALUES ('automerge', 0);
+INSERT INTO search (search, rank) VALUES ('crisismerge', 64);
+CREATE TABLE search_marks (below INTEGER NOT NULL, above INTEGER NOT NULL);
+INSERT INTO search_marks SELECT newest, newest FROM (SELECT coalesce(max(id), 0) AS newest FROM messages);
+";
+
+/// Agents that lists do not show: archived ones, and deleted ones of which another agent still inherits. Whether an agent was
+/// made for one `--print` run, the title of its conversation and the directory in which it works; null: as the program.
+const VERSION_10: &str = "
+ALTER TABLE agents ADD COLUMN archived_at INTEGER;
+ALTER TABLE agents ADD COLUMN deleted_at INTEGER;
+ALTER TABLE agents ADD COLUMN is_print_run INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN title TEXT;
+ALTER TABLE agents ADD COLUMN directory TEXT;
+CREATE INDEX agents_parent ON agents (parent_uuid);
+CREATE INDEX agents_archived ON agents (archived_at) WHERE archived_at IS NOT NULL;
+";
+
+/// What tool calls and undos changed in files. `message` is that of the call, or the one before which an undo brought the files
+/// back. States are written as `domain::file_change` says.
+const VERSION_11: &str = "
+CREATE TABLE file_steps (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    step TEXT NOT NULL UNIQUE,
+    agent INTEGER NOT NULL REFERENCES agents (ordinal),
+    message INTEGER NOT NULL,
+    call TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    began_at INTEGER NOT NULL,
+    ended_at INTEGER NOT NULL,
+    is_compared INTEGER NOT NULL,
+    flaw TEXT
+);
+CREATE INDEX file_steps_agent ON file_steps (agent, message);
+CREATE TABLE file_changes (
+    step INTEGER NOT NULL REFERENCES file_steps (id),
+    path TEXT NOT NULL,
+    before TEXT NOT NULL,
+    after TEXT NOT NULL,
+    undone_by INTEGER REFERENCES file_steps (id),
+    PRIMARY KEY (step, path)
+) WITHOUT ROWID;
+CREATE INDEX file_changes_path ON file_changes (path);
+CREATE INDEX file_changes_undone ON file_changes (undone_by) WHERE undone_by IS NOT NULL;
+";
+
+/// How the last turn of an agent ended ('completed', 'failed', 'interrupted'; null: unknown), and since when no terminal has shown
+/// that. What its requests have used, so that lists need not sum the log; `used_cost` is null if a cost is unknown. And the
+/// agent that was shown last in each directory, with the newest message at that time.
+const VERSION_12: &str = "
+ALTER TABLE agents ADD COLUMN last_end TEXT;
+ALTER TABLE agents ADD COLUMN unseen_since INTEGER;
+ALTER TABLE agents ADD COLUMN used_input INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN used_output INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE agents ADD COLUMN used_cost INTEGER;
+UPDATE agents SET last_end = 'interrupted'
+    WHERE status = 'running' AND coalesce((SELECT kind FROM messages WHERE agent = ordinal
+        AND kind IN ('user', 'assistant', 'tool_call', 'tool_result', 'clear', 'rewind', 'interrupted', 'exited')
+        ORDER BY id DESC LIMIT 1), '') IN ('interrupted', 'exited');
+UPDATE agents SET (used_input, used_output, used_cost) = (
+    SELECT cast(min(total(json ->> 'input'), 9007199254740991) AS INTEGER),
+        cast(min(total(json ->> 'output'), 9007199254740991) AS INTEGER),
+        iif(count(json ->> 'cost') = count(*), cast(min(total(json ->> 'cost'), 9007199254740991) AS INTEGER), NULL)
+    FROM (SELECT iif(json_valid(data), data, '{}') AS json FROM messages INDEXED BY messages_usage
+        WHERE kind = 'usage' AND agent = ordinal))
+    WHERE status = 'running' AND EXISTS (SELECT 1 FROM messages WHERE kind = 'usage' AND agent = ordinal);
+CREATE TABLE last_shown (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    directory TEXT NOT NULL UNIQUE,
+    agent TEXT NOT NULL,
+    message INTEGER NOT NULL
+);
 ";
 
 /// Rejects the database of another program before anything in it is changed.

@@ -1,7 +1,8 @@
 //! Resolves the specification of an environment to its tools, its directory and the system prompt.
 //!
-//! The stored form of a specification omits the directory if it is the default: that of the environment, otherwise the one
-//! in which the program was started. So an agent without an explicit directory works wherever the program is started next.
+//! A specification omits the directory if it is the default: that of the environment, otherwise the one in which the program
+//! was started. The directory of each agent is stored beside it, so that the agent works there wherever the program is started
+//! next.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ use crate::domain::rule::Rules;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions::{self, instruction_files};
+use crate::tools::snapshots::{DIRECTORY, Snapshots};
 use crate::tools::{self, Environment};
 
 pub struct Environments {
@@ -66,6 +68,7 @@ impl Environments {
         sandbox.hidden.extend(own.iter().cloned());
         let template = Environment {
             output_directory: outputs,
+            snapshots: data.map(|data| Snapshots::new(real(data).join(DIRECTORY))),
             rules: Arc::new(config.rules.clone()),
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
@@ -167,19 +170,45 @@ impl Environments {
         Arc::new(all)
     }
 
-    /// The environment of a stored agent. If it is no longer available: the closest one, and a warning for the user.
-    pub fn restore(&mut self, stored: Option<&str>) -> (ResolvedEnvironment, Option<String>) {
+    /// The environment of a stored agent that worked in this directory. If it is no longer available: the closest one, and a
+    /// warning for the user.
+    pub fn restore(&mut self, stored: Option<&str>, directory: Option<&str>) -> (ResolvedEnvironment, Option<String>) {
         // Versions before environments stored only the directory.
         let Some(text) = stored.filter(|text| !text.starts_with('/')) else { return (self.usual(), None) };
-        match self.resolve_stored(text) {
+        let in_directory = self.in_stored_directory(text, directory);
+        match self.resolve_stored(&in_directory) {
             Ok(resolved) => (resolved, None),
             Err(error) => {
-                let resolved = self.closest(text);
+                let resolved = self.closest(&in_directory);
                 let warning = format!(
-                    "environment {text} is not available: {}; using {} instead",
-                    error.message, resolved.environment.spec
+                    "environment {text} is not available: {}; using {} in {} instead",
+                    error.message,
+                    resolved.environment.spec,
+                    resolved.environment.working_directory.display()
                 );
                 (resolved, Some(warning))
+            }
+        }
+    }
+
+    /// The specification with this directory, unless it names one itself or the program works there.
+    fn in_stored_directory(&self, text: &str, directory: Option<&str>) -> String {
+        let other = directory.map(Path::new).filter(|directory| *directory != self.template.working_directory);
+        let (Some(directory), Ok(spec)) = (other, text.parse::<EnvironmentSpec>()) else { return text.to_owned() };
+        let has_own = spec.directory.is_some() || self.meaning(&spec).is_ok_and(|meaning| meaning.directory.is_some());
+        if has_own { text.to_owned() } else { spec.in_directory(Some(directory)).to_string() }
+    }
+
+    /// The default environment in a directory that a client names, or in that of the program.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub fn usual_in(&mut self, directory: Option<&Path>) -> Result<ResolvedEnvironment> {
+        match directory.filter(|directory| *directory != self.template.working_directory) {
+            None => Ok(self.usual()),
+            Some(directory) => {
+                let text = format!("{DEFAULT_ENVIRONMENT}@{}", directory.display());
+                self.resolve_stored(&text)
             }
         }
     }
@@ -233,6 +262,7 @@ impl Environments {
     /// Removes the note of a worktree that is gone.
     pub fn forget_origin(&self, worktree: &Path) {
         drop(fs::remove_file(origin_file(worktree)));
+        tools::worktree::forget(worktree);
     }
 
     /// The directories of which one in our worktrees is a copy: that from which the worktree was made, and the one with the
@@ -335,12 +365,12 @@ mod tests {
             ("review", "coding"),
             ("?", "coding"),
         ] {
-            let (resolved, warning) = environments.restore(Some(stored));
+            let (resolved, warning) = environments.restore(Some(stored), None);
             assert_eq!(resolved.environment.spec, expected, "{stored}");
             assert!(warning.is_some_and(|warning| warning.contains(stored)), "{stored}");
         }
         for stored in [None, Some("/where/it/worked"), Some("coding"), Some("chat")] {
-            assert_eq!(environments.restore(stored).1, None, "{stored:?}");
+            assert_eq!(environments.restore(stored, None).1, None, "{stored:?}");
         }
     }
 

@@ -3,21 +3,30 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::agent::{Agent, Identity, RequestInputs, Role};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
+use crate::domain::attachment::Files;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
-use crate::domain::endpoint::{Catalog, Endpoint};
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::history::History;
+use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::AgentRules;
+use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::provider::thinking_for;
 use crate::proxy::Calls;
 use crate::store::AgentRow;
 use crate::team::Environments;
 
+/// Where the parameters of an agent were set.
+pub const SET: &str = "/set";
+/// Where the schema of one run was set, which no other agent has.
+pub const SCHEMA: &str = "--schema";
 /// The ordinal of an agent that is not in the store.
 const NO_ORDINAL: i64 = -1;
 
@@ -64,24 +73,72 @@ impl AgentFactory {
         Ok(found)
     }
 
+    /// Takes the models that a server has listed.
+    pub fn learn(&mut self, provider: &str, models: Vec<(String, ModelFacts)>) {
+        self.catalog.learn(provider, models);
+        self.update_facts(provider);
+    }
+
+    /// The same for what the server has told of one model besides.
+    pub fn learn_details(&mut self, provider: &str, model: &str, facts: ModelFacts) {
+        self.catalog.learn_details(provider, model, facts);
+        self.update_facts(provider);
+    }
+
+    /// The same for a context length that the server has told in an error.
+    pub fn learn_context(&mut self, full_name: &str, limit: u64) {
+        self.catalog.learn_context(full_name, limit);
+        self.update_facts(full_name.split('/').next().unwrap_or_default());
+    }
+
+    fn update_facts(&mut self, provider: &str) {
+        for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.provider == provider) {
+            let Ok(found) = self.catalog.find(&endpoint.full_name()) else { continue };
+            let has_refused = endpoint.facts.tools == Some(false);
+            let facts = ModelFacts { tools: if has_refused { Some(false) } else { found.facts.tools }, ..found.facts };
+            Rc::make_mut(endpoint).facts = facts;
+        }
+    }
+
+    /// Sends no more tools to a model that refused them.
+    pub fn refuse_tools(&mut self, model: &str) {
+        for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.full_name() == model) {
+            Rc::make_mut(endpoint).facts.tools = Some(false);
+        }
+    }
+
+    /// How much a model thinks: as it was set for the agent or else configured. A level that the model does not support
+    /// does not count: it may come from another model.
+    pub fn thinking(&self, endpoint: &Endpoint, own: &Parameters) -> Thinking {
+        let wanted = own.thinking().or(endpoint.parameters.thinking()).unwrap_or(self.thinking);
+        thinking_for(endpoint, wanted)
+    }
+
     /// Creates an agent from the store; its conversation is loaded when it is first needed. An endpoint or environment that
     /// no longer exists is replaced by the default; a warning names a replaced environment.
     pub fn restore(&mut self, row: &AgentRow) -> Agent {
-        let (resolved, warning) = self.environments.restore(row.environment.as_deref());
+        let (resolved, warning) = self.environments.restore(row.environment.as_deref(), row.directory.as_deref());
         let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
         let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
+        let mut parameters =
+            row.parameters.as_deref().map(|stored| Parameters::of_stored(stored, SET)).unwrap_or_default();
         // Other versions may have stored values that this one does not know.
-        let thinking = row.thinking.as_deref().and_then(|level| level.parse().ok()).unwrap_or(self.thinking);
+        if let Some(level) = row.thinking.as_deref().and_then(|level| level.parse::<Thinking>().ok()) {
+            parameters.set(ParameterName::Known(Parameter::Thinking), level.to_string().into(), SET);
+        }
         let inputs = RequestInputs {
-            // The level may come from another model: the default, or one that is no longer configured.
-            thinking: thinking_for(&endpoint, thinking),
+            thinking: self.thinking(&endpoint, &parameters),
+            parameters,
             endpoint,
             system: row.system.as_deref().map_or(resolved.system, Rc::from),
             environment: resolved.environment,
             has_tools: true,
+            files: Files::default(),
             history: None,
         };
         let mut agent = Agent::new(identity_of(row), inputs);
+        agent.restore_end(row.last_end.filter(|_| !row.was_busy));
+        agent.used = row.used.clone();
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
         agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
         match AgentRules::of_stored(row.rules.as_deref()) {
@@ -90,6 +147,8 @@ impl AgentFactory {
             None => agent.policy = Policy::narrow(agent.policy, Policy::Ask),
         }
         if let Some(message) = warning {
+            agent.view.keep_note(LineKind::Error, &message);
+            agent.warnings.push(message.clone());
             agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
         }
         agent
@@ -101,9 +160,11 @@ impl AgentFactory {
         let inputs = RequestInputs {
             endpoint,
             thinking: parent.inputs.thinking,
+            parameters: parent.inputs.parameters.without_source(SCHEMA),
             system: parent.inputs.system.clone(),
             environment: parent.inputs.environment.clone(),
             has_tools: true,
+            files: Files::default(),
             history,
         };
         let mut child = Agent::new(identity_of(row), inputs);
@@ -123,13 +184,24 @@ impl AgentFactory {
             fork_point: MessageId(0),
             created_at: origin.identity.created_at,
             made_by: origin.identity.made_by,
+            is_print_run: false,
+            team_run: None,
         };
+        // The form of the answers to the person is not that of a summary.
+        let is_usable = |name: &ParameterName, _: &Value| {
+            !matches!(name, ParameterName::Known(Parameter::ResponseFormat | Parameter::Stop))
+        };
+        let (mut endpoint, mut parameters) = (origin.inputs.endpoint.clone(), origin.inputs.parameters.clone());
+        parameters.retain(is_usable);
+        Rc::make_mut(&mut endpoint).parameters.retain(is_usable);
         let inputs = RequestInputs {
-            endpoint: origin.inputs.endpoint.clone(),
+            endpoint,
             thinking: origin.inputs.thinking,
+            parameters,
             system: system.into(),
             environment: origin.inputs.environment.clone(),
             has_tools: false,
+            files: Files::default(),
             history: Some(History::default()),
         };
         let mut agent = Agent::new(identity, inputs);
@@ -148,5 +220,7 @@ fn identity_of(row: &AgentRow) -> Identity {
         fork_point: row.fork_point,
         created_at: row.created_at,
         made_by: row.made_by,
+        is_print_run: row.is_print_run,
+        team_run: row.team_run.as_deref().map(Rc::from),
     }
 }

@@ -1,9 +1,12 @@
 //! Many agents: the roster, how agents are created, environments, rate limits, and tasks for several agents.
 
+pub mod changes;
+pub mod compare;
 #[cfg(feature = "coordinator")]
 pub mod coordinator;
 mod environments;
 mod factory;
+mod inbox;
 mod instructions;
 mod pace;
 mod reached;
@@ -11,10 +14,12 @@ mod request_limits;
 mod roster;
 mod send_queue;
 mod trees;
+pub mod undo;
 mod viewers;
 
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
-pub use factory::AgentFactory;
+pub use factory::{AgentFactory, SCHEMA, SET};
+pub use inbox::{InboxEntry, Need, UnseenEnd, inbox, questions_like};
 pub use instructions::instruction_files;
 pub use pace::Gate;
 pub use reached::Reached;

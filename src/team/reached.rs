@@ -1,4 +1,4 @@
-//! A limit of a tree of agents that was reached, and what a person and a model are told of it.
+//! A limit of a tree of agents that was reached, and its messages for the person and for the model.
 
 use crate::agent::Objection;
 use crate::base::id::AgentId;
@@ -26,7 +26,7 @@ impl Reached {
         )
     }
 
-    /// What the model is told whose call the limit does not allow.
+    /// The message for the model whose call the limit does not allow.
     pub fn message_for_model(&self, roster: &Roster) -> String {
         let (label, value, about) = (roster.label_of(self.agent), self.value(), self.name.about());
         format!(

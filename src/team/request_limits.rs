@@ -1,4 +1,4 @@
-//! RequestLimits the requests to models: of all agents together, and of one agent in a turn. Retries are not counted.
+//! Limits the requests to models: of all agents together, and of one agent in a turn. Retries are not counted.
 
 use std::collections::BTreeMap;
 

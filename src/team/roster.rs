@@ -275,7 +275,7 @@ impl Roster {
                 self.deadlines.insert(id, due);
             }
         }
-        let tool_wait = agent.wants_tool_slot_since();
+        let tool_wait = agent.waits_for_tool_slot_since();
         set_member(&mut self.live_tools, id, agent.has_live_tool());
         set_member(&mut self.leftover, id, agent.has_leftover());
         set_member(&mut self.at_work, id, agent.holds_slot());

@@ -20,7 +20,7 @@ pub struct SendQueue {
     providers: BTreeMap<String, BTreeSet<Rank>>,
     ranks: HashMap<AgentId, (String, Rank)>,
     joined: u64,
-    /// The providers that have refused a request lately.
+    /// The requests to each provider.
     paces: BTreeMap<String, Pace>,
 }
 
@@ -78,16 +78,12 @@ impl SendQueue {
 
     /// This provider has refused a request of an agent, and gets no other before this moment.
     pub fn on_refused(&mut self, provider: &str, agent_id: AgentId, (now, until): (Moment, Moment), reason: &str) {
-        match self.paces.get_mut(provider) {
-            Some(pace) => pace.on_refused(agent_id, now, until, reason),
-            None => drop(self.paces.insert(provider.to_owned(), Pace::new(until, reason))),
-        }
+        self.pace(provider).on_refused(agent_id, now, until, reason);
     }
 
     /// This provider says that it would refuse requests before this moment.
-    pub fn hold_until(&mut self, provider: &str, until: Moment, reason: &str) {
-        let pace = self.paces.entry(provider.to_owned()).or_insert_with(|| Pace::new(until, reason));
-        pace.hold_until(until, reason);
+    pub fn hold_until(&mut self, provider: &str, (now, until): (Moment, Moment), reason: &str) {
+        self.pace(provider).hold_until(now, until, reason);
     }
 
     /// Ends a pause at the request of the user.
@@ -98,25 +94,32 @@ impl SendQueue {
     }
 
     /// The provider accepted a request of this agent.
-    pub fn on_accepted(&mut self, provider: &str, agent_id: AgentId) {
-        if let Some(pace) = self.paces.get_mut(provider) {
-            pace.on_accepted(agent_id);
-        }
+    pub fn on_accepted(&mut self, provider: &str, agent_id: AgentId, now: Moment) {
+        self.pace(provider).on_accepted(agent_id, now);
     }
 
     /// A request of this agent is being sent.
     pub fn on_sent(&mut self, provider: &str, agent_id: AgentId, now: Moment) -> LimitsSeen {
-        self.paces.get_mut(provider).map_or_else(LimitsSeen::default, |pace| pace.on_sent(agent_id, now))
+        self.pace(provider).on_sent(agent_id, now)
     }
 
-    /// Removes requests that have ended from the paces, and paces that are over.
+    fn pace(&mut self, provider: &str) -> &mut Pace {
+        if !self.paces.contains_key(provider) {
+            self.paces.insert(provider.to_owned(), Pace::default());
+        }
+        self.paces.get_mut(provider).expect("it was inserted")
+    }
+
+    /// Forgets requests that have ended, and limits that are over.
     pub fn settle_paces(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool) {
-        self.paces.retain(|_, pace| pace.settle(now, &is_under_way));
+        for (provider, pace) in &mut self.paces {
+            pace.settle(now, self.providers.contains_key(provider), &is_under_way);
+        }
     }
 
     /// Whether this provider has refused a request lately.
     pub fn is_paced(&self, provider: &str) -> bool {
-        self.paces.contains_key(provider)
+        self.paces.get(provider).is_some_and(Pace::is_limited)
     }
 
     /// The earliest moment at which an agent that waits for a limited provider may send.
@@ -127,7 +130,7 @@ impl SendQueue {
 
     /// Whether a request may be sent to this provider now.
     fn allows(&self, provider: &str, now: Moment) -> bool {
-        self.paces.get(provider).is_none_or(|pace| pace.allows(now))
+        self.paces.get(provider).is_none_or(|pace| pace.gate(now).is_none())
     }
 }
 
@@ -189,7 +192,7 @@ mod tests {
         assert!(send_queue.allows("two", at(0)));
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));
         assert_eq!(send_queue.deadline(at(7)), None, "it is over");
-        send_queue.hold_until("two", at(3), "no agent waits for it");
+        send_queue.hold_until("two", (at(2), at(3)), "no agent waits for it");
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));
         assert!(send_queue.is_paced("two"));
         send_queue.settle_paces(at(66), |_| false);

@@ -239,7 +239,7 @@ impl Trees {
 
     /// Counts the tokens of a request and of its reply, and what they cost if that is known.
     pub fn count_usage(&mut self, roster: &Roster, agent: AgentId, usage: &Usage) {
-        let tokens = usage.input.saturating_add(usage.output);
+        let tokens = usage.tokens();
         self.count(roster, agent, Spent { requests: 0, tokens, cost: usage.cost.unwrap_or_default() });
     }
 
@@ -315,6 +315,16 @@ impl Trees {
         if let Some(node) = node {
             self.node(parent).own.add(node.own);
             self.changed.insert(parent);
+        }
+    }
+
+    /// An agent that had been removed is below its parent again, with these limits. What it used has stayed with the tree.
+    pub fn on_restored(&mut self, roster: &Roster, agent: AgentId, set: Vec<(LimitName, SetLimit)>) {
+        // A budget begins again.
+        let set = set.into_iter().map(|(name, limit)| (name, SetLimit { base: 0, ..limit }));
+        self.node(agent).set.extend(set);
+        if let Some(parent) = roster.parent(agent).filter(|_| made_by_model(roster, agent)) {
+            path(roster, parent).into_iter().for_each(|id| self.node(id).agents += 1);
         }
     }
 

@@ -43,7 +43,7 @@ impl ViewerOutput {
 
 struct Viewer {
     agent: AgentId,
-    /// The number of the next chunk that it wants.
+    /// The number of the next chunk that it reads.
     next: u64,
 }
 
@@ -84,7 +84,7 @@ impl Viewers {
         }
     }
 
-    /// The number of the next chunk that this viewer wants; none if it is not attached.
+    /// The number of the next chunk that this viewer reads; none if it is not attached.
     pub fn next(&self, viewer: ViewerId) -> Option<u64> {
         self.open.get(&viewer).map(|viewer| viewer.next)
     }

@@ -8,14 +8,23 @@ pub fn of_process() -> Abilities {
     of(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
 }
 
+/// Whether lines that leave the screen can be read again. The Linux console has no scrollback since 5.9.
+pub fn has_scrollback() -> bool {
+    std::env::var("TERM").as_deref() != Ok("linux")
+}
+
 fn of(variable: impl Fn(&str) -> Option<String>) -> Abilities {
     let term = variable("TERM").unwrap_or_default();
     let is_plain = matches!(term.as_str(), "" | "dumb" | "linux");
     Abilities {
         is_in_tmux: variable("TMUX").is_some(),
         is_plain: matches!(term.as_str(), "" | "dumb"),
+        is_inline: false,
+        // xterm does not, and is recognised by XTERM_VERSION.
+        reflows: !is_plain && variable("XTERM_VERSION").is_none(),
         depth: depth(&term, variable("COLORTERM").as_deref()),
         has_title: !is_plain,
+        has_links: !is_plain && !term.starts_with("eterm"),
         has_replies: !is_plain,
         has_progress: has_progress(&variable),
         notification: match term.as_str() {

@@ -20,7 +20,7 @@ pub fn title(title: &str) -> String {
     format!("\x1b]2;{}\x07", line(title))
 }
 
-/// A desktop notification; in tmux for the terminal outside. Empty if the terminal knows none.
+/// A desktop notification; in tmux for the terminal outside. Empty if the terminal has none.
 pub fn notification(message: &str, abilities: Abilities) -> String {
     // A `;` would separate parameters, and OSC 9 with a number in front is another command.
     let message = line(message).replace(';', ",");

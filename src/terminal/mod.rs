@@ -6,6 +6,8 @@
 pub mod abilities;
 pub mod announce;
 pub mod clipboard;
+pub mod editor;
+pub mod inline;
 pub mod keys;
 pub mod screen;
 pub mod tty;

@@ -7,7 +7,7 @@ mod cells;
 mod pen;
 mod shift;
 
-use crate::domain::frame::{Frame, Row, Style};
+use crate::domain::frame::{Frame, LinkPart, Row, Span, Style};
 use crate::domain::theme::Theme;
 use cells::Cells;
 use pen::Pen;
@@ -21,6 +21,8 @@ pub struct Palette {
     pub attributes: bool,
     /// Characters other than ASCII.
     pub unicode: bool,
+    /// Links (OSC 8), which [`Abilities`](crate::domain::display::Abilities) tell.
+    pub links: bool,
 }
 
 impl Palette {
@@ -31,7 +33,7 @@ impl Palette {
         let attributes = !matches!(term, None | Some("" | "dumb"));
         let is_utf8 = |locale: &str| locale.to_ascii_lowercase().replace('-', "").contains("utf8");
         let color = attributes && no_color.is_none_or(str::is_empty);
-        Self { color, attributes, unicode: locale.is_none_or(is_utf8) }
+        Self { color, attributes, unicode: locale.is_none_or(is_utf8), links: false }
     }
 
     /// What the terminal of this process can display, by its environment variables.
@@ -65,11 +67,16 @@ impl Palette {
     }
 
     fn apply(self, style: Style) -> Style {
+        let style = Style { link: LinkPart::None, ..style };
         match self {
             Self { attributes: false, .. } => Style::default(),
             Self { color: false, .. } => Style { color: Default::default(), ..style },
             _ => style,
         }
+    }
+
+    fn link(self, span: &Span) -> Option<&str> {
+        span.link.as_deref().filter(|_| self.links)
     }
 }
 
@@ -105,7 +112,7 @@ impl Screen {
         pen.set_theme(self.pen.theme().clone());
         for row in rows {
             for cell in Cells::of(row, self.palette, width).list {
-                pen.write(self.palette.substitute(cell.text, cell.columns), cell.style, cell.columns, width);
+                pen.write(self.palette.substitute(cell.text, cell.columns), &cell, width);
             }
             pen.end_line();
         }
@@ -174,8 +181,15 @@ impl Screen {
         if change.erase_first {
             self.pen.erase_right();
         }
-        for cell in &new.list[change.cells.clone()] {
-            self.pen.write(self.palette.substitute(cell.text, cell.columns), cell.style, cell.columns, width);
+        for at in change.cells.clone() {
+            let cell = &new.list[at];
+            self.pen.write(self.palette.substitute(cell.text, cell.columns), cell, width);
+            if cell.moves_cursor_elsewhere() && new.column(at + 1) < width {
+                // Where the parts of an emoji are drawn one after the other, all but the first are erased.
+                self.pen.lose_position();
+                self.pen.move_to(new.column(at + 1), y);
+                self.pen.erase_right();
+            }
         }
         if new.is_disputed {
             self.pen.lose_position();

@@ -47,11 +47,15 @@ pub struct Modes {
     pub progress: bool,
     /// Nothing is changed: the terminal stays in line mode.
     pub plain: bool,
+    /// The main screen is used, and the mouse is left to the terminal.
+    pub inline: bool,
+    /// The alternate screen is used meanwhile.
+    pub overlaid: bool,
 }
 
 impl Default for Modes {
     fn default() -> Self {
-        Self { title: false, mouse: true, progress: false, plain: false }
+        Self { title: false, mouse: true, progress: false, plain: false, inline: false, overlaid: false }
     }
 }
 
@@ -60,10 +64,12 @@ impl Default for Modes {
 /// together with its event reader.
 fn enter_sequence(modes: Modes) -> String {
     let mut out = String::new();
-    write_command(&mut out, EnterAlternateScreen);
+    if !modes.inline {
+        write_command(&mut out, EnterAlternateScreen);
+    }
     write_command(&mut out, DisableLineWrap);
     out += "\x1b[?2004h\x1b[?1004h";
-    if modes.mouse {
+    if modes.mouse && !modes.inline {
         out += "\x1b[?1002h\x1b[?1006h";
     }
     if modes.title {
@@ -80,6 +86,9 @@ fn leave_sequence(modes: Modes) -> String {
     let mut out = String::new();
     write_command(&mut out, EndSynchronizedUpdate);
     // Before the alternate screen is left: terminals have a stack of keyboard flags for each screen.
+    if modes.overlaid {
+        out += &overlay_sequence(false);
+    }
     out += RELEASE_KEYS;
     out += if is_tmux() { RELEASE_OTHER_KEYS } else { "" };
     if modes.progress {
@@ -88,14 +97,32 @@ fn leave_sequence(modes: Modes) -> String {
     if modes.title {
         out += announce::POP_TITLE;
     }
-    if modes.mouse {
+    if modes.mouse && !modes.inline {
         out += "\x1b[?1006l\x1b[?1002l";
     }
-    out += "\x1b[?1004l\x1b[?2004l\x1b[r";
+    out += "\x1b[?1004l\x1b[?2004l";
+    // Setting the margins moves the cursor; on the main screen none were set.
+    out += if modes.inline { "" } else { "\x1b[r" };
     write_command(&mut out, SetAttribute(Attribute::Reset));
     write_command(&mut out, EnableLineWrap);
     write_command(&mut out, Show);
-    write_command(&mut out, LeaveAlternateScreen);
+    if !modes.inline {
+        write_command(&mut out, LeaveAlternateScreen);
+    }
+    out
+}
+
+/// To the alternate screen and back, for an overlay over the main one. Keyboard flags belong to a screen.
+pub fn overlay_sequence(is_overlaid: bool) -> String {
+    let mut out = String::new();
+    if is_overlaid {
+        write_command(&mut out, EnterAlternateScreen);
+        out += ASK_FOR_KEYS;
+    } else {
+        out += RELEASE_KEYS;
+        out += "\x1b[r";
+        write_command(&mut out, LeaveAlternateScreen);
+    }
     out
 }
 
@@ -169,6 +196,11 @@ impl Tty {
         self.modes = modes;
     }
 
+    /// Whether the main screen is used.
+    pub fn is_inline(&self) -> bool {
+        self.modes.inline
+    }
+
     /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards
     /// the screen must be drawn completely.
     ///
@@ -199,12 +231,26 @@ impl Tty {
     /// [`ErrorKind::Terminal`] if the terminal was closed or accepts no output; the modes are restored nevertheless.
     pub fn leave(&mut self) -> Result<()> {
         let Some(entered) = self.entered.take() else { return Ok(()) };
+        if self.modes.inline {
+            // What is printed is printed once.
+            let _ = write_with_timeout(&self.fd, &self.backlog[self.written..]);
+        }
         self.drop_backlog();
         if let Ok(mut slot) = ENTERED.lock() {
             slot.take_if(|entered| Arc::ptr_eq(&entered.fd, &self.fd));
         }
         self.drain_replies();
         entered.restore().map_err(failed)
+    }
+
+    /// Goes to the alternate screen, or back to the main one.
+    pub fn set_overlaid(&mut self, is_overlaid: bool) {
+        self.modes.overlaid = is_overlaid;
+        self.entered.iter_mut().for_each(|entered| entered.modes.overlaid = is_overlaid);
+        if let Ok(mut slot) = ENTERED.lock() {
+            slot.clone_from(&self.entered);
+        }
+        self.queue(overlay_sequence(is_overlaid).as_bytes());
     }
 
     /// Reads the replies to a query, which would otherwise be typed into the shell.
@@ -223,7 +269,7 @@ impl Tty {
 
     /// Writes lines after [`Tty::leave`], unless the terminal accepts no output.
     pub fn print(&mut self, lines: &[u8]) {
-        // The terminal may have hung up: then nobody reads them.
+        // The terminal may have hung up.
         let _ = write_with_timeout(&self.fd, lines);
     }
 
@@ -413,7 +459,7 @@ mod tests {
 
     #[test]
     fn the_terminal_is_restored_once_however_it_is_left() {
-        let modes = Modes { title: true, mouse: true, progress: true, plain: false };
+        let modes = Modes { title: true, mouse: true, progress: true, ..Modes::default() };
         let (enter, back) = (enter_sequence(modes).into_bytes(), leave_sequence(modes).into_bytes());
         let restores: [fn(&mut Tty); 2] = [|tty| tty.leave().expect("leaves"), |_| restore_for_panic()];
         for leave in restores {

@@ -18,6 +18,7 @@ use super::beneath::{self, FileId, open_directory, open_file};
 use super::file_access::reason;
 use super::file_versions::{self, FileVersion, KnownFiles};
 use super::locate::{Located, Opener};
+use super::snapshots::OpenStep;
 use super::{Environment, Prepared};
 use crate::policy::paths::{Access, Verdict};
 
@@ -68,7 +69,7 @@ pub enum Written {
 }
 
 impl Written {
-    /// What the model is told about it.
+    /// The message for the model about it.
     pub fn note(&self) -> String {
         match self {
             Self::Replaced => String::new(),
@@ -120,10 +121,15 @@ impl Target {
         if is_same { Ok(()) } else { Err(format!("{now}: the path leads to another file than when the call was made")) }
     }
 
-    /// What the person is told beside the change.
+    /// The message for the person beside the change.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let links = self.old.map(|old| old.st_nlink).filter(|links| *links > 1);
         links.map(|links| format!("the file has {links} names (hard links); all of them will change")).into_iter()
+    }
+
+    /// Keeps the file as it is, before the tool of this name writes this content.
+    pub fn recorded(&self, tool: &str, content: &str, env: &Environment) -> Option<OpenStep> {
+        Some(env.recorder.as_ref()?.before_write(tool, &self.file.path, content.as_bytes()))
     }
 
     /// Writes the file, if it is still in the state that the user was shown, and records the new version.
@@ -140,17 +146,59 @@ impl Target {
         }
         let directory =
             make_directory(directory_of(path)).map_err(|error| message("cannot create the directory", error))?;
-        let place = Place { directory, name: name_of(path) };
+        let place = Place { directory, name: name_of(path), temporary: None };
         if shown.is_some_and(|shown| shown.directory.is_some() && shown.directory != place.id().ok()) {
             return Err(changed());
         }
         // As late as possible: a change between this check and the rename is lost.
         let is_unchanged = || shown.is_none_or(|shown| place.is_in(&shown));
-        let written = place.write(content, self.old.as_ref(), is_unchanged);
+        let written = place.write(content.as_bytes(), self.old.as_ref(), None, is_unchanged);
         let written = written.map_err(|error| message("cannot be written", error))?.ok_or_else(changed)?;
         known.record(path, FileVersion::of_bytes(content.as_bytes()));
         Ok(written)
     }
+}
+
+/// Gives a file this content and these permissions, and creates it with its directories if it does not exist. `temporary` is the
+/// name of the file that is renamed. False if `is_unchanged` says no.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_state(
+    path: &Path,
+    (content, mode): (&[u8], u32),
+    temporary: &OsStr,
+    is_unchanged: impl Fn() -> bool,
+) -> io::Result<bool> {
+    let directory = make_directory(directory_of(path))?;
+    let place = Place { directory, name: name_of(path), temporary: Some(temporary) };
+    let old = match beneath::stat(&place.directory, place.name) {
+        Ok(old) if beneath::require_regular(&old).is_ok() => Some(old),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => None,
+    };
+    Ok(place.write(content, old.as_ref(), Some(mode), is_unchanged)?.is_some())
+}
+
+/// Creates a symbolic link, also in the place of a file. False if `is_unchanged` says no.
+///
+/// # Errors
+/// It cannot be created.
+pub fn write_link(path: &Path, target: &OsStr, temporary: &OsStr, is_unchanged: impl Fn() -> bool) -> io::Result<bool> {
+    let directory = make_directory(directory_of(path))?;
+    rustix::fs::symlinkat(target, &directory, temporary)?;
+    let renamed = is_unchanged().then(|| rustix::fs::renameat(&directory, temporary, &directory, name_of(path)));
+    if renamed != Some(Ok(())) {
+        let _ = rustix::fs::unlinkat(&directory, temporary, AtFlags::empty());
+    }
+    Ok(renamed.transpose()?.is_some())
+}
+
+/// The name of a temporary file. Does not contain the target's name, which may have the maximum length already.
+fn new_name() -> OsString {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    OsString::from(format!(".polylogue-{}-{count}.new", std::process::id()))
 }
 
 fn directory_of(path: &Path) -> &Path {
@@ -161,8 +209,8 @@ fn name_of(path: &Path) -> &OsStr {
     path.file_name().unwrap_or_default()
 }
 
-/// Opens a directory, which is created with its parents if it does not exist.
-fn make_directory(path: &Path) -> io::Result<OwnedFd> {
+/// Opens a directory, which is created with its parents if it does not exist. No symbolic link is followed.
+pub fn make_directory(path: &Path) -> io::Result<OwnedFd> {
     match (open_directory(path), path.parent()) {
         (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
             match rustix::fs::mkdirat(make_directory(parent)?, name_of(path), Mode::from_raw_mode(0o777)) {
@@ -179,6 +227,8 @@ fn make_directory(path: &Path) -> io::Result<OwnedFd> {
 struct Place<'a> {
     directory: OwnedFd,
     name: &'a OsStr,
+    /// The name of the file that replaces it; by default another one each time.
+    temporary: Option<&'a OsStr>,
 }
 
 impl Place<'_> {
@@ -196,16 +246,28 @@ impl Place<'_> {
         }
     }
 
-    /// `None` if `is_unchanged` says no.
-    fn write(&self, content: &str, old: Option<&Stat>, is_unchanged: impl Fn() -> bool) -> io::Result<Option<Written>> {
-        let Some(old) = old else { return self.replace(content, None, is_unchanged) };
+    /// `None` if `is_unchanged` says no. Without `mode`, the permissions stay.
+    fn write(
+        &self,
+        content: &[u8],
+        old: Option<&Stat>,
+        mode: Option<u32>,
+        is_unchanged: impl Fn() -> bool,
+    ) -> io::Result<Option<Written>> {
+        let Some(old) = old else { return self.replace(content, None, mode, is_unchanged) };
         if old.st_nlink > 1 {
-            return self.write_in_place(content, old, format!("it has {} hard links", old.st_nlink), is_unchanged);
+            return self.write_in_place(
+                content,
+                old,
+                mode,
+                format!("it has {} hard links", old.st_nlink),
+                is_unchanged,
+            );
         }
-        match self.replace(content, Some(old), &is_unchanged) {
+        match self.replace(content, Some(old), mode, &is_unchanged) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let why = "its directory or owner does not allow to replace it".into();
-                self.write_in_place(content, old, why, is_unchanged)
+                self.write_in_place(content, old, mode, why, is_unchanged)
             }
             result => result,
         }
@@ -213,12 +275,13 @@ impl Place<'_> {
 
     fn replace(
         &self,
-        content: &str,
+        content: &[u8],
         old: Option<&Stat>,
+        mode: Option<u32>,
         is_unchanged: impl Fn() -> bool,
     ) -> io::Result<Option<Written>> {
         let new = NewFile::create(self)?;
-        new.fill(content, old)?;
+        new.fill(content, old, mode)?;
         if !is_unchanged() {
             return Ok(None);
         }
@@ -231,8 +294,9 @@ impl Place<'_> {
 
     fn write_in_place(
         &self,
-        content: &str,
+        content: &[u8],
         old: &Stat,
+        mode: Option<u32>,
         why: String,
         is_unchanged: impl Fn() -> bool,
     ) -> io::Result<Option<Written>> {
@@ -240,8 +304,9 @@ impl Place<'_> {
         if FileId::of(&opened) != FileId::of(old) || !is_unchanged() {
             return Ok(None);
         }
-        file.write_all(content.as_bytes())?;
+        file.write_all(content)?;
         file.set_len(content.len() as u64)?;
+        mode.map_or(Ok(()), |mode| rustix::fs::fchmod(&file, Mode::from_raw_mode(mode)))?;
         file.sync_all()?;
         Ok(Some(Written::InPlace(why)))
     }
@@ -257,17 +322,14 @@ struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     fn create(target: &'a Place<'a>) -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        // Does not contain the target's name, which may have the maximum length already.
-        let name = OsString::from(format!(".polylogue-{}-{count}.new", std::process::id()));
+        let name = target.temporary.map_or_else(new_name, OsStr::to_owned);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&target.directory, &name, flags, Mode::from_raw_mode(0o666))?;
         Ok(Self { file: file.into(), name, target, is_renamed: false.into() })
     }
 
     /// Sets the old file's owner and mode before the content, so that it is never more readable than the old file.
-    fn fill(&self, content: &str, old: Option<&Stat>) -> io::Result<()> {
+    fn fill(&self, content: &[u8], old: Option<&Stat>, mode: Option<u32>) -> io::Result<()> {
         if let Some(old) = old {
             self.file.set_permissions(Permissions::from_mode(0o600))?;
             let new = self.file.metadata()?;
@@ -277,7 +339,8 @@ impl<'a> NewFile<'a> {
             let mode = Mode::from_raw_mode(old.st_mode) & Mode::from_raw_mode(0o777);
             rustix::fs::fchmod(&self.file, mode)?;
         }
-        (&self.file).write_all(content.as_bytes())?;
+        (&self.file).write_all(content)?;
+        mode.map_or(Ok(()), |mode| rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode)))?;
         self.file.sync_all()
     }
 
@@ -305,15 +368,15 @@ mod tests {
 
     fn place<'a>(directory: &tempfile::TempDir, name: &'a str) -> Place<'a> {
         let directory = directory.path().canonicalize().unwrap();
-        Place { directory: open_directory(&directory).unwrap(), name: OsStr::new(name) }
+        Place { directory: open_directory(&directory).unwrap(), name: OsStr::new(name), temporary: None }
     }
 
     #[test]
     fn a_temporary_file_that_cannot_be_renamed_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("d")).unwrap();
-        assert!(place(&directory, "d").replace("new", None, || true).is_err());
-        assert_eq!(place(&directory, "f").replace("new", None, || false).unwrap(), None);
+        assert!(place(&directory, "d").replace(b"new", None, None, || true).is_err());
+        assert_eq!(place(&directory, "f").replace(b"new", None, None, || false).unwrap(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
@@ -325,7 +388,7 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         let place = place(&directory, "secret");
         let new = NewFile::create(&place).unwrap();
-        new.fill("new", Some(&rustix::fs::stat(&path).unwrap())).unwrap();
+        new.fill(b"new", Some(&rustix::fs::stat(&path).unwrap()), None).unwrap();
         assert_eq!(new.file.metadata().unwrap().mode() & 0o777, 0o600);
     }
 }

@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::capture::Capture;
 use super::command::{self, Ending, Outcome, Program};
 use super::file_access::{not_readable, reason};
-use super::{Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{
+    Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, snapshots, visible,
+};
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::sandbox;
 
@@ -114,13 +116,19 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         promised: call.level,
         ..Program::new(&arguments, &directory)
     };
-    match command::run(&program, env, &mut capture, limit, job) {
+    let watched = snapshots::watch(SPEC.declaration.name, command, env, job);
+    let outcome = command::run(&program, env, &mut capture, limit, job);
+    let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
+    let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
+    let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
+    let output = match outcome {
         Ok(outcome) => output(capture.finish(), &outcome, limit),
         Err(error) => {
             let (supervisor, directory) = (env.supervisor.display(), directory.display());
             Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
         }
-    }
+    };
+    Output { changed, ..output }
 }
 
 fn output(mut content: String, outcome: &Outcome, limit: Duration) -> Output {

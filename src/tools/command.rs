@@ -20,7 +20,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::capture::Capture;
 use super::linux::child_exit::ChildExit;
-use super::linux::strays;
+use super::linux::orphans;
 use super::network::{self, NetworkRequest};
 use super::{Environment, Job, supervisor};
 use crate::base::id::AgentId;
@@ -80,7 +80,7 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Without any powers of its own, and without a promise.
+    /// Outside of the sandbox, with no further paths.
     pub fn new(arguments: &'a [&'a str], directory: &'a Path) -> Self {
         let promised = Level::None;
         Self { arguments, directory, workspace: None, writable: &[], is_git: false, promised, network: None }
@@ -130,7 +130,7 @@ pub fn run(
             (None, ending) => return Ok(Outcome { ending, changes, refused, plan: Some(plan) }),
             (Some(Report::NotStarted(why)), _) => return Ok(Ending::NotStarted(why).into()),
             (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok(ending.into()),
-            // What a command can change in the workspace must not take walls away from the next one.
+            // What a command can change in the workspace must not weaken the sandbox of the next one.
             (Some(Report::Unavailable(why)), _) if works_elsewhere(env, plan.level) => {
                 return Ok(Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")).into());
             }
@@ -259,7 +259,7 @@ fn attempt(
     // If it cannot be sent, the supervisor has ended, which is found out next.
     let _ = plan.send(&supervised.control, proxy.as_ref().map(Announced::socket));
     let ending = supervised.watch(&mut output, limit, job);
-    let refused = proxy.iter().flat_map(Announced::told).collect();
+    let refused = proxy.iter().flat_map(Announced::reported).collect();
     Ok(Attempt { ending, reports: Report::receive(&supervised.control), refused })
 }
 
@@ -336,7 +336,7 @@ impl Supervised {
     /// It cannot be started, or no descriptor is left.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (theirs, control) = UnixStream::pair()?;
-        let child = strays::spawn(command.stdin(OwnedFd::from(theirs)))?;
+        let child = orphans::spawn(command.stdin(OwnedFd::from(theirs)))?;
         // If this fails, `control` is dropped, and the supervisor ends the command.
         let exit = ChildExit::of(&child)?;
         Ok(Self { child, exit, control })
@@ -355,7 +355,7 @@ impl Supervised {
             if has_ended {
                 let code = self.child.wait().ok().and_then(|status| status.code());
                 if code.is_none() {
-                    strays::end();
+                    orphans::end();
                 }
                 return stopped.unwrap_or(Ending::Exited(code));
             }
@@ -379,7 +379,7 @@ impl Supervised {
     /// Kills a supervisor that does not end, and what it leaves. Returns a message if that fails.
     fn kill(&mut self) -> Option<String> {
         let is_killed = self.child.kill().and_then(|()| self.child.wait()).is_ok();
-        (!is_killed || !strays::end()).then(|| "its processes could not be killed and may still be running".into())
+        (!is_killed || !orphans::end()).then(|| "its processes could not be killed and may still be running".into())
     }
 
     /// Waits for output, the end, cancellation (if a job is given) or the deadline, but not long, because the supervisor may
@@ -402,6 +402,6 @@ impl Supervised {
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        strays::forget(&self.child);
+        orphans::forget(&self.child);
     }
 }

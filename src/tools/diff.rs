@@ -1,9 +1,10 @@
 //! A short line diff, for the user to approve and for the model.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
-use similar::{ChangeTag, DiffOp, TextDiff};
+use similar::{ChangeTag, DiffOp, group_diff_ops};
 
 /// The diff is computed on the loop's thread; after this time the rest is shown as removed and added.
 const TIME_LIMIT: Duration = Duration::from_millis(50);
@@ -23,17 +24,17 @@ impl Summary {
     /// At most `limit` lines and one more that says how many were left out.
     pub fn new(old: &str, new: &str, limit: usize) -> Self {
         let (old_lines, new_lines) = (split_lines(old), split_lines(new));
-        let diff = TextDiff::configure().timeout(TIME_LIMIT).diff_slices(&old_lines, &new_lines);
+        let ops = changes(&old_lines, &new_lines);
         let (mut removed, mut added) = (0, 0);
-        for op in diff.ops().iter().filter(|op| !matches!(op, DiffOp::Equal { .. })) {
+        for op in ops.iter().filter(|op| !matches!(op, DiffOp::Equal { .. })) {
             removed += op.old_range().len();
             added += op.new_range().len();
         }
         let mut lines = Vec::new();
-        for group in diff.grouped_ops(CONTEXT) {
+        for group in group_diff_ops(ops, CONTEXT) {
             // A new file has nothing before or after what is added.
             lines.extend((!old.is_empty()).then(|| UnifiedHunkHeader::new(&group).to_string()));
-            let changes = group.iter().flat_map(|op| diff.iter_changes(op));
+            let changes = group.iter().flat_map(|op| op.iter_changes(&old_lines[..], &new_lines[..]));
             lines.extend(changes.map(|change| line(change.tag(), change.value())));
         }
         let left_out = lines.len().saturating_sub(limit);
@@ -48,6 +49,15 @@ impl Summary {
     pub fn counts(&self) -> String {
         format!("-{} +{} lines", self.removed, self.added)
     }
+}
+
+/// From one text to the other. Only this algorithm is used: a `TextDiff` would add the code of all of them, for each kind of
+/// text.
+fn changes(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
+    let deadline = Instant::now() + TIME_LIMIT;
+    let Ok(()) = myers::diff_deadline(&mut hook, old, 0..old.len(), new, 0..new.len(), Some(deadline));
+    hook.into_inner().into_inner().into_ops()
 }
 
 /// With their line ends, so that a missing last newline or another kind of line end is a difference.

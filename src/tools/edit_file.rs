@@ -79,18 +79,23 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         return Output::failure("[interrupted; nothing was changed]");
     }
     let path = call.arguments["file_path"].as_str().unwrap_or_default();
+    let mut changed = None;
     let edited = Edit::plan(&call.arguments, env).and_then(|edit| {
         edit.target.require_same_file(call)?;
-        let written = edit.target.write(&edit.new, call.question.snapshot, &env.known_files)?;
+        let recorded = edit.target.recorded(SPEC.declaration.name, &edit.new, env);
+        let written = edit.target.write(&edit.new, call.question.snapshot, &env.known_files);
+        changed = recorded.and_then(|step| step.finish(written.is_ok()));
+        let written = written?;
         let replacements = counted(edit.matches, "replacement", "replacements");
         let mut lines = vec![format!("edited {path} ({replacements}){}", written.note())];
         lines.extend(edit.diff(MAX_REPORTED_LINES).lines);
         Ok(lines.join("\n"))
     });
-    match edited {
+    let output = match edited {
         Ok(content) => Output::success(content),
         Err(message) => Output::failure(format!("nothing was changed: {message}")),
-    }
+    };
+    Output { changed: changed.map(Box::new), ..output }
 }
 
 /// A change to an existing file.
@@ -140,7 +145,7 @@ impl Edit {
     }
 }
 
-/// The content of the file, if it is the version that the agent knows.
+/// The content of the file, if it is the version that the agent has read.
 fn known_content(path: &str, target: &Target, env: &Environment) -> Result<(Snapshot, String), String> {
     let (snapshot, content) =
         Snapshot::take(&target.file.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;

@@ -1,4 +1,4 @@
-//! What models are told about a file that cannot be opened.
+//! Messages for models about a file that cannot be opened.
 
 use std::fs;
 use std::io;

@@ -79,7 +79,7 @@ impl KnownFiles {
         Self { learns: true, ..Self::default() }
     }
 
-    /// For a child, which knows what its parent knows.
+    /// For a child: it has read what its parent has read.
     pub fn fork(&self) -> Self {
         let files = Arc::clone(&self.files.lock().unwrap_or_else(PoisonError::into_inner));
         Self { files: Mutex::new(files), learns: false }

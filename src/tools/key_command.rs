@@ -100,7 +100,10 @@ impl Outputs {
 
     fn key(&self, ending: &Ending, limit: Duration) -> std::result::Result<String, String> {
         let stdout = String::from_utf8_lossy(&self.stdout.bytes);
-        let key = stdout.trim();
+        // Some programs print a key as a JSON object, on several lines.
+        let json = serde_json::from_str::<serde_json::Value>(&stdout).ok().filter(serde_json::Value::is_object);
+        let compact = json.map(|json| json.to_string());
+        let key = compact.as_deref().unwrap_or(stdout.trim());
         match ending {
             _ if self.stdout.is_cut => Err(format!("printed more than {} KiB", MAX_KEY_LENGTH >> 10)),
             Ending::Exited(Some(0)) if key.is_empty() => Err(format!("printed nothing{}", self.stderr_line(key))),
@@ -110,7 +113,7 @@ impl Outputs {
             }
             Ending::Exited(Some(0)) => Ok(key.to_owned()),
             Ending::Exited(Some(code)) => Err(format!("ended with exit code {code}{}", self.stderr_line(key))),
-            Ending::Exited(None) => Err("was ended: its supervisor was killed".into()),
+            Ending::Exited(None) => Err("was ended because its supervisor was killed".into()),
             Ending::TimedOut => Err(format!("timed out after {limit:?}")),
             Ending::Interrupted => Err("was interrupted".into()),
             Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(format!("failed: {why}")),

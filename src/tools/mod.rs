@@ -9,23 +9,27 @@ pub mod arguments;
 mod atomic_write;
 mod bash;
 mod beneath;
+pub mod branch_diff;
 mod capture;
 mod command;
-mod diff;
+pub(crate) mod diff;
 mod edit_file;
 mod file_access;
 #[allow(missing_docs)]
 pub mod file_list;
 pub mod file_versions;
+mod git;
 mod glob;
 mod grep;
 mod judge;
 pub mod key_command;
+pub mod landing;
 mod linux;
 mod list_dir;
 pub mod locate;
 mod network;
 mod read_file;
+pub mod snapshots;
 pub mod supervisor;
 pub mod tool_thread;
 mod walk;
@@ -40,6 +44,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::base::text::is_invisible_format;
+use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -55,6 +60,7 @@ use file_versions::KnownFiles;
 pub use judge::{Judge, Judged, WaysToAllow};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
+use snapshots::{Recorder, Snapshots};
 pub use tool_thread::{Job, Running};
 
 /// Every built-in tool, in the order in which they are declared to models.
@@ -102,6 +108,28 @@ pub struct ToolSpec {
     pub check: fn(&Value, &Environment) -> Result<Question, String>,
     /// Runs a call whose arguments went through [`ToolSpec::prepare`].
     pub run: Run,
+}
+
+/// The argument of a tool that a person may change at the question: a command, or the text for a file.
+fn editable_argument(tool: &str) -> Option<&'static str> {
+    match tool {
+        "bash" => Some("command"),
+        "write_file" => Some("content"),
+        "edit_file" => Some("new_string"),
+        _ => None,
+    }
+}
+
+/// The command or the text of a call that a person may change before it runs.
+pub fn editable_text(tool: &str, arguments: &Value) -> Option<String> {
+    arguments.get(editable_argument(tool)?)?.as_str().map(str::to_owned)
+}
+
+/// The arguments with another command or text.
+pub fn with_text(tool: &str, arguments: &Value, text: &str) -> Option<Value> {
+    let mut arguments = arguments.clone();
+    *arguments.get_mut(editable_argument(tool)?)? = Value::from(text);
+    Some(arguments)
 }
 
 /// How a call is executed.
@@ -229,6 +257,10 @@ pub struct Environment {
     pub sandbox: Policy,
     /// Serves commands that may reach single hosts, where there is an event loop.
     pub proxy: Option<Calls>,
+    /// Where files are kept before they are changed; `None` without a data directory.
+    pub snapshots: Option<Snapshots>,
+    /// Writes down what the call changes.
+    pub recorder: Option<Recorder>,
 }
 
 impl Environment {
@@ -258,6 +290,8 @@ impl Environment {
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
             proxy: None,
+            snapshots: None,
+            recorder: None,
         }
     }
 
@@ -299,19 +333,21 @@ pub struct Output {
     pub content: String,
     /// The call has failed.
     pub is_error: bool,
-    /// What the person has to be told besides.
+    /// What the person has to know besides.
     pub warnings: Vec<String>,
+    /// The files that it changed.
+    pub changed: Option<Box<FileStep>>,
 }
 
 impl Output {
     /// The result of a call that succeeded.
     pub fn success(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: false, warnings: Vec::new() }
+        Self { content: content.into(), is_error: false, warnings: Vec::new(), changed: None }
     }
 
     /// The message should let the model correct the call.
     pub fn failure(content: impl Into<String>) -> Self {
-        Self { content: content.into(), is_error: true, warnings: Vec::new() }
+        Self { content: content.into(), is_error: true, warnings: Vec::new(), changed: None }
     }
 }
 
@@ -322,7 +358,7 @@ pub struct Prepared {
     pub arguments: Value,
     /// What a person is asked.
     pub question: Question,
-    /// The walls that were promised to the person, or that the policy counted on.
+    /// The level of the sandbox that the question promised, or that the policy relied on.
     pub level: Level,
 }
 
@@ -388,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn walls_that_leave_protected_files_open_count_as_no_sandbox() {
+    fn a_sandbox_that_leaves_protected_files_open_counts_as_none() {
         let at = |level| {
             let env = Environment::at("/srv".into());
             Environment { sandbox: env.sandbox.clone().at_level(level), ..env }.is_sandboxed()

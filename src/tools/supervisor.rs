@@ -15,7 +15,7 @@
 //! `setsid`, so that "no child is left" means "no descendant is left". This mode starts no threads.
 //!
 //! A command that stops its supervisor gains nothing: the parent resumes it, and so does the kernel when the parent dies. If
-//! it kills its supervisor, the parent ends what is left (`linux::strays`).
+//! it kills its supervisor, the parent ends what is left (`linux::orphans`).
 //!
 //! Not covered: a process that we may not signal (setuid), and a command that kills its supervisor and the parent.
 
@@ -56,10 +56,10 @@ const KILL_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// The exit code if the command could not be started, as in shells.
 const NOT_STARTED: u8 = 126;
 
-/// Which environment and which walls a command gets.
+/// Which environment variables and which sandbox a command gets.
 #[derive(PartialEq, Eq)]
 enum Mode {
-    /// The usual variables, no walls.
+    /// The usual variables, no sandbox.
     Plain,
     WholeEnvironment,
     Sandbox,

@@ -15,11 +15,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::linux::wake_fd::WakeFd;
 use super::{Environment, Output, Prepared, Run, ToolSpec};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::file_change::FileStep;
 use crate::domain::tool::{ToolCall, ToolResult};
 
 /// Tells a tool thread that its call was cancelled: a flag to test, and a descriptor to poll.
@@ -57,7 +58,7 @@ impl AsFd for Job {
 
 struct Slot {
     complete: AtomicBool,
-    outcome: Mutex<Option<(Output, Duration)>>,
+    outcome: Mutex<Option<Output>>,
     job: Job,
 }
 
@@ -120,13 +121,19 @@ impl Running {
         self.slot.job.is_cancelled()
     }
 
-    /// What the person has to be told about a call that is complete.
+    /// What the person has to know about a call that is complete.
     pub fn warnings(&self) -> Vec<String> {
         let outcome = self.slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.as_ref().map(|(output, _)| output.warnings.clone()).unwrap_or_default()
+        outcome.as_ref().map(|output| output.warnings.clone()).unwrap_or_default()
     }
 
-    /// Joins the thread and takes the result.
+    /// Takes what a call that is complete has changed.
+    pub fn take_changed(&self) -> Option<Box<FileStep>> {
+        let mut outcome = self.slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.as_mut().and_then(|output| output.changed.take())
+    }
+
+    /// Joins the thread and takes the result, whose duration its caller measures.
     ///
     /// # Panics
     /// If called before [`Running::is_complete`]: the loop would block until the tool ends.
@@ -136,13 +143,13 @@ impl Running {
             // After completion only `wake` can panic, and the result does not depend on it.
             let _ = thread.join();
         }
-        let (output, duration) = self.slot.take();
+        let output = self.slot.take();
         ToolResult {
             call_id: self.call.id.clone(),
             name: self.call.name.clone(),
             content: output.content,
             is_error: output.is_error,
-            duration,
+            duration: Duration::ZERO,
         }
     }
 }
@@ -156,14 +163,13 @@ impl Drop for Running {
 impl Slot {
     /// Runs the tool and stores its output, also if it panics.
     fn fill(&self, work: impl FnOnce(&Job) -> Output) {
-        let start = Instant::now();
         let output = catch_unwind(AssertUnwindSafe(|| work(&self.job)))
             .unwrap_or_else(|panic| Output::failure(panic_message(panic.as_ref())));
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some((output, start.elapsed()));
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
         self.complete.store(true, Ordering::Release);
     }
 
-    fn take(&self) -> (Output, Duration) {
+    fn take(&self) -> Output {
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         outcome.take().expect("the result is stored before the call is complete")
     }

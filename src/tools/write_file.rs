@@ -89,17 +89,22 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() {
         return Output::failure("[interrupted; nothing was written]");
     }
+    let mut changed = None;
     let written = Target::find(path, env).and_then(|target| {
         target.require_same_file(call)?;
         let old = target.old.as_ref().and_then(|_| old_text(&target));
-        let written = target.write(content, call.question.snapshot, &env.known_files)?;
+        let recorded = target.recorded(SPEC.declaration.name, content, env);
+        let written = target.write(content, call.question.snapshot, &env.known_files);
+        changed = recorded.and_then(|step| step.finish(written.is_ok()));
+        let written = written?;
         let verb = if target.old.is_some() { "overwrote" } else { "created" };
         let mut lines = vec![format!("{verb} {path} ({}){}", byte_count(content), written.note())];
         lines.extend(old.into_iter().flat_map(|old| Summary::new(&old, content, MAX_REPORTED_LINES).lines));
         Ok(lines.join("\n"))
     });
-    match written {
+    let output = match written {
         Ok(content) => Output::success(content),
         Err(message) => Output::failure(format!("nothing was written: {message}")),
-    }
+    };
+    Output { changed: changed.map(Box::new), ..output }
 }

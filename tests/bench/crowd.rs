@@ -10,7 +10,7 @@ use crate::support::internals::Probe;
 use crate::table::Table;
 
 /// What the agents on the loop cost, for as long as it is looked at.
-struct Cost {
+pub struct Cost {
     wall: Duration,
     cpu: Duration,
     chunks: usize,
@@ -21,7 +21,7 @@ impl Cost {
         self.cpu.as_secs_f64() * 1e6 / self.chunks as f64
     }
 
-    fn share_of_core(&self) -> f64 {
+    pub fn share_of_core(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64() * 100.0
     }
 
@@ -31,7 +31,7 @@ impl Cost {
 }
 
 /// An app in which `count` agents stream at 20 chunks/s, when all do.
-fn streaming(flood: &FloodProcess, count: usize) -> App {
+pub fn streaming(flood: &FloodProcess, count: usize) -> App {
     let mut app = App::new(Some(&flood.url()), count + 1);
     app.send_to_all();
     let connected = |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
@@ -41,7 +41,8 @@ fn streaming(flood: &FloodProcess, count: usize) -> App {
     app
 }
 
-fn cost(app: &mut App, time: Duration) -> Cost {
+/// What the next so many seconds cost.
+pub fn cost(app: &mut App, time: Duration) -> Cost {
     let (wall, cpu, chunks) = (Instant::now(), process::own_cpu(), app.chunks());
     app.run_for(time);
     Cost { wall: wall.elapsed(), cpu: process::own_cpu() - cpu, chunks: app.chunks() - chunks }
@@ -76,7 +77,7 @@ pub fn turns_at_once(table: &mut Table) {
 }
 
 /// A task of 20 members beside one of 1, at a server whose replies take a tenth of a second: the median of 5 runs each,
-/// births, answers and their ends included.
+/// their creation, answers and ends included.
 #[cfg(feature = "coordinator")]
 pub fn team(table: &mut Table) {
     let flood = FloodProcess::spawn(Plan::paced(2, 20.0));

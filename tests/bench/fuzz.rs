@@ -23,6 +23,7 @@ type Target = (&'static str, fn() -> Step);
 const TARGETS: &[Target] = &[
     ("keys", typed::keys),
     ("draft", typed::draft),
+    ("input", typed::input),
     ("commands", typed::commands),
     ("slice", slice::specs),
     ("environments", typed::environments),

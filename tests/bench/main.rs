@@ -5,6 +5,7 @@
 //! | none | every group of figures, each in a process of its own so that none inherits another's memory |
 //! | `only GROUP` | one group |
 //! | `idle --seconds N` | the idle figures over a time of one's own |
+//! | `only limited --seconds N` | the same for the figures of a limited server |
 //! | `soak --minutes N [--seed S]` | random users against a hostile provider |
 //! | `fuzz --minutes N [--seed S] [--target T]` | generated inputs, so many minutes in all |
 //!
@@ -20,6 +21,7 @@ mod chance;
 mod crowd;
 mod fuzz;
 mod hostile;
+mod limited;
 mod markdown;
 mod process;
 mod program;
@@ -27,6 +29,7 @@ mod scale;
 mod soak;
 mod table;
 mod tools;
+mod views;
 
 use std::process::{Command, ExitCode};
 
@@ -53,10 +56,17 @@ const GROUPS: &[Group] = &[
     ("chunks-1000", crowd::chunks_of_1000),
     ("crowd-2000", crowd::two_thousand),
     ("crowd-5000", crowd::five_thousand),
+    ("limited", limited::figures),
     ("markdown", markdown::figures),
     ("scale", scale::figures),
     ("tools", tools::figures),
     ("sandbox", tools::sandbox),
+    ("inbox", views::inbox),
+    ("wall", views::wall),
+    ("search", views::search),
+    ("picker", views::picker),
+    ("kill", views::kill),
+    ("snapshot", tools::snapshot),
 ];
 
 fn main() -> ExitCode {

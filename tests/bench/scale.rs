@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use polylogue::config::Settings;
-use polylogue::{AgentId, Change, Store};
+use polylogue::{AgentId, Change, Fork, Store};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -103,7 +103,7 @@ fn forks(table: &mut Table) {
         let mut app = App::open(directory, None, Settings::default());
         let mut fork = |_| {
             let start = Instant::now();
-            app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+            app.ask(0, Change::Fork(Fork::default()));
             start.elapsed()
         };
         let first = fork(0);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Decision, Turn};
+use polylogue::{AgentId, Change, Decision, Fork, HistoryEdit, QueueEdit, Turn};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -209,14 +209,14 @@ impl Life {
         let (agent_id, other) = (self.random_agent(), self.random_agent());
         match self.chance.below(40) {
             0..=9 => self.say(agent_id),
-            10 => self.ask(agent_id, Change::Fork { prompt: None, name: None, model: None }),
+            10 => self.ask(agent_id, Change::Fork(Fork::default())),
             11 => {
                 let prompt = Some(self.tagged());
-                self.ask(agent_id, Change::Fork { prompt, name: None, model: None });
+                self.ask(agent_id, Change::Fork(Fork { prompt, ..Fork::default() }));
             }
             12..=15 => self.ask(agent_id, Change::Switch(other)),
             16..=17 => self.ask(agent_id, Change::Interrupt),
-            18 => self.ask(agent_id, Change::Unqueue),
+            18 => self.ask(agent_id, Change::EditQueue(QueueEdit::TakeBackNewest)),
             19..=20 => self.ask(agent_id, Change::Resume),
             21..=24 => self.decide(),
             25 if self.chance.once_in(12) => return self.restart(seen),
@@ -256,7 +256,7 @@ impl Life {
 
     /// Refusals are part of it: two forks of an agent that works, for example.
     fn ask(&mut self, agent_id: AgentId, change: Change) {
-        if matches!(change, Change::Fork { .. }) && self.app.repl.roster().len() >= AGENTS {
+        if matches!(change, Change::Fork(_)) && self.app.repl.roster().len() >= AGENTS {
             return;
         }
         drop(self.app.repl.apply(agent_id, change));
@@ -266,9 +266,9 @@ impl Life {
     fn rearrange(&mut self, agent_id: AgentId) {
         let change = match self.chance.below(5) {
             0 => Change::Kill { agent_id, cascade: self.chance.once_in(2) },
-            1 => Change::Clear,
-            2 => Change::Mark("here".into()),
-            3 => Change::Rewind(None),
+            1 => Change::EditHistory(HistoryEdit::Clear),
+            2 => Change::EditHistory(HistoryEdit::Mark("here".into())),
+            3 => Change::EditHistory(HistoryEdit::Rewind(None)),
             _ => Change::Name(Some(format!("name-{}", self.chance.below(50)))),
         };
         self.ask(agent_id, change);

@@ -4,10 +4,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
-use polylogue::{Change, Config, Decision};
+use polylogue::{AgentId, Change, Config, Decision};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
+use crate::support::internals::tools::snapshots::{Recorder, Snapshots};
 use crate::support::internals::{State, Wait};
 use crate::support::peer::Peer;
 use crate::table::{Table, median, share};
@@ -22,7 +23,8 @@ fn app(url: Option<&str>) -> App {
     let directory = TempDir::new().expect("a directory");
     app::fill(directory.path(), 1, 0, "");
     let retry = RetryPolicy { base: Duration::from_secs(30), ..RetryPolicy::default() };
-    App::open(directory, url, Settings { tool_iterations: 10_000, retry, ..Settings::default() })
+    let settings = Settings { tool_iterations: 10_000, retry, ..Settings::default() };
+    App::open_with(directory, url, Config { settings, policy: Policy::Ask, ..Config::default() })
 }
 
 /// How much later a command ends in the sandbox than without it. By turns, so that the load of the machine is the same for
@@ -94,6 +96,27 @@ fn serve_rounds(peer: &Peer, rounds: usize, (tool, arguments): (&str, &str), don
     last.stream().text("done").finish("stop").done();
     // The loop may have been stopped already.
     let _ = done.send(times);
+}
+
+/// What a tool's thread does before and after it changes a file of 20 KB, so that the change can be undone.
+pub fn snapshot(table: &mut Table) {
+    let directory = TempDir::new().expect("a directory");
+    let file = directory.path().join("source.rs");
+    let snapshots = Snapshots::new(directory.path().join("snapshots"));
+    let recorder = Recorder { snapshots, agent: AgentId::random(), call: "call".into() };
+    let content = |number: usize| format!("{number:05} {}", "0123456789 abcdef\n".repeat(1_111)).into_bytes();
+    let once = |number: usize| {
+        std::fs::write(&file, content(number)).expect("a file");
+        let next = content(number + 1);
+        let start = Instant::now();
+        let open = recorder.before_write("edit_file", &file, &next);
+        let time = start.elapsed();
+        assert!(open.finish(false).is_none(), "nothing was changed");
+        time
+    };
+    let times: Vec<Duration> = (0..200).map(once).collect();
+    table.within("snapshot before an edit of 20 KB, p50", median(&times), Duration::from_millis(1));
+    table.tell("  p99", share(&times, 0.99).as_secs_f64() * 1e3, "ms");
 }
 
 /// From Esc to idle, the worst of 5, in each state that an agent can be in.

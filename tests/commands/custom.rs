@@ -1,7 +1,7 @@
 //! Commands that a person wrote, and completion by position.
 
-use polylogue::Change;
 use polylogue::config::CustomCommand;
+use polylogue::{Change, HistoryEdit};
 
 use super::{done, waiting};
 use crate::support::harness::{Harness, Plan};
@@ -58,13 +58,13 @@ fn custom_commands_are_listed_completed_and_suggested() {
     app.escape();
     assert_refused(&mut app, "/revew", "did you mean /review?");
     app.type_bytes(b"/rev\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/review ");
+    assert_eq!(app.draft(0).text(), "/review ");
 }
 
 #[test]
 fn arguments_are_completed_by_position() {
     let mut app = Harness::new(plan());
-    app.ask(0, Change::Mark("before-lunch".into()));
+    app.ask(0, Change::EditHistory(HistoryEdit::Mark("before-lunch".into())));
     app.fork_named(0, "scout");
     let root = app.id(0);
     app.ask(1, Change::Send { to: root, body: "x".into() });
@@ -98,7 +98,7 @@ fn arguments_are_completed_by_position() {
         app.type_bytes(b"\x15");
         app.type_bytes(typed.as_bytes());
         app.type_bytes(b"\t");
-        assert_eq!(app.agent(0).view.draft.text(), completed, "{typed}");
+        assert_eq!(app.draft(0).text(), completed, "{typed}");
     }
 }
 
@@ -110,7 +110,7 @@ fn escape_closes_completions_before_it_clears_the_draft() {
     app.escape();
     app.turn();
     assert!(!app.screen_text().contains("/read-mail"), "{}", app.screen_text());
-    assert_eq!(app.agent(0).view.draft.text(), "/re");
+    assert_eq!(app.draft(0).text(), "/re");
     app.escape();
-    assert_eq!(app.agent(0).view.draft.text(), "");
+    assert_eq!(app.draft(0).text(), "");
 }

@@ -27,9 +27,14 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     app.enter("/export md out.md");
     let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
-    for expected in
-        ["# agent 0", "## You\n\na question", "**Call: bash**\n\n`````json\n{", "`````\n````\nx\n", "*mark here*"]
-    {
+    for expected in [
+        "# agent 0",
+        "## You\n\na question",
+        "## echo/echo\n\n",
+        "**Call: bash**\n\n`````json\n{",
+        "`````\n````\nx\n",
+        "*mark here*",
+    ] {
         assert!(text.contains(expected), "{expected:?} is not in\n{text}");
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
@@ -52,6 +57,7 @@ fn export_writes_json_with_every_kind() {
     let expected = ["user", "assistant", "usage", "user", "tool_call", "usage", "tool_result", "assistant", "usage"];
     assert_eq!(kinds, [&expected[..], &["mark", "clear"]].concat());
     assert_eq!(whole["messages"][0]["text"], "a question");
+    assert_eq!(whole["messages"][1]["by"], "echo/echo");
 }
 
 /// The last text that was copied to the clipboard with an escape sequence.

@@ -1,7 +1,7 @@
 //! Every command, typed in every state of an agent: what becomes of it is what the table of commands says.
 
 use polylogue::config::{Policy, ProviderEntry, Thinking};
-use polylogue::{Change, Turn};
+use polylogue::{Change, HistoryEdit, Turn};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::commands::{COMMANDS, CommandSpec, WhenBusy, find};
@@ -27,11 +27,22 @@ fn logged(app: &Harness, kind: &str) -> usize {
 
 /// One row for each command: a command without one fails the first test below. `/exit` has none, see the last one.
 const ROWS: &[Row] = &[
-    row("/fork --name kid", |app| shows(app, "── kid")),
+    row("/fork --name kid", |app| shows(app, "─ kid ↑")),
+    row("/new --name fresh", |app| app.repl.roster().find("fresh").is_ok()),
+    row("/tell other hello", |app| shows(app, "told other")),
     row("/switch other", |app| shows(app, "─ other ")),
     row("/agents", |app| shows(app, "tokens  echo/echo")),
+    row("/inbox", |app| shows(app, "── inbox ─")),
+    row("/wall", |app| shows(app, "── wall ─")),
+    row("/ask other compare it", |app| shows(app, "── compare ─ ")),
+    row("/compare", |app| shows(app, "nothing to compare")),
+    row("/timeline", |app| shows(app, "─ timeline ─")),
+    row("/search word", |app| shows(app, "── search ─")),
     row("/name first", |app| app.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |app| app.repl.roster().len() == 1),
+    row("/archive other", |app| app.repl.roster().len() == 1 || shows(app, "other is busy: stop it first")),
+    row("/delete gone", |app| shows(app, "gone deleted")),
+    row("/unarchive gone", |app| app.repl.roster().find("gone").is_ok()),
     #[cfg(feature = "coordinator")]
     row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
     row("/env chat", |app| app.repl.roster().len() == 3),
@@ -43,9 +54,16 @@ const ROWS: &[Row] = &[
     row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),
     row("/mark there", |app| logged(app, "mark") == 2),
     row("/rewind here", |app| logged(app, "rewind") == 1),
+    row("/undo", |app| {
+        shows(app, "no tool of this agent has changed files") || shows(app, "is busy: wait, or press Esc")
+    }),
+    row("/diff", |app| shows(app, "has changed a file")),
+    row("/land other", |app| shows(app, "does not work in a git worktree")),
     row("/clear", |app| shows(app, "- cleared")),
+    row("/compact", |app| shows(app, "nothing to compact") || shows(app, "compacting the older")),
     row("/slice 0:1", |app| app.repl.roster().len() == 3),
     row("/model far/one", |app| app.agent(0).inputs.endpoint.full_name() == "far/one"),
+    row("/set thinking low", |app| app.agent(0).inputs.thinking == Thinking::Low),
     row("/thinking high", |app| app.agent(0).inputs.thinking == Thinking::High),
     row("/system be brief", |app| &*app.agent(0).inputs.system == "be brief"),
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
@@ -60,7 +78,7 @@ const ROWS: &[Row] = &[
     row("/delete-mail 1", |app| shows(app, "message deleted")),
     row("/help", |app| shows(app, "/help")),
     row("/sessions", |app| shows(app, "> terminal 1  100x60  for ")),
-    row("/detach", |app| shows(app, "this chat runs in its own terminal")),
+    row("/detach", |app| shows(app, "this chat ends with its terminal")),
 ];
 
 /// A state of the agent on the screen.
@@ -129,7 +147,10 @@ impl Activity {
         app.ask(0, Change::Name(Some("first".into())));
         app.say(0, "hello");
         app.turn_until_idle();
-        app.ask(0, Change::Mark("here".into()));
+        app.ask(0, Change::EditHistory(HistoryEdit::Mark("here".into())));
+        app.fork_named(0, "gone");
+        let gone = app.id(1);
+        app.ask(0, Change::Archive(gone));
         app.fork_named(0, "other");
         let first = app.id(0);
         app.ask(1, Change::Send { to: first, body: "a word".into() });
@@ -168,7 +189,7 @@ impl Activity {
                 app.say(0, BASH);
                 app.turn_until_asked(0);
                 if self == Self::HasParkedFork {
-                    app.enter("/fork --name parked");
+                    app.enter("/fork --include-current --name parked");
                 }
             }
             Self::RunsTool => {
@@ -216,7 +237,7 @@ fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
         }
         WhenBusy::Parks if activity == Activity::HasParkedFork => {
             assert!(shows(&mut app, "already in progress"), "{what}\n{}", app.screen_text());
-            assert_eq!(app.agent(0).view.draft.text(), row.line, "{what}");
+            assert_eq!(app.draft(0).text(), row.line, "{what}");
         }
         WhenBusy::Parks if activity.has_tools() => {
             assert!(shows(&mut app, "waits until the tools are done"), "{what}\n{}", app.screen_text());
@@ -266,7 +287,7 @@ fn commands_are_queued_likewise_while_waiting_for_a_provider_or_a_key() {
 }
 
 #[test]
-fn a_fork_waits_for_tools_and_context_changes_for_the_turn() {
+fn what_cannot_be_done_beside_tools_waits_for_them_or_for_the_turn() {
     for activity in [Activity::Asks, Activity::RunsTool, Activity::WaitsForMail, Activity::HasParkedFork] {
         look_at_all(activity);
     }

@@ -7,6 +7,7 @@ mod matrix;
 mod queue;
 mod slips;
 mod steer;
+mod tell;
 
 use crate::support::harness::Harness;
 use crate::support::internals::{Body, Probe};

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{Change, HistoryEdit};
 use tempfile::TempDir;
 
 use super::{done, waiting};
@@ -67,7 +67,7 @@ fn histories(app: &Harness) -> (String, String) {
 fn a_queued_command_that_cannot_be_committed_has_no_effect() {
     for line in ["/mark b", "/rewind a", "/slice -1:", "/slice summarize::", "/clear"] {
         let mut app = Harness::new(Plan::default());
-        app.ask(0, Change::Mark("a".into()));
+        app.ask(0, Change::EditHistory(HistoryEdit::Mark("a".into())));
         app.say(0, "first\n%hang");
         app.ask(0, Change::Enqueue(line.into()));
         app.escape();
@@ -90,8 +90,8 @@ fn a_queued_command_that_cannot_be_committed_has_no_effect() {
 fn an_invalid_command_is_refused_before_it_is_queued() {
     let mut app = streaming();
     app.enter("/clear everything");
-    assert_shows(&mut app, "takes no arguments");
-    assert_eq!(app.agent(0).view.draft.text(), "/clear everything");
+    assert_shows(&mut app, "/clear undo");
+    assert_eq!(app.draft(0).text(), "/clear everything");
     assert_eq!(waiting(&app, 0), [""; 0]);
 }
 
@@ -101,12 +101,12 @@ fn a_cancelled_fork_returns_the_typed_line() {
     app.enter("//etc is a directory");
     app.enter("/clear");
     app.type_bytes(b"\x1b[A");
-    assert_eq!(app.agent(0).view.draft.text(), "/clear");
+    assert_eq!(app.draft(0).text(), "/clear");
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "/clear", "taken back and kept, in one step");
+    assert_eq!(app.draft(0).text(), "/clear", "taken back and kept, in one step");
     app.type_bytes(b"\x15");
     app.type_bytes(b"\x1b[A");
-    assert_eq!(app.agent(0).view.draft.text(), "//etc is a directory");
+    assert_eq!(app.draft(0).text(), "//etc is a directory");
     assert_eq!(waiting(&app, 0), [""; 0]);
 }
 
@@ -124,7 +124,7 @@ fn the_queue_can_be_listed_edited_and_reordered_across_a_restart() {
     app.enter("/queue drop 2");
     assert_shows(&mut app, "deleted: one");
     app.enter("/queue edit 2");
-    assert_eq!(app.agent(0).view.draft.text(), "three");
+    assert_eq!(app.draft(0).text(), "three");
     app.type_bytes(b"\x15");
     let mut app = app.crash_and_restart();
     assert_eq!(waiting(&app, 0), ["/mark four", "two", "five"]);
@@ -188,12 +188,12 @@ fn sent_text_is_not_in_the_draft_after_a_crash() {
         app.type_bytes(line.as_bytes());
         app.switch(1);
         app.switch(0);
-        assert_eq!(app.repl.store().draft(app.id(0)).expect("a draft"), line);
+        assert_eq!(app.stored_draft(0), line);
         app.enter("");
         app.turn();
-        assert_eq!(app.repl.store().draft(app.id(0)).expect("a draft"), "", "{line}");
+        assert_eq!(app.stored_draft(0), "", "{line}");
     }
-    assert_eq!(app.crash_and_restart().agent(0).view.draft.text(), "");
+    assert_eq!(app.crash_and_restart().draft(0).text(), "");
 }
 
 #[test]
@@ -215,6 +215,8 @@ fn a_queue_that_version_1_wrote_is_sent() {
 #[derive(Default)]
 struct Twin {
     is_busy: bool,
+    /// Its last turn was interrupted.
+    is_cut: bool,
     queue: Vec<String>,
     done: Vec<String>,
 }
@@ -229,6 +231,7 @@ impl Twin {
         while !self.is_busy && !self.queue.is_empty() {
             let line = self.queue.remove(0);
             self.is_busy = !line.starts_with("/mark");
+            self.is_cut &= !self.is_busy;
             self.done.push(line);
         }
     }
@@ -268,14 +271,18 @@ fn a_step(mut app: Harness, twin: &mut Twin, random: &mut Random, n: usize) -> H
             end_turn(&mut app, twin);
         }
         8 | 10 => {
+            twin.is_cut |= twin.is_busy;
             twin.cut();
             if kind == 8 {
                 app.escape();
+                // Twice in a row it opens the timeline.
+                app.type_bytes(b" \x7f");
             } else {
                 app = app.crash_and_restart();
             }
         }
-        9 => {
+        // Without a queue, Enter would continue the turn that was cut.
+        9 if has_queue || !twin.is_cut => {
             twin.go_on();
             app.type_bytes(b"\r");
         }

@@ -1,5 +1,7 @@
 //! Slips of a person: misspelt options and names, and commands that would end or lose something.
 
+use std::time::Duration;
+
 use polylogue::Change;
 
 use crate::support::harness::{Harness, Plan, endpoint};
@@ -10,7 +12,7 @@ fn refused(app: &mut Harness, line: &str, expected: &str) {
     app.enter(line);
     assert_shows(app, expected);
     let n = app.focus();
-    assert_eq!(app.agent(n).view.draft.text(), line, "the line is kept");
+    assert_eq!(app.draft(n).text(), line, "the line is kept");
     app.type_bytes(b"\x15");
 }
 
@@ -40,9 +42,8 @@ fn a_model_without_its_key_is_refused_with_the_way_to_set_it() {
         kind: "openai".into(),
         base_url: endpoint("openai", "x", "https://api.openai.com/v1").base_url,
         key: None,
-        key_command: None,
-        headers: Vec::new(),
-        models: Vec::new(),
+        key_variable: Some("OPENAI_API_KEY".into()),
+        ..polylogue::config::ProviderEntry::default()
     };
     let mut app = Harness::new(Plan { providers: vec![key], ..Plan::default() });
     refused(&mut app, "/model openai/x", "no key for openai: export OPENAI_API_KEY");
@@ -66,6 +67,12 @@ fn an_agent_at_work_is_killed_when_the_line_is_entered_twice_and_the_screen_says
     refused(&mut app, "/kill 2", "agent 2 is busy: press Enter again to kill");
     app.enter("/kill 2");
     assert_eq!(app.state(2), State::WaitingForLlm, "another line was typed in between");
+    for _ in 0..20 {
+        app.advance(Duration::from_millis(30));
+        app.type_bytes(b"\r");
+    }
+    assert_eq!(app.state(2), State::WaitingForLlm, "Enter is held");
+    app.advance(Duration::from_millis(300));
     app.type_bytes(b"\r");
     assert_eq!(app.repl.roster().len(), 2);
     assert_shows(&mut app, "agent 2 killed");

@@ -13,7 +13,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::scenarios;
 use crate::support::PATIENCE;
 use crate::support::harness::Plan;
-use crate::support::internals::Probe;
+use crate::support::internals::{Device, Probe, RemoteTerminal, TerminalMode};
 use crate::support::pty::died_of;
 
 /// In the environment of the process that is to die: the scenario, the write, and the directory.
@@ -35,7 +35,7 @@ pub fn run_until_death(scenario: &str, directory: &Path, death: usize) -> Outcom
     let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
     copy.args(["--exact", "crashes::process::run_until_killed", "--nocapture", "--test-threads=1"]);
     copy.env(SCENARIO, scenario).env(DEATH, death.to_string()).env(DIRECTORY, directory);
-    let output = copy.output().expect("our own binary");
+    let output = crate::support::output(&mut copy);
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(died_of(output.status, Signal::KILL), "{scenario}: no death at {death}\n{stdout}");
     let steps = stdout.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
@@ -88,9 +88,34 @@ impl Run {
         self.ask(n, Change::Submit(text.into()));
     }
 
+    /// Types at a terminal that shows agent 0, and waits until what is typed is stored.
+    pub fn type_bytes(&mut self, bytes: &[u8]) {
+        let at = self.repl.terminal_ids().first().copied().unwrap_or_else(|| {
+            let root = self.id(0);
+            self.repl.attach_device(Device::Remote(RemoteTerminal::default()), root, TerminalMode::default())
+        });
+        let remote = self.repl.terminal_at(at).and_then(|terminal| terminal.remote()).expect("a terminal");
+        remote.input.extend(bytes);
+        let start = Instant::now();
+        loop {
+            assert!(start.elapsed() < PATIENCE, "the draft is not stored");
+            self.repl.turn(Some(Duration::from_millis(20))).expect("the loop turns");
+            let stored = self.repl.store().drafts(self.id(0)).expect("the drafts");
+            if self.repl.draft_at(at) == stored.first().map(|(_, text)| text.as_str()).unwrap_or_default() {
+                break;
+            }
+        }
+    }
+
     /// Turns until the `n`th agent is idle.
     pub fn until_idle(&mut self, n: usize) {
         self.until("the end of its turn", |repl, id| !repl.roster().busy().contains(&id), n);
+    }
+
+    /// Turns until no summary is written for the `n`th agent.
+    pub fn until_compacted(&mut self, n: usize) {
+        let is_compacting = |repl: &Repl, id| repl.roster().get(id).is_some_and(|agent| agent.is_compacting());
+        self.until("the compaction", |repl, id| !is_compacting(repl, id), n);
     }
 
     /// Turns until the `n`th agent has a question.

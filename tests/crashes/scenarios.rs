@@ -1,10 +1,10 @@
 //! The scenarios: what is done while the process dies, and what may be left of it.
 
-use polylogue::{Change, Decision, SliceSpec};
+use polylogue::{Change, Decision, Fork, HistoryEdit, QueueEdit, SliceSpec};
 
 use super::{Scenario, kill_at_every_write};
 use crate::support::harness::Harness;
-use crate::support::internals::Probe;
+use crate::support::internals::{DraftSlot, Probe};
 
 /// Finds a scenario by name, for the process that gets its name.
 pub fn find(name: &str) -> &'static Scenario {
@@ -26,16 +26,18 @@ const SCENARIOS: &[&Scenario] = &[
     &UNQUEUE,
     &PAST,
     &SLICE,
+    &COMPACT,
     &START,
     &ASK,
     &ANSWER,
     &REFUSE,
+    &super::index::INDEX,
 ];
 
 fn nothing(_: &mut Harness) {}
 
 fn fork(prompt: Option<&str>, name: &str) -> Change {
-    Change::Fork { prompt: prompt.map(str::to_owned), name: Some(name.to_owned()), model: None }
+    Change::Fork(Fork { prompt: prompt.map(str::to_owned), name: Some(name.to_owned()), ..Fork::default() })
 }
 
 fn a_talk(app: &mut Harness) {
@@ -294,12 +296,13 @@ fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
 
 const SENT: Scenario = Scenario {
     name: "sent",
-    prepare: |app| app.repl.store().set_draft(app.id(0), "%hang").expect("a draft"),
+    prepare: |app| app.repl.store().set_draft(app.id(0), DraftSlot(0), "%hang").expect("a draft"),
     actions: |run| {
-        run.say(0, "%hang");
+        run.type_bytes(b"\r");
         run.acknowledge(1);
-        run.repl.store().set_draft(run.id(0), "next").expect("a draft");
-        run.say(0, "next");
+        run.type_bytes(b"next");
+        run.acknowledge(2);
+        run.type_bytes(b"\r");
         run.acknowledge(3);
     },
     steps: &[
@@ -323,7 +326,7 @@ const UNQUEUE: Scenario = Scenario {
         app.ask(0, Change::Interrupt);
     },
     actions: |run| {
-        run.ask(0, Change::Unqueue);
+        run.ask(0, Change::EditQueue(QueueEdit::TakeBackNewest));
         run.acknowledge(1);
     },
     steps: &[&["0 running: %hang interrupted, queued next"], &["0 running: %hang interrupted, typed next"]],
@@ -338,11 +341,11 @@ const PAST: Scenario = Scenario {
     name: "past",
     prepare: nothing,
     actions: |run| {
-        run.ask(0, Change::Mark("m".into()));
+        run.ask(0, Change::EditHistory(HistoryEdit::Mark("m".into())));
         run.acknowledge(1);
-        run.ask(0, Change::Rewind(None));
+        run.ask(0, Change::EditHistory(HistoryEdit::Rewind(None)));
         run.acknowledge(2);
-        run.ask(0, Change::Clear);
+        run.ask(0, Change::EditHistory(HistoryEdit::Clear));
         run.acknowledge(3);
         run.ask(0, Change::Name(Some("a".into())));
         run.acknowledge(4);
@@ -365,7 +368,7 @@ const SLICE: Scenario = Scenario {
     name: "slice",
     prepare: a_talk,
     actions: |run| {
-        run.ask(0, Change::Slice(SliceSpec::parse("inject:'first',:").expect("a spec")));
+        run.ask(0, Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("inject:'first',:").expect("a spec"))));
         run.acknowledge(1);
     },
     steps: &[
@@ -377,6 +380,32 @@ const SLICE: Scenario = Scenario {
 #[test]
 fn a_slice_is_there_with_all_of_its_messages_or_not_at_all() {
     kill_at_every_write(&SLICE);
+}
+
+const COMPACT: Scenario = Scenario {
+    name: "compact",
+    prepare: |app| {
+        a_talk(app);
+        a_talk(app);
+    },
+    actions: |run| {
+        run.ask(0, Change::EditHistory(HistoryEdit::Compact(None)));
+        run.acknowledge(0);
+        run.until_compacted(0);
+        run.acknowledge(1);
+        run.ask(0, Change::EditHistory(HistoryEdit::UndoCompact));
+        run.acknowledge(2);
+    },
+    steps: &[
+        &["0 running: hello reply usage hello reply usage"],
+        &["0 running: hello reply usage hello reply usage compaction usage"],
+        &["0 running: hello reply usage hello reply usage compaction usage compaction_undone"],
+    ],
+};
+
+#[test]
+fn a_compaction_is_there_whole_or_not_at_all() {
+    kill_at_every_write(&COMPACT);
 }
 
 const START: Scenario = Scenario {

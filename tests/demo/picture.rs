@@ -12,6 +12,8 @@ const COLOURS: [&str; 8] = ["#5c6370", "#e06c75", "#98c379", "#e5c07b", "#61afef
 #[derive(PartialEq, Clone)]
 struct Look {
     ink: String,
+    /// The colour behind the text, if it is not the paper's.
+    paper: Option<String>,
     bold: bool,
     italic: bool,
     dim: bool,
@@ -28,10 +30,17 @@ pub fn draw(screen: &vt100::Screen) -> String {
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{PAPER}\"/>\n"
     );
     for row in 0..rows {
-        for (column, text, look) in is_running(screen, row, columns) {
+        for (column, text, look) in runs(screen, row, columns) {
             let x = f32::from(column) * CELL.0 + MARGIN;
             let y = (f32::from(row) + 0.75) * CELL.1 + MARGIN;
             let length = text.chars().count() as f32 * CELL.0;
+            if let Some(paper) = &look.paper {
+                let (top, height) = (f32::from(row) * CELL.1 + MARGIN, CELL.1);
+                let _ = writeln!(
+                    svg,
+                    "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{length:.1}\" height=\"{height:.1}\" fill=\"{paper}\"/>"
+                );
+            }
             let _ = writeln!(
                 svg,
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{}>{}</text>",
@@ -41,39 +50,51 @@ pub fn draw(screen: &vt100::Screen) -> String {
             );
         }
     }
-    let (row, column) = screen.cursor_position();
-    let (x, y) = (f32::from(column) * CELL.0 + MARGIN, f32::from(row) * CELL.1 + MARGIN);
-    let _ =
-        writeln!(svg, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{}\" height=\"{}\" fill=\"{INK}\"/>", CELL.0, CELL.1);
+    if !screen.hide_cursor() {
+        let (row, column) = screen.cursor_position();
+        let (x, y) = (f32::from(column) * CELL.0 + MARGIN, f32::from(row) * CELL.1 + MARGIN);
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{}\" height=\"{}\" fill=\"{INK}\"/>",
+            CELL.0, CELL.1
+        );
+    }
     svg.push_str("</svg>\n");
     svg
 }
 
-fn is_running(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, String, Look)> {
-    let mut is_running: Vec<(u16, String, Look)> = Vec::new();
+/// The runs of cells that look alike in a row. Blanks at its end are left out, but where their background is seen.
+fn runs(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<(u16, String, Look)> {
+    let mut runs: Vec<(u16, String, Look)> = Vec::new();
     for column in 0..columns {
         let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else { continue };
         let text = if cell.has_contents() { cell.contents() } else { " " };
         let look = look_of(cell);
-        match is_running.last_mut() {
+        match runs.last_mut() {
             Some((_, run, last)) if *last == look => run.push_str(text),
-            _ => is_running.push((column, text.to_owned(), look)),
+            _ => runs.push((column, text.to_owned(), look)),
         }
     }
-    if let Some((_, run, _)) = is_running.last_mut() {
+    if let Some((_, run, look)) = runs.last_mut()
+        && look.paper.is_none()
+    {
         run.truncate(run.trim_end().len());
     }
-    is_running.retain(|(_, run, _)| !run.trim().is_empty());
-    is_running
+    runs.retain(|(_, run, look)| look.paper.is_some() || !run.trim().is_empty());
+    runs
 }
 
 fn look_of(cell: &vt100::Cell) -> Look {
-    let ink = match cell.fgcolor() {
-        vt100::Color::Idx(number) => colour(number),
-        vt100::Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
-        vt100::Color::Default => INK.to_owned(),
+    let shown = |color: vt100::Color| match color {
+        vt100::Color::Idx(number) => Some(colour(number)),
+        vt100::Color::Rgb(red, green, blue) => Some(format!("#{red:02x}{green:02x}{blue:02x}")),
+        vt100::Color::Default => None,
     };
-    Look { ink, bold: cell.bold(), italic: cell.italic(), dim: cell.dim() }
+    let (mut ink, mut paper) = (shown(cell.fgcolor()), shown(cell.bgcolor()));
+    if cell.inverse() {
+        (ink, paper) = (paper.or(Some(PAPER.into())), ink.or(Some(INK.into())));
+    }
+    Look { ink: ink.unwrap_or(INK.into()), paper, bold: cell.bold(), italic: cell.italic(), dim: cell.dim() }
 }
 
 /// A colour of xterm's palette of 256: the eight twice, a cube of six steps, and greys.

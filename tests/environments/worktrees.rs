@@ -15,9 +15,10 @@ use super::{echo, spec};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
+use crate::support::write_executable;
 
 /// What git answers in this directory; it must not fail.
-fn git(directory: &Path, args: &[&str]) -> String {
+pub(super) fn git(directory: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "protocol.file.allow=always"];
     let mut command = Command::new("git");
     command.args(identity).args(args).current_dir(directory);
@@ -36,7 +37,7 @@ fn is_there() -> bool {
 }
 
 /// An app with a repository `repo` that has one commit with `src/f`.
-fn app() -> Option<Harness> {
+pub(super) fn app() -> Option<Harness> {
     is_there().then(|| {
         let app = echo();
         make_repository(&app.directory().join("repo"));
@@ -57,13 +58,13 @@ fn branches(app: &Harness) -> String {
 }
 
 /// The worktrees that are on the disk.
-fn worktrees(app: &Harness) -> Vec<PathBuf> {
+pub(super) fn worktrees(app: &Harness) -> Vec<PathBuf> {
     let listed = fs::read_dir(app.data().join("worktrees")).into_iter().flatten();
     listed.flatten().map(|entry| entry.path()).collect()
 }
 
 /// A child in a worktree, and its directory.
-fn in_worktree(app: &mut Harness) -> PathBuf {
+pub(super) fn in_worktree(app: &mut Harness) -> PathBuf {
     let before = app.repl.roster().len();
     app.enter("/env worktree@repo/src");
     app.turn_until("a child", |app| app.repl.roster().len() > before);
@@ -231,7 +232,7 @@ fn a_cancelled_wait_with_a_finished_worktree_returns_the_typed_line() {
     drop(checkout);
     app.turn_until("git is done", |app| app.screen_text().contains("/env waits until the tools are done"));
     app.ask(0, Change::Interrupt);
-    assert_eq!(app.agent(0).view.draft.text(), "/env worktree@repo/src");
+    assert_eq!(app.draft(0).text(), "/env worktree@repo/src");
     app.turn_until("the worktree is gone", |app| worktrees(app).is_empty() && branches(app).is_empty());
     assert_eq!(app.repl.roster().len(), 1);
 }
@@ -267,7 +268,6 @@ fn an_unused_worktree_is_removed_at_the_next_start_unless_it_has_changes() {
 
 #[test]
 fn no_program_that_the_repository_names_is_run() {
-    use std::os::unix::fs::PermissionsExt as _;
     let Some(mut app) = app() else { return };
     let (repo, ran) = (app.directory().join("repo"), app.directory().join("ran"));
     fs::create_dir(&ran).unwrap();
@@ -291,8 +291,7 @@ fn no_program_that_the_repository_names_is_run() {
     git(&repo, &["config", "filter.cased.required", "true"]);
     let hook = repo.join(".git/hooks/post-checkout");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, format!("#!/bin/sh\n{}\n", program("hook"))).unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write_executable(&hook, format!("#!/bin/sh\n{}\n", program("hook")).as_bytes());
     let inside = in_worktree(&mut app);
     assert_eq!(fs::read_to_string(inside.join("f")).unwrap(), "one\n");
     // The removal compares the files with the index.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::{Change, MailId};
+use polylogue::{Change, MailId, QueueEdit};
 
 use super::{bodies, family, mail};
 use crate::support::harness::{Harness, Plan};
@@ -95,7 +95,7 @@ fn an_agent_with_queued_texts_is_not_done() {
     app.ask(1, Change::Interrupt);
     assert_waits(&mut app, 0);
     assert_eq!(app.state(1), State::Idle);
-    app.ask(1, Change::Unqueue);
+    app.ask(1, Change::EditQueue(QueueEdit::TakeBackNewest));
     assert_over(&mut app, 0, "0 unread messages.\nann: idle");
 }
 
@@ -125,11 +125,12 @@ fn a_wait_for_an_agent_killed_in_the_same_turn_is_answered() {
     let mut app = family();
     keep_busy(&mut app, "ann");
     let bob = app.n("bob");
-    app.say(bob, "%slow 100\nI\n%tool wait {\"from\":\"ann\"}");
-    app.turn();
-    // The command and the end of the reply arrive in one turn.
-    app.terminal().input.extend_from_slice(b"/kill ann\r\r");
-    app.advance(Duration::from_millis(200));
+    app.say(bob, "%slow 300\nI\n%tool wait {\"from\":\"ann\"}");
+    app.enter("/kill ann");
+    app.advance(Duration::from_millis(350));
+    // The confirmation and the end of the reply arrive in one turn.
+    app.terminal().input.extend_from_slice(b"\r");
+    app.advance(Duration::from_millis(250));
     let bob = app.n("bob");
     assert_over(&mut app, bob, "no agent \"ann\"");
 }

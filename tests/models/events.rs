@@ -103,7 +103,7 @@ struct Event {
     name: &'static str,
     happen: fn(&mut Scene),
     converse: &'static [&'static str],
-    untold: &'static [&'static str],
+    absent: &'static [&'static str],
 }
 
 const EVENTS: &[Event] = &[
@@ -115,7 +115,7 @@ const EVENTS: &[Event] = &[
             scene.interrupt();
         },
         converse: &["I was ab"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "an interrupt in the thinking",
@@ -125,7 +125,7 @@ const EVENTS: &[Event] = &[
             scene.interrupt();
         },
         converse: &[],
-        untold: &["a thought"],
+        absent: &["a thought"],
     },
     Event {
         name: "an interrupt in the arguments of a call",
@@ -135,7 +135,7 @@ const EVENTS: &[Event] = &[
             scene.interrupt();
         },
         converse: &["I look."],
-        untold: &["{\\\"comm"],
+        absent: &["{\\\"comm"],
     },
     Event {
         name: "an interrupt of a running tool",
@@ -147,7 +147,7 @@ const EVENTS: &[Event] = &[
             scene.interrupt();
         },
         converse: &["I look.", "sleep 60"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "an interrupt at a question",
@@ -157,7 +157,7 @@ const EVENTS: &[Event] = &[
             scene.interrupt();
         },
         converse: &["I look."],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "an error after a part of the reply",
@@ -167,7 +167,7 @@ const EVENTS: &[Event] = &[
             assert!(scene.app.last_error(0).contains("Boom."), "{}", scene.app.last_error(0));
         },
         converse: &["so far"],
-        untold: &["Boom."],
+        absent: &["Boom."],
     },
     Event {
         name: "a crash in the text",
@@ -178,7 +178,7 @@ const EVENTS: &[Event] = &[
             crash(scene);
         },
         converse: &["result-23", "done", "I was ab"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a crash in a running tool",
@@ -190,37 +190,37 @@ const EVENTS: &[Event] = &[
             crash(scene);
         },
         converse: &["I look."],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a slice that begins with a reply",
         happen: |scene| slice(scene, "1:"),
         converse: &["result-23", "done"],
-        untold: &["the first"],
+        absent: &["the first"],
     },
     Event {
         name: "a slice through a call and its result",
         happen: |scene| slice(scene, "0:3"),
         converse: &["the first", "result-23"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a slice of which the last word is a reply with a call",
         happen: |scene| slice(scene, "0:2"),
         converse: &["the first", "I look."],
-        untold: &["done"],
+        absent: &["done"],
     },
     Event {
         name: "a slice that turns everything round and tells it twice",
         happen: |scene| slice(scene, "-2:,0:-2,1:,inject:'quite new'"),
         converse: &["result-23", "done", "quite new"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a slice with short results",
         happen: |scene| slice(scene, "compact:0:"),
         converse: &["the first", "done"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a rewind",
@@ -231,7 +231,7 @@ const EVENTS: &[Event] = &[
             scene.app.enter("/rewind here");
         },
         converse: &["the first", "result-23", "done"],
-        untold: &["the second", "further-23", "done too"],
+        absent: &["the second", "further-23", "done too"],
     },
     Event {
         name: "a rewind that waits in the queue behind a reply",
@@ -245,7 +245,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_idle();
         },
         converse: &["the first", "result-23", "done"],
-        untold: &["the second", "done too"],
+        absent: &["the second", "done too"],
     },
     Event {
         name: "all was cleared",
@@ -254,7 +254,7 @@ const EVENTS: &[Event] = &[
             scene.app.enter("/clear");
         },
         converse: &[],
-        untold: &["the first", "done", "I look."],
+        absent: &["the first", "done", "I look."],
     },
     Event {
         name: "what was queued while a tool ran",
@@ -270,7 +270,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_idle();
         },
         converse: &["the first", "queued", "done too"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "what was queued before an interrupt and sent after it",
@@ -284,7 +284,7 @@ const EVENTS: &[Event] = &[
             scene.app.turn_until_idle();
         },
         converse: &["the first", "I was ab", "queued", "done"],
-        untold: &[],
+        absent: &[],
     },
     Event {
         name: "a fork while the parent's reply streams",
@@ -295,7 +295,7 @@ const EVENTS: &[Event] = &[
             scene.app.enter("/fork --name kid");
         },
         converse: &["the first", "result-23", "done"],
-        untold: &["I was ab"],
+        absent: &["I was ab"],
     },
 ];
 
@@ -331,7 +331,7 @@ fn after_each_event_the_conversation_goes_on_with_a_valid_request() {
                     event.name
                 );
             }
-            for expected in event.untold {
+            for expected in event.absent {
                 assert!(
                     !converse.contains(expected),
                     "{} after {}: {expected:?} is in the request\n{converse}",

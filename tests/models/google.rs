@@ -199,6 +199,6 @@ fn a_wrong_key_returns_the_text_and_names_the_reason() {
         "details": [{"reason": "API_KEY_INVALID"}]}});
     app.accept(&peer).answer(400, "application/json", error.to_string());
     app.turn_until_idle();
-    assert_eq!(app.agent(0).view.draft.text(), "my words");
+    assert_eq!(app.draft(0).text(), "my words");
     assert!(app.last_error(0).contains("rejected the credentials"), "{}", app.last_error(0));
 }

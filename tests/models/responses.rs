@@ -6,7 +6,6 @@ use crate::support::internals::{Body, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::responses::{Script, kinds_in, reasoning};
 use crate::support::scene::bash;
-use polylogue::Usage;
 
 /// Agent 0 alone with a model of OpenAI; tools take real time.
 fn app_with_model(peer: &Peer, model: &str) -> Harness {
@@ -64,9 +63,12 @@ fn reasoning_a_call_and_its_result_go_back_unchanged_and_in_order() {
     Script::start(&exchange).text("It is found.").complete();
     app.turn_until_idle();
     assert_eq!(app.replies(0), ["I look.", "It is found."]);
-    let usage = |body: Body| if let Body::Usage(usage) = body { Some(usage) } else { None };
-    let converse: Vec<Usage> = app.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
-    assert_eq!(converse, [Usage { input: 20, cached: 8, output: 5, ..Usage::default() }; 2]);
+    let usage = |body: Body| match body {
+        Body::Usage(usage) => Some((usage.input, usage.cached, usage.output)),
+        _ => None,
+    };
+    let converse: Vec<(u64, u64, u64)> = app.log(0).into_iter().filter_map(|message| usage(message.body)).collect();
+    assert_eq!(converse, [(20, 8, 5); 2]);
 }
 
 #[test]

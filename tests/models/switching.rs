@@ -6,6 +6,7 @@ use std::time::Duration;
 use polylogue::ToolResult;
 use polylogue::config::{Endpoint, Secret, Thinking};
 
+use crate::provider::assert_golden;
 use crate::support::internals::provider::{Conversation, PROVIDERS, ProviderRequest, find};
 use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 use crate::support::validity;
@@ -24,7 +25,15 @@ struct Model {
 }
 
 const MODELS: &[Model] = &[
-    Model { kind: "openai", name: "gpt-5-mini", mark: "quartz", signatures: &[] },
+    Model {
+        kind: "openai",
+        name: "gpt-5-mini",
+        mark: "quartz",
+        signatures: &[(
+            7,
+            r#"{"reasoning_details":[{"type":"reasoning.text","text":"hm","signature":"quartz-signature"}]}"#,
+        )],
+    },
     Model {
         kind: "anthropic",
         name: "claude-sonnet-4-5",
@@ -156,6 +165,33 @@ fn a_conversation_can_continue_with_any_other_model_without_data_of_the_first() 
                 assert!(!bytes.contains(model(first).mark), "{story}: {bytes}");
             }
         }
+    }
+}
+
+/// Two turns by each model in turn, with tools and thinking in each.
+fn by_all_in_turn() -> Vec<Body> {
+    let turn = |(round, kind): (usize, &str)| {
+        let reply =
+            Reply { text: format!("Turn {round} is done."), by: endpoint(kind).full_name(), ..Reply::default() };
+        [vec![Body::User(format!("turn {round}"))], round_by(kind, round), vec![Body::Assistant(reply)]].concat()
+    };
+    let turns = kinds().chain(kinds()).enumerate().flat_map(turn);
+    turns.chain([Body::User("and now?".into())]).collect()
+}
+
+#[test]
+fn a_conversation_in_which_the_provider_changes_at_every_turn_has_the_golden_bodies() {
+    let log = by_all_in_turn();
+    for kind in kinds() {
+        let request = request(kind, &log);
+        assert_valid(kind, &request, kind);
+        let bytes = bytes_of(&request);
+        for other in kinds() {
+            let is_own = bytes.contains(&format!("{}-signature", model(other).mark));
+            assert_eq!(is_own, other == kind, "{kind}: {bytes}");
+        }
+        let body = String::from_utf8(request.body.to_vec()).expect("text");
+        assert_golden(kind, [("switched-at-every-turn", body)]);
     }
 }
 

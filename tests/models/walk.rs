@@ -23,12 +23,13 @@ const TEXTS: [&str; 7] = [
     "%tool bash {\"command\":\"sleep 0.03\"}\n%tool bash {\"command\":\"true\"}",
     "%tool fork {\"prompt\":\"words\"}",
 ];
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "/slice summarize:0:1,summarize:0:2",
     "/slice 0:1",
     "/mark a",
     "/rewind a",
     "/clear",
+    "/clear undo",
     "/fork",
     "/fork --model third/z",
     "/thinking low",

@@ -95,7 +95,7 @@ fn a_store_held_by_another_process_is_refused_with_what_to_do() {
     let exchange = peer.accept();
     let output = run(&home, "run hello --model echo");
     assert_eq!((output.code, &*output.out), (1, ""), "{output:?}");
-    for split in ["is held by another polylogue (process ", "--ephemeral", "--data-dir", "/team"] {
+    for split in ["is in use by another polylogue (process ", "--ephemeral", "--data-dir", "/team"] {
         assert!(output.err.contains(split), "{split}: {output:?}");
     }
     assert_eq!(run(&home, "run hello --model echo --ephemeral --count 1").out, "hello\n");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Home, PROGRAM, texts};
+use super::{Home, PROGRAM, Program, texts};
 use crate::support::peer::Peer;
 use crate::support::pty::Pty;
 
@@ -55,8 +55,12 @@ fn the_model_option_applies_to_the_agent_of_the_run_and_is_stored() {
 #[test]
 fn the_chat_continues_agents_of_earlier_runs() {
     let home = Home::new();
-    assert_eq!(home.run(&["-p", "the first one"]).code, 0);
-    assert_eq!(home.run(&["-p", "the second one"]).code, 0);
+    for prompt in ["the first one", "the second one"] {
+        // Where the chats are started.
+        let mut run = home.command(PROGRAM, &["-p", prompt]);
+        run.current_dir(std::env::current_dir().expect("a directory"));
+        assert_eq!(Program::start(run).ends().code, 0);
+    }
     let (home_path, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
     let data = data.to_str().expect("UTF-8");
     let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];

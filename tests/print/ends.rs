@@ -2,8 +2,10 @@
 
 use rustix::process::Signal;
 
-use super::{Home, texts};
+use super::{Home, PROGRAM, texts};
+use crate::support::openai::last_user_text;
 use crate::support::peer::Peer;
+use crate::support::pty::Pty;
 
 const FORKS: &str = "%tool fork {\"prompt\":\"a\"}\n%tool fork {\"prompt\":\"b\"}\n%next\ndone";
 
@@ -66,6 +68,92 @@ fn a_refused_key_has_the_exit_code_of_provider_errors() {
 }
 
 #[test]
+fn each_wait_for_another_attempt_is_said_once() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "--output-format", "stream-json", "hello"]);
+    peer.accept().error(503, "overloaded", "come back later");
+    let wait = program.next("wait");
+    let text = wait["text"].as_str().expect("a text");
+    assert!(text.contains("come back later") && text.ends_with("; attempt 2 follows"), "{wait}");
+    assert!(wait["ms"].as_u64().is_some_and(|ms| ms <= 60_000), "{wait}");
+    peer.accept().stream().text("fine").finish("stop").done();
+    let output = program.ends();
+    assert_eq!((output.code, output.err.matches("waiting ").count()), (0, 1), "{output:?}");
+}
+
+#[test]
+fn the_timeout_says_what_the_run_waited_for() {
+    let peer = Peer::start();
+    let mut home = Home::with_server(&peer.url());
+    home.variables.push(("POLYLOGUE_RETRY_BASE".into(), "60".into()));
+    let program = home.start(&["-p", "--timeout", "1", "hello"]);
+    peer.accept().error(503, "overloaded", "come back later");
+    let output = program.ends();
+    assert_eq!(output.code, 4, "{output:?}");
+    assert!(output.err.contains("--timeout while a request waited: the provider is overloaded"), "{output:?}");
+}
+
+#[test]
+fn an_error_of_a_run_advises_no_command_of_the_chat() {
+    for (status, code, text) in [
+        (400, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
+        (401, "invalid_api_key", "who are you?"),
+    ] {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let program = home.start(&["-p", "hello"]);
+        peer.accept().error(status, code, text);
+        let output = program.ends();
+        assert!(output.code == 3 && output.err.contains(text), "{output:?}");
+        let advised =
+            ["/slice", "/compact", "/clear", "/model"].into_iter().find(|command| output.err.contains(command));
+        assert_eq!(advised, None, "{output:?}");
+    }
+}
+
+#[test]
+fn text_and_an_error_do_not_share_a_line_of_a_terminal() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    let (directory, data, url) = (path(home.directory.path()), path(&home.data()), peer.url());
+    let envs = [("HOME", &*directory), ("POLYLOGUE_DATA_DIR", &data), ("OPENAI_BASE_URL", &url), ("LANG", "C.UTF-8")];
+    let mut pty = Pty::spawn(PROGRAM, &["-p", "-m", "openai/test", "hello"], &envs, (100, 30));
+    peer.accept().stream().text("half a sen").hang_up();
+    assert_eq!(pty.wait_exit().code(), Some(3));
+    let screen = pty.screen_text();
+    let lines: Vec<&str> = screen.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    assert!(lines[0] == "half a sen" && lines[1].starts_with("polylogue: "), "{screen}");
+}
+
+#[test]
+fn a_run_that_cannot_begin_prints_its_result_as_json() {
+    let output = Home::new().run(&["-p", "-m", "openai/x", "--output-format", "json", "hello"]);
+    assert_eq!((output.code, output.result()["outcome"].as_str()), (3, Some("failed")), "{output:?}");
+    assert_eq!(output.result()["error"]["kind"], "auth");
+    assert!(output.err.contains("export OPENAI_API_KEY"), "{output:?}");
+}
+
+#[test]
+fn without_tools_none_are_offered() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let mut commands = vec![&["-p", "--no-tools", "hello"][..]];
+    if cfg!(feature = "coordinator") {
+        commands.push(&["multi-agent", "run", "--no-tools", "--count", "1", "hello"]);
+    }
+    for args in commands {
+        let program = home.start(args);
+        let exchange = peer.accept();
+        assert!(exchange.request().json()["tools"].is_null(), "{args:?}");
+        exchange.stream().text("fine").finish("stop").done();
+        let output = program.ends();
+        assert_eq!((output.code, output.out.trim_end()), (0, "fine"), "{output:?}");
+    }
+}
+
+#[test]
 fn a_signal_interrupts_the_turn_stores_the_partial_reply_and_sets_the_exit_code() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let peer = Peer::start();
@@ -86,7 +174,7 @@ fn a_signal_interrupts_the_turn_stores_the_partial_reply_and_sets_the_exit_code(
 fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let mut command = home.command("sh", &["-c", "trap '' INT HUP; exec \"$0\" -p hello", super::PROGRAM]);
+    let mut command = home.command("sh", &["-c", "trap '' INT HUP; exec \"$0\" -p hello", PROGRAM]);
     command.stdin(std::process::Stdio::null());
     let program = super::Program::start(command);
     let exchange = peer.accept();
@@ -181,7 +269,7 @@ fn permissions_where_no_agent_gets_them_are_an_error() {
     let home = Home::new();
     for args in [
         &["ps", "--approval", "plan"][..],
-        &["--allow", "bash(ls)", "send", "0", "x"],
+        &["--allow", "bash(ls)", "tell", "0", "x"],
         &["attach", "--deny", "bash(ls)"],
         &["multi-agent", "list", "--approval", "plan"],
         &["--approval", "auto", "approvals"],
@@ -209,4 +297,51 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
     assert!(output.err.contains("interrupted 1 other agent still at work"), "{output:?}");
     assert_eq!(home.agents(), 3);
     assert!(texts(&home.log(2)).contains(&"help"));
+}
+
+#[test]
+fn a_full_context_is_compacted_between_two_requests_of_a_run() {
+    let peer = Peer::start();
+    let home = Home::new();
+    let models = "[{ name = \"small\", context = 10000 }]";
+    let file = format!(
+        "model = \"local/small\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"{}\"\nmodels = {models}\n",
+        peer.url()
+    );
+    let folder = home.directory.path().join(".config/polylogue");
+    std::fs::create_dir_all(&folder).expect("a directory");
+    std::fs::write(folder.join("config.toml"), file).expect("a file");
+    let program = home.start(&["-p", "list it"]);
+    let exchange = peer.accept();
+    exchange.stream().tool_call(0, "call-0", "list_dir", "{}").finish("tool_calls").usage(9_000, 10).done();
+    let exchange = peer.accept();
+    let asked = last_user_text(&exchange.request().json());
+    assert!(asked.contains("[assistant calls list_dir]"), "{asked}");
+    exchange.stream().text("it was listed").finish("stop").done();
+    let exchange = peer.accept();
+    let sent = last_user_text(&exchange.request().json());
+    assert!(sent.contains("The task:\nlist it") && sent.contains("Summary:\nit was listed"), "{sent}");
+    exchange.stream().text("done").finish("stop").done();
+    let output = program.ends();
+    assert_eq!((output.code, output.out.trim_end()), (0, "done"), "{output:?}");
+}
+
+#[test]
+fn another_model_answers_and_that_is_said() {
+    let (first, second) = (Peer::start(), Peer::start());
+    let mut home = Home::with_server(&first.url());
+    home.variables.push(("POLYLOGUE_RETRIES".into(), "0".into()));
+    let config = home.data().parent().expect("a directory").join("fallback.toml");
+    let text = format!("fallback = [\"second/m\"]\n[providers.second]\nbase_url = {:?}\n", second.url());
+    std::fs::write(&config, text).expect("a file");
+    let config = config.display().to_string();
+    for format in ["text", "stream-json"] {
+        let program = home.start(&["-p", "-m", "openai/m", "--config", &config, "--output-format", format, "hello"]);
+        first.accept().error(503, "overloaded", "full");
+        second.accept().stream().text("fine").finish("stop").done();
+        let output = program.ends();
+        assert_eq!(output.code, 0, "{output:?}");
+        let said = "second/m answers, because openai/";
+        assert!(output.err.contains(said) && (format == "text" || output.out.contains(said)), "{output:?}");
+    }
 }

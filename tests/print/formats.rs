@@ -29,7 +29,7 @@ fn the_text_of_a_model_is_written_unchanged() {
 fn text_is_written_as_it_streams() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&["-p", "tell"]);
+    let program = home.start(&["-p", "explain"]);
     let exchange = peer.accept();
     exchange.stream();
     for n in 0..20 {
@@ -45,7 +45,7 @@ fn text_is_written_as_it_streams() {
 fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&["-p", "tell", "--output-format", "stream-json"]);
+    let program = home.start(&["-p", "explain", "--output-format", "stream-json"]);
     let exchange = peer.accept();
     exchange.stream();
     assert_eq!(program.object()["type"], "user");
@@ -74,7 +74,7 @@ fn each_line_of_the_stream_is_there_before_the_next_chunk_is_sent() {
 fn json_is_one_object_with_the_result_of_the_run() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
-    let program = home.start(&["-p", "tell", "--output-format", "json"]);
+    let program = home.start(&["-p", "explain", "--output-format", "json"]);
     peer.accept().stream().text("well").usage(7, 5).finish("stop").done();
     let output = program.ends();
     assert_eq!(output.out.lines().count(), 1, "{output:?}");
@@ -83,7 +83,7 @@ fn json_is_one_object_with_the_result_of_the_run() {
     for varies in ["ms", "agent"] {
         result.as_object_mut().expect("an object").remove(varies);
     }
-    let usage = json!({"input": 7, "cached": 0, "written": 0, "output": 5});
+    let usage = json!({"input": 7, "cached": 0, "written": 0, "output": 5, "reasoning": 0});
     let expected = json!({"v": 1, "type": "result", "outcome": "completed", "text": "well", "usage": usage,
         "cost": null, "error": null, "turns": 1, "stop_reason": "stop"});
     assert_eq!(result, expected);
@@ -157,7 +157,7 @@ fn an_answer_that_is_not_whole_is_no_success() {
     ] {
         let peer = Peer::start();
         let home = Home::with_server(&peer.url());
-        let program = home.start(&["-p", "tell", "--output-format", "json"]);
+        let program = home.start(&["-p", "explain", "--output-format", "json"]);
         peer.accept().stream().text(text).finish(finish).done();
         let output = program.ends();
         let result = output.result();
@@ -165,4 +165,24 @@ fn an_answer_that_is_not_whole_is_no_success() {
         assert_eq!((&result["stop_reason"], &result["error"]["text"]), (&json!(reason), &json!(message)));
         assert!(output.err.contains(message), "{output:?}");
     }
+}
+
+#[test]
+fn a_file_is_attached() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let directory = home.data().parent().expect("a directory").to_owned();
+    let path = directory.join("a shot.png").display().to_string();
+    std::fs::write(&path, b"\x89PNG\r\n\x1a\n...").expect("a file");
+    let program = home.start(&["-p", "--attach", &path, "what is this?"]);
+    let exchange = peer.accept();
+    let sent = exchange.request().json()["messages"].to_string();
+    assert!(sent.contains("data:image/png;base64,") && sent.contains("[image: a shot.png, 1 KB]"), "{sent}");
+    exchange.stream().text("a shot").finish("stop").done();
+    assert_eq!(program.ends().code, 0);
+    let missing = home.run(&["-p", "--attach", "/none.png", "x"]);
+    assert!(missing.code == 2 && missing.err.contains("--attach /none.png: "), "{missing:?}");
+    std::fs::write(&path, b"text").expect("a file");
+    let wrong = home.run(&["-p", "--attach", &path, "x"]);
+    assert!(wrong.code == 2 && wrong.err.contains("is not a PNG"), "{wrong:?}");
 }

@@ -1,23 +1,21 @@
 //! Runs while another process holds the data directory: a server, a chat or another run.
 
-use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Home, PROGRAM, Program, interrupt_first_turn, texts};
+use super::{Home, Program, interrupt_first_turn, texts};
 use crate::support::PATIENCE;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::program::Response;
-use crate::support::pty::Pty;
 
 /// A server, which does not outlive the test.
-struct Server(Option<Program>);
+pub(super) struct Server(Option<Program>);
 
 impl Server {
     /// One that can be reached.
-    fn at(home: &Home) -> Self {
+    pub(super) fn at(home: &Home) -> Self {
         let program = home.start(&["serve"]);
         let output = program.err.recv_timeout(PATIENCE).expect("a line");
         assert!(String::from_utf8_lossy(&output).contains("serves"), "{}", String::from_utf8_lossy(&output));
@@ -57,17 +55,17 @@ fn streaming(home: &Home, peer: &Peer, text: &str) -> (Program, Exchange) {
     (program, exchange)
 }
 
-/// The agent with this number, as the server lists it.
+/// The agent with this number, as the server or the store lists it.
 fn agent(home: &Home, number: usize) -> Value {
-    let output = home.run(&["ps", "--json"]);
-    let line = output.out.lines().nth(number).unwrap_or_else(|| panic!("{output:?}"));
-    serde_json::from_str(line).expect("JSON")
+    let output = home.run(&["ps", "--all", "--json"]);
+    let mut agents = output.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    agents.find(|agent| agent["number"] == number).unwrap_or_else(|| panic!("{output:?}"))
 }
 
 #[test]
 fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
     let (peer, home, server) = served();
-    let program = home.start(&["-p", "tell"]);
+    let program = home.start(&["-p", "explain"]);
     let exchange = peer.accept();
     exchange.stream();
     for n in 0..20 {
@@ -78,19 +76,19 @@ fn text_is_written_as_it_streams_from_an_agent_of_the_server() {
     exchange.text("the end").finish("stop").done();
     let output = program.ends();
     assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "the end\n", ""));
-    assert_eq!(agent(&home, 1)["status"], "idle");
+    assert_eq!(agent(&home, 1)["status"], "archived");
     assert_eq!(server.ends_by(Signal::TERM).code, 0);
-    assert_eq!(texts(&home.log(1)).first(), Some(&"tell"));
+    assert_eq!(texts(&home.log(1)).first(), Some(&"explain"));
 }
 
 #[test]
 fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     let (peer, home, _server) = served();
-    let program = home.start(&["-p", "tell", "--output-format", "stream-json"]);
+    let program = home.start(&["-p", "explain", "--output-format", "stream-json"]);
     let exchange = peer.accept();
     exchange.stream();
     let first = program.object();
-    assert_eq!((&first["type"], &first["text"]), (&json!("user"), &json!("tell")));
+    assert_eq!((&first["type"], &first["text"]), (&json!("user"), &json!("explain")));
     assert_eq!(program.object()["status"], "running");
     for n in 0..50 {
         exchange.text(&format!("{n} "));
@@ -108,7 +106,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     assert_eq!(result["agent"], agent(&home, 1)["id"]);
     let logs = home.run(&["logs", "1", "--json"]).out;
     let logged = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
-    assert!(logs.lines().any(|line| logged(line) == first), "{logs}");
+    assert!(logs.lines().any(|line| logged(line)["text"] == "explain"), "{logs}");
 }
 
 #[test]
@@ -166,7 +164,7 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let program = home.start(&["-p", "make it"]);
     peer.accept().stream().tool_call(0, "c", "bash", "{\"command\":\"touch made\"}").finish("tool_calls").done();
     let exchange = peer.accept();
-    assert!(exchange.request().json()["messages"].to_string().contains("nobody is asked (policy never)"));
+    assert!(exchange.request().json()["messages"].to_string().contains("no question is asked (policy never)"));
     exchange.stream().text("then not").finish("stop").done();
     let output = program.ends();
     assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
@@ -231,7 +229,7 @@ fn a_client_gets_no_more_than_its_command_line_names_and_no_more_than_the_agent_
 #[test]
 fn always_prints_the_rules_and_saves_them_only_if_they_are_named() {
     let (peer, home, _server) = served();
-    assert_eq!(home.run(&["send", "0", "make it"]).code, 0);
+    assert_eq!(home.run(&["tell", "0", "make it"]).code, 0);
     reply_that_writes(&peer, "src/a");
     let list = || home.run(&["approvals", "--json"]).out;
     let deadline = std::time::Instant::now() + PATIENCE;
@@ -267,7 +265,7 @@ fn a_signal_interrupts_the_turn_and_not_the_server() {
         exchange.wait_for_close();
         let output = program.ends();
         assert_eq!((output.code, &output.result()["outcome"]), (code, &json!("interrupted")), "{output:?}");
-        assert_eq!(agent(&home, 1)["status"], "interrupted");
+        assert_eq!(agent(&home, 1)["status"], "archived");
         server.ends_by(Signal::TERM);
         assert_eq!(texts(&home.log(1)), ["hello", "half of it"]);
     }
@@ -309,7 +307,7 @@ fn ten_concurrent_runs_have_an_agent_each() {
         let output = run.ends();
         assert_eq!((output.code, output.out), (0, format!("I am {n}\n")));
     }
-    assert_eq!(home.run(&["ps", "--json"]).out.lines().count(), 11);
+    assert_eq!(home.run(&["ps", "--all", "--json"]).out.lines().count(), 11);
 }
 
 #[test]
@@ -371,12 +369,12 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
 }
 
 #[test]
-fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
+fn a_directory_held_by_another_run_is_refused_with_what_to_do() {
     let home = Home::new();
     let is_refused = |pid: String| {
         let output = home.run(&["-p", "hello"]);
         assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
-        let message = format!("process {pid}, a chat or another polylogue -p, holds");
+        let message = format!("process {pid}, another polylogue -p or multi-agent run, holds");
         assert!(output.err.contains(&message) && output.err.contains("polylogue serve --background"), "{output:?}");
         assert_eq!(home.run(&["-p", "--ephemeral", "hello"]).out, "hello\n");
     };
@@ -385,16 +383,6 @@ fn a_directory_held_by_a_chat_or_another_run_is_refused_with_what_to_do() {
     is_refused(run.pid.as_raw_nonzero().to_string());
     run.signal(Signal::INT);
     assert_eq!(run.ends().code, 130);
-    let (home_path, data) = (text_of(home.directory.path()), home.data());
-    let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", text_of(&data))];
-    let mut chat = Pty::spawn(PROGRAM, &[], &envs, (80, 24));
-    chat.wait_for_text("── agent 0 ");
-    is_refused(chat.pid().to_string());
-    chat.leave();
-}
-
-fn text_of(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
 }
 
 #[test]
@@ -424,8 +412,12 @@ fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_ki
     assert_eq!(found.code, 4, "{found:?}");
     assert!(found.err.contains("limits.max_agents"), "{found:?}");
     let listed = |home: &Home| home.run(&["ps", "--json"]).out.lines().count();
+    assert_eq!(listed(&home), 1, "the agents of the run are archived");
+    for number in ["1", "2", "3"] {
+        assert_eq!(home.run(&["unarchive", number]).code, 0);
+    }
     assert_eq!(listed(&home), 4, "the root, the agent of the run, and two that it made");
-    assert_eq!(home.run(&["send", "0", "%hang"]).code, 0);
+    assert_eq!(home.run(&["tell", "0", "%hang"]).code, 0);
     let stopped = home.run(&["stop", "--agents"]);
     assert_eq!((stopped.code, stopped.out.trim()), (0, "stopped 1 agent"), "{stopped:?}");
     assert_eq!(home.run(&["kill", "1", "--descendants"]).code, 0);

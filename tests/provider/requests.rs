@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use polylogue::config::{Endpoint, Secret, Thinking};
+use polylogue::config::{Endpoint, Secret, SendReasoning, Thinking};
 use polylogue::{ErrorKind, Result, ToolResult};
 use serde_json::Value;
 
 use super::assert_golden;
 use crate::support::harness;
 use crate::support::internals::provider::{Conversation, ProviderRequest, find};
-use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, ToolCall, ToolDeclaration};
+use crate::support::internals::{Body, HttpRequest, Message, MessageId, Reply, Signature, ToolCall, ToolDeclaration};
 
 pub const TOOLS: &[ToolDeclaration] = &[
     ToolDeclaration {
@@ -133,6 +133,42 @@ fn bodies_are_the_golden_ones_and_valid() {
             &[],
         ),
     ];
+    assert_golden("openai", cases);
+}
+
+/// A reply of the endpoint's own model with this stored.
+fn reasoned(text: &str, stored: &str) -> Body {
+    let signatures = vec![Signature { text: text.len(), calls: 0, json: stored.into() }];
+    let (text, by) = (text.into(), endpoint().full_name());
+    Body::Assistant(Reply { text, signatures, by, ..Reply::default() })
+}
+
+#[test]
+fn reasoning_goes_back_as_the_server_wants_it() {
+    let talk = |stored: &str| {
+        let foreign = [user("go"), call("a", "bash", "{}"), result("a", "x"), reply("yes"), user("and?")];
+        let own = [reasoned("I look.", stored), call("b", "bash", "{}"), result("b", "y"), reasoned("Done.", stored)];
+        let next = [user("more"), reasoned("Plain.", stored), user("end")];
+        [foreign.as_slice(), own.as_slice(), next.as_slice()].concat()
+    };
+    let sent = |setting: SendReasoning, stored: &str| {
+        let endpoint = Endpoint { send_reasoning: setting, ..endpoint() };
+        String::from_utf8(open(&endpoint, "", &talk(stored), TOOLS).unwrap().body.to_vec()).unwrap()
+    };
+    let details = r#"{"reasoning_details":[{"type":"reasoning.text","text":"hm","signature":"c2ln","index":0}]}"#;
+    let blocks = r#"{"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"c2ln"}]}"#;
+    let calls = r#"{"calls":[{"extra_content":{"google":{"thought_signature":"c2ln"}},"id":"not a field of ours"}]}"#;
+    let cases = [
+        ("reasoning-content", sent(SendReasoning::Auto, r#"{"reasoning_content":"hm"}"#)),
+        ("reasoning-field", sent(SendReasoning::Auto, r#"{"reasoning":"hm"}"#)),
+        ("reasoning-details", sent(SendReasoning::Auto, details)),
+        ("reasoning-thinking-blocks", sent(SendReasoning::Auto, blocks)),
+        ("reasoning-signature-of-a-call", sent(SendReasoning::Auto, calls)),
+        ("reasoning-as-chosen", sent(SendReasoning::ReasoningContent, details)),
+        ("reasoning-off", sent(SendReasoning::Off, blocks)),
+    ];
+    let not_ours = sent(SendReasoning::Auto, r#"{"reasoning_content":5}"#);
+    assert_eq!(not_ours, sent(SendReasoning::Off, "{}"), "a damaged row costs its reasoning");
     assert_golden("openai", cases);
 }
 

@@ -50,7 +50,12 @@ fn signatures_of(kind: &str) -> &'static [&'static str] {
             r#"{"thoughtSignature":"eA==","bytes":3}"#,
             r#"{"thoughtSignature":"eA==","thought":"hm"}"#,
         ],
-        _ => &["{}"],
+        _ => &[
+            "{}",
+            r#"{"reasoning_content":"hm","calls":[{"extra_content":{}}]}"#,
+            r#"{"reasoning_details":[{"type":"reasoning.encrypted","data":"eA=="}]}"#,
+            r#"{"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"c2ln"}]}"#,
+        ],
     }
 }
 

@@ -37,7 +37,7 @@ fn memory_files_and_scratch_space_are_limited() {
             let out = place
                 .run(
                     level,
-                    "for n in 1 2 3 4; do head -c 1M /dev/zero > /tmp/$n; done 2> /dev/null; du -sk /tmp | cut -f1",
+                    "for n in 1 2 3 4; do head -c 1M /dev/zero > /tmp/$n; done 2> /dev/null; du -skx /tmp | cut -f1",
                 )
                 .out;
             let kibibytes = out.lines().last().and_then(|line| line.parse::<u64>().ok());

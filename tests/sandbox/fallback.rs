@@ -1,7 +1,6 @@
 //! Systems that cannot build every level: the strongest one that works is used, and none is never used unseen.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +12,7 @@ use crate::support::internals::sandbox::Policy;
 use crate::support::internals::tools::Environment;
 use crate::support::internals::{ToolCall, tools};
 use crate::support::program::PROGRAM;
+use crate::support::write_executable;
 
 /// What `doctor` says about the sandbox when it is started by this script in namespaces of its own, where the script is
 /// root; `None` if this machine has no such namespaces.
@@ -64,8 +64,7 @@ fn where_proc_is_covered_the_systems_one_is_used() {
 /// A supervisor that can build nothing.
 fn supervisor_without_sandbox(directory: &Path) -> std::path::PathBuf {
     let path = directory.join("supervisor");
-    fs::write(&path, "#!/bin/sh\nprintf '%s\\n' '{\"Unavailable\":\"a test\"}' >&0\nexit 126\n").expect("a file");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
+    write_executable(&path, b"#!/bin/sh\nprintf '%s\\n' '{\"Unavailable\":\"a test\"}' >&0\nexit 126\n");
     path
 }
 
@@ -87,7 +86,7 @@ fn a_command_never_runs_without_a_sandbox_that_its_question_promised() {
     let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
     let shared = std::sync::Arc::new(env.clone());
     let running = tools::Running::start(bash, call, asked, shared, wake).expect("a thread");
-    wakes.recv().expect("an end");
+    wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     let result = running.collect();
     assert!(result.is_error && result.content.contains("cannot build the whole sandbox (a test)"), "{result:?}");
     assert!(!workspace.join("it-ran").exists());
@@ -104,8 +103,9 @@ fn the_level_that_works_is_found_by_trying() {
     assert_eq!(level, levels(&place).first().copied().unwrap_or(Level::None), "{failed:?}");
     // The same through a program that was started in the sandbox itself, where namespaces are refused.
     if has(Level::Namespaces) && has(Level::Landlock) {
-        let script = format!("{PROGRAM} doctor --offline");
-        let said = place.run(Level::Namespaces, &script).out;
+        // The sandbox hides a program that was built below /tmp.
+        write_executable(&place.path("home/work/program"), &fs::read(PROGRAM).expect("the program"));
+        let said = place.run(Level::Namespaces, "./program doctor --offline").out;
         assert!(said.contains("new namespaces: EPERM"), "{said}");
         assert!(said.contains("commands run with Landlock and seccomp without namespaces"), "{said}");
     }
@@ -116,7 +116,7 @@ fn the_switch_that_turns_the_sandbox_off_is_the_persons_alone() {
     let place = Place::new(None);
     let doctor = |arguments: &[&str]| {
         let mut command: Command = place.command(PROGRAM);
-        let output = command.args(["doctor", "--offline"]).args(arguments).output().expect("it runs");
+        let output = crate::support::output(command.args(["doctor", "--offline"]).args(arguments));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     assert!(doctor(&["--dangerously-no-sandbox"]).contains("off: commands can do whatever you can"));
@@ -143,7 +143,7 @@ fn run(env: &Environment, prepared: tools::Prepared) -> String {
     let shared = std::sync::Arc::new(env.clone());
     let bash = tools::find("bash").expect("a tool");
     let running = tools::Running::start(bash, call, prepared, shared, wake).expect("a thread");
-    wakes.recv().expect("an end");
+    wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     running.collect().content
 }
 

@@ -14,6 +14,7 @@ mod proxy;
 mod races;
 mod registries;
 mod syscalls;
+mod together;
 mod work;
 
 use std::fs;
@@ -146,7 +147,7 @@ impl Place {
         drop(command);
         let watch = Watch::start(&plan);
         plan.send(&control, None).expect("the supervisor reads");
-        let output = child.wait_with_output().expect("an end");
+        let output = crate::support::output_of(child);
         let changes = watch.map(Watch::changes).unwrap_or_default();
         let out = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         Response { out, code: output.status.code(), reports: Report::receive(&control), changes }

@@ -121,10 +121,10 @@ fn bash(place: &Place, level: Level, command: &str) -> (Output, Vec<String>) {
     let (sender, wakes) = std::sync::mpsc::sync_channel(1);
     let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
     let running = Running::start(tool, call, prepared, std::sync::Arc::new(env), wake).expect("a thread");
-    wakes.recv().expect("an end");
+    wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     let warnings = running.warnings();
     let result = running.collect();
-    (Output { content: result.content, is_error: result.is_error, warnings: Vec::new() }, warnings)
+    (Output { content: result.content, is_error: result.is_error, warnings: Vec::new(), changed: None }, warnings)
 }
 
 #[test]

@@ -143,7 +143,8 @@ fn a_second_request_on_a_connection_cannot_name_another_host() {
          cat <&3"
     );
     let out = run(&mut app(), &script, &[&url]);
-    assert!(out.ends_with("first") && !out.contains("second"), "{out}");
+    // The end of a connection on which more was sent may reach the command before what it was sent.
+    assert!((out.ends_with("first") || out.contains("reset")) && !out.contains("second"), "{out}");
     assert!(listed.received().starts_with("GET / HTTP/1.1\r\n"));
     assert!(other.received.try_recv().is_err() && listed.received.try_recv().is_err());
 }
@@ -274,9 +275,11 @@ fn when_the_call_is_over_or_interrupted_its_connections_are_closed() {
     });
     let url = server.host();
     let mut app = app();
-    let script = format!("curl -sSN http://{url}/ & curl -sSNp http://{url}/ > got & until [ -s got ]; do :; done");
+    let script = format!(
+        "curl -sSN http://{url}/ > one & curl -sSNp http://{url}/ > got & until [ -s one ] && [ -s got ]; do :; done"
+    );
     run(&mut app, &script, &[&url]);
-    assert!(app.repl.proxied() <= 1);
+    app.turn_until("its connections are closed", |app| app.repl.proxied() == 0);
     for _ in 0..2 {
         app.turn_until("the connection is closed", |_| server.received.try_recv().is_ok());
     }
@@ -364,7 +367,7 @@ fn rules_about_hosts_decide_without_a_question() {
     asked.turn_until_asked(0);
     let mut never = app(Policy::Never, rules(&["bash(curl *)"], &[], &[]));
     let refused = run(&mut never, &script, &[&url]);
-    let remedy = format!("nobody is asked (policy never); the user can allow it with --allow 'net({url})'");
+    let remedy = format!("no question is asked (policy never); the user can allow it with --allow 'net({url})'");
     assert!(refused.contains(&format!("(no rule allows net({url})")), "{refused}");
     // Without the grammar no rule allows the command.
     assert!(!cfg!(feature = "shell-grammar") || refused.ends_with(&remedy), "{refused}");

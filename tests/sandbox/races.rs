@@ -1,7 +1,6 @@
 //! Other processes that change something while the sandbox is built.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
 use polylogue::config::SandboxSettings;
 use serde_json::json;
@@ -11,11 +10,13 @@ use crate::support::internals::sandbox::Policy;
 use crate::support::internals::tools::Environment;
 use crate::support::internals::{ToolCall, tools};
 use crate::support::program::PROGRAM;
+use crate::support::write_executable;
 
 #[test]
 fn a_mount_that_is_moved_meanwhile_does_not_stay_writable() {
-    const MOVES: &str = "mkdir -p $OUT/a/m && mount -t tmpfs none $OUT/a/m || exit 1
-        (cd $OUT; exec 0<&- >&- 2>&-; while mv a b; do mv b a; done) &";
+    // Not below /tmp, which the sandbox replaces.
+    const MOVES: &str = "mount -t tmpfs none /mnt && mkdir -p /mnt/a/m && mount -t tmpfs none /mnt/a/m || exit 1
+        setsid bash -c 'cd /mnt; while mv a b; do mv b a; done' 0<&- >&- 2>&- &";
     for user in users() {
         let place = Place { before: Some(MOVES.into()), ..Place::new(user) };
         if place.run(Level::None, "true").code != Some(0) {
@@ -25,7 +26,7 @@ fn a_mount_that_is_moved_meanwhile_does_not_stay_writable() {
             for _ in 0..10 {
                 let place = Place { before: Some(MOVES.into()), ..Place::new(user) };
                 // Behind the mounts, Landlock would deny it as well.
-                let out = place.run(level, "grep -E '/outside/[ab]/m [^ ]*' -o /proc/self/mountinfo; echo done").out;
+                let out = place.run(level, "grep -E '/mnt/[ab]/m [^ ]*' -o /proc/self/mountinfo; echo done").out;
                 let is_kept = out.lines().all(|line| line == "done" || line.contains("/m ro,"));
                 assert!(out.ends_with("done\n") && is_kept, "{level:?} {user:?}: {out}");
             }
@@ -43,7 +44,7 @@ fn run(env: &Environment, command: &str, between: impl FnOnce()) -> String {
     let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
     let running =
         tools::Running::start(bash, call, prepared, std::sync::Arc::new(env.clone()), wake).expect("a thread");
-    wakes.recv().expect("an end");
+    wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     running.collect().content
 }
 
@@ -68,8 +69,7 @@ fn a_failure_in_one_workspace_takes_no_walls_from_the_others() {
          exec {PROGRAM} \"$@\"\n",
         work.display()
     );
-    fs::write(&supervisor, script).expect("a file");
-    fs::set_permissions(&supervisor, fs::Permissions::from_mode(0o755)).expect("permissions");
+    write_executable(&supervisor, script.as_bytes());
     let env = Environment { supervisor, ..environment(&place) };
     let content = run(&env, "touch it-ran", || {});
     assert_eq!(content, "[not started: the sandbox cannot be set up here: swapped]");

@@ -9,10 +9,13 @@ use crate::support::pty::Pty;
 use crate::support::scene::app_with_agents;
 
 const ALL: Abilities = Abilities {
+    is_inline: false,
+    reflows: false,
     is_in_tmux: false,
     is_plain: false,
     depth: polylogue::config::Depth::Indexed,
     has_title: true,
+    has_links: true,
     has_replies: true,
     has_progress: true,
     notification: Notification::Osc9,
@@ -119,7 +122,7 @@ fn the_theme_follows_the_background_and_a_reply_is_never_typed() {
             light.contains("38;5;22m") && !light.contains("38;5;114m") && !light.contains(QUERY),
             "{cut} {light:?}"
         );
-        assert_eq!(app.agent(0).view.draft.text(), "", "{cut}");
+        assert_eq!(app.draft(0).text(), "", "{cut}");
         assert_eq!(terminal.terminal(&mut app).buffered_bytes(), 0);
     }
     let theme = ThemeSettings { name: "dark", ..ThemeSettings::default() };

@@ -81,5 +81,54 @@ fn the_fields_of_the_status_line_are_those_of_the_configuration() {
     let display =
         DisplaySettings { status: vec![StatusField::Model, StatusField::Approval], ..DisplaySettings::default() };
     let mut app = Harness::new(Plan { display, policy: Policy::Plan, size: Some((40, 10)), ..Plan::default() });
-    assert_eq!(status(&mut app), format!("echo/echo   plan{:>22}", "/help"));
+    assert_eq!(status(&mut app), format!("echo/echo   plan{:>22}", "? keys"));
+}
+
+#[test]
+fn raw_keeps_notes_that_are_not_stored_where_they_were() {
+    let mut app = app_with_agents(1, Plan { size: Some((80, 40)), ..Plan::default() });
+    app.say(0, "**one**");
+    app.turn_until_idle();
+    app.enter("/name first");
+    app.enter("/name");
+    app.say(0, "**two**");
+    app.turn_until_idle();
+    app.enter("/name second");
+    app.enter("/name");
+    app.turn();
+    let rows = |app: &mut Harness| {
+        let screen = app.screen_text();
+        let marks = ["one", "two", "this agent is first", "this agent is second", "many agents"];
+        let found = |line: &str| marks.iter().find(|mark| line.contains(**mark)).copied();
+        screen.lines().filter_map(found).collect::<Vec<&str>>()
+    };
+    let before = rows(&mut app);
+    assert!(before.len() >= 7, "{before:?}: {}", app.screen_text());
+    app.enter("/raw");
+    assert!(app.screen_text().contains("**one**"));
+    assert_eq!(rows(&mut app), before);
+    app.enter("/raw");
+    assert_eq!(rows(&mut app), before, "{}", app.screen_text());
+}
+
+#[test]
+fn after_a_restart_a_mark_is_below_the_end_of_the_turn_before_it_as_it_was() {
+    let mut app = app_with_agents(1, Plan::default());
+    app.advance(std::time::Duration::from_secs(60));
+    app.enter("hello");
+    app.turn_until_idle();
+    app.enter("/mark here");
+    app.enter("again");
+    app.turn_until_idle();
+    let order = |app: &mut Harness| -> Vec<&'static str> {
+        app.turn();
+        let parts = ["┃ hello", " tokens, ", "- mark here", "┃ again", " tokens, "];
+        let screen = app.screen_text();
+        let shown = screen.lines().filter_map(|row| parts.into_iter().find(|part| row.contains(part)));
+        shown.collect()
+    };
+    let before = order(&mut app);
+    assert_eq!(before, ["┃ hello", " tokens, ", "- mark here", "┃ again", " tokens, "]);
+    let mut app = app.crash_and_restart();
+    assert_eq!(order(&mut app), before);
 }

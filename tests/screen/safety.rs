@@ -39,6 +39,11 @@ fn hostile() -> String {
     }
     all += "\u{202a}\u{202b}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}\u{200e}\u{200f}\u{061c}";
     all += "\u{200b}\u{2060}\u{feff}\u{e0041}\u{e007f}\u{fff9}\u{180e}\u{3164}";
+    for target in
+        ["http://x.y/\x1b\\\x1b]8;;file:///etc\x1b\\", "javascript:1", "http://x.y/\u{9c}\u{7}\u{202e}a b\u{e0041}"]
+    {
+        all += &format!(" [link](<{target}>) <{target}> ![image](<{target}> \"{target}\")");
+    }
     all + " end"
 }
 
@@ -47,13 +52,18 @@ fn assert_harmless(what: &str, output: &[u8]) {
     let text = std::str::from_utf8(output).expect("UTF-8");
     for (at, _) in text.match_indices('\x1b') {
         let rest: String = text[at + 1..].chars().take(12).collect();
-        assert!(rest.starts_with(['[', '7', '8', ']']), "{what}: Esc {rest:?}");
+        assert!(rest.starts_with(['[', '7', '8', ']', '\\']), "{what}: Esc {rest:?}");
         let parameters: String = rest[1..].chars().take_while(|c| !c.is_ascii_alphabetic()).collect();
         assert!(!parameters.contains(MARK), "{what}: Esc {rest:?}");
         assert!(
-            !rest.starts_with(']') || rest.starts_with("]2;") || rest.starts_with("]9;polylogue"),
+            !rest.starts_with(']')
+                || ["]2;", "]9;polylogue", "]8;;\x1b", "]8;id="].iter().any(|ours| rest.starts_with(ours)),
             "{what}: {rest:?}"
         );
+    }
+    for link in text.split("\x1b]8;id=").skip(1) {
+        let target = link.split("\x1b\\").next().and_then(|link| link.split_once(';')).expect("a target").1;
+        assert!(target.starts_with("http") && target.bytes().all(|byte| byte.is_ascii_graphic()), "{what}: {target:?}");
     }
     let is_ours = |c: char| "\x1b\r\n\x08\x07".contains(c);
     let bad = text
@@ -75,7 +85,8 @@ fn check(app: &mut Harness, terminal: &mut AttachedTerminal, what: &str) {
 
 #[test]
 fn text_of_every_kind_is_harmless_on_the_screen_in_titles_and_notifications() {
-    let abilities = Abilities { has_title: true, notification: Notification::Osc9, ..Abilities::default() };
+    let abilities =
+        Abilities { has_title: true, has_links: true, notification: Notification::Osc9, ..Abilities::default() };
     let mut app = app_with_agents(2, Plan::default());
     let terminal = &mut AttachedTerminal::with(&mut app, abilities, 0, ATTACHED);
     terminal.type_bytes(&mut app, b"\x1b[O");
@@ -120,12 +131,55 @@ fn answers_and_logs_are_harmless_on_a_terminal() {
     // An argument cannot have a NUL.
     let hostile = hostile().replace('\0', "");
     let envs = [("HOME", data), ("LANG", "C.UTF-8")];
-    let prompt = ["--data-dir", data, "-p", hostile.as_str()];
-    for args in [&prompt[..], &["--data-dir", data, "logs", "0"], &["--data-dir", data, "ps"]] {
-        let mut pty = Pty::spawn(PROGRAM, args, &envs, (100, 40));
+    let hostile = hostile.as_str();
+    let model = format!("openai/{hostile}");
+    for args in [
+        &["-p", hostile][..],
+        &["-p", "--output-format", "json", hostile],
+        &["-p", "--output-format", "stream-json", hostile],
+        &["-p", "--model", &model, "hello"],
+        &["-p", "--approval", hostile, "hello"],
+        &["-p", "--allow", hostile, "hello"],
+        &["-p", "--resume", hostile, "hello"],
+        &["--config", hostile, "-p", "hello"],
+        &["logs", "0"],
+        &["logs", "--json", "0"],
+        &["logs", hostile],
+        &["ps"],
+        &["ps", "--json"],
+        &["tell", hostile, hostile],
+        &["kill", hostile],
+        &["help", hostile],
+        &["config", "get", hostile],
+        &["--data-dir", hostile, "ps"],
+        &[hostile, "--no-such-option"],
+    ] {
+        let args: Vec<&str> = ["--data-dir", data].into_iter().chain(args.iter().copied()).collect();
+        let mut pty = Pty::spawn(PROGRAM, &args, &envs, (100, 40));
         pty.wait_exit();
         let output = pty.raw_output().to_owned();
-        assert!(!output.is_empty(), "{args:?}");
-        assert_harmless(args[2], &output);
+        let what = args[2..].iter().map(|arg| arg.chars().take(12).collect::<String>()).collect::<Vec<_>>().join(" ");
+        assert!(!output.is_empty(), "{what}");
+        assert_harmless(&what, &output);
+    }
+}
+
+#[test]
+fn line_mode_has_no_control_sequence_whatever_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().to_str().expect("a path in UTF-8");
+    let hostile = hostile().replace('\0', "");
+    for (term, options) in [("xterm-256color", &["--plain"][..]), ("dumb", &[])] {
+        let envs = [("HOME", data), ("LANG", "C.UTF-8"), ("TERM", term)];
+        let args: Vec<&str> =
+            ["--data-dir", data].into_iter().chain(options.iter().copied()).chain([hostile.as_str()]).collect();
+        let mut pty = Pty::spawn(PROGRAM, &args, &envs, (100, 40));
+        pty.send("and now\n");
+        pty.wait_for_text(": and now");
+        pty.send("/exit\n");
+        pty.wait_exit();
+        let output = String::from_utf8(pty.raw_output().to_owned()).expect("UTF-8");
+        let bad = output.chars().find(|c| c.is_control() && !"\r\n".contains(*c));
+        assert_eq!(bad, None, "{term}");
     }
 }

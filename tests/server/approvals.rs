@@ -1,7 +1,7 @@
 //! Questions of agents, listed and answered by scripts.
 
 use polylogue::config::Policy;
-use polylogue::{Change, Decision};
+use polylogue::{Change, Decision, Fork};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, open_to_clients, serve};
@@ -12,7 +12,7 @@ use crate::support::internals::{Probe, State};
 fn ten_that_ask(app: &mut Harness) {
     for n in 0..10 {
         if n > 0 {
-            app.ask(0, Change::Fork { prompt: None, name: None, model: None });
+            app.ask(0, Change::Fork(Fork::default()));
         }
         app.say(n, &format!("%tool bash {{\"command\":\"touch by-{n}\"}}"));
     }

@@ -1,6 +1,6 @@
 //! Attached terminals.
 
-use polylogue::{Change, Turn};
+use polylogue::{Change, Fork, Turn};
 use serde_json::json;
 
 use crate::support::client::{Client, Terminal, refusal, serve, turn_until_no_client};
@@ -10,7 +10,7 @@ use crate::support::internals::{Probe, State, Timeout, WakeReason};
 const SIZE: (u16, u16) = (80, 24);
 
 fn child(app: &mut Harness, name: &str) {
-    app.ask(0, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+    app.ask(0, Change::Fork(Fork { name: Some(name.into()), ..Fork::default() }));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_server_that_ends_gives_its_terminals_the_reason() {
     let mut terminals: Vec<Terminal> = (0..2).map(|_| Terminal::attach(&app, SIZE, json!({}))).collect();
     terminals.iter_mut().for_each(|terminal| terminal.wait_for_text(&mut app, "agent 0"));
     terminals[0].type_bytes(b"not sent");
-    terminals[1].wait_for_text(&mut app, "not sent");
+    terminals[0].wait_for_text(&mut app, "not sent");
     let mut stops = Client::connect(&app);
     stops.ask("stop", json!({}));
     assert_eq!(app.turn(), Turn::Exit);

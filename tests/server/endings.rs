@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::Shutdown;
 
-use polylogue::{Change, Store, Turn};
+use polylogue::{Change, Fork, Store, Turn};
 use serde_json::json;
 
 use crate::support::client::{self, Client, open_to_clients, refusal, request, serve, turn_until_no_client};
@@ -67,7 +67,7 @@ fn requests_sent_before_the_writing_side_was_closed_are_answered() {
 fn no_request_is_read_while_the_client_does_not_read_responses() {
     let mut app = serve(Plan::default());
     for n in 0..50 {
-        app.ask(0, Change::Fork { prompt: None, name: Some(format!("child-{n}")), model: None });
+        app.ask(0, Change::Fork(Fork { name: Some(format!("child-{n}")), ..Fork::default() }));
     }
     let mut client = Client::connect(&app);
     let ask = request("ps", json!({})) + "\n";

@@ -1,6 +1,6 @@
 //! `logs`: each chunk once and in order, however slowly the client reads.
 
-use polylogue::Change;
+use polylogue::{Change, Fork};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, serve};
@@ -85,7 +85,7 @@ fn invalid_logs_requests_are_refused() {
 #[test]
 fn follow_gives_every_chunk_once_and_in_order_until_the_agent_ends() {
     let mut app = serve(Plan::default());
-    app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
+    app.ask(0, Change::Fork(Fork { name: Some("mortal".into()), ..Fork::default() }));
     let mut client = Client::connect(&app);
     client.ask("logs", json!({"agent": "mortal", "follow": true}));
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{Change, Fork};
 use serde_json::json;
 
 use crate::support::client::{Client, refusal, serve, turn_until_no_client};
@@ -43,9 +43,21 @@ fn a_wait_reports_an_interrupted_agent() {
 }
 
 #[test]
+fn a_wait_does_not_wait_for_a_queue_that_waits_for_a_person() {
+    let mut app = serve(Plan::default());
+    app.say(0, "%hang");
+    app.say(0, "later");
+    let (mut waiting, mut other) = (Client::connect(&app), Client::connect(&app));
+    waiting.ask("wait", json!({"agent": "0"}));
+    other.done(&mut app, "interrupt", json!({"agent": "0"}));
+    assert_eq!(waiting.read(&mut app), json!({"ok": {"status": "interrupted"}}));
+    assert_eq!(app.agent(0).queue.len(), 1);
+}
+
+#[test]
 fn a_wait_reports_a_dead_agent() {
     let mut app = serve(Plan::default());
-    app.ask(0, Change::Fork { prompt: None, name: Some("mortal".into()), model: None });
+    app.ask(0, Change::Fork(Fork { name: Some("mortal".into()), ..Fork::default() }));
     let id = app.id(1);
     app.say(1, "%hang");
     let mut client = Client::connect(&app);

@@ -4,16 +4,21 @@ use super::App;
 use crate::support::pty::TerminalLeft;
 
 #[test]
-fn the_chat_attaches_to_a_running_server_and_sends_its_prompt_to_agent_0() {
+fn the_chat_attaches_to_a_running_server_and_begins_a_conversation_with_its_prompt() {
     let app = App::served();
     let mut bare = app.terminal(&[], (80, 24));
     bare.wait_for_text("many agents in one terminal");
     bare.send("/fork --name bea\r");
     bare.wait_for_text("── bea ");
-    let mut prompted = app.terminal(&["to", "the", "root"], (80, 24));
-    prompted.wait_for_answer("to the root", "to the root");
-    prompted.wait_for_text("── agent 0 ");
-    assert!(!bare.screen_text().contains("to the root"));
+    let mut prompted = app.terminal(&["something", "new"], (80, 24));
+    prompted.wait_for_answer("something new", "something new");
+    prompted.wait_for_text("── agent 2 ");
+    assert!(!bare.screen_text().contains("something new"));
+    let mut continued = app.terminal(&["-c", "and", "more"], (80, 24));
+    continued.wait_for_answer("and more", "and more");
+    continued.wait_for_text("something new");
+    continued.send("\x03");
+    assert_eq!(continued.wait_exit().code(), Some(0));
     assert_eq!(app.get(&["sessions", "--json"]).lines().count(), 2);
     prompted.send("\x03");
     assert_eq!(prompted.wait_exit().code(), Some(0));
@@ -46,7 +51,7 @@ fn read_only_attaches_read_only_to_the_server() {
     let app = App::served();
     let mut pty = app.terminal(&["--read-only"], (80, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
-    app.get(&["send", "0", "news"]);
+    app.get(&["tell", "0", "news"]);
     pty.wait_for_answer("news", "news");
     pty.send("word\r");
     pty.wait_for_text("this terminal is read-only");

@@ -187,9 +187,9 @@ fn a_terminal_that_reads_nothing_blocks_no_agent_and_catches_up() {
     let app = App::served();
     let mut slow = app.attach(&["0"], (80, 24));
     // The terminal is not read from here on.
-    app.get(&["send", "0", &format!("%slow 0\n%repeat 20000\nmany words {}", "x".repeat(50))]);
+    app.get(&["tell", "0", &format!("%slow 0\n%repeat 20000\nmany words {}", "x".repeat(50))]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
-    app.get(&["send", "0", "and now?"]);
+    app.get(&["tell", "0", "and now?"]);
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
     slow.wait_for_answer("and now?", "and now?");
 }
@@ -248,4 +248,66 @@ fn state(pty: &Pty) -> char {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pty.pid())).expect("it is alive");
     let (_, rest) = stat.rsplit_once(") ").expect("a name in parentheses");
     rest.chars().next().expect("a state")
+}
+
+#[test]
+fn the_editor_of_the_client_gets_its_terminal_and_the_draft_while_agents_go_on() {
+    let peer = Peer::start();
+    let mut app = App::served_with(&peer.url());
+    let scripts = tempfile::tempdir().expect("a directory");
+    let here = scripts.path().display();
+    let text = format!(
+        "echo editing $(cat \"$1\")\nmkfifo {here}/go\ncat {here}/go\n[ -e {here}/fails ] && exit 3\n\
+         printf 'two\\nlines\\n' > \"$1\"\n"
+    );
+    std::fs::write(scripts.path().join("editor"), text).expect("a script");
+    let editor = format!("sh {here}/editor");
+    app.variables.push(("VISUAL".into(), editor));
+    let mut pty = app.attach(&[], (80, 24));
+    say(&mut pty, "a question");
+    let stream = peer.accept();
+    stream.stream().text("first words");
+    pty.wait_for_text("first words");
+    pty.send("half typed\x07");
+    pty.wait_for_text("editing half typed");
+    stream.text(" and last words").finish("stop").done();
+    let go = scripts.path().join("go");
+    eventually("the pipe", || go.exists());
+    crate::support::write_to_pipe(&go, "");
+    pty.wait_for_text("first words and last words");
+    pty.wait_for_text("> two");
+    pty.send("!");
+    pty.wait_for_text("  lines!");
+
+    std::fs::remove_file(&go).expect("the pipe");
+    std::fs::write(scripts.path().join("fails"), "").expect("a file");
+    pty.send("\x18\x05");
+    pty.wait_for_text("editing two lines!");
+    eventually("the pipe", || go.exists());
+    crate::support::write_to_pipe(&go, "");
+    pty.wait_for_text("the draft is unchanged");
+    pty.wait_for_text("  lines!");
+}
+
+#[test]
+fn the_pager_of_the_client_shows_the_whole_question() {
+    let mut app = App::served();
+    let directory = tempfile::tempdir().expect("a directory");
+    let go = directory.path().join("go");
+    let script = format!("echo paged\ncat \"$1\"\nmkfifo {0}\ncat {0}\n", go.display());
+    std::fs::write(directory.path().join("pager"), script).expect("a script");
+    app.variables.push(("PAGER".into(), format!("sh {}/pager", directory.path().display())));
+    let mut pty = app.attach(&[], (80, 24));
+    say(&mut pty, "%tool bash {\"command\":\"touch this\"}");
+    pty.wait_for_text("y to run it");
+    pty.send("v");
+    pty.wait_for_text("paged");
+    pty.wait_for_text("Run this? bash: touch this");
+    eventually("the pipe", || go.exists());
+    crate::support::write_to_pipe(&go, "");
+    pty.wait_for_text("y to run it");
+    pty.send("r");
+    pty.wait_for_text("type the reason");
+    pty.send("not now\r");
+    pty.wait_for_text("denied");
 }

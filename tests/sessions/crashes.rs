@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use polylogue::Store;
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::{App, eventually};
@@ -80,7 +80,7 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     let app = App::served();
     let mut random = Random(7);
     let before = descriptors(&app);
-    app.get(&["send", "0", "%slow 1\n%repeat 100000\nword"]);
+    app.get(&["tell", "0", "%slow 1\n%repeat 100000\nword"]);
     for n in 0..100 {
         let mut connection = connect(&app);
         // How much of it is read before it vanishes; a second frame may take a second.
@@ -138,4 +138,29 @@ fn memory_that_hostile_clients_used_is_given_back() {
     });
     let after = memory();
     assert!(after < before + 6 * MIB, "{} MiB before, {} MiB after", before / MIB, after / MIB);
+}
+
+/// How often the server has waited for something (proc_pid_status(5)).
+fn waits(app: &App) -> u64 {
+    let path = format!("/proc/{}/status", app.pid().as_raw_nonzero());
+    let status = std::fs::read_to_string(path).expect("it runs");
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("a count");
+    count.trim().parse().expect("a number")
+}
+
+#[test]
+fn a_client_that_came_while_there_were_no_descriptors_is_answered_when_there_are_some() {
+    let app = App::served();
+    let pid = Some(app.pid());
+    let most = getrlimit(Resource::Nofile);
+    let usual = prlimit(pid, Resource::Nofile, Rlimit { current: Some(3), ..most }).expect("it is our process");
+    let before = waits(&app);
+    let mut connection = connect(&app);
+    writeln!(connection.get_mut(), "{}", request("ps", json!({}))).expect("a socket takes a line");
+    eventually("it could not accept the connection", || waits(&app) > before);
+    prlimit(pid, Resource::Nofile, usual).expect("it is our process");
+    let timeout = Some(crate::support::PATIENCE);
+    connection.get_mut().set_read_timeout(timeout).expect("a socket");
+    let answer = line(&mut connection).expect("an answer");
+    assert!(answer["ok"].is_array() || answer["ok"].is_object(), "{answer}");
 }

@@ -20,12 +20,12 @@ fn a_second_server_is_refused_and_names_the_first() {
 #[test]
 fn the_socket_of_a_killed_server_is_replaced_and_nothing_is_lost() {
     let mut app = App::served();
-    app.get(&["send", "0", "before"]);
+    app.get(&["tell", "0", "before"]);
     app.get(&["wait", "0"]);
     app.signal(Signal::KILL);
     app.server_ends();
     assert!(app.path().join("server/socket").exists(), "the killed server could not remove it");
-    let output = app.run(&["send", "0", "not delivered"]);
+    let output = app.run(&["tell", "0", "not delivered"]);
     assert_eq!(output.code, Some(1));
     assert!(output.err.contains("no server for"), "{output:?}");
     assert!(app.get(&["logs", "0"]).contains("> before\nbefore\n"), "it is read from what is kept");
@@ -82,22 +82,4 @@ fn errors_at_the_start_of_a_server_are_printed_by_the_command() {
     let output = app.run(&["--ephemeral", "serve"]);
     assert_eq!(output.code, Some(2));
     assert!(output.err.contains("there is no server with --ephemeral"), "{output:?}");
-}
-
-#[test]
-fn a_directory_used_by_a_chat_is_refused_with_what_to_do() {
-    let app = App::new();
-    let mut chat = app.terminal(&[], (80, 24));
-    chat.wait_for_text("many agents in one terminal");
-    for args in [&["attach"][..], &["send", "0", "x"], &["stop"], &["sessions"]] {
-        let output = app.run(args);
-        assert_eq!(output.code, Some(1), "{output:?}");
-        let process = format!("a chat (process {}) uses it", chat.pid());
-        assert!(output.err.contains(&process) && output.err.contains("serve --background"), "{output:?}");
-    }
-    let served = app.run(&["serve", "--background"]);
-    assert_eq!(served.code, Some(1), "{served:?}");
-    assert!(served.err.contains("is held by another polylogue"), "{served:?}");
-    assert!(app.get(&["ps"]).contains("idle"), "what is kept can be looked at");
-    chat.leave();
 }

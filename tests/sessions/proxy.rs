@@ -36,7 +36,7 @@ fn app(host: &str) -> App {
 
 /// Has agent 0 run a command, and returns its log.
 fn run(app: &App, script: &str) -> String {
-    app.get(&["send", "0", &format!("%tool bash {}", json!({"command": script}))]);
+    app.get(&["tell", "0", &format!("%tool bash {}", json!({"command": script}))]);
     app.get(&["wait", "0"]);
     app.get(&["logs", "0"])
 }

@@ -28,7 +28,7 @@ fn assert_alone(output: &Response) {
 #[test]
 fn a_question_of_a_server_survives_every_end_of_it() {
     let mut app = App::served();
-    app.get(&["send", "0", TOUCH]);
+    app.get(&["tell", "0", TOUCH]);
     eventually("a question", || open(&app).len() == 1);
     let asked = open(&app);
     for end in [Signal::KILL, Signal::TERM] {
@@ -51,7 +51,7 @@ fn a_question_of_a_server_survives_every_end_of_it() {
 #[test]
 fn a_script_leaves_questions_to_the_person_and_does_not_continue_an_agent_that_asks() {
     let mut app = App::served();
-    app.get(&["send", "0", TOUCH]);
+    app.get(&["tell", "0", TOUCH]);
     eventually("a question", || open(&app).len() == 1);
     app.signal(Signal::KILL);
     app.server_ends();
@@ -68,7 +68,7 @@ fn a_script_leaves_questions_to_the_person_and_does_not_continue_an_agent_that_a
             output.err
         );
     };
-    app.get(&["send", "0", "and then"]);
+    app.get(&["tell", "0", "and then"]);
     refused(&app);
     app.get(&["stop"]);
     app.server_ends();
@@ -83,7 +83,7 @@ fn a_script_leaves_questions_to_the_person_and_does_not_continue_an_agent_that_a
 fn a_question_of_a_chat_survives_its_end_and_is_answered_in_the_next_one() {
     let app = App::new();
     let chat = || {
-        let mut pty = app.terminal(&[], (80, 24));
+        let mut pty = app.terminal(&["-c"], (80, 24));
         pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
         pty
     };
@@ -102,4 +102,37 @@ fn a_question_of_a_chat_survives_its_end_and_is_answered_in_the_next_one() {
     pty.wait_for_text("y to run it");
     pty.send("y");
     pty.wait_for_text("it-ran-42");
+}
+
+#[test]
+fn a_server_that_is_started_again_shows_where_terminals_were_and_what_was_cut() {
+    let mut app = App::served();
+    let mut pty = app.attach(&[], (80, 24));
+    pty.send("hello\r");
+    pty.wait_for_answer("hello", "hello");
+    pty.send("/fork --name kid\r");
+    pty.wait_for_text("── kid ");
+    pty.send("words\x1b\r%hang\r");
+    eventually("a turn", || app.get(&["ps"]).contains("running"));
+    let tokens = |app: &App, n: usize| -> Value {
+        let line = app.get(&["ps", "--json"]).lines().nth(n).expect("an agent").to_owned();
+        serde_json::from_str::<Value>(&line).expect("an object")["tokens"].clone()
+    };
+    let before = tokens(&app, 0);
+    assert!(before.as_u64() > Some(0), "{before}");
+    app.signal(Signal::KILL);
+    app.server_ends();
+    pty.wait_exit();
+    let is_cut = |app: &App| app.get(&["ps"]).lines().any(|line| line.contains("kid") && line.contains("interrupted"));
+    assert!(is_cut(&app), "without a server: {}", app.get(&["ps"]));
+    assert_eq!(tokens(&app, 0), before);
+    app.serve();
+    assert!(is_cut(&app), "with a server: {}", app.get(&["ps"]));
+    assert_eq!(tokens(&app, 0), before);
+    let mut pty = app.attach(&[], (80, 24));
+    pty.wait_for_text("── kid ");
+    pty.wait_for_text("interrupted: Enter continues");
+    app.get(&["stop"]);
+    app.server_ends();
+    assert!(is_cut(&app), "after an exit in order: {}", app.get(&["ps"]));
 }

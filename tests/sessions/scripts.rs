@@ -12,9 +12,9 @@ use crate::support::peer::Peer;
 fn errors_have_a_message_and_an_exit_code() {
     let app = App::served();
     let table: [(&[&str], i32, &str); 15] = [
-        (&["send", "nobody", "text"], 2, "no agent \"nobody\""),
-        (&["send", "0", " "], 2, "nothing to send"),
-        (&["send", "0"], 2, "required"),
+        (&["tell", "nobody", "text"], 2, "no agent \"nobody\""),
+        (&["tell", "0", " "], 2, "nothing to send"),
+        (&["tell", "0"], 2, "required"),
         (&["kill", "nobody"], 2, "no agent"),
         (&["kill", "0"], 2, ""),
         (&["kill"], 2, "required"),
@@ -44,7 +44,7 @@ fn subcommands_that_need_a_server_print_how_to_start_it() {
     let app = App::new();
     for args in [
         &["attach"][..],
-        &["send", "0", "x"],
+        &["tell", "0", "x"],
         &["kill", "0"],
         &["interrupt", "0"],
         &["wait", "0"],
@@ -64,11 +64,11 @@ fn subcommands_that_need_a_server_print_how_to_start_it() {
 #[test]
 fn send_wait_and_logs_work_from_arguments_and_standard_input_and_logs_without_a_server() {
     let app = App::served();
-    assert_eq!(app.get(&["send", "0", "two", "words"]), "");
+    assert_eq!(app.get(&["tell", "0", "two", "words"]), "");
     assert_eq!(app.get(&["wait", "0", "--timeout", "60"]), "idle\n");
-    let mut child = app.command(&["send", "0", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    let mut child = app.command(&["tell", "0", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
     child.stdin.take().expect("a pipe").write_all(b"from\nbelow").expect("it reads");
-    assert!(child.wait().expect("it ends").success());
+    assert!(crate::support::output_of(child).status.success());
     app.get(&["wait", "0"]);
     let logs = app.get(&["logs", "0"]);
     assert!(logs.ends_with("> two words\ntwo words\n> from\n> below\nfrom\nbelow\n"), "{logs}");
@@ -86,18 +86,46 @@ fn send_wait_and_logs_work_from_arguments_and_standard_input_and_logs_without_a_
 }
 
 #[test]
+fn mail_is_sent_listed_read_and_deleted_with_and_without_a_server() {
+    let app = App::served();
+    for has_server in [true, false] {
+        if !has_server {
+            app.get(&["stop"]);
+        }
+        let sent = app.run(&["mail", "0", "--send", "one two\nthree"]);
+        assert_eq!(sent.code, Some(0), "{sent:?}");
+        let note = "the mail waits until the agent looks; polylogue tell 0 TEXT prompts it now";
+        assert!(sent.err.contains(note), "{sent:?}");
+        let listed: Value = serde_json::from_str(&app.get(&["mail", "0", "--json"])).expect("one object");
+        assert_eq!((&listed["read"], &listed["text"]), (&false.into(), &"one two\nthree".into()));
+        let table = app.get(&["mail", "0"]);
+        assert!(table.starts_with("ID") && table.contains("one two") && !table.contains("three"), "{table}");
+        assert!(app.get(&["mail", "0", "--read"]).ends_with("one two\nthree\n"));
+        assert_eq!(app.get(&["mail", "0", "--read"]), "", "it is read");
+        let listed: Value = serde_json::from_str(&app.get(&["mail", "0", "--json"])).expect("one object");
+        let id = listed["id"].to_string();
+        assert_eq!(listed["read"], true);
+        assert!(app.get(&["mail", "0", "--read", &id]).contains("one two"));
+        assert_eq!(app.get(&["mail", "0", "--delete", &id]), "");
+        assert_eq!(app.get(&["mail", "0"]), "");
+        assert_eq!(app.run(&["mail", "0", "--read", &id]).code, Some(2));
+        assert_eq!(app.run(&["mail", "nobody"]).code, Some(2));
+    }
+}
+
+#[test]
 fn logs_continue_at_the_position_of_an_earlier_output() {
     let app = App::served();
     let lines = |args: &[&str]| -> Vec<Value> {
         app.get(args).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
-    app.get(&["send", "0", "one"]);
+    app.get(&["tell", "0", "one"]);
     app.get(&["wait", "0"]);
     let first = lines(&["logs", "0", "--json"]);
     let last = first.last().expect("a line");
     let next = format!("{}:{}", last["epoch"].as_str().expect("text"), last["n"].as_u64().expect("a number") + 1);
     assert_eq!(lines(&["logs", "0", "--json", "--from", &next]), [] as [Value; 0]);
-    app.get(&["send", "0", "two"]);
+    app.get(&["tell", "0", "two"]);
     app.get(&["wait", "0"]);
     let then = lines(&["logs", "0", "--json", "--from", &next]);
     assert_eq!((&then[0]["v"], then[0]["n"].as_u64()), (&1.into(), last["n"].as_u64().map(|n| n + 1)));
@@ -116,7 +144,7 @@ fn logs_follow_prints_new_output_until_the_agent_ends() {
     pty.send("/fork --name ann\r");
     pty.wait_for_text("── ann ");
     let mut follower = app.command(&["logs", "ann", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
-    app.get(&["send", "ann", "a question"]);
+    app.get(&["tell", "ann", "a question"]);
     let exchange = peer.accept();
     exchange.stream().text("half ");
     assert_eq!(app.run(&["wait", "ann", "--timeout", "0.2"]).code, Some(4));
@@ -125,18 +153,18 @@ fn logs_follow_prints_new_output_until_the_agent_ends() {
     let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
     assert!(lines.by_ref().any(|line| line == "> a question") && lines.next().as_deref() == Some("half and whole"));
     app.get(&["kill", "ann"]);
-    assert_eq!(follower.wait().expect("it ends with the agent").code(), Some(0));
+    assert_eq!(crate::support::output_of(follower).status.code(), Some(0));
 }
 
 #[test]
 fn the_exit_code_of_wait_tells_the_status() {
     let app = App::served();
-    app.get(&["send", "0", "words\n%hang"]);
+    app.get(&["tell", "0", "words\n%hang"]);
     let late = app.run(&["wait", "0", "--timeout", "0.2"]);
     assert_eq!(late.code, Some(4), "{late:?}");
     let waiting = app.command(&["wait", "0"]).stdout(Stdio::piped()).spawn().expect("it runs");
     app.get(&["interrupt", "0"]);
-    let output = Response::of(waiting.wait_with_output().expect("it ends"));
+    let output = Response::of(crate::support::output_of(waiting));
     assert_eq!((output.code, output.out.as_str()), (Some(130), "interrupted\n"));
     let mut pty = app.attach(&["0"], (80, 24));
     pty.send("/fork --name ann\r");
@@ -158,7 +186,7 @@ fn tool_calls_are_listed_approved_and_denied() {
         }
     };
     assert_eq!(app.get(&["approvals"]), "");
-    app.get(&["send", "0", "%tool bash {\"command\":\"echo one > made\\necho two >> made\"}"]);
+    app.get(&["tell", "0", "%tool bash {\"command\":\"echo one > made\\necho two >> made\"}"]);
     let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
     let listed = app.get(&["approvals"]);
     assert!(listed.starts_with(&format!("{id}  agent 0  bash  ")), "{listed}");
@@ -169,7 +197,7 @@ fn tool_calls_are_listed_approved_and_denied() {
     let again = app.run(&["approve", &id]);
     assert!(again.code == Some(2) && again.err.contains("polylogue approvals"), "{again:?}");
 
-    app.get(&["send", "0", "%tool bash {\"command\":\"rm made\"}"]);
+    app.get(&["tell", "0", "%tool bash {\"command\":\"rm made\"}"]);
     let id = until_one_is_open()["id"].as_str().expect("text").to_owned();
     app.get(&["deny", &id, "--reason", "keep it"]);
     assert_eq!(app.get(&["wait", "0"]), "idle\n");
@@ -184,6 +212,9 @@ fn kill_cascade_ends_descendants() {
     for name in ["ann", "bob"] {
         pty.send(format!("/fork --name {name}\r"));
         pty.wait_for_text(&format!("── {name} "));
+        // Forks from one point are siblings.
+        pty.send(format!("I am {name}\r"));
+        pty.wait_for_answer(&format!("I am {name}"), &format!("I am {name}"));
     }
     app.get(&["kill", "ann", "--cascade"]);
     assert_eq!(app.get(&["ps", "--json"]).lines().count(), 1);
@@ -192,13 +223,13 @@ fn kill_cascade_ends_descendants() {
 #[test]
 fn a_closed_pipe_ends_logs_without_an_error() {
     let app = App::served();
-    app.get(&["send", "0", "%repeat 3000\nmany words"]);
+    app.get(&["tell", "0", "%repeat 3000\nmany words"]);
     app.get(&["wait", "0"]);
     let mut follower = app.command(&["logs", "0", "--follow"]).stdout(Stdio::piped()).spawn().expect("it runs");
     let mut first = [0; 1];
     let mut out = follower.stdout.take().expect("a pipe");
     std::io::Read::read_exact(&mut out, &mut first).expect("it prints");
     drop(out);
-    app.get(&["send", "0", "%repeat 3000\nmore words"]);
-    assert_eq!(follower.wait().expect("it ends").code(), Some(0));
+    app.get(&["tell", "0", "%repeat 3000\nmore words"]);
+    assert_eq!(crate::support::output_of(follower).status.code(), Some(0));
 }

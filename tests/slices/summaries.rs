@@ -39,7 +39,7 @@ fn assert_nothing_came(app: &mut Harness, agents: usize, line: &str) {
     assert_eq!(app.repl.store().load_agents().expect("the agents").agents.len(), agents);
     assert!(app.repl.roster().busy().is_empty() && app.repl.roster().at_work().is_empty());
     assert!(!app.agent(0).view.is_spinning());
-    assert_eq!(app.agent(0).view.draft.text(), line);
+    assert_eq!(app.draft(0).text(), line);
     app.type_bytes(b"\x15");
 }
 
@@ -48,7 +48,7 @@ fn a_summary_is_at_its_position_in_the_child_and_counts_for_its_usage() {
     let peer = Peer::start();
     let mut app = app(&peer);
     talk(&mut app, &peer, 0);
-    let before = (conversation(&app, 0), app.agent(0).used);
+    let before = (conversation(&app, 0), app.agent(0).used.clone());
     let exchange = asked_for(&mut app, &peer, "inject:'before',summarize:0:-2:'the plot',-2:");
     let request = exchange.request().json();
     assert!(request.get("tools").is_none(), "{request}");
@@ -64,9 +64,9 @@ fn a_summary_is_at_its_position_in_the_child_and_counts_for_its_usage() {
     let texts = texts_in(&converse(&mut app, &peer, 1, "go", "gone"));
     let summary = "before\n\n[Summary of 6 earlier messages, for: the plot]\n\nThey met.\n\nq2";
     assert_eq!(texts, [summary, "r2", "go"]);
-    assert!(matches!(app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
+    assert!(matches!(&app.log(1)[1].body, Body::Usage(usage) if usage.output == 7));
     assert_eq!(app.agent(1).used.input, 100);
-    assert_eq!((conversation(&app, 0), app.agent(0).used), before);
+    assert_eq!((conversation(&app, 0), app.agent(0).used.clone()), before);
     assert!(!app.agent(0).view.is_spinning());
 }
 

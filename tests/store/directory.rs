@@ -8,6 +8,8 @@ use polylogue::{AgentId, Error, ErrorKind, Store};
 use rusqlite::Connection;
 
 use super::*;
+use crate::support::internals::DraftSlot;
+use crate::support::internals::TurnEnd;
 use crate::support::internals::limits::MadeBy;
 use crate::support::internals::store::{holder, typed_line};
 
@@ -86,7 +88,7 @@ fn a_second_process_learns_which_one_holds_the_store_and_gets_it_afterwards() {
     };
     let first = Store::open(dir.path()).unwrap();
     let refused = second();
-    assert!(refused.contains(&format!("held by another polylogue (process {})", std::process::id())), "{refused}");
+    assert!(refused.contains(&format!("in use by another polylogue (process {})", std::process::id())), "{refused}");
     assert!(refused.contains("--read-only") && refused.contains("another directory"), "{refused}");
     assert_eq!(holder(dir.path()), Some(std::process::id()));
     drop(first);
@@ -160,7 +162,7 @@ fn a_database_of_version_1_is_migrated() {
     assert_eq!(texts(&store, scout.id), ["hello", "look around"]);
     assert_eq!(store.recover(9).unwrap(), [scout.id]);
     assert_eq!(store.queued(root.id).unwrap()[0].text, "and then this");
-    assert_eq!(store.draft(root.id).unwrap(), "half a thought");
+    assert_eq!(store.drafts(root.id).unwrap(), [(DraftSlot(0), "half a thought".to_owned())]);
     drop(store);
 
     let today = tempfile::tempdir().unwrap();
@@ -240,6 +242,112 @@ fn a_database_of_version_5_keeps_policies_rules_and_open_questions_of_agents() {
     assert_eq!(kept, [(Some("auto"), None), (Some("plan"), Some(rules))]);
     assert_eq!(agents.iter().map(|agent| agent.is_asking).collect::<Vec<_>>(), [false, true]);
     assert_eq!(store.input("/any", 0).unwrap().as_deref(), Some("hello"), "inputs of no project are of all");
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn messages_of_every_kind_are_read_as_they_were_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v8.sql")).unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/kinds.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let stored: i64 =
+        raw(dir.path()).query_row("SELECT count(DISTINCT kind) FROM messages", [], |row| row.get(0)).unwrap();
+    let mut kinds = std::collections::BTreeSet::new();
+    let mut bodies = Vec::new();
+    for agent in ["AQEBAQEBAQEBAQEBAQEBAQ", "AgICAgICAgICAgICAgICAg", "AwMDAwMDAwMDAwMDAwMDAw"] {
+        let (messages, damage) = store.replay(agent.parse().unwrap()).unwrap();
+        assert!(damage.is_empty(), "{damage:?}");
+        kinds.extend(messages.iter().map(|message| message.body.kind()));
+        bodies.extend(messages.into_iter().map(|message| message.body));
+    }
+    // Commands are part of what is shown, and not of what is replayed.
+    assert_eq!((kinds.len(), stored), (17, 18), "{kinds:?}");
+    let compaction = bodies.iter().find_map(|body| if let Body::Compaction(it) = body { Some(it) } else { None });
+    let compaction = compaction.expect("a compaction");
+    assert_eq!((compaction.from, compaction.up_to, compaction.messages), (MessageId(40), MessageId(41), 2));
+    assert_eq!((compaction.before, compaction.after, compaction.summary.as_str()), (1742, 803, "They counted."));
+    assert_eq!((compaction.task.as_str(), compaction.request.as_str()), ("count the files", "go on"));
+    assert_eq!(compaction.files, ["/w/notes"]);
+    let usage = bodies.iter().filter_map(|body| if let Body::Usage(it) = body { Some(it) } else { None });
+    let counted: Vec<_> = usage.map(|it| (it.input, it.written, it.reasoning, it.model.as_str())).collect();
+    assert!(counted.contains(&(100, 20, 4, "openai/gpt-5-mini")) && counted.contains(&(20, 2, 0, "")), "{counted:?}");
+}
+
+#[test]
+fn a_database_of_version_7_keeps_the_drafts_of_several_terminals() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v7.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let root = store.load_agents().unwrap().agents[0].id;
+    let drafts = [(DraftSlot(0), "half a thought".to_owned()), (DraftSlot(1), "typed elsewhere".to_owned())];
+    assert_eq!(store.drafts(root).unwrap(), drafts);
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_8_keeps_the_parameters_of_each_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v8.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let rows = store.load_agents().unwrap().agents;
+    let parameters: Vec<_> = rows.iter().map(|row| row.parameters.as_deref()).collect();
+    assert_eq!(parameters, [None, Some(r#"{"temperature":0.5}"#)]);
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn agents_of_version_9_are_listed_and_work_where_the_program_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v9.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let rows = store.load_agents().unwrap().agents;
+    assert_eq!((rows.len(), store.archived_agents().unwrap().agents.len()), (2, 0));
+    assert!(rows.iter().all(|row| row.directory.is_none() && row.title.is_none() && !row.is_print_run));
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_10_keeps_what_was_archived_and_knows_no_changes_of_files() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v10.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let archived = store.archived_agents().unwrap().agents;
+    assert_eq!((archived.len(), archived[0].title.as_deref()), (1, Some("look around")));
+    assert_eq!(store.file_steps(archived[0].id, MessageId(0)), Ok(Vec::new()));
+    drop(store);
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
+fn a_database_of_version_11_learns_which_turns_were_cut_and_what_was_used() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v11.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let rows = store.load_agents().unwrap().agents;
+    let ends: Vec<_> = rows.iter().map(|row| (row.ordinal, row.last_end, row.unseen_since)).collect();
+    assert_eq!(ends, [(0, None, None), (3, Some(TurnEnd::Interrupted), None)]);
+    let used: Vec<_> = rows.iter().map(|row| (row.used.input, row.used.output, row.used.cost)).collect();
+    assert_eq!(used, [(30, 12, None), (30, 2, None)], "a cost is unknown");
     drop(store);
 
     let today = tempfile::tempdir().unwrap();

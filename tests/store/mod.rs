@@ -2,6 +2,7 @@
 
 mod directory;
 mod histories;
+mod migration;
 mod model;
 mod recovery;
 mod registry;

@@ -21,7 +21,7 @@ fn an_interrupted_reply_is_kept_as_partial() {
     {
         let store = Store::open(dir.path()).unwrap();
         store.create_root(root, None, None, 1).unwrap();
-        store.begin_turn(root, "tell me".into(), 1).unwrap();
+        store.begin_turn(root, "tell me".into(), None, 1).unwrap();
         store.append_partial(root, "once ", "hm").unwrap();
         store.append_partial(root, "upon", "").unwrap();
     }
@@ -41,7 +41,7 @@ fn only_calls_without_a_result_get_one_in_the_order_of_the_calls() {
     let earlier = vec![user("a"), assistant(""), call("3"), result("3")];
     let cut = vec![assistant("now"), call("1"), call("2"), call("3"), result("1")];
     store.append(root, earlier, 1).unwrap();
-    store.begin_turn(root, "b".into(), 1).unwrap();
+    store.begin_turn(root, "b".into(), None, 1).unwrap();
     store.append(root, cut, 1).unwrap();
     assert_eq!(store.recover(9).unwrap(), [root]);
     let messages = store.replay(root).unwrap().0;
@@ -58,9 +58,9 @@ fn a_second_recovery_finds_nothing_and_idle_and_killed_agents_are_not_changed() 
     let (store, root) = fresh();
     let [idle, dead, waiting] = [(); 3].map(|()| fork_at(&store, root, MessageId(0)).row.id);
     store.append_partial(dead, "last words", "").unwrap();
-    store.begin_turn(dead, "and?".into(), 3).unwrap();
+    store.begin_turn(dead, "and?".into(), None, 3).unwrap();
     store.kill(&[dead], 4).unwrap();
-    store.begin_turn(waiting, "well?".into(), 3).unwrap();
+    store.begin_turn(waiting, "well?".into(), None, 3).unwrap();
     assert_eq!(store.recover(9).unwrap(), [waiting]);
     let after = [root, idle, dead, waiting].map(|agent| store.replay(agent).unwrap());
     assert_eq!(store.recover(10).unwrap(), []);

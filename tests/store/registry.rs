@@ -3,7 +3,7 @@
 use polylogue::{AgentId, ErrorKind, Result, Store};
 
 use super::*;
-use crate::support::internals::{Body, Found, MessageId, NewAgent, QueueId, QueuedRow};
+use crate::support::internals::{Body, DraftSlot, Found, MessageId, NewAgent, QueueId, QueuedRow};
 
 fn named(parent: AgentId, name: &str) -> NewAgent {
     NewAgent { name: Some(name.into()), ..child_of(parent, MessageId(0)) }
@@ -58,7 +58,7 @@ fn killing_is_final_for_exactly_the_set_and_keeps_queued_texts() {
     let (store, root) = fresh();
     let [parent, bystander] = [fork(&store, root), fork(&store, root)];
     let child = fork(&store, parent);
-    store.enqueue(child, "unsent", false, 2).unwrap();
+    store.enqueue(child, "unsent", false, None, 2).unwrap();
     let events = store.kill(&[child, parent], 9).unwrap();
     assert_eq!(
         events.iter().map(|event| event.body.clone()).collect::<Vec<_>>(),
@@ -71,8 +71,8 @@ fn killing_is_final_for_exactly_the_set_and_keeps_queued_texts() {
         store.append(child, vec![user("late")], 10).map(drop),
         store.append_partial(child, "late", ""),
         store.settle_reply(child, vec![], 10).map(drop),
-        store.enqueue(child, "late", false, 10).map(drop),
-        store.begin_turn(child, "late".into(), 10).map(drop),
+        store.enqueue(child, "late", false, None, 10).map(drop),
+        store.begin_turn(child, "late".into(), None, 10).map(drop),
         store.fork(&child_of(child, MessageId(0)), 10).map(drop),
         store.kill(&[child], 10).map(drop),
     ];
@@ -135,18 +135,19 @@ fn an_agent_is_found_by_uuid_by_a_unique_prefix_and_by_name() {
 #[test]
 fn queued_texts_keep_their_order_and_enter_the_conversation_once() {
     let (store, root) = fresh();
-    let ids: Vec<QueueId> = ["a", "b", "c"].iter().map(|text| store.enqueue(root, text, false, 2).unwrap()).collect();
+    let ids: Vec<QueueId> =
+        ["a", "b", "c"].iter().map(|text| store.enqueue(root, text, false, None, 2).unwrap()).collect();
     let other = fork(&store, root);
     assert!(store.promote(other, ids[0], 3).is_err(), "it is the root's");
-    store.unqueue(root, ids[1]).unwrap();
-    assert!(store.unqueue(root, ids[1]).is_err(), "it was taken back already");
+    store.unqueue(root, ids[1], DraftSlot(0)).unwrap();
+    assert!(store.unqueue(root, ids[1], DraftSlot(0)).is_err(), "it was taken back already");
     let message = store.promote(root, ids[0], 3).unwrap();
     assert_eq!((message.id, message.body), (store.last_own_message(root).unwrap(), user("a")));
     assert!(store.promote(root, ids[0], 3).is_err(), "it was sent already");
     assert_eq!(store.queued(root).unwrap(), [QueuedRow { id: ids[2], text: "c".into(), is_command: false }]);
     assert_eq!(texts(&store, root), ["a"]);
-    store.unqueue(root, ids[2]).unwrap();
-    assert!(store.enqueue(root, "d", false, 4).unwrap() > ids[2], "a number is never used again");
+    store.unqueue(root, ids[2], DraftSlot(0)).unwrap();
+    assert!(store.enqueue(root, "d", false, None, 4).unwrap() > ids[2], "a number is never used again");
 }
 
 #[test]

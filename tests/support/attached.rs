@@ -101,6 +101,11 @@ impl AttachedTerminal {
         assert!(!text.contains(expected), "{expected:?} is on this screen:\n{text}");
     }
 
+    /// What was typed here.
+    pub fn draft(&mut self, app: &mut Harness) -> String {
+        app.repl.draft_at(self.at)
+    }
+
     /// The number of the agent that it shows.
     pub fn focus(&self, app: &mut Harness) -> usize {
         let focus = self.terminal(app).focus;

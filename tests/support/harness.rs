@@ -8,16 +8,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Network, Policy, ProviderEntry, Rules,
-    SandboxSettings, Settings, Thinking, TreeLimits,
+    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, ModelFacts, Network, Policy, ProviderEntry,
+    Rules, SandboxSettings, Settings, Thinking, TreeLimits,
 };
-use polylogue::{AgentId, Change, Clock, Config, Decision, Repl, Store, ToolResult, Turn};
+use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::Patience;
 use super::peer::{Exchange, Peer};
-use crate::support::internals::{Agent, Body, Device, Message, Probe, RemoteTerminal, State, Timeout, WakeReason};
+use crate::support::internals::{
+    Agent, Body, Device, Draft, DraftSlot, Message, Probe, RemoteTerminal, State, Timeout, WakeReason,
+};
 
+/// Timers of libcurl that pass by themselves; its time limits are longer.
+const SHORT: Duration = Duration::from_secs(1);
+/// A timer that is due so soon is not waited for.
+const SOON: Duration = Duration::from_millis(5);
 /// How long the loop waits before a lone Esc is a key.
 const ESCAPE_PATIENCE: Duration = Duration::from_millis(30);
 
@@ -31,6 +37,8 @@ const WORK: &str = "work";
 pub struct Plan {
     /// Columns and rows of the terminal, if there is one.
     pub size: Option<(u16, u16)>,
+    /// What the terminal can display; its size is `size`.
+    pub device: fn() -> RemoteTerminal,
     /// The model of all agents.
     pub endpoint: Endpoint,
     /// The default amount of thinking.
@@ -38,6 +46,8 @@ pub struct Plan {
     pub settings: Settings,
     /// How many agents may work at once; 0 is no limit.
     pub working_limit: usize,
+    /// Whether a server is asked for its models when the context of a model is unknown.
+    pub looks_up_models: bool,
     /// Whether `/fork` brings the child to the screen.
     pub follows_forks: bool,
     /// Uses the system's clock instead of one that the test moves.
@@ -66,16 +76,20 @@ pub struct Plan {
     pub trace: Option<PathBuf>,
     /// The limits of each tree of agents.
     pub tree_limits: TreeLimits,
+    /// Days after which agents that were not used are deleted.
+    pub keep_days: u32,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         Self {
             size: Some((80, 24)),
+            device: RemoteTerminal::default,
             endpoint: Endpoint::echo(),
             thinking: Thinking::default(),
             settings: Settings::default(),
             working_limit: 0,
+            looks_up_models: false,
             follows_forks: true,
             real_time: false,
             providers: Vec::new(),
@@ -90,14 +104,47 @@ impl Default for Plan {
             display: DisplaySettings::default(),
             trace: None,
             tree_limits: TreeLimits::default(),
+            keep_days: 0,
         }
     }
 }
 
 impl Plan {
     fn catalog(&self) -> Catalog {
-        let Endpoint { provider: name, kind, base_url, key, key_command, headers, .. } = self.endpoint.clone();
-        let own = ProviderEntry { name, kind, base_url, key, key_command, headers, models: Vec::new() };
+        let Endpoint {
+            provider: name,
+            kind,
+            base_url,
+            key,
+            key_variable,
+            key_command,
+            headers,
+            parameters,
+            fallback,
+            stall_timeout,
+            aws_region,
+            is_bearer,
+            ..
+        } = self.endpoint.clone();
+        let Endpoint { model, facts, send_reasoning, .. } = &self.endpoint;
+        let models = if *facts == ModelFacts::default() { Vec::new() } else { vec![(model.clone(), *facts)] };
+        let own = ProviderEntry {
+            name,
+            kind,
+            base_url,
+            key,
+            key_variable,
+            key_command,
+            headers,
+            send_reasoning: *send_reasoning,
+            models,
+            parameters,
+            fallback,
+            stall_timeout,
+            aws_region,
+            is_bearer,
+            ..ProviderEntry::default()
+        };
         Catalog([own].into_iter().chain(self.providers.iter().cloned()).collect())
     }
 
@@ -114,6 +161,7 @@ impl Plan {
             thinking: self.thinking,
             settings: self.settings,
             working_limit: self.working_limit,
+            looks_up_models: self.looks_up_models,
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             environments: self.environments.clone(),
@@ -130,13 +178,15 @@ impl Plan {
             trace: self.trace.clone(),
             trace_stable: self.trace.is_some(),
             tree_limits: self.tree_limits,
+            keep_days: self.keep_days,
             ..Config::default()
         }
     }
 
     /// All agents use an OpenAI-compatible server.
     pub fn peer(url: &str) -> Self {
-        Self { endpoint: endpoint("openai", "test", url), ..Self::default() }
+        let endpoint = endpoint("openai", "test", url);
+        Self { endpoint: Endpoint { key_variable: Some("OPENAI_API_KEY".into()), ..endpoint }, ..Self::default() }
     }
 }
 
@@ -186,7 +236,7 @@ impl Harness {
     pub fn open_in(plan: Plan, directory: TempDir, workspace: TempDir) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = Config { working_directory: workspace.path().into(), ..plan.config(directory.path()) };
-        let device = plan.size.map(|size| Device::Remote(RemoteTerminal { size, ..RemoteTerminal::default() }));
+        let device = plan.size.map(|size| Device::Remote(RemoteTerminal { size, ..(plan.device)() }));
         let mut store = Store::open(directory.path()).expect("the store opens");
         let is_disk_full = Arc::<AtomicBool>::default();
         let is_full = Arc::clone(&is_disk_full);
@@ -238,17 +288,21 @@ impl Harness {
         self.directory.path()
     }
 
-    /// One turn that waits as long as the loop itself would, but no longer than `limit`. With a manual clock, libcurl's short
-    /// timers pass by themselves; every other deadline comes when the test moves the clock.
+    /// One turn that waits as long as the loop itself would, but no longer than `limit`. With a manual clock, time passes for
+    /// libcurl's short timers only: those that are due soon at once, and for the others as much as the turn really took.
+    /// Every other deadline comes when the test moves the clock.
     pub fn turn_within(&mut self, limit: Duration) -> Turn {
         let timeout = self.repl.compute_timeout();
-        if !self.plan.real_time
-            && let (Some(after), WakeReason::Agent(_, "curl timer")) = (timeout.after, timeout.why)
-            && after < Duration::from_secs(1)
-        {
-            self.clock.advance(after);
+        let is_timer = !self.plan.real_time && matches!(timeout.why, WakeReason::Agent(_, "curl timer"));
+        let timer = timeout.after.filter(|after| is_timer && *after < SHORT);
+        if let Some(due) = timer.filter(|after| *after <= SOON) {
+            self.clock.advance(due);
         }
+        let begin = Instant::now();
         let turn = self.repl.turn(Some(limit)).expect("the loop turns");
+        if let Some(later) = timer.filter(|after| *after > SOON) {
+            self.clock.advance(later.min(begin.elapsed()));
+        }
         self.take_output();
         turn
     }
@@ -260,11 +314,26 @@ impl Harness {
 
     /// Turns until a condition holds.
     pub fn turn_until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
-        let start = Instant::now();
+        let mut patience = Patience::new();
         while !holds(self) {
-            assert!(start.elapsed() < PATIENCE, "never came: {what}\n{}", self.screen_text());
+            assert!(patience.has_time(), "never came: {what}\n{}", self.screen_text());
             self.turn_within(Duration::from_millis(20));
         }
+    }
+
+    /// Changes the size of the terminal.
+    pub fn resize(&mut self, (columns, rows): (u16, u16)) {
+        self.take_output();
+        self.terminal().size = (columns, rows);
+        self.screen.screen_mut().set_size(rows, columns);
+        self.turn();
+    }
+
+    /// Turns until the code on the screen has its colours.
+    pub fn turn_until_colored(&mut self) {
+        self.turn();
+        self.turn_until("the colours", |app| !app.repl.is_coloring());
+        self.turn();
     }
 
     /// Turns until the peer has received a whole request.
@@ -336,7 +405,16 @@ impl Harness {
     /// Types a line and Enter, and Enter again if the program asks whether it is meant.
     pub fn enter_and_confirm(&mut self, line: &str) -> Turn {
         let turn = self.enter(line);
-        if self.screen_text().contains("press Enter again") { self.type_bytes(b"\r") } else { turn }
+        if !self.screen_text().contains("press Enter again") {
+            return turn;
+        }
+        if self.plan.real_time {
+            let settled = self.clock.now() + QUESTION_SETTLES;
+            self.turn_until("Enter is not held", |app| app.clock.now() > settled);
+        } else {
+            self.advance(QUESTION_SETTLES);
+        }
+        self.type_bytes(b"\r")
     }
 
     /// What the person sees.
@@ -394,6 +472,17 @@ impl Harness {
         self.repl.roster().get(self.id(n)).expect("the agent lives")
     }
 
+    /// What was typed to the `n`th agent at the first terminal.
+    pub fn draft(&self, n: usize) -> Draft {
+        self.agent(n).view.drafts.get(DraftSlot(0)).cloned().unwrap_or_default()
+    }
+
+    /// What the store has of it.
+    pub fn stored_draft(&self, n: usize) -> String {
+        let drafts = self.repl.store().drafts(self.id(n)).expect("the drafts");
+        drafts.into_iter().find(|(slot, _)| slot.0 == 0).map(|(_, text)| text).unwrap_or_default()
+    }
+
     pub fn state(&self, n: usize) -> State {
         self.agent(n).state()
     }
@@ -417,14 +506,14 @@ impl Harness {
 
     /// Forks the `n`th agent and shows the child.
     pub fn fork(&mut self, n: usize) {
-        self.ask(n, Change::Fork { prompt: None, name: None, model: None });
+        self.ask(n, Change::Fork(Fork::default()));
         self.switch(self.repl.roster().len() - 1);
     }
 
     /// Forks the `n`th agent without showing the child, and returns its number.
     pub fn fork_named(&mut self, n: usize, name: &str) -> usize {
         let focus = self.focus();
-        self.ask(n, Change::Fork { prompt: None, name: Some(name.into()), model: None });
+        self.ask(n, Change::Fork(Fork { name: Some(name.into()), ..Fork::default() }));
         self.switch(focus);
         self.n(name)
     }
@@ -450,8 +539,8 @@ impl Harness {
             "{:?}",
             (
                 (self.log(n), &agent.inputs.history, agent.state(), agent.partial_text(), agent.deadline()),
-                (&agent.view.scrollback, agent.view.revision(), agent.view.context_tokens, agent.output.next()),
-                (agent.view.draft.text(), agent.view.draft.cursor(), &agent.queue, agent.used, agent.question()),
+                (&agent.view.scrollback, agent.view.revision(), agent.context_tokens(), agent.output.next()),
+                (self.draft(n).text(), self.draft(n).cursor(), &agent.queue, &agent.used, agent.question()),
             )
         )
     }

@@ -169,6 +169,9 @@ impl Connection {
                 Err(error) => return error.to_string(),
             }
             if let Err(error) = self.announce_whole(&mut reader, announce) {
+                // As servers of plain HTTP answer a TLS handshake.
+                let bytes = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec();
+                self.order(Order::Write { bytes, times: 1 });
                 self.order(Order::HangUp);
                 return format!("not HTTP/1.1: {error}");
             }

@@ -7,7 +7,7 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use polylogue::Store;
+use polylogue::{AgentId, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -43,7 +43,12 @@ impl Home {
     /// A command with an empty standard input.
     pub fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = signals::command(program);
-        command.args(args).current_dir(self.directory.path()).env_clear().env("HOME", self.directory.path());
+        command
+            .args(args)
+            .current_dir(self.directory.path())
+            .env_clear()
+            .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+            .env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
         command.envs(self.variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -75,14 +80,23 @@ impl Home {
     /// The stored log of the agent with this number.
     pub fn log(&self, ordinal: usize) -> Vec<Body> {
         let store = Store::open(&self.data()).expect("a store");
-        let agent = store.load_agents().expect("agents").agents[ordinal].id;
+        let agent = stored_agents(&store)[ordinal];
         store.replay(agent).expect("a log").0.into_iter().map(|message| message.body).collect()
     }
 
     /// The number of stored agents.
     pub fn agents(&self) -> usize {
-        Store::open(&self.data()).expect("a store").load_agents().expect("agents").agents.len()
+        stored_agents(&Store::open(&self.data()).expect("a store")).len()
     }
+}
+
+/// The agents that were not killed, archived ones included, in order of creation.
+fn stored_agents(store: &Store) -> Vec<AgentId> {
+    let (listed, archived) = (store.load_agents().expect("agents"), store.archived_agents().expect("agents"));
+    let mut agents: Vec<_> =
+        listed.agents.into_iter().chain(archived.agents).map(|row| (row.ordinal, row.id)).collect();
+    agents.sort_unstable();
+    agents.into_iter().map(|(_, id)| id).collect()
 }
 
 /// The texts of the user and assistant messages.

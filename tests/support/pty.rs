@@ -128,8 +128,18 @@ impl Pty {
         Pty { ours, theirs, child, death, exit: None, settings_before, parser, output: Vec::new() }
     }
 
-    /// The process id: that of the program itself once it draws anything.
+    /// The process that draws, once it draws anything: the one that was started, or one that it waits for.
     pub fn pid(&self) -> u32 {
+        let started = self.child.id();
+        let command = |pid: u32| std::fs::read(format!("/proc/{pid}/cmdline")).ok();
+        let children = std::fs::read_to_string(format!("/proc/{started}/task/{started}/children"));
+        let children = children.unwrap_or_default();
+        let mut children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+        children.find(|pid| command(*pid) == command(started)).unwrap_or(started)
+    }
+
+    /// The process that was started, as a shell knows it.
+    pub fn started(&self) -> u32 {
         self.child.id()
     }
 
@@ -232,9 +242,20 @@ impl Pty {
         self.raw_output().len()
     }
 
-    /// Sends a signal to the program (not to its process group).
+    /// Sends a signal to the process that draws (not to its process group).
     pub fn kill(&mut self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("the id of a process");
         // A program that has just ended of its own accord is no failure.
+        let _ = rustix::process::kill_process(pid, signal);
+        // As a shell that continues a job.
+        if signal == Signal::CONT {
+            self.kill_started(signal);
+        }
+    }
+
+    /// Sends a signal to the process that was started.
+    pub fn kill_started(&mut self, signal: Signal) {
+        // As above.
         let _ = rustix::process::pidfd_send_signal(&self.death, signal);
     }
 
@@ -320,6 +341,7 @@ impl Pty {
 impl Drop for Pty {
     fn drop(&mut self) {
         if self.exit.is_none() {
+            self.kill(Signal::KILL);
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -362,7 +384,10 @@ fn become_command(program: &Path, args: &[&str]) -> Command {
     let argv: Vec<&str> = std::iter::once(program).chain(args.iter().copied()).collect();
     let mut command = signals::command(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", &test_name("the_pty_child_becomes_the_program"), "--nocapture", "--test-threads=1"]);
-    command.env_clear().envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
+    command
+        .env_clear()
+        .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+        .envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
     command.env(BECOME, serde_json::json!(argv).to_string());
     command
 }

@@ -39,7 +39,7 @@ pub fn assert_refused(app: &mut Harness, line: &str, expected: &str) {
     let before = app.kinds(focus);
     app.enter(line);
     assert_shows(app, expected);
-    assert_eq!((app.kinds(focus), app.agent(focus).view.draft.text()), (before, line));
+    assert_eq!((app.kinds(focus), app.draft(focus).text()), (before, line));
     assert_eq!(app.focus(), focus);
     app.type_bytes(b"\x15");
 }

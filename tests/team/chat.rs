@@ -8,7 +8,9 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::scene::{assert_refused, assert_shows, converse, texts_in, turn_a_while};
+use crate::support::scene::{
+    assert_refused, assert_shows, assert_valid, bash, converse, reply_with_calls, texts_in, turn_a_while,
+};
 
 /// Agent 0 on a screen, with one question answered.
 fn app(peer: &Peer) -> Harness {
@@ -55,11 +57,113 @@ fn members_inherit_the_conversation_answer_by_mail_and_the_outcome_is_kept() {
     let mut came = mail(&app);
     came.sort();
     assert_eq!(came, ["7", "7", "8"]);
-    assert_eq!((app.repl.roster().len(), app.agent(0).unread), (4, 3), "they stay, to be looked at");
+    assert_eq!((app.repl.roster().len(), app.agent(0).unread), (1, 3), "they are archived");
     let mut app = app.crash_and_restart();
     assert_shows(&mut app, "3 of 3 members answered");
     app.enter("/team");
     assert_shows(&mut app, "completed  parallel vote  how much is it?");
+    app.enter("/agents --archived");
+    let run = app.repl.store().runs(1).expect("a run")[0].run.clone();
+    assert_eq!(app.screen_text().matches(&format!("team {run}\n")).count(), 3, "{}", app.screen_text());
+    app.enter("/unarchive agent-2");
+    app.switch(1);
+    assert_shows(&mut app, "how much is it?");
+}
+
+#[test]
+fn the_model_is_told_the_result_also_after_a_restart() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("/team parallel vote --count 2 \"how much is it?\"");
+    for exchange in accept_members(&mut app, &peer, 2) {
+        answer(&exchange, "it is 7");
+    }
+    finish(&mut app);
+    app.say(0, "thank you");
+    let exchange = app.accept(&peer);
+    let texts = texts_in(&exchange.request().body);
+    assert_eq!(texts[..2], ["the secret is 7", "noted"]);
+    assert!(texts[2].contains("[system] team ") && texts[2].ends_with("it is 7\n\nthank you"), "{texts:?}");
+    assert!(texts[2].contains("- task: how much is it?"), "{texts:?}");
+    assert_valid(&exchange.request().json());
+    answer(&exchange, "welcome");
+    app.turn_until_idle();
+    let mut app = app.crash_and_restart();
+    app.say(0, "again?");
+    let again = app.accept(&peer);
+    assert_eq!(texts_in(&again.request().body)[..3], texts);
+    let child = "the child of an agent knows what it knows";
+    answer(&again, "yes");
+    app.turn_until_idle();
+    app.fork(0);
+    app.say(1, child);
+    assert_eq!(texts_in(&app.accept(&peer).request().body)[..3], texts);
+}
+
+#[test]
+fn a_result_waits_for_the_end_of_the_turn_and_never_parts_a_call_from_its_result() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { size: Some((100, 40)), real_time: true, ..Plan::peer(&peer.url()) });
+    app.say(0, "run it");
+    reply_with_calls(&app.accept(&peer), &[("bash", &bash("echo done"))]);
+    app.turn_until_asked(0);
+    app.ask(0, Change::Team("--agents a \"look\"".into()));
+    answer(&app.accept(&peer), "seen");
+    app.turn_until("the end of the run", |app| app.repl.roster().len() == 1);
+    app.answer(0, true);
+    let exchange = app.accept(&peer);
+    assert_valid(&exchange.request().json());
+    assert!(!texts_in(&exchange.request().body).iter().any(|text| text.contains("seen")), "not within the turn");
+    answer(&exchange, "it ran");
+    app.turn_until("the result", |app| app.kinds(0).last() == Some(&"system"));
+    app.say(0, "and the team?");
+    let exchange = app.accept(&peer);
+    assert_valid(&exchange.request().json());
+    let texts = texts_in(&exchange.request().body);
+    assert!(texts.last().is_some_and(|last| last.contains("seen") && last.ends_with("and the team?")), "{texts:?}");
+}
+
+#[test]
+fn members_are_listed_below_their_run() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.fork_named(0, "mine");
+    app.switch(0);
+    app.enter("/team --agents a,b parallel \"look at it\"");
+    let _first = accept_members(&mut app, &peer, 2);
+    app.enter("/agents");
+    let run = app.repl.store().runs(1).expect("a run")[0].run.clone();
+    let screen = app.screen_text();
+    let rows: Vec<&str> =
+        screen.lines().skip_while(|row| !row.contains("0   agent 0")).take(5).map(str::trim_start).collect();
+    let begins = ["> 0   agent 0", "1   mine", &format!("team {run}"), "2   a", "3   b"];
+    assert!(rows.iter().zip(begins).all(|(row, begin)| row.starts_with(begin)), "{screen}");
+    assert!(rows[2].ends_with("running  look at it"), "{screen}");
+}
+
+#[test]
+fn a_member_on_the_screen_stays_when_the_run_ends() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("/team --agents a,b parallel \"look\"");
+    let exchanges = accept_members(&mut app, &peer, 2);
+    app.enter("/switch b");
+    exchanges.iter().for_each(|exchange| answer(exchange, "seen"));
+    finish(&mut app);
+    assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
+    assert_shows(&mut app, "seen");
+}
+
+#[test]
+fn problems_name_the_agents_of_the_members() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.fork_named(0, "agent-1");
+    app.switch(0);
+    app.enter("/team parallel first_success --count 1 \"who?\"");
+    answer(&app.accept(&peer), "me");
+    finish(&mut app);
+    assert_shows(&mut app, "answer of agent-1-2");
 }
 
 #[test]
@@ -141,13 +245,13 @@ fn escape_stops_one_member_or_the_whole_run() {
     assert_shows(&mut app, "not completed: interrupted");
     assert_shows(&mut app, "b: interrupted by the user");
     assert!(app.repl.roster().busy().is_empty());
-    assert_eq!(app.repl.roster().len(), 4, "interrupted members stay");
+    assert_eq!(app.repl.roster().len(), 1, "interrupted members are archived");
     turn_a_while(&mut app);
     assert!(peer.try_accept().is_none());
 }
 
 #[test]
-fn a_member_that_times_out_stays() {
+fn a_member_that_times_out_can_be_brought_back() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) });
     let root = app.id(0);
@@ -157,7 +261,9 @@ fn a_member_that_times_out_stays() {
     app.advance(Duration::from_secs(10));
     finish(&mut app);
     hung.wait_for_close();
-    assert_eq!((app.repl.roster().len(), app.state(1)), (2, State::Idle));
+    assert_eq!(app.repl.roster().len(), 1);
+    let member = app.repl.store().archived_agents().expect("a list").agents[0].id;
+    app.ask(0, Change::Unarchive(member));
     app.say(1, "are you there?");
     let asked = app.accept(&peer);
     answer(&asked, "now I am");
@@ -211,7 +317,7 @@ fn names_and_templates_are_completed() {
     let peer = Peer::start();
     let mut app = app(&peer);
     app.type_bytes(b"/team para\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/team parallel ");
+    assert_eq!(app.draft(0).text(), "/team parallel ");
     app.type_bytes(b"--template code\t");
-    assert_eq!(app.agent(0).view.draft.text(), "/team parallel --template code-review");
+    assert_eq!(app.draft(0).text(), "/team parallel --template code-review");
 }

@@ -38,19 +38,19 @@ fn a_breaker_opens_after_five_failed_tasks_probes_after_a_minute_and_closes() {
         outcome_names(&finish(app, &run))[0]
     };
     for task in 1..=5 {
-        assert_eq!(app.repl.health().of("a").breaker, Breaker::Closed, "before task {task}");
+        assert_eq!(app.repl.health().of("a (openai/test)").breaker, Breaker::Closed, "before task {task}");
         assert_eq!(run_once(&mut app, Some(400)), "failed");
     }
-    let before = app.repl.health().of("a");
+    let before = app.repl.health().of("a (openai/test)");
     assert!(matches!(before.breaker, Breaker::Open { .. }));
     assert_eq!(run_once(&mut app, None), "skipped");
-    assert_eq!(app.repl.health().of("a"), before, "a skipped task is no failure");
+    assert_eq!(app.repl.health().of("a (openai/test)"), before, "a skipped task is no failure");
     app.advance(60 * SECOND);
     assert_eq!(run_once(&mut app, Some(400)), "failed");
     assert_eq!(run_once(&mut app, None), "skipped");
     app.advance(60 * SECOND);
     assert_eq!(run_once(&mut app, Some(200)), "answered");
-    let after = app.repl.health().of("a");
+    let after = app.repl.health().of("a (openai/test)");
     assert_eq!((after.breaker, after.failures_in_row, after.successes, after.failures), (Breaker::Closed, 0, 1, 6));
     assert!(peer.try_accept().is_none());
 }

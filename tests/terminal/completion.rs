@@ -1,10 +1,11 @@
 //! The list below the input: completions, files and agents, the history of inputs, help.
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::internals::WakeReason;
 use crate::support::scene::{app_with_agents, assert_shows};
 
 fn draft(app: &Harness) -> String {
-    app.agent(0).view.draft.text().to_owned()
+    app.draft(0).text().to_owned()
 }
 
 #[test]
@@ -15,7 +16,7 @@ fn tab_opens_a_list_with_descriptions_that_filters_and_cycles() {
     assert!(screen.contains("> /switch") && screen.contains("show another agent") && screen.contains("  /send"));
     app.type_bytes(b"e");
     let screen = app.screen_text();
-    assert!(!screen.contains("/switch") && screen.contains("> /send") && screen.contains("  /sessions"), "{screen}");
+    assert!(!screen.contains("/switch") && screen.contains("> /search") && screen.contains("  /sessions"), "{screen}");
     app.type_bytes(b"\x1b[B\x1b[B\x1b[B\r");
     assert_eq!((draft(&app), app.replies(0).len()), ("/sessions ".into(), 0), "Enter accepts and sends nothing");
     assert!(!app.screen_text().contains("/send"));
@@ -58,6 +59,11 @@ fn at_completes_files_and_agents_and_leaves_ignored_and_private_files_out() {
     assert_eq!(draft(&app), "read @src/draft.rs ");
     app.type_bytes(b"me@home");
     assert!(!app.screen_text().contains("agent 1, idle"), "no list within a word");
+    // The list is dropped some time after its last use, and then nothing wakes the loop.
+    app.advance(std::time::Duration::from_secs(1));
+    assert_eq!(app.timeout().why, WakeReason::Files);
+    app.advance(std::time::Duration::from_secs(60));
+    assert_eq!(app.timeout().after, None);
 }
 
 #[test]

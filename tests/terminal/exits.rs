@@ -172,3 +172,21 @@ fn a_marked_command_is_found_while_it_lives() {
     child.wait().expect("a child");
     marked.is_gone();
 }
+
+#[test]
+fn an_inline_chat_leaves_the_conversation_and_no_live_area_on_the_main_screen() {
+    let mut chat = Chat::start(Start { args: vec!["--inline"], ..Start::default() });
+    chat.say("some words");
+    chat.is_answered();
+    chat.pty.send("?");
+    chat.pty.wait_for(|screen| screen.alternate_screen(), "the list of keys on the alternate screen");
+    chat.pty.send("\x1b");
+    chat.pty.wait_for(|screen| !screen.alternate_screen(), "the main screen");
+    chat.pty.send("half typed");
+    chat.sees("> half typed");
+    chat.pty.send("\x03\x03");
+    assert!(chat.ends_well().success());
+    let screen = chat.pty.screen_text();
+    assert_eq!(screen.matches("some words").count(), 2, "{screen}");
+    assert!(!screen.contains("half typed") && !screen.contains("──"), "{screen}");
+}

@@ -5,7 +5,7 @@ use super::{Chat, Start};
 #[test]
 fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
     let mut chat = Chat::new();
-    for expected in ["many agents in one terminal", "no model is configured", "-m openai/MODEL", "/help"] {
+    for expected in ["many agents in one terminal", "no model is configured", "-m openai/MODEL", "? keys"] {
         chat.sees(expected);
     }
     chat.pty.send("hello there\r");

@@ -32,7 +32,7 @@ fn a_key_that_comes_byte_by_byte_is_one_key() {
         for byte in bytes.as_bytes() {
             app.type_bytes(&[*byte]);
         }
-        assert_eq!(app.agent(0).view.draft.text(), draft);
+        assert_eq!(app.draft(0).text(), draft);
     }
 }
 
@@ -102,7 +102,7 @@ fn up_and_down_return_to_the_draft_as_it_was_and_the_history_is_kept() {
     app.turn_until_idle();
     app.enter("second\x0aline");
     app.turn_until_idle();
-    let draft = |app: &Harness| app.agent(0).view.draft.text().to_owned();
+    let draft = |app: &Harness| app.draft(0).text().to_owned();
     app.type_bytes(b"half\x0atyped\x02\x02");
     app.type_bytes(b"\x1b[A\x1b[A");
     assert_eq!(draft(&app), "second\nline");
@@ -121,9 +121,9 @@ fn up_and_down_return_to_the_draft_as_it_was_and_the_history_is_kept() {
 fn ctrl_c_clears_the_draft_into_the_history_before_it_leaves() {
     let mut app = Harness::new(Plan::default());
     assert_eq!(app.type_bytes(b"not sent\x03"), Turn::Continue);
-    assert_eq!(app.agent(0).view.draft.text(), "");
+    assert_eq!(app.draft(0).text(), "");
     app.type_bytes(b"\x1b[A");
-    assert_eq!(app.agent(0).view.draft.text(), "not sent");
+    assert_eq!(app.draft(0).text(), "not sent");
     app.type_bytes(b"\x03");
     app.enter("%hang");
     for key in [b"\x03", b"\x04"] {
@@ -148,22 +148,22 @@ fn a_draft_is_stored_250_ms_after_the_last_key_and_survives_a_crash() {
     assert_eq!(app.transactions(), before + 1);
     assert_eq!(app.timeout().after, None, "nothing wakes the loop afterwards");
     let app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "half a thought");
+    assert_eq!(app.draft(0).text(), "half a thought");
 }
 
 #[test]
 fn a_command_that_failed_is_in_the_draft_but_not_at_the_next_start() {
     let mut app = Harness::new(Plan::default());
     app.enter("/delete-mail 77");
-    assert_eq!(app.agent(0).view.draft.text(), "/delete-mail 77");
+    assert_eq!(app.draft(0).text(), "/delete-mail 77");
     app.repl.leave().expect("it leaves");
     let mut app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "");
+    assert_eq!(app.draft(0).text(), "");
     app.enter("/delete-mail 77");
     app.type_bytes(b"8");
     app.advance(Duration::from_millis(250));
     let app = app.crash_and_restart();
-    assert_eq!(app.agent(0).view.draft.text(), "/delete-mail 778");
+    assert_eq!(app.draft(0).text(), "/delete-mail 778");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn what_is_sent_to_a_busy_agent_waits_and_can_be_taken_back() {
 #[test]
 fn ctrl_l_draws_everything_again() {
     let mut chat = Chat::new();
-    chat.sees("/help");
+    chat.sees("? keys");
     let before = chat.pty.bytes_written();
     chat.pty.send("\x0c");
     chat.pty.wait_until(|pty| pty.output_so_far() > before + 200, "a whole frame");

@@ -1,9 +1,14 @@
 //! Lines that begin with `!` or `#`: shell commands of the person, and instructions for the project.
 
+use std::time::Duration;
+
+use rustix::process::Signal;
+
 use super::{Chat, Start};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, State};
 use crate::support::scene::assert_shows;
+use crate::support::{eventually, open_pipe};
 
 fn last_user(app: &Harness) -> Option<String> {
     app.log(0).into_iter().rev().find_map(|message| match message.body {
@@ -54,6 +59,7 @@ fn a_line_that_begins_with_a_hash_is_added_to_agents_md_after_it_was_shown_where
     app.enter("# run the tests");
     assert_shows(&mut app, "press Enter again to add this line to");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "first");
+    app.advance(Duration::from_millis(300));
     app.type_bytes(b"\r");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "first\nrun the tests\n");
     assert_shows(&mut app, "polylogue config trust");
@@ -77,7 +83,7 @@ fn an_editor_gets_the_terminal_and_the_draft_while_agents_go_on() {
     chat.pty.send("half typed\x07");
     chat.sees("editing half typed");
     super::eventually("the pipe", || go.exists());
-    std::fs::write(&go, "").expect("the editor reads");
+    crate::support::write_to_pipe(&go, "");
     chat.sees_draft("two\nlines");
     chat.pty.send("!");
     chat.sees_draft("two\nlines!");
@@ -85,5 +91,52 @@ fn an_editor_gets_the_terminal_and_the_draft_while_agents_go_on() {
     chat.sees_draft("");
     chat.is_answered();
     chat.pty.send("\x03");
+    chat.ends_well();
+}
+
+#[test]
+fn a_pager_shows_the_whole_question_and_the_draft_stays() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let go = directory.path().join("go");
+    let script = format!("tail -n 8 \"$1\"\nmkfifo {0}\ncat {0}\necho changed > \"$1\"\n", go.display());
+    std::fs::write(directory.path().join("pager"), script).expect("a script");
+    let pager = format!("sh {}/pager", directory.path().display());
+    let mut chat = Chat::start(Start { envs: vec![("LANG", "C.UTF-8"), ("PAGER", &pager)], ..Start::default() });
+    let lines: Vec<String> = (0..60).map(|n| format!("touch line-{n}")).collect();
+    chat.say(&format!("%tool bash {}", serde_json::json!({ "command": lines.join("\n") })));
+    chat.sees("y to read on");
+    chat.pty.send("v");
+    chat.sees("touch line-59");
+    super::eventually("the pipe", || go.exists());
+    crate::support::write_to_pipe(&go, "");
+    chat.sees("y to read on");
+    chat.sees_draft("");
+    chat.pty.send("n");
+    chat.is_answered();
+    chat.pty.send("\x03");
+    chat.ends_well();
+}
+
+#[test]
+fn the_text_in_an_editor_is_kept_when_the_chat_is_terminated() {
+    let scripts = tempfile::tempdir().expect("a directory");
+    let here = scripts.path().to_str().expect("UTF-8");
+    let editor = format!("echo $$ > {here}/pid; mkfifo {here}/go; echo typed > \"$1\"; echo saved; cat {here}/go; :");
+    std::fs::write(scripts.path().join("editor"), editor).expect("a script");
+    let editor = format!("sh {here}/editor");
+    let envs = vec![("LANG", "C.UTF-8"), ("EDITOR", &*editor), ("TMPDIR", here)];
+    let mut chat = Chat::start(Start { envs, ..Start::default() });
+    chat.pty.send("half typed\x07");
+    chat.sees("saved");
+    chat.pty.kill(Signal::TERM);
+    chat.sees("the text in your editor is in");
+    let names = std::fs::read_dir(scripts.path()).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let file = names.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "md"));
+    assert_eq!(std::fs::read_to_string(file.expect("the file is kept")).expect("a text"), "typed\n");
+    // The editor may have ended with the terminal.
+    let pid = std::fs::read_to_string(scripts.path().join("pid")).expect("the process of the editor");
+    let command_line = format!("/proc/{}/cmdline", pid.trim());
+    let has_ended = || std::fs::read(&command_line).map_or(true, |line| line.is_empty());
+    eventually(|| open_pipe(&scripts.path().join("go")).is_some() || has_ended());
     chat.ends_well();
 }

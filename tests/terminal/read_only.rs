@@ -27,6 +27,7 @@ fn a_held_store_can_be_read_and_is_not_changed() {
     chat.sees("── bea ");
     chat.say("I am bea\n%hang");
     chat.sees("  I am bea\n");
+    chat.answers_no_other_process();
     let before = bytes_of(chat.directory.path());
 
     let mut looker = look_at(chat.directory.path());

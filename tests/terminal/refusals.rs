@@ -21,6 +21,7 @@ fn refused_with(args: &[&str], directory: &Path) -> (i32, String) {
 #[test]
 fn a_second_process_on_the_same_directory_learns_which_one_holds_it() {
     let mut chat = Chat::new();
+    chat.answers_no_other_process();
     let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
     assert_eq!(code, 1);
     assert!(message.contains(&format!("process {}", chat.pty.pid())) && message.contains("--read-only"), "{message}");
@@ -84,7 +85,7 @@ fn stdin_that_is_a_file_does_not_matter_where_a_terminal_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = format!("exec '{PROGRAM}' --data-dir '{}' < /dev/null", directory.path().display());
     let mut pty = Pty::spawn("/bin/sh", &["-c", &script], &[], (80, 24));
-    pty.wait_for_text("/help");
+    pty.wait_for_text("? keys");
     pty.send("hello\r");
     pty.wait_for_answer("hello", "hello");
     pty.leave();
@@ -152,6 +153,8 @@ fn start_unprivileged(program: &Path, directory: &Path) -> Pty {
 #[test]
 fn a_directory_without_write_permission_is_an_error() {
     let directory = after(|_| ());
+    // Only its owner may look into it.
+    std::fs::remove_dir(directory.path().join("server")).expect("an empty directory");
     // Where every user may run it, wherever the build lies. By another process: a file that is open for writing cannot
     // be run, and what other tests start at this moment inherits what this process has open.
     let program = directory.path().join("program");
@@ -169,4 +172,13 @@ fn a_directory_without_write_permission_is_an_error() {
     assert_eq!(code, 1);
     assert!(message.contains("no permission to write here"), "{message}");
     permit(0o700);
+}
+
+#[test]
+fn inline_is_refused_on_the_linux_console_which_has_no_scrollback() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let envs = vec![("LANG", "C.UTF-8"), ("TERM", "linux")];
+    let (code, message) = refusal(Start { args: vec!["--inline"], envs, size: (200, 24) }.on(directory.path()));
+    assert_eq!(code, 2);
+    assert!(message.contains("the Linux console has none: start without it"), "{message}");
 }

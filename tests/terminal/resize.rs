@@ -19,14 +19,14 @@ fn a_storm_of_resizes_while_streaming_loses_nothing() {
     assert_eq!(shown, [words.clone(), words].concat());
     let rows: Vec<&str> = text.lines().collect();
     assert!(rows[42].starts_with("── agent 0 ─") && rows[42].chars().count() == 90, "{text}");
-    assert!(rows[44].ends_with("/help"), "{text}");
+    assert!(rows[44].ends_with("? keys"), "{text}");
 }
 
 #[test]
 fn a_screen_of_twenty_columns_and_five_rows_can_be_used() {
     let mut chat = Chat::start(Start { size: (20, 5), ..Start::default() });
     chat.pty.send("hello there, how are you today?\r");
-    chat.sees("today?\n");
+    chat.sees(" tokens,");
     chat.sees_draft("");
     chat.say("%tool bash {\"command\":\"echo ran $X\"}");
     chat.sees("enlarge to answer");

@@ -44,7 +44,8 @@ fn assert_clean(what: &str, bytes: &[u8]) {
 /// Every file below the directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).expect("a directory").flatten().map(|entry| entry.path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    entries.flat_map(below).filter(|path| path.is_file()).collect()
 }
 
 #[test]
@@ -71,17 +72,8 @@ fn secrets_that_a_server_repeats_are_nowhere_and_commands_have_none() {
     chat.sees("reply incomplete");
 
     chat.say("third");
-    let exchange = peer.accept();
-    let command = "tr '\\0' ' ' < /proc/self/environ; cat /proc/$PPID/environ; cat /proc/$PPID/cmdline; echo over";
-    reply_with_calls(&exchange, &[("bash", &json!({ "command": command }).to_string())]);
-    chat.sees("y to run it");
-    chat.pty.send("y");
-    let exchange = peer.accept();
-    let results: Value = exchange.request().json();
-    assert!(results.to_string().contains("over"), "{results}");
-    assert_clean("the result of a command", results.to_string().as_bytes());
-    exchange.stream().text("fine").finish("stop").done();
-    chat.sees("fine");
+    let results = results_of_a_command_that_shows_its_environment(&peer, &mut chat);
+    assert_clean("the result of a command", results.as_bytes());
 
     chat.say("/model other/m");
     chat.say("fourth");
@@ -98,4 +90,19 @@ fn secrets_that_a_server_repeats_are_nowhere_and_commands_have_none() {
     for file in files {
         assert_clean(&file.display().to_string(), &std::fs::read(&file).expect("it can be read"));
     }
+}
+
+/// What the model gets from a command that prints its own environment and its parent's.
+fn results_of_a_command_that_shows_its_environment(peer: &Peer, chat: &mut Chat) -> String {
+    let exchange = peer.accept();
+    let command = "tr '\\0' ' ' < /proc/self/environ; cat /proc/$PPID/environ; cat /proc/$PPID/cmdline; echo over";
+    reply_with_calls(&exchange, &[("bash", &json!({ "command": command }).to_string())]);
+    chat.sees("y to run it");
+    chat.pty.send("y");
+    let exchange = peer.accept();
+    let results: Value = exchange.request().json();
+    assert!(results.to_string().contains("over"), "{results}");
+    exchange.stream().text("fine").finish("stop").done();
+    chat.sees("fine");
+    results.to_string()
 }

@@ -2,7 +2,8 @@
 
 use rustix::process::Signal;
 
-use super::{Chat, eventually};
+use super::{Chat, Start, eventually};
+use crate::support::peer::Peer;
 use crate::support::pty::TerminalLeft;
 
 /// The state in which the kernel has the program: `T` is stopped.
@@ -39,6 +40,31 @@ fn a_stop_that_is_asked_for_by_a_signal_is_the_same() {
     chat.sees_draft("typed before");
     chat.pty.kill(Signal::TSTP);
     comes_back(&mut chat);
+}
+
+#[test]
+fn a_stop_says_what_stands_still_and_deadlines_wait_for_as_long() {
+    let peer = Peer::start();
+    let config = tempfile::tempdir().expect("a directory");
+    let file = config.path().join("config.toml");
+    std::fs::write(&file, "[limits]\nstall_timeout = 3\n").expect("a file");
+    let (url, file) = (peer.url(), file.to_str().expect("UTF-8"));
+    let envs = vec![("OPENAI_BASE_URL", url.as_str()), ("POLYLOGUE_MODEL", "openai/test"), ("LANG", "C.UTF-8")];
+    let mut chat = Chat::start(Start { args: vec!["--config", file], envs, size: (120, 24) });
+    chat.say("a question");
+    let exchange = peer.accept();
+    exchange.stream().text("first words");
+    chat.sees("first words");
+    chat.pty.send("\x1a");
+    eventually("the program to be stopped", || state(&chat) == 'T');
+    chat.pty.wait_for_text("polylogue is stopped, with 1 agent at work; after fg, /background lets them go on");
+    // Longer than it would wait for data.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    chat.pty.kill(Signal::CONT);
+    chat.pty.wait_for(vt100::Screen::alternate_screen, "the screen to be taken again");
+    exchange.text(" and the last ones").finish("stop").done();
+    chat.sees("first words and the last ones");
+    assert!(peer.try_accept().is_none(), "the request is not sent again");
 }
 
 #[test]

@@ -66,6 +66,14 @@ impl Crowd {
         assert!(ran.is_subset(&self.allowed), "{:?} ran unasked", ran.difference(&self.allowed).collect::<Vec<_>>());
     }
 
+    /// The commands that `y` would allow together in the inbox at this terminal.
+    fn listed(&mut self, at: usize) -> Vec<String> {
+        let text = self.terminals[at].text(&mut self.app);
+        let Some((_, list)) = text.split_once("would be answered:") else { return Vec::new() };
+        let commands = list.lines().filter_map(|line| line.split_once("touch ")).map(|(_, command)| command);
+        commands.map(|command| command.trim().to_owned()).collect()
+    }
+
     /// The command that `y` would allow at this terminal now, as the person sees it.
     fn answerable(&mut self, at: usize) -> Option<String> {
         let text = self.terminals[at].text(&mut self.app);
@@ -78,6 +86,10 @@ impl Crowd {
         let asked: Vec<Option<String>> = at.iter().map(|at| self.answerable(*at)).collect();
         if key == b"y" {
             self.allowed.extend(asked.iter().flatten().cloned());
+            for at in at {
+                let listed = self.listed(*at);
+                self.allowed.extend(listed);
+            }
         }
         for at in at {
             self.terminals[*at].remote(&mut self.app).input.extend_from_slice(key);
@@ -111,7 +123,19 @@ impl Crowd {
 
     fn step(&mut self) {
         let at = self.random.below(3);
-        match self.random.below(14) {
+        match self.random.below(18) {
+            // In and around the inbox.
+            14 => {
+                self.terminals[at].type_bytes(&mut self.app, b"\x1ba");
+                self.settle();
+            }
+            15 | 16 => {
+                let keys: [&[u8]; 6] = [b"\x1b[B", b"\x1b[A", b" ", b"A", b"\t", b"\r"];
+                let key = keys[self.random.below(keys.len())];
+                self.terminals[at].type_bytes(&mut self.app, key);
+                self.settle();
+            }
+            17 => self.press(b"y", &[at, (at + 1) % 3]),
             0..=2 => {
                 let n = self.random.below(self.app.repl.roster().len());
                 let line = format!("/switch {}", self.app.agent(n).identity.ordinal);

@@ -55,11 +55,22 @@ fn ctrl_c_at_the_terminal_of_the_chat_still_warns_and_then_leaves() {
 }
 
 #[test]
+fn exit_at_the_terminal_of_the_chat_asks_if_others_are_attached() {
+    let mut app = app_with_agents(1, Plan::default());
+    AttachedTerminal::new(&mut app, (80, 24), 0, ATTACHED);
+    assert_eq!(app.enter("/exit"), Turn::Continue);
+    assert_shows(&mut app, "1 other terminal is attached: press Enter again to exit there too");
+    assert_eq!(app.draft(0).text(), "/exit");
+    app.type_bytes(b"\x15");
+    assert_eq!(app.enter_and_confirm("/exit"), Turn::Exit);
+}
+
+#[test]
 fn detach_is_refused_where_the_chat_would_end_and_names_the_way() {
     let mut app = app_with_agents(1, Plan::default());
     assert_eq!(app.enter("/detach"), Turn::Continue);
-    assert_shows(&mut app, "polylogue attach");
-    assert_eq!(app.agent(0).view.draft.text(), "/detach");
+    assert_shows(&mut app, "polylogue serve");
+    assert_eq!(app.draft(0).text(), "/detach");
 }
 
 #[test]
@@ -74,7 +85,7 @@ fn ctrl_z_at_an_attached_terminal_asks_its_owner_and_redraw_draws_it_whole() {
     app.turn();
     assert!(other.drawn(&mut app) >= whole / 2, "the whole frame is drawn again");
     other.type_bytes(&mut app, b"x");
-    assert_eq!(app.agent(0).view.draft.text(), "x");
+    assert_eq!(other.draft(&mut app), "x");
 }
 
 #[test]

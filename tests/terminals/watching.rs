@@ -94,7 +94,7 @@ fn it_sees_what_the_others_type_until_it_types_for_itself() {
     watcher.assert_sees(&mut app, "> theirs");
     watcher.type_bytes(&mut app, b"/ag\t");
     watcher.assert_sees(&mut app, "> /agents");
-    assert_eq!(app.agent(0).view.draft.text(), "theirs");
+    assert_eq!(app.draft(0).text(), "theirs");
     watcher.type_bytes(&mut app, b"\x15");
     watcher.assert_sees(&mut app, "> theirs");
     watcher.assert_sees(&mut app, "read-only");

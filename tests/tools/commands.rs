@@ -130,7 +130,7 @@ fn a_hundred_megabytes_of_output_take_little_memory_and_a_bounded_file() {
     if std::env::var_os(ALONE).is_none() {
         let mut copy = Command::new(std::env::current_exe().unwrap());
         copy.args(["--exact", "--nocapture"]).arg(std::thread::current().name().unwrap()).env(ALONE, "1");
-        let output = copy.output().unwrap();
+        let output = crate::support::output(&mut copy);
         let message = String::from_utf8_lossy(&output.stdout);
         assert!(
             output.status.success() && message.contains("1 passed"),

@@ -3,6 +3,7 @@
 //! Nothing here measures time: the processes are listed when the call completes.
 
 use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
@@ -213,4 +214,14 @@ fn a_command_that_ends_its_supervisor_is_ended() {
     workspace.assert_no_processes();
     let killed = workspace.bash("echo a; kill -9 $PPID").content;
     assert!(killed.contains("the process that runs commands was killed"), "{killed}");
+}
+
+#[test]
+fn a_supervisor_never_ends_the_process_group_of_its_parent() {
+    // A script that has started something and becomes the supervisor leaves it a child in the group of the script.
+    let script = "trap '' TERM; sleep 1000 & exec \"$0\" --supervise -- true";
+    let mut parent = Command::new("bash");
+    parent.args(["-c", "bash -c \"$1\" \"$0\"; echo alive", SUPERVISOR, script]).process_group(0);
+    let output = crate::support::output(&mut parent);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "alive\n");
 }

@@ -1,6 +1,6 @@
 //! What viewers read of the past and of changes of state: after a restart, of a child, and once for each change.
 
-use polylogue::{Change, Chunk, Decision, ErrorKind, Position, SliceSpec};
+use polylogue::{Change, Chunk, Decision, ErrorKind, HistoryEdit, Position, SliceSpec};
 
 use super::{all_chunks, all_of, as_texts, read_all};
 use crate::support::harness::{Harness, Plan};
@@ -76,7 +76,7 @@ fn a_child_begins_with_the_past_that_it_has_inherited_and_no_more() {
     app.turn_until_idle();
     let expected = ["> before", "before", "> its-own", "its-own"];
     assert_eq!(lines_of(&mut app, child), expected);
-    app.ask(0, Change::Slice(SliceSpec::parse("-2:,inject:'put in'").unwrap()));
+    app.ask(0, Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("-2:,inject:'put in'").unwrap())));
     let slice = app.repl.roster().len() - 1;
     assert_eq!(lines_of(&mut app, slice), ["> after", "after", "> put in"]);
     app.repl.create(Some("new"), None).unwrap();
@@ -157,7 +157,7 @@ fn a_full_queue_refuses_and_leaves_state_and_draft_alone() {
     assert_eq!((refused.kind, app.fingerprint(0)), (ErrorKind::Usage, before));
     assert!(refused.message.contains("the queue is full"), "{refused}");
     app.enter("typed");
-    assert_eq!(app.agent(0).view.draft.text(), "typed");
+    assert_eq!(app.draft(0).text(), "typed");
     assert!(app.screen_text().contains("the queue is full"), "{}", app.screen_text());
     assert_eq!(app.agent(0).queue.len(), 1_000);
     assert!(app.repl.send(root, " \n").is_err(), "nothing is nothing to send");

@@ -25,7 +25,6 @@ impl Agent {
             StreamEvent::Signature(json) => {
                 let (text, calls) = (self.exchange.reply.text.len(), self.exchange.calls.len());
                 self.exchange.reply.signatures.push(Signature { text, calls, json });
-                self.exchange.reply.by = self.request_endpoint().full_name();
             }
             StreamEvent::ToolCall { index, id, name, arguments } => self.on_call_piece(index, id, name, &arguments),
             StreamEvent::Usage(usage) => self.exchange.usage = Some(usage),
@@ -69,13 +68,16 @@ impl Agent {
         self.advance_tools(context);
     }
 
-    fn count(&mut self, bodies: &mut Vec<Body>) {
+    /// Adds what the server has said of the tokens of the request, also if the reply is cut.
+    pub(in crate::agent) fn count(&mut self, bodies: &mut Vec<Body>) {
         if let Some(mut usage) = self.exchange.usage.take() {
+            usage.model = self.request_endpoint().full_name();
             let prices = self.request_endpoint().facts.prices;
             usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
-            self.used.add(usage);
-            self.view.context_tokens = usage.input + usage.output;
-            self.emit(&Chunk::Usage(usage));
+            self.used.add(&usage);
+            let sent = self.exchange.sent;
+            self.context_use.iter_mut().for_each(|known| known.on_counted(&usage.model, sent, &usage));
+            self.emit(&Chunk::Usage(usage.clone()));
             bodies.push(Body::Usage(usage));
         }
     }
@@ -117,8 +119,11 @@ impl Agent {
 
     pub(in crate::agent) fn interrupt_reply(&mut self, context: &mut Context) {
         self.stop_transfer(context);
-        let bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
-        let partial = !bodies.is_empty();
+        let mut bodies = Vec::new();
+        self.count(&mut bodies);
+        let reply = self.exchange.take_reply(true);
+        let partial = reply.is_some();
+        bodies.extend(reply);
         self.settle_stopped(bodies, partial, context);
     }
 }

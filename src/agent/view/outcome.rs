@@ -1,7 +1,8 @@
 //! The result of a tool call, for a reader: a note beside the call, and its output below.
 
+use crate::agent::work::DENIED;
 use crate::base::text;
-use crate::domain::frame::{Color, Style};
+use crate::domain::frame::Style;
 use crate::domain::scrollback::Outcome;
 use crate::domain::tool::ToolResult;
 
@@ -18,6 +19,9 @@ type Line = Vec<(String, Style)>;
 /// What a reader sees of the result. `written` is the content of a file that the call wrote.
 pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
     let content = result.content.trim_end();
+    if let Some(reason) = content.strip_prefix(DENIED).filter(|_| result.is_error) {
+        return denied(reason.trim_start_matches(": "));
+    }
     let diff = if result.is_error { None } else { diff_of(content) };
     let created = written.filter(|_| !result.is_error && content.starts_with("created "));
     let is_diff = diff.is_some() || created.is_some();
@@ -40,12 +44,18 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, shown }
 }
 
+/// The person has refused the call, with or without a reason.
+fn denied(reason: &str) -> Outcome {
+    let output = if reason.is_empty() { Vec::new() } else { plain(reason) };
+    Outcome { is_error: true, note: "denied".into(), shown: output.len(), output }
+}
+
 /// Why it failed: commands end with that in brackets.
 fn failure(content: &str, lines: usize) -> String {
     let last = content.lines().last().unwrap_or_default();
     let why = last.strip_prefix('[').and_then(|last| last.strip_suffix(']'));
     let why = why.map_or("failed".into(), |why| why.replace("exit code", "exit"));
-    match lines - usize::from(last.starts_with('[')) {
+    match lines.saturating_sub(usize::from(last.starts_with('['))) {
         0 => why,
         lines => format!("{why}, {}", text::counted(lines, "line", "lines")),
     }
@@ -80,8 +90,9 @@ fn diff_of(content: &str) -> Option<Vec<Line>> {
         let (old, new) = numbers.as_mut()?;
         let sign = line.chars().next().unwrap_or(' ');
         let number = if sign == '-' { *old } else { *new };
-        *old += usize::from(sign != '+');
-        *new += usize::from(sign != '-');
+        // The numbers come from the output of a tool.
+        *old = old.saturating_add(usize::from(sign != '+'));
+        *new = new.saturating_add(usize::from(sign != '-'));
         lines.push(match sign {
             '+' | '-' | ' ' => numbered(number, sign, line.get(1..).unwrap_or_default()),
             _ => vec![(line.to_owned(), Style::DIM)],
@@ -98,12 +109,7 @@ fn hunk(line: &str) -> Option<(usize, usize)> {
 }
 
 fn numbered(number: usize, sign: char, text: &str) -> Line {
-    let style = match sign {
-        '+' => Style::color(Color::Added),
-        '-' => Style::color(Color::Removed),
-        _ => Style::default(),
-    };
-    vec![(format!("{number:>4} "), Style::DIM), (format!("{sign} {text}"), style)]
+    vec![(format!("{number:>4} "), Style::DIM), (format!("{sign} {text}"), Style::of_diff_line(Some(sign)))]
 }
 
 /// The content that a call writes to a file, until its result is known.
@@ -147,6 +153,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::domain::frame::Color;
 
     fn of(name: &str, content: &str, is_error: bool) -> Outcome {
         let duration = Duration::from_millis(1_250);
@@ -163,6 +170,7 @@ mod tests {
         for (content, is_error, note, shown) in [
             ("a\nb\n", false, "2 lines  1.2 s", 0),
             ("[no output]", false, "no output  1.2 s", 0),
+            ("[no output]", true, "no output  1.2 s", 0),
             ("a\nb\n[exit code 101]", true, "exit 101, 2 lines  1.2 s", 0),
             ("[timed out after 2s]", true, "timed out after 2s  1.2 s", 0),
             ("not found", true, "  1.2 s", SHORT_ERROR_LINES),
@@ -181,6 +189,8 @@ mod tests {
         assert_eq!(texts(&edited), ["   4   a", "   5 - b", "   5 + c", "   6   d", "   …", "  20 - z"]);
         assert_eq!(edited.output[1][1].1, Style::color(Color::Removed));
         assert_eq!((edited.note.as_str(), edited.shown), ("  1.2 s", DIFF_LINES));
+        let last = format!("x\n@@ -{0} +{0} @@\n a\n b", usize::MAX);
+        assert_eq!(texts(&of("bash", &last, false)).len(), 2);
         let read = of("read_file", "1 x\n@ -4", false);
         assert_eq!(texts(&read), ["1 x", "@ -4"]);
     }

@@ -1,6 +1,9 @@
 //! Stored messages as lines.
 
-use super::{Speaker, Written, show, show_result, speak, turn_end};
+use std::collections::VecDeque;
+
+use super::{Note, Speaker, Written, show, show_result, speak, turn_end};
+use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
@@ -17,7 +20,8 @@ struct Turn {
 impl Turn {
     fn end(&self, scrollback: &mut Scrollback, speaker: Option<Speaker>) {
         if speaker == Some(Speaker::Agent) && self.ended_at > 0 {
-            let duration = self.started_at.and_then(|started| u64::try_from(self.ended_at - started).ok());
+            let duration =
+                self.started_at.and_then(|started| u64::try_from(self.ended_at.saturating_sub(started)).ok());
             let duration = duration.map(std::time::Duration::from_millis);
             scrollback.push(LineKind::TurnEnd, &turn_end(duration, self.tokens, self.ended_at));
         }
@@ -29,11 +33,14 @@ impl Turn {
 pub(super) fn lines_of(
     mut scrollback: Scrollback,
     messages: &[Message],
+    notes: &mut VecDeque<Note>,
     name: &str,
     next: Option<LineKind>,
 ) -> Scrollback {
     let (mut speaker, mut turn) = (None, Turn::default());
-    for message in messages {
+    // What follows after the last message may belong to the same turn.
+    let is_complete = next.is_none_or(|kind| kind == LineKind::PersonName);
+    for (at, message) in messages.iter().enumerate() {
         if matches!(message.body, Body::User(_)) {
             turn.end(&mut scrollback, speaker);
             turn = Turn { started_at: Some(message.created_at), ..Turn::default() };
@@ -44,6 +51,11 @@ pub(super) fn lines_of(
             _ => "",
         };
         for chunk in Chunk::of_body(&message.body) {
+            let is_in_turn = matches!(message.body, Body::Interrupted(_) | Body::Exited | Body::AgentKilled);
+            if matches!(chunk, Chunk::Mark(_)) && !is_in_turn && is_after_turn(&messages[at..], is_complete) {
+                turn.end(&mut scrollback, speaker);
+                speaker = None;
+            }
             let label = || (name.to_owned(), model.to_owned());
             speaker = speak(&mut scrollback, speaker, &chunk, Some(message.created_at), label);
             if speaker == Some(Speaker::Agent) && message.body.is_conversation() {
@@ -52,17 +64,37 @@ pub(super) fn lines_of(
             add(&mut scrollback, &chunk, &mut turn);
         }
         scrollback.close();
+        if notes.iter().any(|note| note.is_missing && note.behind == Some(message.id)) {
+            if messages.get(at + 1).is_some_and(|next| matches!(next.body, Body::User(_))) {
+                turn.end(&mut scrollback, speaker);
+                speaker = None;
+            }
+            add_missing(&mut scrollback, notes, Some(message.id));
+        }
     }
-    // What follows may belong to the same turn.
-    if next.is_none_or(|kind| kind == LineKind::PersonName) {
+    if is_complete {
         turn.end(&mut scrollback, speaker);
     }
     scrollback
 }
 
+/// Whether the turn before these messages is over; `is_complete`: no more of it follows.
+fn is_after_turn(messages: &[Message], is_complete: bool) -> bool {
+    let next = messages.iter().find(|message| message.body.is_conversation());
+    next.map_or(is_complete, |message| matches!(message.body, Body::User(_)))
+}
+
+/// Adds the notes behind a message that are not in the scrollback.
+pub(super) fn add_missing(scrollback: &mut Scrollback, notes: &mut VecDeque<Note>, behind: Option<MessageId>) {
+    for note in notes.iter_mut().filter(|note| note.is_missing && note.behind == behind) {
+        note.is_missing = false;
+        scrollback.push(note.kind, &note.text);
+    }
+}
+
 fn add(scrollback: &mut Scrollback, chunk: &Chunk, turn: &mut Turn) {
     match chunk {
-        Chunk::Usage(usage) => turn.tokens += usage.input + usage.output,
+        Chunk::Usage(usage) => turn.tokens = turn.tokens.saturating_add(usage.tokens()),
         Chunk::ToolCall { id, name, arguments, .. } => turn.written.extend(Written::of(id, name, arguments)),
         Chunk::ToolResult(result) => {
             let at = turn.written.iter().position(|written| written.call == result.call_id);

@@ -7,11 +7,16 @@ use sha2::{Digest as _, Sha256};
 use super::{Permission, Progress, failed, outside};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
-use crate::base::text::hex;
+use crate::base::text::{self, hex};
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::Decision;
-use crate::domain::tool::Reach;
-use crate::tools::{Question, Run};
+use crate::domain::tool::{Reach, ToolCall, ToolResult};
+use crate::tools::{self, Question, Run};
+
+/// Begins the result of a call that the person has refused.
+pub(in crate::agent) const DENIED: &str = "the user denied this call";
+/// More of an edited text is not repeated in the result.
+const LONGEST_EDIT: usize = 4_000;
 
 /// A tool call that needs approval.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +28,8 @@ pub struct PendingQuestion {
     pub since: Moment,
     /// An earlier process asked it before.
     pub is_restored: bool,
+    /// The command or the text of the call, which a person may change before it runs.
+    pub editable: Option<String>,
     call: usize,
 }
 
@@ -42,8 +49,22 @@ impl PendingQuestion {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Objection {
     pub question: Question,
-    /// What the model is told if the person says no.
+    /// The message for the model if the person says no.
     pub refusal: String,
+}
+
+/// Tells the model that the call was not run as it made it.
+pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let text = tools::editable_text(&call.name, &arguments).unwrap_or_default();
+    let shown = text::shortened(&text, LONGEST_EDIT);
+    let note = format!("[the user changed this call before it ran; what ran: {shown}]");
+    // Commands end with how they ended.
+    let last = result.content.rfind('\n').map_or(0, |at| at + 1);
+    match result.content[last..].starts_with('[') {
+        true => result.content.insert_str(last, &format!("{note}\n")),
+        false => result.content.push_str(&format!("\n{note}")),
+    }
 }
 
 impl Agent {
@@ -65,9 +86,13 @@ impl Agent {
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
+        let editable = match &self.work.calls[at].progress {
+            Progress::Waiting(spec, prepared, _) => tools::editable_text(spec.declaration.name, &prepared.arguments),
+            _ => None,
+        };
         self.emit(&Chunk::Question { number, title, detail });
         let since = context.now;
-        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, call: at });
+        self.work.question = Some(PendingQuestion { number, question, tool, since, is_restored, editable, call: at });
         self.enter(State::AwaitingApproval, context);
         let results = self.work.take_unstored();
         context.outbox.push(self.id(), Effect::Question(results));
@@ -76,12 +101,37 @@ impl Agent {
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {
-            Decision::Allow | Decision::Always(_) => self.decide(number, Ok(()), context),
-            Decision::Deny(None) => self.decide(number, Err("the user denied this call"), context),
-            Decision::Deny(Some(reason)) => {
-                self.decide(number, Err(&format!("the user denied this call: {reason}")), context)
-            }
+            Decision::Allow | Decision::Always(_) | Decision::Rules(..) => self.decide(number, Ok(()), context),
+            Decision::Edit(text) => self.edit_call(number, text, context).is_ok(),
+            Decision::Deny(None) => self.decide(number, Err(DENIED), context),
+            Decision::Deny(Some(reason)) => self.decide(number, Err(&format!("{DENIED}: {reason}")), context),
         }
+    }
+
+    /// Changes the command or the text of the call that the question is about, and asks about it anew.
+    ///
+    /// # Errors
+    /// The call cannot be made like this. The question stays open.
+    pub fn edit_call(&mut self, number: u64, text: &str, context: &mut Context) -> Result<(), String> {
+        let Some(at) = self.question().filter(|pending| pending.number == number).map(|pending| pending.call) else {
+            return Ok(());
+        };
+        let known = &self.work.calls[at];
+        let Progress::Waiting(spec, prepared, _) = &known.progress else { return Ok(()) };
+        let arguments = tools::with_text(spec.declaration.name, &prepared.arguments, text);
+        let arguments = arguments.ok_or("this call has nothing to edit")?.to_string();
+        let call = ToolCall { arguments, ..known.call.clone() };
+        let policy = if known.is_restored { self.policy_of_restored() } else { self.policy() };
+        if let Progress::Answered(refused) = self.plan_under(policy, &call, context).progress {
+            return Err(refused.content);
+        }
+        self.work.question = None;
+        let known = &mut self.work.calls[at];
+        (known.call, known.is_edited) = (call, true);
+        self.emit(&Chunk::Note("the call was edited: this is a new question".into()));
+        self.enter(State::ExecutingTool, context);
+        self.ask(at, context);
+        Ok(())
     }
 
     /// Allows the call that the question is about, or answers it with the reason for the refusal.
@@ -100,9 +150,10 @@ impl Agent {
             }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];
-                call.progress = Progress::Answered(failed(&call.call, reason));
+                let result = failed(&call.call, reason);
+                call.progress = Progress::Answered(result.clone());
                 self.show_call(pending.call, &pending.question.title);
-                self.emit(&Chunk::Mark("refused".into()));
+                self.emit(&Chunk::ToolResult(result));
             }
             Ok(()) => self.allow(&pending, context),
         }
@@ -129,7 +180,6 @@ impl Agent {
                 let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
                 call.progress = Progress::Answered(result.clone());
                 self.emit(&Chunk::ToolResult(result));
-                self.emit(&Chunk::Mark("refused".into()));
                 context.outbox.push(self.identity.id, effect);
             }
         }

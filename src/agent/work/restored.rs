@@ -32,7 +32,7 @@ impl Agent {
             let is_stored = result.is_some();
             let planned = || self.plan_under(policy, &call, context).progress;
             let progress = result.map_or_else(planned, Progress::Answered);
-            Call { call, progress, is_stored, is_shown: true, refusal: None, is_restored: false }
+            Call { call, progress, is_stored, is_shown: true, refusal: None, is_restored: false, is_edited: false }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);
@@ -72,16 +72,25 @@ impl Agent {
     }
 }
 
-/// Calls that the loop carried out beside the question may have been carried out completely.
+/// Calls that the loop carried out beside its question may have been carried out completely. Those that create agents
+/// were not: they waited for the same answer, and go on with it.
 fn answer_uncertain(calls: &mut [Call]) {
     let mut open = calls.iter_mut().filter(|call| !call.is_stored);
     let reads = |call: &Call| matches!(&call.progress, Progress::Waiting(spec, ..) if spec.reach == Reach::Reads);
-    if !open.next().is_some_and(|asked| reads(asked)) {
+    // Beside other questions nothing runs.
+    if !open.next().is_some_and(|asked| reads(asked) && requested(asked).is_some()) {
         return;
     }
     for call in open.take_while(|call| reads(call)) {
-        if matches!(&call.progress, Progress::Waiting(spec, ..) if matches!(spec.run, Run::InEventLoop(_))) {
+        if requested(call).is_some_and(|request| !matches!(request, ToolRequest::Fork { .. })) {
             call.progress = Progress::Answered(failed(&call.call, NO_RESULT));
         }
     }
+}
+
+/// What the loop is asked to carry out for a call that has not started.
+fn requested(call: &Call) -> Option<ToolRequest> {
+    let Progress::Waiting(spec, prepared, _) = &call.progress else { return None };
+    let Run::InEventLoop(request) = spec.run else { return None };
+    Some(request(&prepared.arguments))
 }

@@ -3,9 +3,12 @@
 
 use super::environment::ProcessEnvironment;
 use super::file::Diagnostics;
-use super::providers::{FileProvider, URL_EXPECTED, checked_url};
+use super::providers::{Auth, FileProvider, URL_EXPECTED, checked_url};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry, Secret};
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry, Secret};
+use crate::domain::parameters::Parameters;
+use crate::provider::parameters::check;
+use crate::provider::presets::{self, PRESETS, Preset};
 use crate::provider::{PROVIDERS, Service};
 
 const SETUP_HINT: &str = "no model is configured, so the built-in echo answers: export OPENAI_API_KEY=… (or \
@@ -41,8 +44,9 @@ impl KnownProvider {
         self.entry.key.is_some() || self.entry.key_command.is_some()
     }
 
-    fn default_model(&self) -> Option<String> {
-        self.entry.models.first().map(|(model, _)| format!("{}/{model}", self.entry.name))
+    /// Without a configured one it is empty: the first one of the server.
+    fn default_model(&self) -> String {
+        format!("{}/{}", self.entry.name, self.entry.models.first().map_or("", |(model, _)| model))
     }
 }
 
@@ -67,7 +71,41 @@ pub fn known(files: &[FileProvider], env: &ProcessEnvironment, diagnostics: &mut
             known.extend(provider(Some(file), None, env, diagnostics));
         }
     }
+    let is_new = |preset: &&Preset| !known.iter().any(|known| known.entry.name == preset.name);
+    let presets: Vec<_> = PRESETS.iter().filter(is_new).map(|preset| of_preset(preset, env)).collect();
+    known.extend(presets);
     known
+}
+
+fn of_preset(preset: &Preset, env: &ProcessEnvironment) -> KnownProvider {
+    let key = preset.key_variable.and_then(|variable| Some((variable.to_owned(), env.text(variable)?)));
+    let entry = ProviderEntry {
+        name: preset.name.to_owned(),
+        kind: "openai".to_owned(),
+        base_url: preset.base_url.to_owned(),
+        service: Some(preset.name),
+        key: key.as_ref().map(|(_, key)| Secret::new(key)),
+        key_variable: preset.key_variable.map(str::to_owned),
+        send_reasoning: presets::send_reasoning(preset.base_url),
+        is_assumed: key.is_none(),
+        ..ProviderEntry::default()
+    };
+    KnownProvider {
+        entry,
+        key: key.map_or(KeySource::None, |(variable, _)| KeySource::Variable(variable)),
+        url_source: "default".to_owned(),
+        is_service: false,
+        is_in_file: false,
+        is_project: false,
+    }
+}
+
+/// The well-known service with this base URL.
+fn service_at(base_url: &str) -> Option<&'static str> {
+    let presets = PRESETS.iter().map(|preset| (preset.name, preset.base_url));
+    // The protocols of one service have one table of models.
+    let services = services().map(|(_, service)| (service.models, service.base_url));
+    services.chain(presets).find(|(_, url)| *url == base_url).map(|(name, _)| name)
 }
 
 /// A project's file can add a provider, but neither replace one of the user's nor have the content of a variable sent to a
@@ -77,7 +115,9 @@ fn is_admitted(file: &FileProvider, all: &[FileProvider], diagnostics: &mut Diag
         return true;
     }
     let users = || all.iter().filter(|other| !other.is_project);
-    let is_taken = users().any(|other| other.name == file.name) || services().any(|(_, other)| other.name == file.name);
+    let is_taken = users().any(|other| other.name == file.name)
+        || services().any(|(_, other)| other.name == file.name)
+        || presets::preset(&file.name).is_some();
     let location = format!("{}: providers.{}", file.location, file.name);
     if is_taken {
         diagnostics.error(format!("{location}: a project cannot redefine this provider: choose another name"));
@@ -117,23 +157,33 @@ fn provider(
     let (key_source, key) = key(file, service, env);
     // The URL of the service is the default only if the protocol is named and there is a key for it.
     let has_key = key_source != KeySource::None;
-    let default =
-        service.or_else(|| services().find(|(other, _)| *other == kind && explicit_kind.is_some() && has_key));
+    let of_kind = || services().find(|(other, _)| *other == kind && explicit_kind.is_some() && has_key);
+    let preset = file.filter(|_| kind == "openai").and_then(|file| presets::preset(&file.name));
+    let default = service.or_else(of_kind).map(|(_, service)| service.base_url);
+    let default = preset.map(|preset| preset.base_url).or(default);
+    let usual_key = service.and_then(|(_, service)| service.key_variables.first().copied());
+    let usual_key = usual_key.or(preset.and_then(|preset| preset.key_variable));
     let (base_url, url_source) = url(file, service, default, env, diagnostics)?;
     let name = file.map(|file| file.name.clone()).or(service.map(|(_, service)| service.name.to_owned()))?;
-    let mut models = file.map(|file| file.models.clone()).unwrap_or_default();
-    if let (true, Some((_, service))) = (models.is_empty(), service) {
-        models.push((service.model.to_owned(), Default::default()));
-    }
+    let send_reasoning = file.and_then(|file| file.send_reasoning);
+    let aws_region = file.filter(|file| file.auth == Auth::Aws).and_then(|file| region(file, &base_url));
     let entry = ProviderEntry {
         name,
         kind,
+        service: service_at(&base_url),
+        send_reasoning: send_reasoning.unwrap_or_else(|| presets::send_reasoning(&base_url)),
+        models: models(file, service, &base_url),
         base_url,
         key,
-        key_command: file.and_then(|file| file.key_command.clone()),
-        headers: file.map(|file| file.headers.clone()).unwrap_or_default(),
-        models,
+        key_variable: match &key_source {
+            KeySource::Variable(name) => Some(name.clone()),
+            _ => usual_key.map(str::to_owned),
+        },
+        aws_region,
+        ..file.map(settings).unwrap_or_default()
     };
+    check_parameters(&entry, diagnostics);
+    check_auth(file, &entry, diagnostics);
     Some(KnownProvider {
         entry,
         key: key_source,
@@ -142,6 +192,119 @@ fn provider(
         is_in_file: file.is_some(),
         is_project: file.is_some_and(|file| file.is_project),
     })
+}
+
+/// What a file says of a provider as it is.
+fn settings(file: &FileProvider) -> ProviderEntry {
+    ProviderEntry {
+        key_command: file.key_command.clone(),
+        headers: file.headers.clone(),
+        parameters: file.parameters.clone(),
+        fallback: file.fallback.clone().unwrap_or_default(),
+        overrides: file.overrides.clone(),
+        stall_timeout: file.stall_timeout,
+        is_bearer: file.auth == Auth::Bearer,
+        ..ProviderEntry::default()
+    }
+}
+
+/// The configured models, or else the usual one of the service.
+fn models(
+    file: Option<&FileProvider>,
+    service: Option<(&'static str, Service)>,
+    base_url: &str,
+) -> Vec<(String, ModelFacts)> {
+    let mut models = file.map(|file| file.models.clone()).unwrap_or_default();
+    let has_usual = service.is_some_and(|(kind, service)| base_url == service.base_url || !kind.starts_with("openai"));
+    if let (true, Some((_, service))) = (models.is_empty() && has_usual, service) {
+        models.push((service.model.to_owned(), ModelFacts::default()));
+    }
+    models
+}
+
+/// The region of Bedrock: as it is set, or that of `bedrock-runtime.REGION.amazonaws.com`.
+fn region(file: &FileProvider, base_url: &str) -> Option<String> {
+    let of_url = || base_url.split_once("bedrock-runtime.")?.1.split_once(".amazonaws.com").map(|(region, _)| region);
+    file.region.clone().or_else(|| of_url().map(str::to_owned))
+}
+
+fn check_auth(file: Option<&FileProvider>, entry: &ProviderEntry, diagnostics: &mut Diagnostics) {
+    let Some(file) = file.filter(|file| file.auth == Auth::Aws) else { return };
+    let key = format!("{}: providers.{}.auth", file.location, file.name);
+    if entry.kind != "anthropic" {
+        diagnostics.error(format!("{key}: aws is for kind = \"anthropic\""));
+    }
+    if entry.aws_region.is_none() {
+        diagnostics.error(format!("{key}: set region, such as us-east-1"));
+    }
+}
+
+/// The access key of Amazon's own variables, as one text.
+fn aws_key(env: &ProcessEnvironment) -> Option<Secret> {
+    let (id, secret) = (env.text("AWS_ACCESS_KEY_ID")?, env.text("AWS_SECRET_ACCESS_KEY")?);
+    let token = env.text("AWS_SESSION_TOKEN").map(|token| format!(":{token}")).unwrap_or_default();
+    Some(Secret::new(&format!("{id}:{secret}{token}")))
+}
+
+/// Parameters that the protocol or a model does not have are errors, as in a command.
+fn check_parameters(entry: &ProviderEntry, diagnostics: &mut Diagnostics) {
+    let of_models = entry.overrides.iter().map(|(model, settings)| (model.as_str(), &settings.parameters));
+    for (model, parameters) in std::iter::once(("", &entry.parameters)).chain(of_models) {
+        let endpoint = Endpoint { model: model.to_owned(), ..entry.endpoint("") };
+        for (name, set) in parameters.iter() {
+            if let Err(error) = check(&endpoint, name, &set.value) {
+                diagnostics.error(format!("{}: {}", set.source, error.message));
+            }
+        }
+    }
+}
+
+/// Gives all providers the parameters of this run, as far as their protocols have them, and the models that answer
+/// where those of a provider without such a list cannot.
+///
+/// # Errors
+/// The model of new agents does not have a parameter.
+pub fn set_for_run(
+    known: &mut [KnownProvider],
+    run: &Parameters,
+    fallback: &[String],
+    chosen: &Endpoint,
+    files: &[FileProvider],
+) -> Result<()> {
+    for (name, set) in run.iter() {
+        check(chosen, name, &set.value).map_err(|error| error.context(&set.source))?;
+    }
+    for KnownProvider { entry, .. } in known {
+        let endpoint = entry.endpoint("");
+        entry.run_parameters = run.clone();
+        entry.run_parameters.retain(|name, value| check(&endpoint, name, value).is_ok());
+        let is_set = files.iter().any(|file| file.name == entry.name && file.fallback.is_some());
+        if !is_set {
+            entry.fallback = fallback.to_vec();
+        }
+    }
+    Ok(())
+}
+
+/// The models of `fallback` that are not configured, each with its message.
+pub fn unknown_fallbacks(catalog: &Catalog) -> Vec<String> {
+    let lists = catalog.0.iter().flat_map(|entry| {
+        let of_models = entry.overrides.iter().filter_map(|(_, settings)| settings.fallback.as_deref());
+        std::iter::once(entry.fallback.as_slice()).chain(of_models)
+    });
+    let mut messages: Vec<String> = Vec::new();
+    for name in lists.flatten() {
+        let message = match catalog.find(name) {
+            Ok(endpoint) if endpoint.model.is_empty() => "expected PROVIDER/MODEL".to_owned(),
+            Ok(_) => continue,
+            Err(error) => error.message,
+        };
+        let message = format!("fallback: {name:?}: {message}");
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    messages
 }
 
 fn key(
@@ -156,7 +319,12 @@ fn key(
         let key = env.text(&name).map(|key| Secret::new(&key));
         return (KeySource::Variable(name), key);
     }
-    match service.and_then(|(_, service)| key_of(&service, env)) {
+    if file.is_some_and(|file| file.auth == Auth::Aws && !file.is_project) {
+        return (KeySource::Variable("AWS_SECRET_ACCESS_KEY".to_owned()), aws_key(env));
+    }
+    let preset = file.and_then(|file| presets::preset(&file.name)?.key_variable);
+    let of_preset = || preset.and_then(|variable| Some((variable.to_owned(), env.text(variable)?)));
+    match service.and_then(|(_, service)| key_of(&service, env)).or_else(of_preset) {
         Some((name, key)) => (KeySource::Variable(name), Some(Secret::new(&key))),
         None => (KeySource::None, None),
     }
@@ -166,7 +334,7 @@ fn key(
 fn url(
     file: Option<&FileProvider>,
     service: Option<(&'static str, Service)>,
-    default: Option<(&'static str, Service)>,
+    default: Option<&'static str>,
     env: &ProcessEnvironment,
     diagnostics: &mut Diagnostics,
 ) -> Option<(String, String)> {
@@ -182,8 +350,8 @@ fn url(
     if let Some((file, url)) = file.and_then(|file| Some((file, file.base_url.clone()?))) {
         return Some((url, file.location.to_string()));
     }
-    if let Some((_, service)) = default {
-        return Some((service.base_url.to_owned(), "default".to_owned()));
+    if let Some(url) = default {
+        return Some((url.to_owned(), "default".to_owned()));
     }
     if let Some(file) = file.filter(|file| file.is_valid) {
         diagnostics.error(format!("{}: providers.{}.base_url is missing: {URL_EXPECTED}", file.location, file.name));
@@ -200,21 +368,42 @@ pub fn choose(name: Option<&str>, known: &[KnownProvider]) -> Result<(Endpoint, 
     let Some(name) = name else {
         return match default_model(known) {
             Some(name) => Ok((catalog.find(&name)?, None)),
-            None => Ok((Endpoint::echo(), Some(SETUP_HINT.to_owned()))),
+            None => Ok((Endpoint::echo(), Some(setup_hint(known)))),
         };
     };
     let provider = name.split('/').next().unwrap_or(name);
+    if let Some(preset) = known.iter().find(|known| known.entry.name == provider && known.entry.is_assumed)
+        && let Some(variable) = &preset.entry.key_variable
+    {
+        return Err(Error::new(ErrorKind::Auth, format!("no key for {provider}: export {variable}=…")));
+    }
+    if !name.contains('/') && catalog.find(name).is_ok_and(|found| found.model == name) {
+        return Ok((catalog.find(name)?, None));
+    }
     if provider == "echo" || known.iter().any(|known| known.entry.name == provider) {
         return Ok((catalog.find(name)?, None));
     }
     Err(services().find(|(_, service)| service.name == provider).map_or_else(
         || {
-            let named = known.iter().filter(|known| !known.is_service).map(|known| known.entry.name.as_str());
+            let named = known.iter().filter(|known| !known.is_service && !known.entry.is_assumed);
+            let named = named.map(|known| known.entry.name.as_str());
             let all: Vec<String> = services().map(|(_, service)| service.name).chain(named).map(example).collect();
             Error::usage(format!("unknown provider {provider:?}: use one of {}, echo", all.join(", ")))
         },
         |(_, service)| no_key(&service, known),
     ))
+}
+
+/// What to do if no model is configured.
+fn setup_hint(known: &[KnownProvider]) -> String {
+    let preset = known.iter().find(|known| known.entry.key.is_some() && presets::preset(&known.entry.name).is_some());
+    preset.map_or_else(
+        || SETUP_HINT.to_owned(),
+        |KnownProvider { entry: ProviderEntry { name, key_variable, .. }, .. }| {
+            let variable = key_variable.as_deref().unwrap_or_default();
+            format!("no model is chosen, so the built-in echo answers: {variable} is set, restart with -m {name}/MODEL")
+        },
+    )
 }
 
 fn example(name: &str) -> String {
@@ -227,7 +416,7 @@ pub fn default_provider(known: &[KnownProvider]) -> &str {
 }
 
 fn default_model(known: &[KnownProvider]) -> Option<String> {
-    default_of(known).and_then(KnownProvider::default_model)
+    default_of(known).map(KnownProvider::default_model)
 }
 
 /// Services with a key come first, then providers of the user's file, then servers that need no key. A provider of a
@@ -236,7 +425,8 @@ fn default_of(known: &[KnownProvider]) -> Option<&KnownProvider> {
     let with_key = known.iter().filter(|known| known.is_service && known.has_key());
     let in_files = known.iter().filter(|known| known.is_in_file && !known.is_project);
     let rest = known.iter().filter(|known| known.is_service);
-    with_key.chain(in_files).chain(rest).find(|known| !known.entry.models.is_empty())
+    let has_default = |known: &&KnownProvider| !known.entry.models.is_empty() || known.is_service;
+    with_key.chain(in_files).chain(rest).find(has_default)
 }
 
 fn no_key(service: &Service, known: &[KnownProvider]) -> Error {

@@ -221,6 +221,14 @@ impl FileReader<'_> {
         text.map(str::to_owned)
     }
 
+    pub fn boolean(&mut self, entry: &Entry<'_>) -> Option<bool> {
+        let value = value_of(entry.value.get_ref()).boolean();
+        if value.is_none() {
+            self.error(entry, "expected true or false");
+        }
+        value
+    }
+
     pub fn table<'t>(&mut self, entry: &Entry<'t>) -> Vec<Entry<'t>> {
         match entry.value.get_ref().as_table() {
             Some(table) => entries(&entry.key, table),
@@ -275,6 +283,22 @@ pub fn value_of(value: &DeValue<'_>) -> Value {
         }
         DeValue::Table(_) | DeValue::Datetime(_) => Value::Other,
     }
+}
+
+/// The value as JSON; `None` for a date or a number that JSON does not have.
+pub fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
+    Some(match value {
+        DeValue::String(text) => text.clone().into_owned().into(),
+        DeValue::Boolean(value) => (*value).into(),
+        DeValue::Float(float) => serde_json::Number::from_f64(float.as_str().replace('_', "").parse().ok()?)?.into(),
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix()).ok()?.into(),
+        DeValue::Array(list) => list.iter().map(|item| json_of(item.get_ref())).collect::<Option<Vec<_>>>()?.into(),
+        DeValue::Table(table) => {
+            let fields = table.iter().map(|(key, value)| Some((key.get_ref().to_string(), json_of(value.get_ref())?)));
+            serde_json::Value::Object(fields.collect::<Option<_>>()?)
+        }
+        DeValue::Datetime(_) => return None,
+    })
 }
 
 /// The path without symbolic links and `..`; its end need not exist. `None` if it cannot be told where it leads.

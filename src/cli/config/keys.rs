@@ -9,7 +9,7 @@ use super::file::{self, Entry, FileReader};
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
-use crate::domain::environment::EnvironmentEntry;
+use crate::domain::environment::{EnvironmentEntry, is_built_in};
 use crate::domain::keymap::{self, KeyMap};
 use crate::domain::project_rules;
 use crate::domain::rule::{Rule, Rules};
@@ -31,6 +31,8 @@ pub struct Layer {
     pub opened: Opened,
     /// `[keys]`.
     pub keymap: KeyMap,
+    /// `fallback` of all providers.
+    pub fallback: Vec<String>,
 }
 
 /// What a person opens to commands in the sandbox.
@@ -41,7 +43,9 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 13] = [
+    "history",
+    "fallback",
     "providers",
     "environments",
     "rules",
@@ -83,7 +87,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");
             }
             project_rules::TABLE => layer.project_rules = projects(reader, &entry),
-            "limits" | "team" | "display" | "theme" => {
+            "history" | "limits" | "team" | "display" | "theme" => {
                 for inner in reader.table(&entry) {
                     setting(reader, &inner, &mut layer);
                 }
@@ -97,6 +101,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project cannot change your keys");
             }
             "keys" => layer.keymap = keymap(reader, &entry),
+            "fallback" => layer.fallback = providers::fallback(reader, &entry).unwrap_or_default(),
             _ => setting(reader, &entry, &mut layer),
         }
     }
@@ -201,7 +206,14 @@ fn environments(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(Environm
 /// `None` if it must not be used.
 fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<EnvironmentEntry> {
     let mut is_inside = true;
-    let mut environment = EnvironmentEntry { name: entry.name.to_owned(), ..EnvironmentEntry::default() };
+    let is_replacement = is_built_in(entry.name);
+    if is_replacement && reader.is_project() {
+        reader.warn(entry, "ignored: a project cannot replace a built-in environment; choose another name");
+        return None;
+    }
+    // A built-in environment keeps what is not given.
+    let tools = if is_replacement { vec![entry.name.to_owned()] } else { Vec::new() };
+    let mut environment = EnvironmentEntry { name: entry.name.to_owned(), tools, ..EnvironmentEntry::default() };
     for inner in reader.table(entry) {
         match inner.name {
             "tools" => environment.tools = reader.texts(&inner),

@@ -26,22 +26,23 @@ pub(super) mod providers;
 pub(super) mod settings;
 pub(super) mod show;
 mod source;
-#[cfg(feature = "coordinator")]
-pub(super) mod team;
 #[cfg(test)]
 mod tests;
 mod trust;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
 use crate::domain::config::Config;
+use crate::domain::custom::TeamFile;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
 use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
+use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::{Rule, Rules};
 use crate::domain::thinking::Thinking;
 use crate::provider;
@@ -88,11 +89,14 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
     let providers = catalog::known(&all, env, &mut diagnostics);
     let (mut values, sources) = settle(&user, &project, &providers, arguments, env, &mut diagnostics);
+    let run = run_parameters(arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
     values.config.display.home = env.home();
+    values.config.display.frame_interval = FRAME_INTERVAL;
     values.config.commands = custom_commands(&files, &mut diagnostics);
+    values.config.team_files = team_files(&files);
     values.config.project_rules = user.project_rules;
     values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
@@ -113,6 +117,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
     loaded.set_data_directory(env);
     loaded.choose_model();
+    loaded.set_for_run(&run, &user.fallback, &all);
     loaded.check_price();
     loaded
 }
@@ -138,6 +143,7 @@ impl Loaded {
             config.policy = Policy::narrow(config.policy, Policy::Never);
         }
         config.policy_ceiling = config.policy;
+        config.settings.is_interactive = false;
         self
     }
 
@@ -192,6 +198,27 @@ impl Loaded {
 }
 
 impl Loaded {
+    /// Takes the parameters of this run, and the models that answer where others cannot.
+    fn set_for_run(&mut self, run: &Parameters, fallback: &[String], files: &[providers::FileProvider]) {
+        let config = &mut self.values.config;
+        if let Err(error) = catalog::set_for_run(&mut self.providers, run, fallback, &config.endpoint, files) {
+            self.diagnostics.errors.push(error);
+        }
+        config.catalog = Catalog(self.providers.iter().map(|known| known.entry.clone()).collect());
+        for message in catalog::unknown_fallbacks(&config.catalog) {
+            self.diagnostics.error(message);
+        }
+        if let Ok(endpoint) = config.catalog.find(&config.endpoint.full_name()) {
+            config.endpoint = endpoint;
+        }
+    }
+
+    /// The providers without the presets that are neither configured nor used.
+    pub fn providers_in_use(&self) -> impl Iterator<Item = &KnownProvider> {
+        let chosen = &self.values.config.endpoint.provider;
+        self.providers.iter().filter(move |known| !known.entry.is_assumed || known.entry.name == *chosen)
+    }
+
     /// A limit of dollars needs the price of the model: one that was asked for this run is refused otherwise.
     fn check_price(&mut self) {
         let (usd, config) = (LimitName::Usd, &mut self.values.config);
@@ -217,6 +244,30 @@ impl Loaded {
         }
     }
 }
+
+/// What `--set` sets. `POLYLOGUE_THINKING` is as strong as an option: it overrides what files set for a provider.
+fn run_parameters(arguments: &Arguments, env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Parameters {
+    let mut parameters = Parameters::default();
+    let thinking = env.text("POLYLOGUE_THINKING").and_then(|text| text.parse::<Thinking>().ok());
+    if let Some(thinking) = thinking {
+        let name = ParameterName::Known(Parameter::Thinking);
+        parameters.set(name, thinking.to_string().into(), "POLYLOGUE_THINKING");
+    }
+    for text in &arguments.set {
+        let parsed = match text.split_once('=') {
+            Some((name, value)) => name.trim().parse().and_then(|name: ParameterName| Ok((name.read(value)?, name))),
+            None => Err(Error::usage(format!("{text:?}: expected NAME=VALUE"))),
+        };
+        match parsed {
+            Ok((value, name)) => parameters.set(name, value, "--set"),
+            Err(error) => diagnostics.error(format!("--set: {}", error.message)),
+        }
+    }
+    parameters
+}
+
+/// Streamed text moves steadily at 30 frames a second. More of them cost processor time, and bytes on a slow line.
+const FRAME_INTERVAL: Duration = Duration::from_millis(33);
 
 /// Further messages are only counted, so that the first ones stay on the screen.
 const MAX_DIAGNOSTICS: usize = 8;
@@ -430,4 +481,24 @@ fn custom_commands(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<cr
     let projects = trusted.flat_map(|project| project.commands.clone());
     let all: Vec<FoundFile> = users.into_iter().chain(projects).collect();
     custom::commands(&all, &mut diagnostics.warnings)
+}
+
+/// The user's templates and workflows, and those of the project if it is trusted.
+fn team_files(files: &ConfigFiles) -> Vec<TeamFile> {
+    let team_file = |file: FoundFile, is_workflow| TeamFile {
+        is_workflow,
+        text: file.bytes.and_then(file::text_of),
+        path: file.path,
+    };
+    let of = |(directory, is_workflow): (&str, bool)| {
+        let users = files.directory.as_ref().map(|above| project::team_files(&above.join(directory)));
+        let trusted = files.project.iter().filter(|_| files.is_trusted);
+        let projects = trusted.flat_map(|project| {
+            let directory = project.directory.join(directory);
+            project.teams.iter().filter(move |file| file.path.parent() == Some(&directory)).cloned()
+        });
+        let all: Vec<FoundFile> = users.unwrap_or_default().into_iter().chain(projects).collect();
+        all.into_iter().map(move |file| team_file(file, is_workflow))
+    };
+    [(project::TEMPLATES, false), (project::WORKFLOWS, true)].into_iter().flat_map(of).collect()
 }

@@ -1,11 +1,15 @@
 //! `[providers.NAME]` of a file.
 
+use std::time::Duration;
+
 use toml::de::DeValue;
 
-use super::file::{Entry, FileReader, entries, value_of};
+use super::file::{self, Entry, FileReader, entries, value_of};
 use super::keys::{NAME_EXPECTED, is_name};
 use super::source::Location;
-use crate::domain::endpoint::{ModelFacts, Prices};
+use crate::domain::endpoint::{ModelFacts, ModelSettings, Prices};
+use crate::domain::parameters::{BODY, ParameterName, Parameters};
+use crate::domain::reasoning::SendReasoning;
 use crate::provider::PROVIDERS;
 
 #[derive(Debug, Clone)]
@@ -21,8 +25,28 @@ pub struct FileProvider {
     pub key_variable: Option<String>,
     pub key_command: Option<String>,
     pub headers: Vec<(String, String)>,
+    pub send_reasoning: Option<SendReasoning>,
     /// The first one is the default.
     pub models: Vec<(String, ModelFacts)>,
+    pub parameters: Parameters,
+    /// `None` if it is not set.
+    pub fallback: Option<Vec<String>>,
+    /// What is set for single models.
+    pub overrides: Vec<(String, ModelSettings)>,
+    pub stall_timeout: Option<Duration>,
+    pub auth: Auth,
+    pub region: Option<String>,
+}
+
+/// How a key is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Auth {
+    /// As is usual for the protocol.
+    #[default]
+    Usual,
+    Bearer,
+    /// Requests are signed.
+    Aws,
 }
 
 pub const KEYS: &[(&str, &str)] = &[
@@ -30,21 +54,32 @@ pub const KEYS: &[(&str, &str)] = &[
     ("base_url", "URL with the version segment, such as https://host/v1"),
     ("api_key_env", "Variable that holds the key"),
     ("api_key_command", "Command that prints the key"),
+    ("auth", "bearer: send the key as a bearer token (Vertex AI); aws: sign requests with it (Bedrock)"),
+    ("region", "Region of Bedrock, if the URL does not contain it"),
     ("headers", "Table of additional HTTP headers"),
+    ("send_reasoning", "Field in which reasoning goes back (openai): auto, off, or its name"),
     ("models", "List of models; the first one is the default"),
+    ("parameters", "Table of parameters of all requests: see polylogue help parameters"),
+    ("fallback", "List of models that answer where one of this provider cannot"),
+    ("stall_timeout", "Seconds without data after which a reply is aborted, instead of limits.stall_timeout"),
 ];
 pub const MODEL_KEYS: &[(&str, &str)] = &[
     ("name", "Name of the model"),
     ("context", "Size of the context window in tokens"),
-    ("max_output", "Maximum number of tokens of a reply"),
+    ("max_output", "Maximum number of tokens of a reply, sent with each request"),
+    ("tools", "Whether it can call tools; with false none are sent"),
+    ("images", "Whether it can read images"),
     ("input_price", "US dollars per million input tokens"),
     ("cached_price", "The same for tokens read from the cache"),
     ("written_price", "The same for tokens written to the cache"),
     ("output_price", "The same for output tokens"),
+    ("parameters", "As for the provider, for this model"),
+    ("fallback", "As for the provider, for this model"),
 ];
 /// US dollars per million tokens; a higher price is a mistake.
 const MAX_DOLLARS: f64 = 1e6;
 const MAX_TOKENS: f64 = 1e12;
+const MAX_SECONDS: f64 = 86_400.0;
 
 pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<FileProvider> {
     let mut providers = Vec::new();
@@ -70,7 +105,14 @@ fn provider(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> FileProvider {
         key_variable: None,
         key_command: None,
         headers: Vec::new(),
+        send_reasoning: None,
         models: Vec::new(),
+        parameters: Parameters::default(),
+        fallback: None,
+        overrides: Vec::new(),
+        stall_timeout: None,
+        auth: Auth::default(),
+        region: None,
     };
     for inner in reader.table(entry) {
         match inner.name {
@@ -79,7 +121,13 @@ fn provider(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> FileProvider {
             "api_key_env" => provider.key_variable = key_variable(reader, &inner),
             "api_key_command" => provider.key_command = key_command(reader, &inner),
             "headers" => provider.headers = headers(reader, &inner),
-            "models" => provider.models = models(reader, &inner),
+            "send_reasoning" => provider.send_reasoning = send_reasoning(reader, &inner),
+            "models" => (provider.models, provider.overrides) = models(reader, &inner),
+            "parameters" => provider.parameters = parameters(reader, &inner),
+            "fallback" => provider.fallback = fallback(reader, &inner),
+            "auth" => provider.auth = auth(reader, &inner),
+            "region" => provider.region = region(reader, &inner),
+            "stall_timeout" => provider.stall_timeout = stall_timeout(reader, &inner),
             "api_key" | "key" | "token" => reader.error(&inner, LITERAL_KEY),
             _ => reader.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
         }
@@ -171,40 +219,132 @@ fn headers(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, Strin
     headers
 }
 
-fn models(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, ModelFacts)> {
+fn send_reasoning(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<SendReasoning> {
+    let name = reader.text(entry)?;
+    let setting = SendReasoning::named(&name);
+    if setting.is_none() {
+        let names: Vec<&str> = SendReasoning::ALL.iter().map(|setting| setting.name()).collect();
+        reader.error(entry, &format!("expected one of {}", names.join(", ")));
+    }
+    setting
+}
+
+/// `[providers.NAME.parameters]`. Whether the protocol has them is checked when it is known.
+fn parameters(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Parameters {
+    let mut parameters = Parameters::default();
+    for inner in reader.table(entry) {
+        let source = format!("{}: {}", reader.location(&inner.value.span()), inner.key);
+        if inner.name == "body" {
+            for field in reader.table(&inner) {
+                let name = format!("{BODY}{}", field.name).parse();
+                match name.ok().zip(file::json_of(field.value.get_ref())) {
+                    Some((name, value)) => {
+                        let source = format!("{}: {}", reader.location(&field.value.span()), field.key);
+                        parameters.set(name, value, &source);
+                    }
+                    None => {
+                        reader.error(&field, "expected a value that JSON has, and a name of letters, digits, - and _")
+                    }
+                }
+            }
+            continue;
+        }
+        let name = match inner.name.parse::<ParameterName>() {
+            Ok(name) => name,
+            Err(error) => {
+                reader.error(&inner, &error.message);
+                continue;
+            }
+        };
+        let value = file::json_of(inner.value.get_ref()).ok_or_else(|| "expected a value that JSON has".to_owned());
+        match value.and_then(|value| name.check(&value)) {
+            Ok(value) => parameters.set(name, value, &source),
+            Err(expected) => reader.error(&inner, &expected),
+        }
+    }
+    parameters
+}
+
+/// The models as they were given; a project cannot choose where a conversation is sent.
+pub fn fallback(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Vec<String>> {
+    if reader.is_project() {
+        reader.warn(entry, "ignored: a project cannot choose another model; set it in your own configuration");
+        return None;
+    }
+    Some(reader.texts(entry))
+}
+
+fn auth(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Auth {
+    match entry.value.get_ref().as_str() {
+        Some("bearer") => Auth::Bearer,
+        Some("aws") => Auth::Aws,
+        _ => {
+            reader.error(entry, "expected \"bearer\" or \"aws\"");
+            Auth::Usual
+        }
+    }
+}
+
+fn region(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String> {
+    let is_region = |text: &String| text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let region = reader.text(entry)?;
+    if !is_region(&region) {
+        reader.error(entry, "expected a region such as us-east-1");
+    }
+    Some(region).filter(is_region)
+}
+
+fn stall_timeout(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Duration> {
+    let seconds = value_of(entry.value.get_ref()).number().filter(|seconds| (1.0..=MAX_SECONDS).contains(seconds));
+    if seconds.is_none() {
+        reader.error(entry, &format!("expected a number of seconds from 1 to {MAX_SECONDS}"));
+    }
+    seconds.map(Duration::from_secs_f64)
+}
+
+type Models = (Vec<(String, ModelFacts)>, Vec<(String, ModelSettings)>);
+
+fn models(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Models {
     let Some(list) = entry.value.get_ref().as_array() else {
         reader.error(entry, "expected a list of names or of tables with a name");
-        return Vec::new();
+        return Models::default();
     };
-    let mut models: Vec<(String, ModelFacts)> = Vec::new();
+    let (mut models, mut overrides): Models = Models::default();
     for (number, value) in list.iter().enumerate() {
         let key = format!("{}[{number}]", entry.key);
         let inner = Entry { key, name: entry.name, value, span: value.span() };
         let model = match value.get_ref() {
-            DeValue::String(name) => Some((name.clone().into_owned(), ModelFacts::default())),
+            DeValue::String(name) => Some((name.clone().into_owned(), ModelFacts::default(), ModelSettings::default())),
             _ => model(reader, &inner),
         };
         match model {
-            Some((name, _)) if models.iter().any(|(other, _)| *other == name) => {
+            Some((name, ..)) if models.iter().any(|(other, _)| *other == name) => {
                 reader.error(&inner, "duplicate model");
             }
-            Some((name, facts)) if !name.is_empty() && !name.contains(|c: char| c.is_control()) => {
+            Some((name, facts, settings)) if !name.is_empty() && !name.contains(|c: char| c.is_control()) => {
+                if settings != ModelSettings::default() {
+                    overrides.push((name.clone(), settings));
+                }
                 models.push((name, facts));
             }
             _ => reader.error(&inner, "expected the name of a model"),
         }
     }
-    models
+    (models, overrides)
 }
 
-fn model(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<(String, ModelFacts)> {
-    let (mut name, mut facts) = (None, ModelFacts::default());
+fn model(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<(String, ModelFacts, ModelSettings)> {
+    let (mut name, mut facts, mut settings) = (None, ModelFacts::default(), ModelSettings::default());
     let (mut input, mut cached, mut written, mut output) = (None, None, None, None);
     for inner in entries(&entry.key, entry.value.get_ref().as_table()?) {
         match inner.name {
             "name" => name = reader.text(&inner),
             "context" => facts.context = tokens(reader, &inner),
             "max_output" => facts.max_output = tokens(reader, &inner),
+            "tools" => facts.tools = reader.boolean(&inner),
+            "images" => facts.images = reader.boolean(&inner),
+            "parameters" => settings.parameters = parameters(reader, &inner),
+            "fallback" => settings.fallback = fallback(reader, &inner),
             "input_price" => input = dollars(reader, &inner),
             "cached_price" => cached = dollars(reader, &inner),
             "written_price" => written = dollars(reader, &inner),
@@ -217,7 +357,7 @@ fn model(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<(String, Mode
     // Tokens of the cache have the input price by default.
     let (cached, written) = (cached.unwrap_or(input), written.unwrap_or(input));
     facts.prices = is_priced.then(|| Prices { input, cached, written, output: output.unwrap_or_default() });
-    Some((name?, facts))
+    Some((name?, facts, settings))
 }
 
 fn tokens(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<u64> {
@@ -229,14 +369,14 @@ fn tokens(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<u64> {
     tokens.map(|number| number as u64)
 }
 
-/// Billionths of a dollar per token, from dollars per million tokens.
+/// Trillionths of a dollar per token, from dollars per million tokens.
 fn dollars(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<u64> {
     let number = value_of(entry.value.get_ref()).number();
     let dollars = number.filter(|number| (0.0..=MAX_DOLLARS).contains(number));
     if dollars.is_none() {
         reader.error(entry, "expected a price: US dollars per million tokens");
     }
-    dollars.map(|dollars| (dollars * 1000.0).round() as u64)
+    dollars.map(|dollars| (dollars * 1e6).round() as u64)
 }
 
 #[cfg(test)]

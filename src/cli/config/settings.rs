@@ -28,7 +28,7 @@ pub struct Values {
 impl Default for Values {
     /// A person at a terminal can be asked.
     fn default() -> Self {
-        let config = Config { policy: Policy::Ask, ..Config::default() };
+        let config = Config { policy: Policy::Ask, looks_up_models: true, ..Config::default() };
         Self { model: None, ephemeral: false, config }
     }
 }
@@ -74,6 +74,8 @@ pub enum Kind {
     Seconds(fn(&mut Config) -> &mut Duration, f64),
     Name(fn(&mut Config) -> &mut &'static str, fn() -> Vec<&'static str>),
     Network(fn(&mut Config) -> &mut Network),
+    /// A whole number from 0 to 100.
+    Percent(fn(&mut Config) -> &mut u32),
     /// A number from 0 to 1.
     Fraction(fn(&mut Config) -> &mut f64),
     /// The limit of a tree of agents; "none" is no limit.
@@ -162,6 +164,27 @@ pub const SETTINGS: &[Setting] = &[
         kind: Kind::Policy(|config| &mut config.policy),
     },
     Setting {
+        key: "look_up_models",
+        about: "Ask a server for its list of models when the context length of a model is unknown",
+        flag: None,
+        files: Files::All,
+        kind: Kind::Bool(|config| &mut config.looks_up_models),
+    },
+    Setting {
+        key: "history.keep_days",
+        about: "Delete agents, with their conversations, that were not used for so many days; 0: never",
+        flag: None,
+        files: Files::User,
+        kind: Kind::Count(|config| &mut config.keep_days, 0),
+    },
+    Setting {
+        key: "tools.enabled",
+        about: "Offer tools to models",
+        flag: Some(("--no-tools", |arguments| arguments.no_tools.then(|| "false".into()))),
+        files: Files::Stricter("false"),
+        kind: Kind::Bool(|config| &mut config.settings.has_tools),
+    },
+    Setting {
         key: "sandbox.enabled",
         about: "Run commands of tools in a sandbox",
         flag: Some(("--dangerously-no-sandbox", |arguments| arguments.dangerously_no_sandbox.then(|| "false".into()))),
@@ -190,6 +213,13 @@ pub const SETTINGS: &[Setting] = &[
         "Maximum number of rounds of tool calls for one message",
         Kind::Count(|config| &mut config.settings.tool_iterations, 0),
     ),
+    Setting {
+        key: "limits.compact_at",
+        about: "Summarise the older messages when the context is this full, in percent; 0: never",
+        flag: Some(("--compact-at", |arguments| arguments.compact_at.clone().map(Into::into))),
+        files: Files::All,
+        kind: Kind::Percent(|config| &mut config.settings.compact_at),
+    },
     setting(
         "limits.bash_timeout",
         "Time limit of a bash command, if the model sets none",
@@ -286,6 +316,14 @@ pub const SETTINGS: &[Setting] = &[
             Kind::Bool(|config| &mut config.display.plain),
         )
     },
+    Setting {
+        flag: Some(("--inline", |arguments| arguments.inline.then(|| "true".into()))),
+        ..display(
+            "display.inline",
+            "Print finished lines into the terminal's own scrollback, without the alternate screen",
+            Kind::Bool(|config| &mut config.display.inline),
+        )
+    },
     display(
         "display.exit_print",
         "How much of the conversation stays on the screen of the shell",
@@ -323,8 +361,11 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "team.aggregation",
-        "How the answers of several agents are combined",
-        Kind::Name(|config| &mut config.team.aggregation, || TeamSettings::AGGREGATIONS.to_vec()),
+        "How the answers of several agents are combined; auto is last for a pipeline, else concatenate",
+        Kind::Name(
+            |config| &mut config.team.aggregation,
+            || [TeamSettings::AUTO].into_iter().chain(TeamSettings::AGGREGATIONS).collect(),
+        ),
     ),
     setting(
         "team.agent_timeout",
@@ -397,6 +438,7 @@ impl Setting {
             Kind::Path(field) => *field(config) = Some(value.path(home)?),
             Kind::Bool(field) => *field(config) = value.boolean()?,
             Kind::Count(field, min) => *field(config) = whole(value, *min)?,
+            Kind::Percent(field) => *field(config) = whole(value, 0).filter(|percent| *percent <= 100)?,
             Kind::Size(field, min) => *field(config) = whole(value, *min)? as usize,
             Kind::SizeOrUnlimited(field) => *field(config) = whole(value, 0)? as usize,
             Kind::Seconds(field, min) => {
@@ -466,7 +508,7 @@ impl Setting {
             Kind::Policy(field) => format!("{:?}", field(config).name()),
             Kind::Path(field) => format!("{:?}", field(config).as_ref()?),
             Kind::Bool(field) => field(config).to_string(),
-            Kind::Count(field, _) => field(config).to_string(),
+            Kind::Count(field, _) | Kind::Percent(field) => field(config).to_string(),
             Kind::Size(field, _) | Kind::SizeOrUnlimited(field) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
@@ -490,7 +532,7 @@ impl Kind {
     pub fn expected(&self) -> String {
         match self {
             Self::Model => "\"provider/model\"".into(),
-            Self::Thinking(_) => "off, low, medium, high, default or a number of tokens".into(),
+            Self::Thinking(_) => Thinking::EXPECTED.into(),
             Self::Policy(_) => "ask, auto, plan, never or yolo".into(),
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),
             Self::Bool(_) | Self::Ephemeral => "true or false".into(),
@@ -499,6 +541,7 @@ impl Kind {
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
             Self::Network(_) => "off, host or a list of hosts".into(),
+            Self::Percent(_) => "a whole number from 0 to 100".into(),
             Self::Fraction(_) => "a number from 0 to 1".into(),
             Self::Limit(_) => format!("a number from 0, or {NO_LIMIT:?}"),
             Self::Program(_) => "a program, or a list of a program and its arguments".into(),

@@ -12,8 +12,9 @@ use super::{Loaded, ProcessEnvironment, file, load};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
 use crate::cli::arguments::{Arguments, ConfigCommand};
-use crate::domain::endpoint::ModelFacts;
+use crate::domain::endpoint::{ModelFacts, ModelSettings};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::reasoning::SendReasoning;
 use crate::domain::rule::Rules;
 
 /// Runs the subcommand. Returns whether the configuration is valid.
@@ -104,7 +105,7 @@ pub(super) fn shown(loaded: &Loaded) -> String {
             None => line(&mut out, &format!("# {name}"), "not set"),
         }
     }
-    loaded.providers.iter().for_each(|known| provider(&mut out, known));
+    loaded.providers_in_use().for_each(|known| provider(&mut out, known));
     rules(&mut out, "rules", &loaded.config().rules);
     for (directory, of_project) in &loaded.config().project_rules {
         rules(&mut out, &format!("projects.{:?}", directory.display().to_string()), of_project);
@@ -135,20 +136,41 @@ fn provider(out: &mut String, known: &KnownProvider) {
     for (name, _) in &entry.headers {
         let _ = writeln!(out, "# header {name}");
     }
-    let models: Vec<String> = entry.models.iter().map(|(name, facts)| model(name, facts)).collect();
+    if entry.send_reasoning != SendReasoning::Auto {
+        let _ = writeln!(out, "send_reasoning = {:?}", entry.send_reasoning.name());
+    }
+    if let Some(timeout) = entry.stall_timeout {
+        let _ = writeln!(out, "stall_timeout = {}", timeout.as_secs_f64());
+    }
+    if !entry.fallback.is_empty() {
+        let _ = writeln!(out, "fallback = {:?}", entry.fallback);
+    }
+    let of = |name: &str| entry.overrides.iter().find(|(other, _)| other == name).map(|(_, settings)| settings);
+    let models: Vec<String> = entry.models.iter().map(|(name, facts)| model(name, facts, of(name))).collect();
     let _ = writeln!(out, "models = [{}]", models.join(", "));
+    for (name, set) in entry.parameters.iter() {
+        line(out, &format!("parameters.{name} = {}", set.value), &set.source);
+    }
 }
 
-fn model(name: &str, facts: &ModelFacts) -> String {
+fn model(name: &str, facts: &ModelFacts, settings: Option<&ModelSettings>) -> String {
     let mut parts = vec![format!("name = {name:?}")];
     parts.extend(facts.context.map(|tokens| format!("context = {tokens}")));
     parts.extend(facts.max_output.map(|tokens| format!("max_output = {tokens}")));
+    parts.extend(facts.tools.map(|can| format!("tools = {can}")));
+    parts.extend(facts.images.map(|can| format!("images = {can}")));
     if let Some(prices) = facts.prices {
-        let dollars = |price: u64| price as f64 / 1000.0;
+        let dollars = |price: u64| price as f64 / 1e6;
         parts.push(format!("input_price = {}", dollars(prices.input)));
         parts.push(format!("cached_price = {}", dollars(prices.cached)));
         parts.push(format!("written_price = {}", dollars(prices.written)));
         parts.push(format!("output_price = {}", dollars(prices.output)));
+    }
+    if let Some(settings) = settings {
+        let parameters: Vec<_> =
+            settings.parameters.iter().map(|(name, set)| format!("{name} = {}", set.value)).collect();
+        parts.extend((!parameters.is_empty()).then(|| format!("parameters = {{ {} }}", parameters.join(", "))));
+        parts.extend(settings.fallback.as_ref().map(|models| format!("fallback = {models:?}")));
     }
     if parts.len() == 1 { format!("{name:?}") } else { format!("{{ {} }}", parts.join(", ")) }
 }

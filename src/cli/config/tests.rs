@@ -1,6 +1,8 @@
 //! The whole configuration with real directories and separate variables.
 
+mod parameters;
 mod precedence;
+mod presets;
 mod projects;
 
 use std::collections::HashMap;
@@ -15,7 +17,8 @@ use tempfile::TempDir;
 use super::settings::{Files, Kind, SETTINGS, Setting};
 use super::*;
 use crate::base::error::ErrorKind;
-use crate::domain::endpoint::{Endpoint, Prices, Secret};
+use crate::domain::endpoint::{Endpoint, Prices, ProviderEntry, Secret};
+use crate::domain::reasoning::SendReasoning;
 
 /// A home directory with a repository, variables and arguments.
 struct Scene {
@@ -96,6 +99,10 @@ impl Scene {
     }
 }
 
+fn configured(config: &Config) -> Vec<&ProviderEntry> {
+    config.catalog.configured().collect()
+}
+
 #[test]
 fn without_configuration_echo_answers_and_a_hint_explains_the_setup() {
     let config = Scene::new().config();
@@ -110,7 +117,7 @@ fn exactly_the_services_whose_variables_are_set_are_available() {
         let Some(service) = spec.service else { continue };
         for variable in service.key_variables {
             let config = Scene::new().set(variable, "k").config();
-            let names = config.catalog.0.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
+            let names = config.catalog.configured().map(|entry| entry.name.as_str()).collect::<Vec<_>>();
             let sharing = provider::PROVIDERS.iter().filter_map(|spec| spec.service);
             let sharing: Vec<_> = sharing.filter(|other| other.key_variables.contains(variable)).collect();
             assert_eq!(names, sharing.iter().map(|other| other.name).collect::<Vec<_>>());
@@ -151,7 +158,11 @@ fn the_default_model_is_the_configured_one_then_a_service_with_a_key_then_a_prov
     let named = format!("model = \"local/large\"\n{local}");
     assert_eq!(usual(Scene::new().user(&named).set("OPENAI_API_KEY", "k")), "local/large");
     assert_eq!(usual(Scene::new().user(local).set("OPENAI_BASE_URL", "http://x/v1")), "local/small");
-    assert_eq!(usual(Scene::new().set("OPENAI_BASE_URL", "http://x/v1")), "openai/gpt-5-mini");
+    // The first model of that server.
+    assert_eq!(usual(Scene::new().set("OPENAI_BASE_URL", "http://x/v1")), "openai/");
+    assert_eq!(usual(Scene::new().arguments(&["-m", "ollama"])), "ollama/");
+    // A model that one provider has needs no provider.
+    assert_eq!(usual(Scene::new().set("OPENAI_API_KEY", "k").arguments(&["-m", "gpt-5"])), "openai/gpt-5");
     assert_eq!(usual(Scene::new().user("[providers.bare]\nbase_url = \"http://x\"\n")), "echo/echo");
 }
 
@@ -173,6 +184,7 @@ fn a_provider_has_all_keys_of_its_table() {
         base_url = "https://llm.example/v1/"
         api_key_env = "WORK_KEY"
         headers = { X-Team = "blue" }
+        send_reasoning = "thinking_blocks"
         models = [
           "plain",
           { name = "big", context = 200_000, max_output = 8000, input_price = 2.5, output_price = 10 },
@@ -183,14 +195,21 @@ fn a_provider_has_all_keys_of_its_table() {
         api_key_command = "print-token --now"
     "#;
     let config = Scene::new().user(text).set("WORK_KEY", "k").config();
-    let [work, other] = &config.catalog.0[..] else { panic!("{:?}", config.catalog) };
+    let [work, other] = configured(&config)[..] else { panic!("{:?}", config.catalog) };
     assert_eq!((work.base_url.as_str(), &work.key), ("https://llm.example/v1", &Some(Secret::new("k"))));
     assert_eq!(work.headers, [("X-Team".to_owned(), "blue".to_owned())]);
+    assert_eq!((work.send_reasoning, other.send_reasoning), (SendReasoning::ThinkingBlocks, SendReasoning::Auto));
     let big = work.models[1].1;
     assert_eq!((big.context, big.max_output), (Some(200_000), Some(8000)));
     // Tokens of the cache have the input price by default.
-    assert_eq!(big.prices, Some(Prices { input: 2500, cached: 2500, written: 2500, output: 10_000 }));
-    assert_eq!(work.models[2].1.prices, Some(Prices { input: 3000, cached: 300, written: 3750, output: 15_000 }));
+    assert_eq!(
+        big.prices,
+        Some(Prices { input: 2_500_000, cached: 2_500_000, written: 2_500_000, output: 10_000_000 })
+    );
+    assert_eq!(
+        work.models[2].1.prices,
+        Some(Prices { input: 3_000_000, cached: 300_000, written: 3_750_000, output: 15_000_000 })
+    );
     assert_eq!(other.key_command.as_deref(), Some("print-token --now"));
     assert_eq!(config.endpoint.full_name(), "work/plain");
 }
@@ -199,7 +218,7 @@ fn a_provider_has_all_keys_of_its_table() {
 fn a_file_can_extend_a_service_and_its_variables_still_apply() {
     let text = "[providers.openai]\nmodels = [\"m\"]\nbase_url = \"https://proxy.example/v1\"\n";
     let config = Scene::new().user(text).set("OPENAI_API_KEY", "k").config();
-    let [entry] = &config.catalog.0[..] else { panic!("{:?}", config.catalog) };
+    let [entry] = configured(&config)[..] else { panic!("{:?}", config.catalog) };
     assert_eq!((entry.base_url.as_str(), &entry.key), ("https://proxy.example/v1", &Some(Secret::new("k"))));
     assert_eq!(config.endpoint.full_name(), "openai/m");
     let config = Scene::new().user(text).set("OPENAI_BASE_URL", "http://nearer:1").config();
@@ -213,7 +232,7 @@ fn an_invalid_value_is_an_error_with_file_line_key_and_expectation() {
         ("\n\nworking_limit = \"ten\"", "3: working_limit", "a whole number"),
         ("working_limit = 2.5", "1: working_limit", "a whole number"),
         ("follow_forks = \"yes\"", "1: follow_forks", "true or false"),
-        ("thinking = \"hard\"", "1: thinking", "off, low, medium, high"),
+        ("thinking = \"very hard\"", "1: thinking", "off, low, medium, high"),
         ("data_dir = \"here\"", "1: data_dir", "begins with / or ~/"),
         ("[limits]\nstall_timeout = -1", "2: limits.stall_timeout", "seconds"),
         ("[limits]\nstall_timeout = nan", "2: limits.stall_timeout", "seconds"),
@@ -222,6 +241,7 @@ fn an_invalid_value_is_an_error_with_file_line_key_and_expectation() {
         ("limits = 3", "1: limits", "a table"),
         ("providers = []", "1: providers", "a table"),
         ("providers.x = 1", "1: providers.x", "a table"),
+        ("[providers.x]\nsend_reasoning = \"yes\"", "2: providers.x.send_reasoning", "auto, off, reasoning_content"),
         ("[providers.x]\nbase_url = \"host/v1\"", "2: providers.x.base_url", "a URL such as"),
         ("[providers.x]", "1: providers.x.base_url", "is missing"),
         ("[providers.x]\nkind = \"pigeon\"", "2: providers.x.kind", "one of openai"),
@@ -259,13 +279,13 @@ fn an_invalid_value_is_an_error_with_file_line_key_and_expectation() {
 #[test]
 fn an_unusable_environment_is_a_warning() {
     let text = "[environments.a]\ntools = [\"b\"]\n[environments.b]\ntools = [\"a\"]\n[environments.c]\n\
-                tools = [\"basch\"]\n[environments.coding]\ntools = [\"bash\"]\n[environments.fine]\ntools = [\"bash\"]\n";
+                tools = [\"basch\"]\n[environments.grep]\ntools = [\"bash\"]\n[environments.fine]\ntools = [\"bash\"]\n";
     let notes = Scene::new().user(text).config().notes;
     for (note, expected) in notes.iter().zip([
         "environments.a: not available: environment a contains itself",
         "environments.b: not available: environment b contains itself",
         "environments.c: not available: in environment c: unknown environment or tool \"basch\"",
-        "environments.coding: not available: the name is already used",
+        "environments.grep: not available: the name is already used",
     ]) {
         assert!(note.starts_with(expected), "{note}");
     }
@@ -363,6 +383,7 @@ fn config_show_prints_a_valid_configuration_without_secrets() {
         base_url = "https://user:planted@llm.example/v1?key=planted"
         api_key_env = "WORK_KEY"
         headers = { X-Team = "planted" }
+        send_reasoning = "reasoning"
         models = [{ name = "a", context = 10, input_price = 2.5 }, "b"]
         [providers.other]
         base_url = "https://host/v1"
@@ -384,6 +405,8 @@ fn config_show_prints_a_valid_configuration_without_secrets() {
     assert_eq!(again.settings, scene.config().settings);
     assert_eq!(again.environments, scene.config().environments);
     assert_eq!(again.catalog.0[1].models, scene.config().catalog.0[1].models);
+    let work = again.catalog.0.iter().find(|entry| entry.name == "work").map(|entry| entry.send_reasoning);
+    assert_eq!(work, Some(SendReasoning::Reasoning));
 }
 
 #[test]

@@ -9,8 +9,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use similar::TextDiff;
-
 use super::project::{Project, create_private, write_private};
 use super::providers::FileProvider;
 use super::providers_of;
@@ -18,6 +16,7 @@ use super::show::public_url;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
+use crate::tools::diff::Summary;
 
 const TRUSTED: &str = "trusted";
 const CONTENTS: &str = "trusted-contents.json";
@@ -109,8 +108,8 @@ impl Contents {
             let _ = match earlier.get(path) {
                 Some(before) if before == text => writeln!(out, "{path} (unchanged)"),
                 Some(before) => {
-                    let diff = TextDiff::from_lines(before, text);
-                    writeln!(out, "{path} (changed)\n{}", indented(&diff.unified_diff().to_string()))
+                    let diff = Summary::new(before, text, usize::MAX).lines.join("\n");
+                    writeln!(out, "{path} (changed)\n{}", indented(&diff))
                 }
                 None => writeln!(out, "{path} (new)\n{}", indented(text)),
             };

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::base::error::system_message;
 use crate::cli::arguments::Arguments;
 use crate::cli::config::{self, Loaded, ProcessEnvironment};
-use crate::store;
+use crate::{socket, store};
 
 #[derive(Debug, Default)]
 struct Report {
@@ -111,9 +111,17 @@ fn store(report: &mut Report, directory: &Path) {
         Err(error) => report.fail("store", error.message),
     }
     if let Some(process) = store::holder(directory) {
-        report.warn("store", format!("in use by process {process}: others can only view it (--read-only)"));
+        report.warn("store", format!("in use by process {process}: {}", uses(directory)));
     }
     free_space(report, directory);
+}
+
+/// How a store is used that another process holds.
+fn uses(directory: &Path) -> &'static str {
+    match socket::connect(directory) {
+        Ok(Some(_)) => "polylogue attaches to it, and polylogue -p uses its agents",
+        _ => "others can only view it (--read-only)",
+    }
 }
 
 fn free_space(report: &mut Report, directory: &Path) {

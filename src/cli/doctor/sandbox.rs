@@ -40,7 +40,7 @@ pub fn check(report: &mut Report, config: &Config) {
             ),
         ),
         Level::None => {
-            report.warn("sandbox", "none can be built: commands can do whatever you can; the policy auto asks for each")
+            report.warn("sandbox", "not available: commands can do whatever you can; the policy auto asks for each")
         }
     }
     network(report, &env, level);

@@ -1,109 +1,28 @@
-//! Templates and workflows: built in, and from files. A file replaces the built-in definition of the same name, and a file
-//! of the project that of the user.
+//! Workflows that are named by the path of a file.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::base::error::{Error, Result};
-use crate::cli::config::Loaded;
-use crate::cli::config::file::{self, FoundFile};
-use crate::cli::config::team::{TEMPLATES, WORKFLOWS};
-use crate::team::coordinator::settings::unknown;
-use crate::team::coordinator::template::{self, Template};
+use crate::cli::config::file;
+use crate::domain::custom::TeamFile;
+use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::workflow::Workflow;
 
-#[derive(Debug, Default)]
-pub struct Definitions {
-    /// Built-in ones first.
-    pub templates: Vec<Template>,
-    pub workflows: Vec<Workflow>,
-    /// The files of templates, and those of workflows, by name.
-    sources: [BTreeMap<String, PathBuf>; 2],
-    /// The stems of invalid files, with the error.
-    errors: Vec<(String, Error)>,
+/// The workflow of this name, or of this file if [`is_path`].
+///
+/// # Errors
+/// It does not exist, or its file is invalid.
+pub fn workflow(definitions: &Definitions, name: &str) -> Result<Workflow> {
+    if is_path(name) {
+        return definitions.parse(&read_file(Path::new(name))?);
+    }
+    definitions.workflow(name).cloned()
 }
 
-impl Definitions {
-    pub fn built_in() -> Self {
-        Self { templates: template::built_in(), ..Self::default() }
-    }
-
-    /// Reads all files. An invalid file is an error only for a command that needs it.
-    pub fn load(loaded: &Loaded) -> Self {
-        let mut definitions = Self::built_in();
-        for file in loaded.team_files(TEMPLATES) {
-            let read = file.text().and_then(|text| Template::parse(&shown(&file), &file.stem(), &text));
-            if let Some(template) = definitions.valid(read, &file) {
-                definitions.sources[0].insert(template.name.clone(), file.path);
-                definitions.templates.retain(|other| other.name != template.name);
-                definitions.templates.push(template);
-            }
-        }
-        for file in loaded.team_files(WORKFLOWS) {
-            let read = definitions.parse(&file);
-            if let Some(workflow) = definitions.valid(read, &file) {
-                definitions.sources[1].insert(workflow.name.clone(), file.path);
-                definitions.workflows.retain(|other| other.name != workflow.name);
-                definitions.workflows.push(workflow);
-            }
-        }
-        definitions
-    }
-
-    fn parse(&self, file: &FoundFile) -> Result<Workflow> {
-        Workflow::parse(&shown(file), &file.stem(), &file.text()?, &self.templates)
-    }
-
-    fn valid<T>(&mut self, read: Result<T>, file: &FoundFile) -> Option<T> {
-        read.map_err(|error| self.errors.push((file.stem(), error))).ok()
-    }
-
-    /// # Errors
-    /// There is no such template, or its file is invalid.
-    pub fn template(&self, name: &str) -> Result<&Template> {
-        template::find(&self.templates, name).map_err(|error| self.with_file_errors(name, error))
-    }
-
-    /// The workflow of this name, or of this file if [`is_path`].
-    ///
-    /// # Errors
-    /// There is none, or its file is invalid.
-    pub fn workflow(&self, name: &str) -> Result<Workflow> {
-        if is_path(name) {
-            return self.parse(&read_file(Path::new(name))?);
-        }
-        let found = self.workflows.iter().find(|workflow| workflow.name == name);
-        let names = self.workflows.iter().map(|workflow| workflow.name.as_str());
-        found.cloned().ok_or_else(|| self.with_file_errors(name, unknown("workflow", name, name, names)))
-    }
-
-    pub fn file_of_template(&self, name: &str) -> Option<&Path> {
-        self.sources[0].get(name).map(PathBuf::as_path)
-    }
-
-    pub fn file_of_workflow(&self, name: &str) -> Option<&Path> {
-        self.sources[1].get(name).map(PathBuf::as_path)
-    }
-
-    pub fn errors(&self) -> impl Iterator<Item = &Error> {
-        self.errors.iter().map(|(_, error)| error)
-    }
-
-    /// The error for a definition that was not found: that of the invalid file of this name, if there is one, or else
-    /// followed by the errors of all invalid files.
-    pub fn with_file_errors(&self, name: &str, not_found: Error) -> Error {
-        if let Some((_, error)) = self.errors.iter().find(|(stem, _)| stem == name) {
-            return error.clone();
-        }
-        let errors = self.errors().map(|error| format!("\n{}", error.message));
-        Error::usage(not_found.message + &errors.collect::<String>())
-    }
-}
-
-fn read_file(path: &Path) -> Result<FoundFile> {
+fn read_file(path: &Path) -> Result<TeamFile> {
     let refuse = |message: &str| Error::usage(format!("{}: {message}", path.display()));
     match file::read(path) {
-        Ok(Some(bytes)) => Ok(FoundFile { path: path.to_owned(), bytes: Ok(bytes) }),
+        Ok(Some(bytes)) => Ok(TeamFile { path: path.to_owned(), is_workflow: true, text: file::text_of(bytes) }),
         Ok(None) => Err(refuse("no such file")),
         Err(message) => Err(refuse(&message)),
     }
@@ -112,10 +31,6 @@ fn read_file(path: &Path) -> Result<FoundFile> {
 /// Whether the name of a workflow is the path of a file.
 pub fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".toml") || name.ends_with(".json")
-}
-
-fn shown(file: &FoundFile) -> String {
-    file.path.display().to_string()
 }
 
 #[cfg(test)]
@@ -129,20 +44,5 @@ mod tests {
         {
             assert_eq!(is_path(name), is_file, "{name}");
         }
-    }
-
-    #[test]
-    fn an_invalid_file_is_the_error_of_its_name_and_a_line_for_other_unknown_names() {
-        let error = || Error::usage("mine.toml:3: name: is missing");
-        let definitions = Definitions { errors: vec![("mine".into(), error())], ..Definitions::built_in() };
-        assert_eq!(definitions.template("mine"), Err(error()));
-        let message = definitions.template("refactr").unwrap_err().message;
-        assert!(
-            message.contains("did you mean refactor?") && message.ends_with("\nmine.toml:3: name: is missing"),
-            "{message}"
-        );
-        let message = definitions.workflow("mine-too").unwrap_err().message;
-        assert!(message.starts_with("unknown workflow \"mine-too\" (known: none)"), "{message}");
-        assert!(definitions.template("refactor").is_ok());
     }
 }

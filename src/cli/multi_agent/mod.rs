@@ -3,7 +3,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `files` | templates and workflows, built in and from files |
+//! | `files` | workflows that are named by a path |
 //! | `plan` | the task, its members and settings, checked before anything runs |
 //! | `run` | the run itself, in an event loop of its own |
 //! | `report` | the output and the exit code |
@@ -21,8 +21,7 @@ mod show;
 use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
 use super::config::{self, ProcessEnvironment};
 use crate::base::error::Result;
-use crate::team::coordinator::settings::Settings;
-use files::Definitions;
+use crate::team::coordinator::definitions::Definitions;
 use plan::Plan;
 
 /// Returns the exit code.
@@ -31,14 +30,12 @@ use plan::Plan;
 /// The subcommand cannot begin.
 pub fn run(command: &MultiAgentCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let loaded = config::load(&with_options(command, arguments), env);
-    let definitions = Definitions::load(&loaded);
-    let defaults = Settings::of(&loaded.config().team);
+    let definitions = Definitions::of(&loaded.config().team_files);
+    let team = loaded.config().team;
     match command {
-        MultiAgentCommand::Run(run) => {
-            run::run(Plan::of_members(run, &definitions, defaults)?, loaded, run.options.json)
-        }
+        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &definitions, &team)?, loaded, run.options.json),
         MultiAgentCommand::RunWorkflow(run) => {
-            run::run(Plan::of_workflow(run, &definitions, defaults)?, loaded, run.options.json)
+            run::run(Plan::of_workflow(run, &definitions, &team)?, loaded, run.options.json)
         }
         MultiAgentCommand::List => Ok(show::list(&definitions)),
         MultiAgentCommand::Show { name } => show::show(name, &definitions),

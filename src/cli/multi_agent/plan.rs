@@ -2,14 +2,15 @@
 //!
 //! The command line overrides the template or workflow, which overrides the configuration.
 
-use super::files::Definitions;
+use super::files;
 use crate::base::error::{Error, Result};
 use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
-use crate::domain::config::RetryPolicy;
+use crate::domain::config::{RetryPolicy, TeamSettings};
 use crate::domain::endpoint::Catalog;
+use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::{self, Member};
-use crate::team::coordinator::settings::{Aggregation, Settings};
+use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
 use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
@@ -35,12 +36,14 @@ impl Plan {
     ///
     /// # Errors
     /// The plan is invalid, or standard input cannot be read.
-    pub fn of_members(run: &TeamRun, definitions: &Definitions, defaults: Settings) -> Result<Self> {
+    pub fn of_members(run: &TeamRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
         let template = run.template.as_deref().map(|name| definitions.template(name)).transpose()?;
         let strategy =
             run.strategy.as_deref().map(str::parse).transpose().map_err(|error: Error| error.context("--strategy"))?;
-        let mut settings = settings(&run.options, template.and_then(|template| template.aggregation), defaults)?;
-        settings.strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(settings.strategy);
+        let usual = Settings::of(configured).strategy;
+        let strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(usual);
+        let aggregation = template.and_then(|template| template.aggregation);
+        let settings = Settings { strategy, ..settings(&run.options, aggregation, (configured, strategy))? };
         let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
         Self { task: String::new(), work, settings }.with_task(&run.task, None)
     }
@@ -49,10 +52,10 @@ impl Plan {
     ///
     /// # Errors
     /// As above.
-    pub fn of_workflow(run: &WorkflowRun, definitions: &Definitions, defaults: Settings) -> Result<Self> {
-        let workflow = definitions.workflow(&run.name)?;
-        let settings = settings(&run.options, workflow.aggregation, defaults)?;
-        let default_task = if workflow.description.is_empty() { &workflow.name } else { &workflow.description }.clone();
+    pub fn of_workflow(run: &WorkflowRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
+        let workflow = files::workflow(definitions, &run.name)?;
+        let settings = settings(&run.options, workflow.aggregation, (configured, Strategy::Sequential))?;
+        let default_task = workflow.default_task().to_owned();
         Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(default_task))
     }
 
@@ -84,13 +87,18 @@ impl Plan {
     }
 }
 
-/// `aggregation` is that of the template or workflow, `defaults` are the configured settings.
-fn settings(options: &RunOptions, aggregation: Option<Aggregation>, defaults: Settings) -> Result<Settings> {
+/// `aggregation` is that of the template or workflow; without one, the configured one or that of the strategy is used.
+fn settings(
+    options: &RunOptions,
+    aggregation: Option<Aggregation>,
+    (configured, strategy): (&TeamSettings, Strategy),
+) -> Result<Settings> {
+    let (defaults, usual) = (Settings::of(configured), Aggregation::configured(configured, strategy));
     let option = options.aggregation.as_deref().map(str::parse).transpose();
     let option = option.map_err(|error: Error| error.context("--aggregation"))?;
     let retries = options.retries.unwrap_or(defaults.retry.retries);
     Ok(Settings {
-        aggregation: option.or(aggregation).unwrap_or(defaults.aggregation),
+        aggregation: option.or(aggregation).unwrap_or(usual),
         agent_timeout: options.timeout.unwrap_or(defaults.agent_timeout),
         retry: RetryPolicy { retries, ..defaults.retry },
         judge: options.judge.clone(),
@@ -144,7 +152,6 @@ mod tests {
 
     use super::*;
     use crate::cli::arguments::{Arguments, Command, MultiAgentCommand};
-    use crate::team::coordinator::settings::Strategy;
     use crate::team::coordinator::template::built_in;
 
     fn plan(line: &str) -> Result<Plan> {
@@ -153,10 +160,10 @@ mod tests {
         let arguments = Arguments::try_parse_from(line).map_err(|error| Error::usage(error.to_string()));
         match arguments?.command {
             Some(Command::MultiAgent(MultiAgentCommand::Run(run))) => {
-                Plan::of_members(&run, &definitions, Settings::default())
+                Plan::of_members(&run, &definitions, &TeamSettings::default())
             }
             Some(Command::MultiAgent(MultiAgentCommand::RunWorkflow(run))) => {
-                Plan::of_workflow(&run, &definitions, Settings::default())
+                Plan::of_workflow(&run, &definitions, &TeamSettings::default())
             }
             other => panic!("{other:?}"),
         }
@@ -171,6 +178,8 @@ mod tests {
             (documentation.strategy.expect("a built-in value"), documentation.aggregation.expect("a built-in value"));
         for (line, expected) in [
             ("run do", (S::Sequential, A::Concatenate)),
+            ("run do --strategy pipeline", (S::Pipeline, A::Last)),
+            ("run do --strategy pipeline --aggregation merge", (S::Pipeline, A::Merge)),
             ("run do --template documentation", own),
             ("run do --template documentation --strategy adaptive", (S::Adaptive, own.1)),
             ("run do --template documentation --aggregation first-success", (own.0, A::FirstSuccess)),

@@ -48,7 +48,7 @@ fn open(directory: &Path) -> Result<Store> {
     Store::open(directory).map_err(|error| match store::holder(directory) {
         Some(process) => {
             let message = format!(
-                "the store in {} is held by another polylogue (process {process}): use --ephemeral or another \
+                "the store in {} is in use by another polylogue (process {process}): use --ephemeral or another \
                  --data-dir, or /team in that chat",
                 directory.display()
             );
@@ -163,7 +163,7 @@ impl Session {
         self.repl.leave()?;
         self.report.finish(outcome);
         if self.repl.unsaved() > 0 && self.exit_code.is_none() && code_of(outcome) == code::DONE {
-            self.report.streams.note("not everything could be saved");
+            self.report.streams.note("some messages could not be saved");
             self.exit_code = Some(code::FAILED);
         }
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;

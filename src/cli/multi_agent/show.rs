@@ -6,13 +6,14 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::files::{Definitions, is_path};
+use super::files::{is_path, workflow};
 use crate::base::error::{Error, Result};
-use crate::base::text::{sanitise, truncate};
+use crate::base::text::{escape_json, sanitise, truncate};
 use crate::cli::code;
 use crate::cli::config::Loaded;
 use crate::cli::config::show::{print, print_errors};
 use crate::store::{RunRow, Store};
+use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::settings::unknown;
 use crate::team::coordinator::template::Template;
@@ -64,7 +65,7 @@ pub fn show(name: &str, definitions: &Definitions) -> Result<u8> {
     if let Some(template) = definitions.templates.iter().find(|template| template.name == name) {
         print(&template_file(template, definitions.file_of_template(name)));
     } else if is_path(name) || definitions.workflows.iter().any(|workflow| workflow.name == name) {
-        print(&workflow_file(&definitions.workflow(name)?, definitions.file_of_workflow(name)));
+        print(&workflow_file(&workflow(definitions, name)?, definitions.file_of_workflow(name)));
     } else {
         return Err(not_found(name, definitions));
     }
@@ -85,7 +86,8 @@ pub fn status(loaded: Loaded, is_json: bool) -> Result<u8> {
         None => Vec::new(),
     };
     if is_json {
-        let lines: String = runs.iter().map(|run| run_object(run).to_string() + "\n").collect();
+        let lines: String =
+            runs.iter().map(|run| escape_json(&run_object(run).to_string()).into_owned() + "\n").collect();
         // An error means that the reader has gone.
         let _ = std::io::stdout().write_all(lines.as_bytes());
     } else if runs.is_empty() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::output::{Ending, PrintOutput};
 use super::session::{Host, Progress};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
@@ -16,6 +17,8 @@ pub struct LocalHost {
     repl: Repl,
     agent_id: AgentId,
     viewer: ViewerId,
+    /// The end of the wait that was said last.
+    said_until: Option<Moment>,
 }
 
 impl LocalHost {
@@ -27,7 +30,7 @@ impl LocalHost {
         if let Some(max_requests) = max_requests {
             repl.limit_requests(max_requests);
         }
-        Ok(Self { repl, agent_id, viewer })
+        Ok(Self { repl, agent_id, viewer, said_until: None })
     }
 
     fn write_new_chunks(&mut self, output: &mut PrintOutput) {
@@ -39,6 +42,14 @@ impl LocalHost {
             for numbered in &new.chunks {
                 output.on_chunk(&numbered.chunk, || numbered.to_line(self.repl.epoch()));
             }
+        }
+    }
+
+    /// Says each wait once.
+    fn say_wait(&mut self, output: &mut PrintOutput) {
+        let Some((until, length, reason)) = self.repl.held_up(self.agent_id) else { return };
+        if self.said_until.replace(until) != Some(until) {
+            output.on_wait(&self.agent_id.to_string(), length, &reason);
         }
     }
 
@@ -69,6 +80,7 @@ impl Host for LocalHost {
             }
         }
         self.write_new_chunks(output);
+        self.say_wait(output);
         Ok(turn)
     }
 
@@ -114,7 +126,12 @@ impl Host for LocalHost {
         }
         self.repl.leave()?;
         self.write_new_chunks(output);
-        Ok((self.repl.unsaved() > 0).then(|| failed("not everything could be saved")))
+        self.repl.archive_print_run(self.agent_id);
+        Ok((self.repl.unsaved() > 0).then(|| failed("some messages could not be saved")))
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        self.repl.held_up(self.agent_id).map(|(_, _, reason)| reason)
     }
 
     fn agent(&self) -> String {

@@ -7,6 +7,7 @@
 //! | `session` | the run itself, over a `Host` |
 //! | `local`, `remote` | the two hosts: the agent works in this process, or in the server that holds the data directory |
 //! | `output` | what is written where, and the exit code |
+//! | `schema` | the JSON schema of the answer |
 //! | `summary` | the result of the run, from the chunks of its agent |
 //!
 //! If standard input is not a terminal, it is read to its end and appended to the prompt before anything is sent, as
@@ -41,18 +42,21 @@ mod local;
 mod output;
 mod prompt;
 mod remote;
+mod schema;
 mod session;
-mod summary;
+pub(super) mod summary;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Instant;
 
 use super::agent_choice::AgentChoice;
-use super::arguments::{Arguments, InputFormat};
-use super::config::{self, ProcessEnvironment};
+use super::arguments::{Arguments, InputFormat, OutputFormat};
+use super::client::server_ended;
+use super::config::{self, Loaded, ProcessEnvironment};
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::print_note;
-use super::{code, data_directory, process};
+use super::{code, connect, data_directory, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
@@ -62,7 +66,9 @@ use crate::store::{self, Store};
 use local::LocalHost;
 use output::PrintOutput;
 use prompt::Prompt;
-use session::Run;
+pub(super) use prompt::deadline;
+use schema::Schema;
+use session::{Host, Run};
 
 /// Runs the mode. Returns the exit code.
 ///
@@ -70,47 +76,98 @@ use session::Run;
 /// The run could not begin.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let started = Instant::now();
-    let deadline = prompt::deadline(arguments, started)?;
+    run_from(arguments, env, started).inspect_err(|error| {
+        if arguments.output_format != OutputFormat::Text {
+            // Standard output may be closed.
+            let _ = writeln!(std::io::stdout(), "{}", output::not_begun(error, started));
+        }
+    })
+}
+
+fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -> Result<u8> {
+    let deadline = deadline(arguments, started)?;
+    let schema = arguments.schema.as_deref().map(Schema::read).transpose()?;
     let (prompt, lines) = match arguments.input_format {
         InputFormat::Text => match read_prompt(arguments, deadline)? {
-            Ok(prompt) => (Some(prompt), None),
+            Ok(prompt) => (Some(prompt::with_files(prompt, &arguments.attach)?), None),
             Err(limit) => {
                 print_note(&limit);
                 return Ok(code::LIMIT);
             }
         },
         // A prompt on the command line is the first turn.
-        InputFormat::StreamJson => (arguments.prompt(), Some(InputLines::new(Input::of_process()?))),
+        InputFormat::StreamJson => (with_attached(arguments)?, Some(InputLines::new(Input::of_process()?))),
     };
     let mut output = PrintOutput::new(arguments.output_format, started)?;
-    if let Some(mut host) = remote::host(arguments, env)? {
-        let (signals, host) = (Signals::catch_termination()?, &mut *host);
-        return Run { host, output, lines, signals, deadline }.run(prompt.as_deref());
+    output.schema = schema;
+    let start = Start { output, prompt, lines, deadline };
+    let loaded = config::load(arguments, env);
+    match remote::host(arguments, env, loaded.config(), start.output.schema.as_ref())? {
+        Some((mut host, is_schema_set)) => start.run(&mut *host, Signals::catch_termination()?, !is_schema_set),
+        None => run_here(arguments, env, loaded, start),
     }
+}
+
+/// What is known of a run before its agent is.
+struct Start {
+    output: PrintOutput,
+    prompt: Option<String>,
+    lines: Option<InputLines>,
+    deadline: Option<Instant>,
+}
+
+impl Start {
+    fn run(self, host: &mut dyn Host, signals: Signals, schema_is_in_prompts: bool) -> Result<u8> {
+        let Self { output, prompt, lines, deadline } = self;
+        Run { host, output, lines, signals, deadline, schema_is_in_prompts }.run(prompt.as_deref())
+    }
+}
+
+/// The agent works in this process.
+fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut start: Start) -> Result<u8> {
     process::prepare();
-    let config =
-        Config { supervisor: process::own_binary()?, ..config::load(arguments, env).unattended().into_config()? };
-    config.hint.iter().chain(&config.notes).for_each(|note| output.note(note));
+    let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let store = directory.as_deref().map_or_else(Store::in_memory, open)?;
+    let store = match directory.as_deref().map_or_else(Store::in_memory, open) {
+        Err(_) if connect::has_server_soon(directory.as_deref()) => {
+            let found = remote::host(arguments, env, &config, start.output.schema.as_ref())?;
+            let (mut host, is_schema_set) = found.ok_or_else(server_ended)?;
+            return start.run(&mut *host, Signals::catch_termination()?, !is_schema_set);
+        }
+        opened => opened?,
+    };
+    config.hint.iter().chain(&config.notes).for_each(|note| start.output.note(note));
     let signals = Signals::catch_termination()?;
     let mut repl = Repl::open(config, store, Clock::system())?;
     let chosen_model = arguments.model.is_some().then_some(&*model);
     let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
+    repl.warnings_of(agent_id).iter().for_each(|warning| start.output.note(warning));
+    let schema = start.output.schema.as_ref();
+    let is_schema_set = schema.map(|schema| repl.set_schema(agent_id, &schema.value)).transpose()?;
+    let schema_is_in_prompts = is_schema_set == Some(false);
     let host = &mut LocalHost::new(repl, agent_id, arguments.max_turns)?;
-    let code = Run { host, output, lines, signals, deadline }.run(prompt.as_deref())?;
+    let code = start.run(host, signals, schema_is_in_prompts)?;
     if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
         print_note(&loss);
     }
     Ok(code)
 }
 
-fn open(directory: &Path) -> Result<Store> {
+/// The first turn of the command line, if there is one.
+fn with_attached(arguments: &Arguments) -> Result<Option<String>> {
+    match arguments.prompt() {
+        Some(prompt) => prompt::with_files(prompt, &arguments.attach).map(Some),
+        None if arguments.attach.is_empty() => Ok(None),
+        None => Err(Error::usage("--attach needs a prompt")),
+    }
+}
+
+pub(super) fn open(directory: &Path) -> Result<Store> {
     Store::open(directory).map_err(|error| match store::holder(directory) {
         Some(process) => {
             let message = format!(
-                "process {process}, a chat or another polylogue -p, holds {}: when it has ended, run polylogue serve \
-                 --background to share the directory; or use --ephemeral",
+                "process {process}, another polylogue -p or multi-agent run, holds {}: when it has ended, run polylogue \
+                 serve --background to share the directory; or use --ephemeral",
                 directory.display()
             );
             Error::new(ErrorKind::System, message)
@@ -120,7 +177,10 @@ fn open(directory: &Path) -> Result<Store> {
 }
 
 /// The prompt with the input appended, or the limit that was reached.
-fn read_prompt(arguments: &Arguments, deadline: Option<Instant>) -> Result<std::result::Result<String, String>> {
+pub(super) fn read_prompt(
+    arguments: &Arguments,
+    deadline: Option<Instant>,
+) -> Result<std::result::Result<String, String>> {
     let prompt = Prompt::of(arguments, rustix::termios::isatty(std::io::stdin()))?;
     if !prompt.has_input {
         return prompt.with_input("").map(Ok);

@@ -1,21 +1,22 @@
 //! Writes what happens during a run: the answer to standard output, notes to standard error.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::schema::Schema;
 use super::summary::{Failure, Summary};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
-use crate::domain::chunk::{Chunk, StopReason};
+use crate::domain::chunk::{Chunk, StopReason, VERSION};
 
 const LIMIT: &str = ErrorKind::Limit.name();
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// All turns are over; the summary knows how they went.
+    /// All turns are over; the summary says how they went.
     Done,
     Failed(Failure),
     Limit(String),
@@ -37,6 +38,7 @@ pub struct PrintOutput {
     refused_call: Option<String>,
     missed_chunks: u64,
     pub summary: Summary,
+    pub schema: Option<Schema>,
     started: Instant,
 }
 
@@ -50,6 +52,7 @@ impl PrintOutput {
             refused_call: None,
             missed_chunks: 0,
             summary: Summary::default(),
+            schema: None,
             started,
         })
     }
@@ -77,6 +80,16 @@ impl PrintOutput {
         }
     }
 
+    /// A request of the agent is not sent before this time has passed.
+    pub fn on_wait(&mut self, agent: &str, length: Duration, reason: &str) {
+        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        if self.format == OutputFormat::StreamJson {
+            let line = json!({"v": VERSION, "agent": agent, "type": "wait", "ms": ms, "text": reason});
+            self.streams.line(line.to_string());
+        }
+        self.note(&format!("waiting {:.1} s: {reason}", length.as_secs_f64()));
+    }
+
     /// This many chunks were dropped before they could be read.
     pub fn on_missed(&mut self, count: u64) {
         self.missed_chunks += count;
@@ -90,6 +103,14 @@ impl PrintOutput {
 
     pub fn note(&mut self, message: &str) {
         self.streams.note(message);
+    }
+
+    /// The ending of a run whose answer does not conform to the schema.
+    pub fn nonconforming(&self) -> Option<Ending> {
+        let schema = self.schema.as_ref()?;
+        let is_whole = self.summary.failure().is_none() && !self.summary.is_interrupted() && self.cut().is_none();
+        let message = schema.objection(self.summary.last_reply()).filter(|_| is_whole)?;
+        Some(Ending::Failed(Failure { kind: "schema".into(), message }))
     }
 
     /// Writes the result, in the formats that have one. Returns the exit code.
@@ -152,6 +173,17 @@ impl PrintOutput {
             WriteError::Stalled(message) => Ending::Limit(message.into()),
         })
     }
+}
+
+/// The result of a run that could not begin.
+pub fn not_begun(error: &Error, started: Instant) -> Value {
+    let mut result = Summary::default().to_json();
+    result["agent"] = Value::Null;
+    result["outcome"] = "failed".into();
+    result["error"] = json!(Failure::from(error.clone()));
+    result["turns"] = 0.into();
+    result["ms"] = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).into();
+    result
 }
 
 /// The kind of error and the reason of an answer that is not whole. A content filter is an error of the turn.

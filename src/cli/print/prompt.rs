@@ -1,8 +1,9 @@
 //! The prompt and the deadline of a run.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, system_message};
 use crate::cli::arguments::Arguments;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +45,28 @@ impl Prompt {
     }
 }
 
+/// The prompt with the files of `--attach`, as a chat takes them.
+///
+/// # Errors
+/// A file does not exist, or its path cannot be given in a prompt.
+pub fn with_files(prompt: String, files: &[PathBuf]) -> Result<String> {
+    let mut prompt = prompt;
+    for file in files {
+        let shown = file.display();
+        let path = file
+            .canonicalize()
+            .map_err(|error| Error::usage(format!("--attach {shown}: {}", system_message(&error))))?;
+        let path = path.to_str().filter(|path| !path.contains(['"', '\n']));
+        let path =
+            path.ok_or_else(|| Error::usage(format!("--attach {shown}: rename the file: its path has a quote")))?;
+        if !Path::new(path).is_file() {
+            return Err(Error::usage(format!("--attach {shown}: not a regular file")));
+        }
+        prompt.push_str(&format!("\n@\"{path}\""));
+    }
+    Ok(prompt)
+}
+
 fn nothing_to_send() -> Error {
     Error::usage("nothing to send: pass a prompt or pipe one in")
 }
@@ -55,7 +78,7 @@ fn nothing_to_send() -> Error {
 pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instant>> {
     let Some(seconds) = arguments.timeout else { return Ok(None) };
     let wait = Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());
-    // A deadline that is too far away for the clock is none.
+    // A time limit that the clock cannot represent is no limit.
     wait.map(|wait| started.checked_add(wait))
         .ok_or_else(|| Error::usage("--timeout needs a number of seconds above 0"))
 }

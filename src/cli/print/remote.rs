@@ -9,6 +9,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::output::{Ending, PrintOutput};
+use super::schema::Schema;
 use super::session::{Host, Progress};
 use super::summary::Failure;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -19,7 +20,8 @@ use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::Chunk;
-use crate::domain::wire::{Permissions, Request, Response};
+use crate::domain::config::Config;
+use crate::domain::wire::{NewAgent, Request, Response};
 use crate::reactor::{Reactor, Source};
 use crate::repl::Turn;
 use crate::socket::{Connection, Line};
@@ -32,6 +34,8 @@ pub struct ServerHost {
     reactor: Reactor,
     ready: Vec<RawFd>,
     agent: String,
+    /// The agent was made for this run or another one, and is archived when it ends.
+    is_print_run: bool,
     /// Prompts that are not sent yet, oldest first.
     queue: VecDeque<String>,
     is_turn_running: bool,
@@ -44,13 +48,14 @@ pub struct ServerHost {
 }
 
 impl ServerHost {
-    fn new(client: Client, agent: String, max_requests: Option<u32>, approval: Option<String>) -> Result<Self> {
+    fn new(client: Client, agent: &Value, max_requests: Option<u32>, approval: Option<String>) -> Result<Self> {
         Ok(Self {
             // A chunk may be longer than the longest request.
             server: Connection::new(client.into_stream(), usize::MAX)?,
             reactor: Reactor::new()?,
             ready: Vec::new(),
-            agent,
+            agent: id_of(agent),
+            is_print_run: agent["print_run"] == true,
             queue: VecDeque::new(),
             is_turn_running: false,
             max_requests,
@@ -87,7 +92,7 @@ impl ServerHost {
         // A connection that was closed would be reported by every poll.
         let is_open = !self.server.has_ended();
         self.reactor.watch(SERVER, self.server.fd(), is_open, is_open && !self.server.is_ready())?;
-        let has_more = self.server.has_line() || self.server.wants_to_read();
+        let has_more = self.server.has_line() || self.server.can_read();
         let mut ready = Vec::new();
         self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut ready)?;
         for event in ready {
@@ -117,7 +122,11 @@ impl ServerHost {
                     self.is_turn_running = false;
                     self.ending = Some(Ending::Failed(Failure { kind, message }));
                 }
-                Response::Frame(_) | Response::Suspend {} | Response::End(_) => {}
+                Response::Frame(_)
+                | Response::Suspend {}
+                | Response::Edit(_)
+                | Response::View(_)
+                | Response::End(_) => {}
             }
         }
         if self.server.has_ended() && self.ending.is_none() {
@@ -190,6 +199,9 @@ impl Host for ServerHost {
             }
             self.wait(Some(left), output)?;
         }
+        if self.is_print_run {
+            self.write(&Request::Archive { agent: self.agent.clone(), when_idle: true }.to_line());
+        }
         Ok(None)
     }
 
@@ -202,12 +214,18 @@ impl Host for ServerHost {
     }
 }
 
-/// The server that holds the data directory, if one does, with the agent that the command line selects.
+/// The server that holds the data directory, if one does, with the agent that the command line selects; and whether that
+/// answers in the form of the schema.
 ///
 /// # Errors
 /// The agent does not exist, the model is not configured, or the server does not answer.
-pub fn host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Box<dyn Host>>> {
-    let Some(mut client) = connect::find_server(arguments, env)? else { return Ok(None) };
+pub fn host(
+    arguments: &Arguments,
+    env: &ProcessEnvironment,
+    config: &Config,
+    schema: Option<&Schema>,
+) -> Result<Option<(Box<dyn Host>, bool)>> {
+    let Some(mut client) = connect::find_server(arguments, config)? else { return Ok(None) };
     let choice = AgentChoice::of(arguments);
     let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
     if choice != AgentChoice::New && !(arguments.allow.is_empty() && arguments.deny.is_empty()) {
@@ -216,30 +234,39 @@ pub fn host(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<Bo
              server (polylogue stop)",
         ));
     }
-    let permissions =
-        Permissions { approval: approval.clone(), allow: arguments.allow.clone(), deny: arguments.deny.clone() };
-    let agent = choose_agent(&mut client, &choice, arguments.model.clone(), permissions)?;
-    Ok(Some(Box::new(ServerHost::new(client, agent, arguments.max_turns, approval)?)))
+    if choice != AgentChoice::New && arguments.schema.is_some() {
+        return Err(Error::usage(
+            "--schema holds for a new agent of the running server: leave out --continue and --resume, or stop the server \
+             (polylogue stop)",
+        ));
+    }
+    let new = connect::agent_for_run(arguments, config, approval.clone());
+    let chosen = choose_agent(&mut client, &choice, new)?;
+    let agent = id_of(&chosen);
+    for text in &arguments.set {
+        let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
+        let (name, value) = (name.trim().to_owned(), value.to_owned());
+        client.request(&Request::Set { agent: agent.clone(), name, value }).map_err(|error| error.context("--set"))?;
+    }
+    let set = schema.map(|schema| Request::Schema { agent: agent.clone(), schema: schema.value.clone() });
+    let is_set = set.map(|request| client.request(&request)).transpose()? == Some(Value::Bool(true));
+    let host = ServerHost::new(client, &chosen, arguments.max_turns, approval)?;
+    Ok(Some((Box::new(host), is_set)))
 }
 
-/// The id of the selected agent. `model` is the model that it shall use from now on.
-fn choose_agent(
-    client: &mut Client,
-    choice: &AgentChoice,
-    model: Option<String>,
-    permissions: Permissions,
-) -> Result<String> {
+/// The selected agent, or a new one. A selected one uses the model of the new one from now on, if that has one.
+fn choose_agent(client: &mut Client, choice: &AgentChoice, new: NewAgent) -> Result<Value> {
     let agent = match choice {
-        AgentChoice::New => return Ok(id_of(&client.request(&Request::New { name: None, model, permissions })?)),
+        AgentChoice::New => return client.request(&Request::New(new)),
         AgentChoice::Last => None,
         AgentChoice::Named(name) => Some(name.clone()),
         AgentChoice::Unnamed => {
             return Err(Error::usage("--resume needs the name, number or id of an agent: polylogue ps lists them"));
         }
     };
-    let agent = id_of(&client.request(&Request::Show { agent })?);
-    if let Some(model) = model {
-        client.request(&Request::Model { agent: agent.clone(), model })?;
+    let agent = client.request(&Request::Show { agent, directory: new.directory, is_for_terminal: false })?;
+    if let Some(model) = new.model {
+        client.request(&Request::Model { agent: id_of(&agent), model })?;
     }
     Ok(agent)
 }

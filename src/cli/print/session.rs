@@ -1,5 +1,5 @@
 //! A run: sends the prompt and the input lines to the agent and writes its output, until the agent is at rest and the
-//! input has ended. A [`Host`] knows in which process the agent works.
+//! input has ended. A [`Host`] is the process in which the agent works: this one or a server.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -59,6 +59,11 @@ pub trait Host {
     /// The poll fails.
     fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>>;
 
+    /// Why the agent's request is not sent yet.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+
     fn agent(&self) -> String;
 
     fn requests(&self) -> u32;
@@ -79,6 +84,8 @@ pub struct Run<'a> {
     pub lines: Option<InputLines>,
     pub signals: Signals,
     pub deadline: Option<Instant>,
+    /// The protocol cannot enforce the schema, if there is one.
+    pub schema_is_in_prompts: bool,
 }
 
 impl Run<'_> {
@@ -94,7 +101,7 @@ impl Run<'_> {
 
     fn run_turns(&mut self, prompt: Option<&str>) -> Result<Ending> {
         if let Some(prompt) = prompt {
-            self.host.send(prompt)?;
+            self.send(prompt)?;
         }
         loop {
             self.send_lines()?;
@@ -107,13 +114,22 @@ impl Run<'_> {
         }
     }
 
+    fn send(&mut self, prompt: &str) -> Result<()> {
+        match &self.output.schema {
+            Some(schema) if self.schema_is_in_prompts => self.host.send(&schema.in_prompt(prompt)),
+            _ => self.host.send(prompt),
+        }
+    }
+
     /// The ending, if the run is over; signals are handled by [`Run::turn`].
     fn ending(&mut self) -> Result<Option<Ending>> {
         if let Some(error) = self.output.write_error() {
             return Ok(Some(error));
         }
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(Some(Ending::Limit("reached the limit of --timeout".into())));
+            let wait = self.host.waits_for().map(|reason| format!(" while a request waited: {reason}"));
+            let message = format!("reached the limit of --timeout{}", wait.unwrap_or_default());
+            return Ok(Some(Ending::Limit(message)));
         }
         Ok(match self.host.progress()? {
             Progress::Working => None,
@@ -197,7 +213,7 @@ impl Run<'_> {
             && let Some(line) = self.lines.as_mut().and_then(InputLines::next)
         {
             let sent = match line {
-                Ok(InputLine::User { text }) => self.host.send(&text),
+                Ok(InputLine::User { text }) => self.send(&text),
                 Ok(InputLine::Interrupt) => self.host.interrupt(),
                 Err(message) => {
                     self.output.note(&message);
@@ -212,6 +228,7 @@ impl Run<'_> {
     /// Interrupts what is still running, writes the result, and waits until it is read.
     fn finish(mut self, ending: &Ending) -> Result<u8> {
         let loss = self.host.leave(&mut self.output)?.or_else(|| self.output.missed());
+        let loss = loss.or_else(|| self.output.nonconforming());
         let ending = loss.as_ref().filter(|_| *ending == Ending::Done).unwrap_or(ending);
         let mut exit_code = self.output.finish(ending, &self.host.agent(), self.host.requests());
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;

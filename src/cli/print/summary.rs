@@ -29,6 +29,8 @@ pub struct Summary {
     text: TurnText,
     usage: Usage,
     is_interrupted: bool,
+    /// The text of the last reply.
+    last_reply: String,
     /// Why the last reply ended.
     stop_reason: Option<StopReason>,
     /// The previous chunk, if it was an error: the turn has failed if the agent is at rest right after it.
@@ -42,14 +44,22 @@ impl Summary {
     pub fn on_chunk(&mut self, chunk: &Chunk) -> String {
         let last_error = self.last_error.take();
         match chunk {
-            Chunk::User(_) => (self.is_interrupted, self.stop_reason) = (false, None),
+            Chunk::Text(text) => self.last_reply.push_str(text),
+            Chunk::ToolCall { .. } => self.last_reply.clear(),
+            _ => {}
+        }
+        match chunk {
+            Chunk::User(_) => {
+                (self.is_interrupted, self.stop_reason) = (false, None);
+                self.last_reply.clear();
+            }
             Chunk::Finish { stop_reason } => self.stop_reason = Some(*stop_reason),
             Chunk::Error { kind, message } if !NOT_FATAL.contains(&kind.as_str()) => {
                 self.last_error = Some(Failure { kind: kind.clone(), message: message.clone() });
             }
             Chunk::Status(Status::Interrupted) => self.is_interrupted = true,
             Chunk::Status(Status::Idle) => self.failure = self.failure.take().or(last_error),
-            Chunk::Usage(usage) => self.usage.add(*usage),
+            Chunk::Usage(usage) => self.usage.add(usage),
             _ => {}
         }
         self.text.on_chunk(chunk)
@@ -69,16 +79,25 @@ impl Summary {
         self.stop_reason
     }
 
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    pub fn last_reply(&self) -> &str {
+        &self.last_reply
+    }
+
     pub fn text(&self) -> &str {
         &self.text.text
     }
 
     /// The fields of the result object that come from chunks.
     pub fn to_json(&self) -> Value {
-        let Usage { input, cached, written, output, cost } = self.usage;
+        let Usage { input, cached, written, output, reasoning, cost, .. } = self.usage;
         json!({
             "v": VERSION, "type": "result", "text": self.text(),
-            "usage": {"input": input, "cached": cached, "written": written, "output": output}, "cost": cost,
+            "usage": {"input": input, "cached": cached, "written": written, "output": output, "reasoning": reasoning},
+            "cost": cost,
             "stop_reason": self.stop_reason,
         })
     }

@@ -4,11 +4,15 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::base::text::{sanitise, width};
+use crate::base::text::{escape_json, sanitise, width};
 use crate::cli::stdio::{print_line, print_note};
+use crate::commands::dollars;
 
 /// The columns of `ps`.
-pub const AGENTS: &[&str] = &["number", "name", "status", "queued", "unread", "model", "tokens", "id", "activity"];
+pub const AGENTS: &[&str] =
+    &["number", "name", "status", "queued", "unread", "model", "tokens", "cost", "team_run", "id", "activity"];
+/// The columns of `mail`.
+pub const MAIL: &[&str] = &["id", "read", "from", "text"];
 /// The columns of `sessions`.
 pub const SESSIONS: &[&str] = &["number", "label", "columns", "rows", "read_only"];
 
@@ -19,15 +23,19 @@ pub const STATUS: &[&str] = &["process", "version", "memory", "descriptors", "th
 pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     let rows = list.as_array().map(Vec::as_slice).unwrap_or_default();
     if is_json || rows.is_empty() {
-        rows.iter().all(|row| print_line(&row.to_string()));
+        rows.iter().all(|row| print_line(&escape_json(&row.to_string())));
         return;
     }
-    let is_present = |column: &&str| rows.iter().any(|row| row.get(*column).is_some());
+    // Most agents are in no team.
+    let is_present = |column: &&str| {
+        rows.iter().any(|row| row.get(*column).is_some_and(|value| *column != "team_run" || !value.is_null()))
+    };
     let columns: Vec<&str> = columns.iter().copied().filter(is_present).collect();
     let heading = columns.iter().map(|column| column.to_uppercase()).collect();
     let cells = |row: &Value| {
         let cells = columns.iter().map(|column| match row[*column].as_u64() {
             Some(bytes) if *column == "memory" => bytes_in_words(bytes),
+            Some(cost) if *column == "cost" => format!("${}", dollars(cost)),
             _ => cell(&row[*column]),
         });
         cells.collect()
@@ -51,7 +59,7 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
 pub fn questions(list: &Value, is_json: bool) {
     for question in list.as_array().into_iter().flatten() {
         if is_json {
-            print_line(&question.to_string());
+            print_line(&escape_json(&question.to_string()));
             continue;
         }
         let columns = ["id", "label", "tool", "directory"].map(|name| cell(&question[name]));
@@ -103,7 +111,7 @@ impl Printer {
     /// Prints a chunk, given as JSON. Text output leaves out status and usage.
     pub fn chunk(&mut self, chunk: &Value) {
         if self.is_json {
-            return self.put(&format!("{chunk}\n"));
+            return self.put(&format!("{}\n", escape_json(&chunk.to_string())));
         }
         let text = |name: &str| chunk[name].as_str().unwrap_or_default();
         let kind = text("type");
@@ -131,7 +139,7 @@ impl Printer {
 
     pub fn missed(&mut self, count: u64) {
         self.end();
-        print_note(&format!("{count} older chunks are not available any more"));
+        print_note(&format!("{count} older chunks are no longer available"));
     }
 
     pub fn end(&mut self) {

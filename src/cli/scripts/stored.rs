@@ -1,16 +1,19 @@
-//! `ps` and `logs` without a server: reads the store without changing it, and gives the same data as a server.
+//! `ps`, `logs`, `archive` and `unarchive` without a server: on the store itself, with the same data as from a server.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::print::Printer;
+use crate::base::clock::unix_ms;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::cli::arguments::Logs;
 use crate::cli::stdio::print_note;
+use crate::commands::{archived_called, called_among};
 use crate::domain::chunk::{Chunk, Numbered, Status};
-use crate::store::{Found, Store};
+use crate::domain::flow::TurnEnd;
+use crate::store::{AgentRow, Found, Store, holder};
 
 /// The epoch of chunks that were numbered here and not by a server.
 const EPOCH: &str = "stored";
@@ -18,30 +21,103 @@ const EPOCH: &str = "stored";
 pub fn agents(directory: &Path) -> Result<Value> {
     let store = Store::open_read_only(directory)?;
     let registry = store.load_agents()?;
+    // A turn of which no process is in the middle was cut by the end of one.
+    let is_held = holder(directory).is_some();
     let mut agents = Vec::new();
     for row in &registry.agents {
-        let parent = store.living_ancestor(row.id)?.map(|id| id.to_string());
-        // A chat that holds the store is in the middle of this turn.
         let status = match (row.was_busy, row.is_asking) {
             (true, true) => Status::AwaitingApproval,
-            (true, false) => Status::Running,
+            (true, false) if is_held => Status::Running,
+            (true, false) => Status::Interrupted,
+            (false, _) if row.last_end == Some(TurnEnd::Interrupted) => Status::Interrupted,
             (false, _) => Status::Idle,
         };
-        agents.push(json!({
-            "id": row.id.to_string(),
-            "number": row.ordinal,
-            "name": row.name,
-            "parent": parent,
-            "status": status.name(),
-            "activity": Value::Null,
-            "model": row.endpoint,
-            "queued": store.queued(row.id)?.len(),
-            "unread": store.count_unread(row.id)?,
-            "created_at": row.created_at,
-        }));
+        let mut agent = agent_as_json(row, store.living_ancestor(row.id)?, status.name());
+        agent["queued"] = store.queued(row.id)?.len().into();
+        agent["unread"] = store.count_unread(row.id)?.into();
+        agent["tokens"] = row.used.tokens().into();
+        agent["cost"] = row.used.cost.into();
+        agents.push(agent);
     }
     registry.damaged.iter().for_each(|message| print_note(message));
     Ok(agents.into())
+}
+
+/// The archived agents. They are always read from the store: no process has them in memory.
+pub fn archived_agents(directory: &Path) -> Result<Value> {
+    let registry = Store::open_read_only(directory)?.archived_agents()?;
+    registry.damaged.iter().for_each(|message| print_note(message));
+    let archived = |row: &AgentRow| {
+        let mut agent = agent_as_json(row, row.parent, "archived");
+        agent["archived_at"] = row.archived_at.into();
+        agent
+    };
+    Ok(registry.agents.iter().map(archived).collect())
+}
+
+/// What a listed agent and an archived one have in common.
+fn agent_as_json(row: &AgentRow, parent: Option<AgentId>, status: &str) -> Value {
+    json!({
+        "id": row.id.to_string(),
+        "number": row.ordinal,
+        "name": row.name,
+        "parent": parent.map(|id| id.to_string()),
+        "status": status,
+        "activity": Value::Null,
+        "model": row.endpoint,
+        "print_run": row.is_print_run,
+        "team_run": row.team_run,
+        "created_at": row.created_at,
+    })
+}
+
+/// Archives an agent under the same rules as a server.
+pub fn archive(agent: &str, directory: &Path) -> Result<()> {
+    let store = Store::open(directory)?;
+    let id = find_agent(&store, agent)?;
+    let row = store.agent(id)?.filter(AgentRow::is_listed);
+    let row =
+        row.ok_or_else(|| Error::usage(format!("{agent} was killed or archived: polylogue ps --all lists all")))?;
+    require_at_rest(&store, &row, "archived")?;
+    store.archive(&[id], unix_ms())
+}
+
+/// Deletes an agent, listed, archived or killed, under the same rules as a server.
+pub fn delete(agent: &str, directory: &Path) -> Result<()> {
+    let store = Store::open(directory)?;
+    let unknown = || Error::usage(format!("no agent {agent:?}: polylogue ps --all lists them"));
+    let id = match find_agent(&store, agent) {
+        Ok(id) => id,
+        Err(_) => called_among(&store.killed_agents()?.agents, agent).map_err(|error| error.unwrap_or_else(unknown))?,
+    };
+    let row = store.agent(id)?.ok_or_else(unknown)?;
+    require_at_rest(&store, &row, "deleted")?;
+    store.delete(&[id], unix_ms())
+}
+
+/// Fails for an agent that has work left, and for the root.
+fn require_at_rest(store: &Store, row: &AgentRow, done: &str) -> Result<()> {
+    let root = format!("is the root and cannot be {done}");
+    let faults = [
+        (row.parent.is_none(), root.as_str()),
+        (row.was_busy, "was interrupted in a turn: continue it in a chat first"),
+        (!store.queued(row.id)?.is_empty(), "has queued messages: send or delete them first (/queue in a chat)"),
+    ];
+    match faults.iter().find(|(holds, _)| *holds) {
+        Some((_, fault)) => Err(Error::usage(format!("{} {fault}", row.label()))),
+        None => Ok(()),
+    }
+}
+
+pub fn unarchive(agent: &str, directory: &Path) -> Result<()> {
+    let store = Store::open(directory)?;
+    store.unarchive(archived_called(&store, agent, "polylogue ps --archived")?, false)
+}
+
+/// Whether `logs` names an archived agent.
+pub fn is_archived(logs: &Logs, directory: &Path) -> bool {
+    let store = Store::open_read_only(directory);
+    store.is_ok_and(|store| archived_called(&store, &logs.agent, "polylogue ps --archived").is_ok())
 }
 
 pub fn print_chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Result<()> {
@@ -62,8 +138,30 @@ pub fn print_chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Res
     Ok(())
 }
 
+/// Fails where opening the store would create one.
+pub fn require_stored(directory: &Path) -> Result<()> {
+    match Store::exists(directory) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("nothing is stored in {}", directory.display()))),
+    }
+}
+
+/// The store, which must exist.
+pub fn open(directory: &Path) -> Result<Store> {
+    require_stored(directory)?;
+    Store::open(directory)
+}
+
+/// The agent of this name, or the one that was sent a message last.
+pub fn find_or_last(store: &Store, name: Option<&str>) -> Result<AgentId> {
+    match name {
+        Some(name) => find_agent(store, name),
+        None => store.last_addressed(None)?.ok_or_else(|| Error::usage("name an agent: polylogue ps lists them")),
+    }
+}
+
 /// Finds an agent by name, number or the beginning of its id.
-fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
+pub fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
     let message = match store.find(name)? {
         Found::One(id) => return Ok(id),
         Found::Ambiguous(ids) => {
@@ -72,8 +170,8 @@ fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
         }
         Found::None => {
             let number = name.parse::<i64>().ok();
-            let rows = store.load_agents()?.agents;
-            match rows.iter().find(|row| Some(row.ordinal) == number) {
+            let (listed, archived) = (store.load_agents()?.agents, store.archived_agents()?.agents);
+            match listed.iter().chain(&archived).find(|row| Some(row.ordinal) == number) {
                 Some(row) => return Ok(row.id),
                 None => format!("no agent {name:?}: polylogue ps lists them"),
             }

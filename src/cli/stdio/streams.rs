@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::output::{Output, OutputState};
 use crate::base::error::{Error, Result};
-use crate::base::text::sanitise;
+use crate::base::text::{escape_json, sanitise};
 
 /// How long an interrupted run waits for its reader to take the last output.
 pub const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -20,6 +20,8 @@ pub struct Streams {
     err: Output,
     /// Control characters from a model must not reach a terminal.
     is_terminal: bool,
+    /// The last character on the terminal that shows both streams is in the middle of a line.
+    is_within_line: bool,
 }
 
 /// Why nothing more can be written to standard output.
@@ -37,6 +39,7 @@ impl Streams {
     pub fn of_process() -> Result<Self> {
         Ok(Self {
             is_terminal: rustix::termios::isatty(stdout()),
+            is_within_line: false,
             out: Output::new(stdout().as_fd()).map_err(std::io::Error::from)?,
             err: Output::new(stderr().as_fd()).map_err(std::io::Error::from)?,
         })
@@ -46,6 +49,8 @@ impl Streams {
     pub fn answer(&mut self, text: &str) {
         if self.is_terminal {
             self.out.write(sanitise(text).as_bytes());
+            self.is_within_line = rustix::termios::isatty(stderr())
+                && text.chars().last().map_or(self.is_within_line, |last| last != '\n');
         } else {
             self.out.write(text.as_bytes());
         }
@@ -53,14 +58,15 @@ impl Streams {
 
     /// Writes a line of JSON to standard output, in one call.
     pub fn line(&mut self, line: String) {
-        self.out.write((line + "\n").as_bytes());
+        self.out.write((escape_json(&line).into_owned() + "\n").as_bytes());
     }
 
     /// Writes a note to standard error, as one line.
     pub fn note(&mut self, message: &str) {
         if self.err.backlog_len() < MAX_NOTES {
             let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-            self.err.write(format!("polylogue: {}\n", sanitise(&message)).as_bytes());
+            let start = if std::mem::take(&mut self.is_within_line) { "\n" } else { "" };
+            self.err.write(format!("{start}polylogue: {}\n", sanitise(&message)).as_bytes());
         }
     }
 

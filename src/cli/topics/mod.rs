@@ -26,6 +26,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "files", about: "Which files the tools may open", text: tables::files },
     Topic { name: "network", about: "What commands reach of the network", text: || include_str!("network.txt").into() },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
+    Topic { name: "parameters", about: "Parameters of requests, and models to fall back on", text: tables::parameters },
     Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },
     Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },

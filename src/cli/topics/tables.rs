@@ -9,8 +9,10 @@ use crate::commands::{COMMANDS, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
 use crate::domain::keymap::KeyMap;
+use crate::domain::parameters::Parameter;
 use crate::domain::tool::Reach;
 use crate::policy::paths;
+use crate::provider::presets::{PRESETS, Preset};
 use crate::provider::{PROVIDERS, Service};
 use crate::tools::TOOLS;
 
@@ -23,7 +25,8 @@ pub fn commands() -> String {
         "A line that begins with a slash is a command; to send a message that begins with a slash, type two. \
          !COMMAND runs a shell command of yours, outside of the sandbox, and puts its output into the conversation; \
          !!COMMAND only shows it. #TEXT adds a line to AGENTS.md. To send a message that begins with ! or #, put a space \
-         before it. @ completes files and agents.          Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
+         before it. @ completes files and agents; @shot.png or @\"a b.pdf\" \
+         attaches an image or a PDF file, and so does its pasted path. Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
          /NAME: see polylogue help settings.",
     );
     out.push('\n');
@@ -37,8 +40,8 @@ pub fn keys() -> String {
     let mut out = paragraph(
         "The table [keys] of the configuration binds other keys to the actions in parentheses. A binding is one key, such \
          as \"ctrl+k\", \"alt+enter\", \"f5\" or \"?\", or a prefix and a key, such as \"leader e\"; a list binds several, an \
-         empty list none. A key that types a character acts only on an empty draft. leader = \"ctrl+x\" is the key that \
-         stands for \"leader\". With editing = \"vi\" the input has the modes of vi.",
+         empty list none. A key that types a character acts only on an empty draft. leader = \"ctrl+x\" sets the \
+         key that \"leader\" means. With editing = \"vi\" the input has the modes of vi.",
     );
     out.push('\n');
     for row in key_rows(&KeyMap::default()) {
@@ -93,9 +96,29 @@ pub fn settings() -> String {
     providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\nAn entry of models is a name, or a table with these keys:\n\n";
     providers::MODEL_KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
+    described(
+        &mut out,
+        "fallback",
+        "At the top level: models that answer where one of any provider cannot; see polylogue help parameters. Not in a \
+         project's file.",
+    );
     out += "\nValues of kind:\n\n";
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
         item(&mut out, spec.kind, spec.about);
+    }
+    out
+}
+
+pub fn parameters() -> String {
+    let mut out = include_str!("parameters.txt").to_owned();
+    for (_, name, expected) in Parameter::ALL {
+        item(&mut out, name, expected);
+    }
+    item(&mut out, "body.NAME", "any value: a field of the body that polylogue does not set itself");
+    out += "\nWhat the protocols have, besides thinking and body.NAME:\n\n";
+    for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
+        let names: Vec<&str> = spec.parameters.iter().map(|parameter| parameter.name()).collect();
+        item(&mut out, spec.kind, &names.join(", "));
     }
     out
 }
@@ -134,6 +157,11 @@ pub fn variables() -> String {
         let names = services.iter().map(|service| service.name).collect::<Vec<_>>().join(" and ");
         item(&mut out, &key_variables.join(", "), &format!("Key of {names}"));
         item(&mut out, url_variable, &format!("Base URL of {names}, instead of {base_url}"));
+    }
+    out += "\nServices that a model names without configuration, as in openrouter/MODEL:\n\n";
+    for Preset { name, base_url, key_variable } in PRESETS {
+        let key = key_variable.map_or("without key".to_owned(), |variable| format!("key in {variable}"));
+        item(&mut out, name, &format!("{base_url}, {key}"));
     }
     out += "\nVariables of settings:\n\n";
     SETTINGS.iter().for_each(|setting| item(&mut out, &setting.variable(), setting.about));

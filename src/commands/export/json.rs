@@ -48,7 +48,12 @@ fn of_body(body: &Body) -> Value {
         }),
         // The id, without the name.
         Body::Fork(other) => json!({"text": other.split(' ').next()}),
-        Body::Rewind(to) => json!({"to": to.0}),
+        Body::Compaction(compaction) => json!({
+            "from": compaction.from.0, "up_to": compaction.up_to.0, "messages": compaction.messages,
+            "tokens_before": compaction.before, "tokens_after": compaction.after, "task": compaction.task,
+            "request": compaction.request, "files": compaction.files, "text": compaction.summary,
+        }),
+        Body::Rewind(to) | Body::ClearUndone(to) | Body::CompactionUndone(to) => json!({"to": to.0}),
         Body::Usage(usage) => json!({
             "input": usage.input, "cached": usage.cached, "written": usage.written, "output": usage.output,
             "cost_billionths_usd": usage.cost,

@@ -2,6 +2,7 @@
 
 use super::date;
 use crate::commands::CommandContext;
+use crate::domain::attachment::shown;
 use crate::domain::message::{Body, Message, Reply, fork_mark};
 
 pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
@@ -25,7 +26,7 @@ pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[Stri
 fn part(body: &Body) -> Option<String> {
     Some(match body {
         Body::System(text) => format!("## System\n\n{text}"),
-        Body::User(text) => format!("## You\n\n{text}"),
+        Body::User(text) => format!("## You\n\n{}", shown(text)),
         Body::Assistant(reply) => of_reply(reply),
         Body::ToolCall(call) => format!("**Call: {}**\n\n{}", call.name, fenced("json", &call.arguments)),
         Body::ToolResult(result) => {
@@ -34,6 +35,9 @@ fn part(body: &Body) -> Option<String> {
         }
         Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),
+        Body::ClearUndone(_) => "---\n\n*clear undone: the model sees the earlier messages again*".into(),
+        Body::Compaction(compaction) => format!("---\n\n*{}*\n\n{}", compaction.note(), compaction.text()),
+        Body::CompactionUndone(_) => "---\n\n*compaction undone: the model sees the earlier messages again*".into(),
         Body::Rewind(_) => "*rewound*".into(),
         Body::Fork(other) => format!("*{}*", fork_mark(other)),
         Body::Interrupted(reason) => format!("*{reason}*"),

@@ -9,7 +9,7 @@ const DEPTH: usize = 30;
 #[derive(Debug, Clone, Default)]
 pub(super) struct KillRing {
     texts: VecDeque<String>,
-    /// Where the text that was yanked last stands, and how many newer ones there are. Empty after any other key.
+    /// Where the text that was yanked last is in the draft, and how many newer ones there are. Empty after any other key.
     yanked: Option<(Range<usize>, usize)>,
 }
 

@@ -60,7 +60,7 @@ struct Pen {
 
 impl Pen {
     fn write(&mut self, text: &str) {
-        text.graphemes(true).for_each(|grapheme| self.put_grapheme(grapheme));
+        text::graphemes(text).for_each(|(_, grapheme)| self.put_grapheme(grapheme));
     }
 
     fn put_grapheme(&mut self, grapheme: &str) {

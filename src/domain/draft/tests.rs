@@ -220,7 +220,7 @@ fn the_layout_wraps_and_keeps_the_cursor_on_the_screen() {
             draft.left();
         }
         let rows = rows.into_iter().map(str::to_owned).collect();
-        assert_eq!(draft.layout(columns), layout::DraftLayout { rows, cursor }, "{text:?}");
+        assert_eq!(draft.layout(columns), DraftLayout { rows, cursor }, "{text:?}");
     }
 }
 

@@ -97,14 +97,7 @@ impl Vi {
 
     fn carry_out(&mut self, command: &Command, draft: &mut Draft) {
         if let Some(operator) = command.operator {
-            if let Some((start, end)) = range_of(command, draft) {
-                self.operate(operator, start, end, draft);
-                self.has_lines = operator == command.verb;
-                if operator == 'd' && command.verb == 'd' {
-                    draft.go(first_of_line(&draft.text, draft.cursor));
-                }
-            }
-            return;
+            return self.carry_out_operator(operator, command, draft);
         }
         let (start, end) = (draft.line_start(), draft.line_end());
         match command.verb {
@@ -128,17 +121,8 @@ impl Vi {
             'C' => self.operate('c', draft.cursor, end, draft),
             'S' => self.operate('c', start, end, draft),
             'Y' => self.operate('y', start, end, draft),
-            'p' | 'P' if self.has_lines => {
-                let killed = draft.killed.newest().unwrap_or_default();
-                let lines = killed.trim_matches('\n');
-                let (at, text, shown) = match command.verb {
-                    'p' => (end, format!("\n{lines}"), end + 1),
-                    _ => (start, format!("{lines}\n"), start),
-                };
-                draft.go(at);
-                draft.insert(&text);
-                draft.go(shown);
-            }
+            'p' if self.has_lines => paste_lines(end, |lines| format!("\n{lines}"), end + 1, draft),
+            'P' if self.has_lines => paste_lines(start, |lines| format!("{lines}\n"), start, draft),
             'p' | 'P' => {
                 if command.verb == 'p' && draft.cursor < end {
                     draft.right();
@@ -158,6 +142,15 @@ impl Vi {
         }
     }
 
+    fn carry_out_operator(&mut self, operator: char, command: &Command, draft: &mut Draft) {
+        let Some((start, end)) = range_of(command, draft) else { return };
+        self.operate(operator, start, end, draft);
+        self.has_lines = operator == command.verb;
+        if operator == 'd' && command.verb == 'd' {
+            draft.go(first_of_line(&draft.text, draft.cursor));
+        }
+    }
+
     fn insert_at(&mut self, at: usize, draft: &mut Draft) {
         draft.go(at);
         self.is_normal = false;
@@ -172,6 +165,15 @@ impl Vi {
         }
         self.is_normal = operator != 'c';
     }
+}
+
+/// Inserts the lines that were deleted or copied last, and puts the cursor on the first of them.
+fn paste_lines(at: usize, text: impl FnOnce(&str) -> String, cursor: usize, draft: &mut Draft) {
+    let lines = draft.killed.newest().unwrap_or_default();
+    let text = text(lines.trim_matches('\n'));
+    draft.go(at);
+    draft.insert(&text);
+    draft.go(cursor);
 }
 
 /// What a change returns does not matter here.

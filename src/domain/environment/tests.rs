@@ -133,12 +133,37 @@ fn invalid_environments_are_refused_with_the_reason() {
 
 #[test]
 fn the_list_shows_valid_and_invalid_environments() {
-    let mine = [entry("review", &["readonly", "bash"]), entry("coding", &["bash"]), entry("odd", &["odd"])];
+    let mine = [
+        entry("review", &["readonly", "bash"]),
+        entry("coding", &["bash"]),
+        entry("odd", &["odd"]),
+        entry("grep", &["bash"]),
+    ];
     let list = EnvironmentNames { entries: &mine, tools: TOOLS }.list();
-    let about = |at: usize| list[BUILT_IN.len() + at].1.as_str();
-    assert_eq!(about(0), "readonly+bash");
-    assert!(about(1).contains("the name is already used"));
-    assert!(about(2).contains("contains itself"));
+    let about = |name: &str| {
+        list.iter().filter(|(other, _)| other == name).map(|(_, about)| about.as_str()).collect::<Vec<_>>()
+    };
+    assert_eq!((about("review"), about("coding")), (vec!["readonly+bash"], vec!["bash"]));
+    assert!(about("odd")[0].contains("contains itself"));
+    assert!(about("grep")[0].contains("the name is already used"));
+}
+
+#[test]
+fn an_environment_of_the_configuration_replaces_or_extends_the_built_in_one() {
+    let tools = |text: &str, mine: &[EnvironmentEntry]| resolve(text, mine).unwrap().tools;
+    let fewer = [entry("coding", &["readonly"])];
+    assert_eq!((tools("coding", &fewer).len(), tools("coding+bash", &fewer).len()), (11, 12));
+    let worktree = resolve("worktree", &fewer).unwrap();
+    assert!(worktree.has_worktree && worktree.tools.len() == 11, "it follows coding");
+    assert_eq!(tools("readonly", &fewer).len(), 11);
+    let more = [entry("readonly", &["readonly", "bash"])];
+    assert_eq!((tools("readonly", &more).len(), tools("coding", &more).len()), (12, 14));
+    assert!(tools("coding", &[entry("coding", &[])]).is_empty());
+    let own = [entry("worktree", &["worktree"]), entry("coding", &["bash"])];
+    let found = resolve("worktree", &own).unwrap();
+    assert!(found.has_worktree && found.tools == ["bash"]);
+    let circle = [entry("coding", &["worktree"]), entry("worktree", &["coding"])];
+    assert!(resolve("coding", &circle).is_err());
 }
 
 /// Without caching every layer would double the work: 2^60 steps.

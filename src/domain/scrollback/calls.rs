@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::fold::Fold;
 use super::form::{Form, Mark, Shape};
 use super::writer::Writer;
-use super::{LineKind, Scrollback, Start};
+use super::{LineKind, Reader, Scrollback, Start};
 use crate::base::text;
 use crate::domain::frame::Style;
 
@@ -14,6 +14,12 @@ use crate::domain::frame::Style;
 pub(super) struct OpenCall {
     id: String,
     line: i64,
+}
+
+impl OpenCall {
+    pub(super) fn line(&self) -> i64 {
+        self.line
+    }
 }
 
 /// How a call ended.
@@ -73,7 +79,39 @@ impl Scrollback {
 
     /// Shows what is folded, or folds it again.
     pub fn toggle_folds(&mut self) {
-        self.folds.are_open = !self.folds.are_open;
+        self.folds.toggle_all();
+    }
+
+    /// The call or the reasoning to which a row on a screen of this size belongs, if there is something folded: its number.
+    pub fn fold_at(&self, reader: Reader, width: u16, height: u16, row: u16) -> Option<i64> {
+        let (line, _) =
+            self.numbered(reader, width, height).into_iter().nth(row.into()).filter(|(_, row)| !row.is_gap)?;
+        self.folds.with_line(line).map(|fold| fold.first - 1)
+    }
+
+    /// The next call or reasoning with something folded before or behind this one; without one, the last on the screen.
+    pub fn next_fold(&self, reader: Reader, screen: (u16, u16), from: Option<i64>, is_before: bool) -> Option<i64> {
+        let after_screen = || self.visible_lines(reader, screen.0, screen.1).last().map(|line| line + 1);
+        let fold = match from {
+            Some(line) => self.folds.next(line + 1, is_before)?,
+            None => self.folds.next(after_screen()?, true)?,
+        };
+        Some(fold.first - 1)
+    }
+
+    /// Shows what is folded below this line, or folds it again. The rows above it stay where they are.
+    pub fn toggle_fold(&mut self, line: i64, reader: Reader, width: u16, height: u16) {
+        self.pin(reader, width, height);
+        self.folds.toggle(line + 1);
+        self.settle(reader, &[(width, height)]);
+    }
+
+    /// Scrolls so that the line is on the screen.
+    pub fn reveal(&mut self, line: i64, reader: Reader, width: u16, height: u16) {
+        if !self.visible_lines(reader, width, height).contains(&line) {
+            self.go_to(reader, line);
+            self.settle(reader, &[(width, height)]);
+        }
     }
 
     fn insert_output(&mut self, first: i64, outcome: &Outcome) {
@@ -91,13 +129,15 @@ impl Scrollback {
         }
         self.shift_from(first, added);
         let shown = u32::try_from(outcome.shown).unwrap_or(u32::MAX).min(u32::try_from(added).unwrap_or(0));
-        self.folds.add(Fold { first, end: first + added, shown });
+        self.folds.add(Fold::new(first, first + added, shown));
     }
 
     /// Lines were inserted before the one that had this number.
     pub(super) fn shift_from(&mut self, line: i64, added: i64) {
         self.shift_views_from(line, added);
         self.folds.shift_from(line, added);
+        let markdown = self.open.as_mut().and_then(|open| open.markdown.as_mut());
+        markdown.into_iter().for_each(|markdown| markdown.shift_from(line, added));
         self.calls.iter_mut().filter(|call| call.line >= line).for_each(|call| call.line += added);
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-/// Consecutive lines below a line that stands for them.
+/// Consecutive lines below a line that is shown in their place when they are folded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fold {
     /// The first line; the line before it is always shown.
@@ -13,9 +13,15 @@ pub struct Fold {
     pub end: i64,
     /// So many of the first lines are shown all the same.
     pub shown: u32,
+    /// It is open where the others are folded, or folded where they are open.
+    pub is_exception: bool,
 }
 
 impl Fold {
+    pub fn new(first: i64, end: i64, shown: u32) -> Self {
+        Self { first, end, shown, is_exception: false }
+    }
+
     fn hidden(&self) -> std::ops::Range<i64> {
         self.first + i64::from(self.shown)..self.end
     }
@@ -30,8 +36,8 @@ impl Fold {
 #[derive(Debug, Clone, Default)]
 pub struct Folds {
     list: VecDeque<Fold>,
-    /// The reader has opened them all.
-    pub are_open: bool,
+    /// The reader has opened them all, except for some.
+    are_open: bool,
 }
 
 impl Folds {
@@ -47,6 +53,43 @@ impl Folds {
         }
     }
 
+    /// Opens all, or folds them again.
+    pub fn toggle_all(&mut self) {
+        self.are_open = !self.are_open;
+        self.list.iter_mut().for_each(|fold| fold.is_exception = false);
+    }
+
+    /// Opens or folds the one that begins with this line.
+    pub fn toggle(&mut self, first: i64) {
+        if let Ok(at) = self.list.binary_search_by_key(&first, |fold| fold.first) {
+            self.list[at].is_exception = !self.list[at].is_exception;
+        }
+    }
+
+    /// Whether all are open, except for some.
+    pub fn are_open(&self) -> bool {
+        self.are_open
+    }
+
+    pub fn is_open(&self, fold: &Fold) -> bool {
+        self.are_open != fold.is_exception
+    }
+
+    /// The one that this line belongs to, whether or not it is shown.
+    pub fn with_line(&self, line: i64) -> Option<&Fold> {
+        let at = self.list.partition_point(|fold| fold.first <= line + 1).checked_sub(1)?;
+        self.list.get(at).filter(|fold| line < fold.end)
+    }
+
+    /// The next one that begins before this line, or after it.
+    pub fn next(&self, line: i64, is_before: bool) -> Option<&Fold> {
+        let at = self.list.partition_point(|fold| fold.first < line);
+        match is_before {
+            true => at.checked_sub(1).and_then(|at| self.list.get(at)),
+            false => self.list.get(at + usize::from(self.list.get(at).is_some_and(|fold| fold.first == line))),
+        }
+    }
+
     /// The fold that begins with this line.
     pub fn at(&self, first: i64) -> Option<&Fold> {
         let at = self.list.binary_search_by_key(&first, |fold| fold.first).ok()?;
@@ -55,11 +98,8 @@ impl Folds {
 
     /// The fold that hides this line now.
     pub fn hiding(&self, line: i64) -> Option<&Fold> {
-        if self.are_open {
-            return None;
-        }
         let at = self.list.partition_point(|fold| fold.first <= line).checked_sub(1)?;
-        self.list.get(at).filter(|fold| fold.hidden().contains(&line))
+        self.list.get(at).filter(|fold| fold.hidden().contains(&line) && !self.is_open(fold))
     }
 
     /// Lines were inserted before this line, which is in no fold.

@@ -6,12 +6,16 @@ use std::rc::Rc;
 
 use pulldown_cmark::Alignment;
 
+use super::code::Code;
 use super::lines::Line;
+use super::links;
 use crate::base::text;
 use crate::domain::frame::Style;
 
 /// Separates the cells in the text of a table row. Sanitised text does not contain it.
 pub const CELL_END: char = '\u{1f}';
+/// Before each line of a quote.
+pub const QUOTE: &str = "│ ";
 /// Between two cells on the screen.
 const SEPARATOR: &str = " │ ";
 const SEPARATOR_COLUMNS: usize = 3;
@@ -30,14 +34,29 @@ pub struct Form {
     /// The width of the prefixes.
     pub columns: u16,
     pub shape: Shape,
+    /// The columns of the prefix that only draw.
+    pub decoration: u16,
+    /// The code block that it is a line of, if that has colours.
+    pub code: Option<Rc<Code>>,
 }
 
 impl Form {
     pub fn new(first: &str, rest: &str, shape: Shape) -> Self {
         let columns = text::width(first).max(text::width(rest));
         let columns = u16::try_from(columns).unwrap_or(u16::MAX);
-        Self { first: first.into(), rest: rest.into(), columns, shape }
+        Self { first: first.into(), rest: rest.into(), columns, shape, decoration: bars(first), code: None }
     }
+
+    /// This form for a line of a code block, which may have colours.
+    pub fn of_code(self, code: Option<Rc<Code>>) -> Self {
+        Self { code, decoration: self.columns, ..self }
+    }
+}
+
+/// The columns of the bars of quotes with which a prefix begins.
+fn bars(prefix: &str) -> u16 {
+    let rest = prefix.trim_start_matches(QUOTE);
+    u16::try_from(text::width(&prefix[..prefix.len() - rest.len()])).unwrap_or(u16::MAX)
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +71,7 @@ pub enum Shape {
     Sides { mark: Mark, right: Box<str> },
 }
 
-/// The state of what a line stands for.
+/// The state of what a line summarises.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mark {
     #[default]
@@ -86,11 +105,13 @@ impl Eq for Shape {}
 pub struct Drawn {
     pub text: String,
     pub styles: Vec<(Range<usize>, Style)>,
+    /// Where parts of the text lead.
+    pub links: Vec<(Range<usize>, Rc<str>)>,
 }
 
 impl Drawn {
     pub fn of(text: &str) -> Self {
-        Self { text: text.to_owned(), styles: Vec::new() }
+        Self { text: text.to_owned(), ..Self::default() }
     }
 
     pub fn push(&mut self, text: &str, style: Style) {
@@ -105,13 +126,27 @@ impl Drawn {
         let shift = self.text.len();
         self.text.push_str(&row.text);
         self.styles.extend(row.styles.iter().map(|(range, style)| (range.start + shift..range.end + shift, *style)));
+        let links = row.links.iter().map(|(range, to)| (range.start + shift..range.end + shift, Rc::clone(to)));
+        self.links.extend(links);
     }
 
     /// Appends a part of a line.
     pub fn push_part(&mut self, line: &Line<'_>, part: Range<usize>) {
         let shift = self.text.len();
-        self.text.push_str(&line.text[part.clone()]);
-        for (range, style) in line.styles() {
+        for (range, to) in links::of(line) {
+            let (begin, end) = (range.start.max(part.start), range.end.min(part.end));
+            if begin < end {
+                self.links.push((begin - part.start + shift..end - part.start + shift, to));
+            }
+        }
+        self.push_styled(line.text, part, line.styles());
+    }
+
+    /// Appends a part of a text, of which these parts have a style.
+    pub fn push_styled(&mut self, text: &str, part: Range<usize>, styles: impl Iterator<Item = (Range<usize>, Style)>) {
+        let shift = self.text.len();
+        self.text.push_str(&text[part.clone()]);
+        for (range, style) in styles {
             let (begin, end) = (range.start.max(part.start), range.end.min(part.end));
             if begin < end {
                 self.styles.push((begin - part.start + shift..end - part.start + shift, style));
@@ -229,7 +264,7 @@ pub fn table_rows(line: &Line<'_>, columns: &Columns, is_header: bool, room: usi
     }
 }
 
-/// What a line with two sides is drawn with.
+/// How a line with two sides is drawn.
 pub struct Sides<'a> {
     pub right: &'a str,
     /// Nothing of the left side is left out.
@@ -344,7 +379,7 @@ fn side_by_side(line: &Line<'_>, cells: &[Range<usize>], columns: &Columns, widt
             }
             row.push(&" ".repeat(before), Style::default());
             row.push_part(line, part);
-            // Nothing is drawn behind the last cell.
+            // Nothing is drawn after the last cell.
             let after = if x + 1 < widths.len() { space - before } else { 0 };
             row.push(&" ".repeat(after), Style::default());
         }

@@ -6,31 +6,40 @@
 //!
 //! ```text
 //!   lines    │ finished blocks           │ open block │
-//!   source   │ (not kept)                │ tail       │ pending: received, not looked at yet
+//!   source   │ (not kept)                │ tail       │ pending: received, not parsed yet
 //! ```
 //!
 //! Three blocks can be long, and are finished line by line: a fenced code block, a table, and whatever else is longer than
 //! [`OPEN_BYTES`]. A list is finished item by item, a quote block by block.
+//!
+//! A link reference may come before its definition: finished pieces with such references are kept with their source, and
+//! their lines are replaced when the definition is found.
 
 mod boundary;
 mod layout;
+mod unresolved;
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 
 use pulldown_cmark::{BrokenLink, CowStr, Options, Parser};
 
 use self::boundary::{Fence, Last};
-use self::layout::{Gap, Layout, Piece};
-use super::form::Form;
+use self::layout::{Gap, Laid, Layout, Piece};
+pub(super) use self::unresolved::Unresolved;
+use self::unresolved::Waiting;
+use super::code::Code;
+use super::form::{Columns, Form};
 use super::writer::{Writer, floor};
 use crate::domain::frame::Style;
 
 /// An open block of this size is cut: parsing it takes about 0.5 ms.
 const OPEN_BYTES: usize = 16 * 1024;
-/// At most so many bytes wait until somebody looks.
+/// At most so many bytes wait until a terminal shows them.
 const PENDING_BYTES: usize = 16 * 1024;
-/// A block that was not finished is looked at again when it is longer by this part, so that the cost stays linear.
+/// A block that was not finished is parsed again when it is longer by this part, so that the cost stays linear.
 const GROWTH: usize = 8;
 
 /// Definition lists are left out: they change a paragraph that is finished.
@@ -44,7 +53,11 @@ fn options() -> Options {
 
 /// The targets and titles of link reference definitions, by label. The first one of a label counts.
 #[derive(Debug, Clone, Default)]
-struct Definitions(HashMap<String, (String, String)>);
+struct Definitions {
+    known: HashMap<String, (String, String)>,
+    /// The labels that were looked for in vain since [`Definitions::record`].
+    missed: RefCell<Option<BTreeSet<String>>>,
+}
 
 impl Definitions {
     fn normalised(label: &str) -> String {
@@ -52,15 +65,28 @@ impl Definitions {
     }
 
     fn add(&mut self, label: &str, target: &str, title: &str) {
-        self.0.entry(Self::normalised(label)).or_insert_with(|| (target.to_owned(), title.to_owned()));
+        self.known.entry(Self::normalised(label)).or_insert_with(|| (target.to_owned(), title.to_owned()));
     }
 
     fn find<'a>(&self, label: &str) -> Option<(CowStr<'a>, CowStr<'a>)> {
-        if self.0.is_empty() {
+        let mut missed = self.missed.borrow_mut();
+        if self.known.is_empty() && missed.is_none() {
             return None;
         }
-        let (target, title) = self.0.get(&Self::normalised(label))?;
+        let label = Self::normalised(label);
+        let Some((target, title)) = self.known.get(&label) else {
+            missed.iter_mut().for_each(|missed| missed.extend([label.clone()]));
+            return None;
+        };
         Some((target.clone().into(), title.clone().into()))
+    }
+
+    fn record(&self) {
+        *self.missed.borrow_mut() = Some(BTreeSet::new());
+    }
+
+    fn take_missed(&self) -> BTreeSet<String> {
+        self.missed.take().unwrap_or_default()
     }
 }
 
@@ -79,7 +105,7 @@ enum Mode {
     /// In a fenced code block; its lines have this form.
     Fence(Fence, Option<Rc<Form>>),
     /// In a table with this header and delimiter row.
-    Table(String, Rc<super::form::Columns>),
+    Table(String, Rc<Columns>),
 }
 
 /// A reply while it is received.
@@ -90,12 +116,16 @@ pub struct Markdown {
     tail: String,
     mode: Mode,
     definitions: Definitions,
+    /// Finished pieces with references that are not defined yet.
+    waiting: Waiting,
+    /// The code blocks of the open block, as they were laid out last.
+    codes: Vec<Rc<Code>>,
     /// What the tail begins with.
     piece: Piece,
     /// The line before the last is blank.
     is_after_blank: bool,
-    /// The tail is not looked at before it has so many bytes.
-    look_at: usize,
+    /// The tail is parsed again when it has so many bytes.
+    parse_at: usize,
     /// The tail begins within a line.
     is_rest: bool,
     has_finished_lines: bool,
@@ -109,7 +139,7 @@ impl Markdown {
         self.pending.push_str(text);
     }
 
-    /// Whether enough text waits that it should be laid out although nobody looks.
+    /// Whether so much text waits that it should be laid out even while no terminal shows it.
     pub fn is_full(&self) -> bool {
         self.pending.len() >= PENDING_BYTES
     }
@@ -174,17 +204,22 @@ impl Markdown {
                 self.is_rest = false;
                 self.mode = Mode::Fence(fence, form);
             }
-            Mode::Table(head, columns) => match self.table_row(&head, &columns, false, out) {
-                true => {
-                    self.tail.clear();
-                    self.mode = Mode::Table(head, columns);
-                }
-                false => {
-                    self.piece = Piece::after_block();
-                    self.is_after_blank = true;
-                    self.on_block_line(out);
-                }
-            },
+            Mode::Table(head, columns) => self.on_table_line(head, columns, out),
+        }
+    }
+
+    fn on_table_line(&mut self, head: String, columns: Rc<Columns>, out: &mut Writer<'_>) {
+        let begin = out.end();
+        self.definitions.record();
+        if self.table_row(&head, &columns, false, out) {
+            let row = format!("{head}{}", std::mem::take(&mut self.tail));
+            self.await_definitions(begin..out.end(), &row, Vec::new(), Some((columns.clone(), true)));
+            self.mode = Mode::Table(head, columns);
+        } else {
+            self.definitions.take_missed();
+            self.piece = Piece::after_block();
+            self.is_after_blank = true;
+            self.on_block_line(out);
         }
     }
 
@@ -201,7 +236,7 @@ impl Markdown {
         let may_begin_block = !is_blank && (std::mem::take(&mut self.is_after_blank) || may_interrupt);
         self.is_after_blank = is_blank;
         let length = self.tail.len();
-        if length >= self.look_at && (may_begin_block || length >= 2 * self.look_at.max(512)) {
+        if length >= self.parse_at && (may_begin_block || length >= 2 * self.parse_at.max(512)) {
             self.finish_blocks(out);
         }
     }
@@ -210,7 +245,7 @@ impl Markdown {
     fn finish_blocks(&mut self, out: &mut Writer<'_>) {
         let source = std::mem::take(&mut self.tail);
         let found = boundary::find(&source, &mut self.definitions, &self.piece);
-        self.lay(&source[..found.end], out);
+        self.finish(&source[..found.end], out);
         if found.end > 0 {
             (self.piece, self.is_rest) = (found.next, false);
         }
@@ -221,24 +256,90 @@ impl Markdown {
             Last::Other => rest.clone_into(&mut self.tail),
         }
         let is_same = found.end == 0 && matches!(self.mode, Mode::Blocks);
-        self.look_at = if is_same { source.len() + source.len() / GROWTH } else { 0 };
+        self.parse_at = if is_same { source.len() + source.len() / GROWTH } else { 0 };
     }
 
-    fn lay(&self, source: &str, out: &mut Writer<'_>) {
+    fn lay(&self, source: &str, out: &mut Writer<'_>) -> Laid {
         if self.is_rest {
             out.continue_line();
         }
-        Layout::new(source, &self.piece, out).run(parser(source, &self.definitions));
+        let mut layout = Layout::new(source, &self.piece, out);
+        layout.keep_codes(&self.codes);
+        layout.run(parser(source, &self.definitions))
+    }
+
+    /// Lays out what can no longer change, except for links that are not defined yet. Returns its last code block.
+    fn finish(&mut self, source: &str, out: &mut Writer<'_>) -> Option<Rc<Code>> {
+        let begin = out.end();
+        self.definitions.record();
+        let mut laid = self.lay(source, out);
+        self.codes.drain(..laid.codes.len().min(self.codes.len()));
+        self.await_definitions(begin..out.end(), source, laid.codes.clone(), None);
+        laid.codes.pop()
+    }
+
+    /// Keeps a piece that was laid out, if links in it are not defined yet.
+    fn await_definitions(
+        &mut self,
+        lines: Range<i64>,
+        source: &str,
+        codes: Vec<Rc<Code>>,
+        table: Option<(Rc<Columns>, bool)>,
+    ) {
+        let labels = self.definitions.take_missed();
+        if !labels.is_empty() {
+            let (source, piece) = (source.to_owned(), self.piece.clone());
+            self.waiting.add(Unresolved { lines, source, piece, labels, codes, table });
+        }
+    }
+
+    /// The finished pieces for which definitions came since, in order. They are to be laid out again.
+    pub fn take_resolved(&mut self) -> Vec<Unresolved> {
+        self.waiting.take_resolved(&self.definitions)
+    }
+
+    /// Lays out a piece in place of its lines, which must have been removed.
+    pub fn lay_again(&mut self, piece: Unresolved, out: &mut Writer<'_>) {
+        let begin = out.end();
+        self.definitions.record();
+        let mut layout = Layout::new(&piece.source, &piece.piece, out);
+        layout.keep_codes(&piece.codes);
+        match &piece.table {
+            Some((columns, true)) => layout.continue_table(columns.clone(), false),
+            Some((columns, false)) => layout.keep_columns(columns.clone()),
+            None => {}
+        }
+        layout.run(parser(&piece.source, &self.definitions));
+        let labels = self.definitions.take_missed();
+        if !labels.is_empty() {
+            self.waiting.add(Unresolved { lines: begin..out.end(), labels, ..piece });
+        }
+    }
+
+    /// Lines were inserted before the one that had this number.
+    pub fn shift_from(&mut self, line: i64, added: i64) {
+        self.waiting.shift_from(line, added);
+    }
+
+    /// Nothing follows: definitions of the open block are complete.
+    pub fn end(&mut self) {
+        if !self.waiting.is_empty() && matches!(self.mode, Mode::Blocks) {
+            boundary::find(&self.tail, &mut self.definitions, &self.piece);
+        }
     }
 
     /// Goes on line by line from a fenced code block that is not closed, with which this source begins.
     fn begin_fence(&mut self, source: &str, fence: Fence, out: &mut Writer<'_>) {
-        self.lay(source, out);
-        self.mode = Mode::Fence(fence, Some(layout::code_form()));
+        let code = self.finish(source, out);
+        self.mode = Mode::Fence(fence, Some(layout::code_form(code)));
     }
 
     fn begin_table(&mut self, source: &str, out: &mut Writer<'_>) {
-        let columns = Layout::new(source, &self.piece, out).run(parser(source, &self.definitions));
+        let begin = out.end();
+        self.definitions.record();
+        let Laid { columns, codes } = Layout::new(source, &self.piece, out).run(parser(source, &self.definitions));
+        let table = columns.clone().map(|columns| (columns, false));
+        self.await_definitions(begin..out.end(), source, codes, table);
         let head: String = source.split_inclusive('\n').take(2).collect();
         match columns {
             Some(columns) => self.mode = Mode::Table(head, columns),
@@ -247,7 +348,7 @@ impl Markdown {
     }
 
     /// Lays out the tail if it is a row of the table.
-    fn table_row(&self, head: &str, columns: &Rc<super::form::Columns>, is_open: bool, out: &mut Writer<'_>) -> bool {
+    fn table_row(&self, head: &str, columns: &Rc<Columns>, is_open: bool, out: &mut Writer<'_>) -> bool {
         let source = format!("{head}{}", self.tail);
         let is_row = boundary::is_table_with_one_row(&source, &self.definitions);
         if is_row {
@@ -290,19 +391,19 @@ impl Markdown {
         let at = line_end.or_else(word_end).unwrap_or(source.len());
         self.tail = source.split_off(at);
         let found = boundary::find(&source, &mut self.definitions, &self.piece);
-        self.lay(&source, out);
+        self.finish(&source, out);
         self.is_rest = line_end.is_none();
-        (self.piece, self.look_at) = (Piece::default(), 0);
+        (self.piece, self.parse_at) = (Piece::default(), 0);
         if let Some(fence) = found.inner_fence {
             self.mode = Mode::Fence(fence, out.form());
         }
     }
 
     /// Lays out the open block as if nothing followed.
-    fn lay_open(&self, out: &mut Writer<'_>) {
+    fn lay_open(&mut self, out: &mut Writer<'_>) {
         match &self.mode {
             _ if self.tail.is_empty() => {}
-            Mode::Blocks => self.lay(&self.tail, out),
+            Mode::Blocks => self.codes = self.lay(&self.tail, out).codes,
             Mode::Fence(fence, _) if !self.is_rest && fence.is_closed_by(&self.tail) => {}
             Mode::Fence(fence, form) => self.lay_code(fence, form.clone(), out),
             Mode::Table(head, columns) => {

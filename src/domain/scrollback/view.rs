@@ -3,12 +3,16 @@
 //! The cost of every function here depends on the size of the viewport, not on that of the scrollback.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::form::{self, Drawn, Form, Mark, Shape, Sides};
 use super::lines::Line;
 use super::{LineKind, Scrollback, Start};
 use crate::base::text;
-use crate::domain::frame::Style;
+use crate::domain::frame::{Copied, Style};
+
+/// What is said of something folded.
+pub const OPENS: &str = "Ctrl+O opens";
 
 /// A scroll position of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub enum Reader {
     Shared,
     /// A read-only terminal, by its number.
     Watcher(u64),
+    /// Always at the end.
+    End,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,7 +32,10 @@ pub struct VisibleRow {
     pub text: String,
     /// The parts of the text that have a style other than that of the kind, as bytes of it, in order.
     pub styles: Vec<(Range<usize>, Style)>,
-    /// The state of what the line stands for.
+    /// Where parts of the text lead, in order.
+    pub links: Vec<(Range<usize>, Rc<str>)>,
+    pub copied: Copied,
+    /// The state of what the line summarises.
     pub mark: Mark,
     pub is_first_of_block: bool,
     pub is_first_of_line: bool,
@@ -123,6 +132,11 @@ impl Scrollback {
         before
     }
 
+    /// Whether the reader has scrolled back.
+    pub fn has_position(&self, reader: Reader) -> bool {
+        self.top(reader).is_some()
+    }
+
     fn top(&self, reader: Reader) -> Option<Position> {
         self.tops.iter().find(|(other, _)| *other == reader).map(|(_, top)| *top)
     }
@@ -137,6 +151,18 @@ impl Scrollback {
         if !self.lines.is_empty() {
             self.go(reader, Position { line: self.lines.first(), offset: Offset::Byte(0) });
         }
+    }
+
+    /// The first row of the screen stays the first.
+    pub(super) fn pin(&mut self, reader: Reader, width: u16, height: u16) {
+        if let Some(top) = self.top_of_view(reader, width, height) {
+            self.go(reader, top);
+        }
+    }
+
+    /// Makes this line the first of the screen.
+    pub(super) fn go_to(&mut self, reader: Reader, line: i64) {
+        self.go(reader, Position { line, offset: Offset::Byte(0) });
     }
 
     fn go(&mut self, reader: Reader, top: Position) {
@@ -161,16 +187,30 @@ impl Scrollback {
 
     /// The rows for a screen of this size, or fewer if there are fewer.
     pub fn visible(&self, reader: Reader, width: u16, height: u16) -> Vec<VisibleRow> {
+        self.numbered(reader, width, height).into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// The rows of `visible`, each with the number of its line.
+    pub fn numbered(&self, reader: Reader, width: u16, height: u16) -> Vec<(i64, VisibleRow)> {
         let mut rows = Vec::with_capacity(usize::from(height));
         let mut next = self.top_of_view(reader, width, height);
         while let Some(position) = next.filter(|_| rows.len() < usize::from(height)) {
             let parts = self.parts(position.line, width);
             let from = row_of(&parts, position.offset);
             let wanted = usize::from(height) - rows.len();
-            rows.extend(parts[from..].iter().take(wanted).map(|part| self.row(position.line, width, part)));
+            rows.extend(
+                parts[from..].iter().take(wanted).map(|part| (position.line, self.row(position.line, width, part))),
+            );
             next = self.first_of(self.line_after(position.line), width);
         }
         rows
+    }
+
+    /// The numbers of the lines that may be on a screen of this size.
+    pub(super) fn visible_lines(&self, reader: Reader, width: u16, height: u16) -> Vec<i64> {
+        let top = self.top_of_view(reader, width, height).map(|top| top.line);
+        let next = |line: &i64| Some(self.line_after(*line)).filter(|line| *line < self.lines.end());
+        std::iter::successors(top, next).take(height.into()).collect()
     }
 
     /// Lets a reader follow new text if all of its screens show the last row.
@@ -243,7 +283,7 @@ impl Scrollback {
     }
 
     /// The rows of a line, including the blank row above it; empty if there is no such line.
-    fn parts(&self, number: i64, width: u16) -> Vec<RowPart<'_>> {
+    pub(super) fn parts(&self, number: i64, width: u16) -> Vec<RowPart<'_>> {
         let Some(line) = self.lines.get(number) else { return Vec::new() };
         let mut parts = Vec::with_capacity(1 + line.text.len() / usize::from(width.max(1)));
         if self.has_gap(number, line) {
@@ -272,11 +312,12 @@ impl Scrollback {
         parts
     }
 
-    /// The rows of a line with two sides, which may stand for the lines below it.
+    /// The rows of a line with two sides, which may summarise the lines below it.
     fn sides(&self, number: i64, line: &Line<'_>, mark: Mark, right: &str, room: usize) -> Vec<Drawn> {
         let fold = self.folds.at(number + 1);
         let is_worth_a_hint = mark != Mark::Done || fold.is_some_and(|fold| fold.shown > 0);
-        let hint = if fold.is_some() && !self.folds.are_open && is_worth_a_hint { "Ctrl+O opens" } else { "" };
+        let is_open = fold.map_or(self.folds.are_open(), |fold| self.folds.is_open(fold));
+        let hint = if fold.is_some() && !is_open && is_worth_a_hint { OPENS } else { "" };
         if matches!(mark, Mark::Thinking | Mark::Thought) {
             let verb = if mark == Mark::Thinking { "thinking" } else { "thought" };
             let time = if right.is_empty() { String::new() } else { format!(" for {right}") };
@@ -285,7 +326,7 @@ impl Scrollback {
             let said = if hint.is_empty() || text::width(&long) > room { short } else { long };
             return text::wrap(&said, room).map(|(_, part)| Drawn::of(part)).collect();
         }
-        // What took how long stands at the end.
+        // The duration is at the end.
         let (note, time) = right.rsplit_once("  ").unwrap_or((right, ""));
         let notes: Vec<&str> = [note, hint].into_iter().filter(|note| !note.is_empty()).collect();
         let right = [notes.join(", ").as_str(), time]
@@ -293,7 +334,23 @@ impl Scrollback {
             .filter(|part| !part.is_empty())
             .collect::<Vec<_>>()
             .join("  ");
-        Sides { right: &right, is_whole: self.folds.are_open, room }.rows(line)
+        Sides { right: &right, is_whole: is_open, room }.rows(line)
+    }
+
+    /// How a row of the line is copied from the screen.
+    fn copied(&self, number: i64, width: u16, part: &RowPart<'_>, line: &Line<'_>) -> Copied {
+        let prefix = prefix_columns(line.form, width);
+        let decoration = line.form.map_or(0, |form| form.decoration).min(prefix);
+        let is_rest = line.start == Start::Rest;
+        let before = match part {
+            RowPart::Text(0, _) if is_rest => self.lines.get(number - 1).map(|before| before.text),
+            RowPart::Text(at @ 1.., _) => Some(&line.text[..*at]),
+            _ => None,
+        };
+        match before {
+            Some(before) => Copied { skipped: prefix, joined_by: Some(if before.ends_with(' ') { " " } else { "" }) },
+            None => Copied { skipped: decoration, joined_by: None },
+        }
     }
 
     /// A blank row separates blocks of different kinds, except what belongs together.
@@ -302,7 +359,7 @@ impl Scrollback {
         line.start == Start::Block && before.is_some_and(|before| before != line.kind && !belongs_to(line.kind, before))
     }
 
-    fn row(&self, number: i64, width: u16, part: &RowPart<'_>) -> VisibleRow {
+    pub(super) fn row(&self, number: i64, width: u16, part: &RowPart<'_>) -> VisibleRow {
         let Some(line) = self.lines.get(number) else { return VisibleRow::default() };
         let at = part.at();
         let mut drawn = Drawn::default();
@@ -316,7 +373,13 @@ impl Scrollback {
         }
         match part {
             RowPart::Gap => {}
-            RowPart::Text(at, text) => drawn.push_part(&line, *at..*at + text.len()),
+            RowPart::Text(at, text) => {
+                let part = *at..*at + text.len();
+                match self.code_styles(number, &line) {
+                    styles if styles.is_empty() => drawn.push_part(&line, part),
+                    styles => drawn.push_styled(line.text, part, styles.into_iter()),
+                }
+            }
             RowPart::Drawn(_, row) => drawn.push_row(row),
         }
         let mark = match line.form.map(|form| &form.shape) {
@@ -328,6 +391,8 @@ impl Scrollback {
             kind: line.kind,
             text: drawn.text,
             styles: drawn.styles,
+            links: drawn.links,
+            copied: self.copied(number, width, part, &line),
             is_first_of_block: at == Some(0) && line.start == Start::Block,
             is_first_of_line: at == Some(0) && line.start != Start::Rest,
             is_gap: at.is_none(),
@@ -335,7 +400,7 @@ impl Scrollback {
     }
 }
 
-/// Whether a block of one kind stands directly below one of another.
+/// Whether a block of one kind follows directly below one of another.
 fn belongs_to(kind: LineKind, before: LineKind) -> bool {
     const STEPS: [LineKind; 3] = [LineKind::ToolCall, LineKind::ToolOutput, LineKind::Thinking];
     matches!(before, LineKind::PersonName | LineKind::AgentName)
@@ -343,7 +408,7 @@ fn belongs_to(kind: LineKind, before: LineKind) -> bool {
         || STEPS.contains(&kind) && STEPS.contains(&before)
 }
 
-enum RowPart<'a> {
+pub(super) enum RowPart<'a> {
     Gap,
     /// A part of the line, and where it begins there.
     Text(usize, &'a str),
@@ -366,7 +431,7 @@ impl RowPart<'_> {
 }
 
 /// The columns of the prefix: at most half of the screen.
-fn prefix_columns(form: Option<&std::rc::Rc<Form>>, width: u16) -> u16 {
+fn prefix_columns(form: Option<&Rc<Form>>, width: u16) -> u16 {
     let Some(form) = form else { return 0 };
     form.columns.min(width / 2)
 }

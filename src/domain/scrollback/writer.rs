@@ -37,6 +37,11 @@ impl<'a> Writer<'a> {
         self.added
     }
 
+    /// The number of the next line.
+    pub fn end(&self) -> i64 {
+        self.lines.end()
+    }
+
     /// The text of the line that was begun last.
     pub fn line(&self) -> &str {
         self.lines.last().map_or("", |line| line.text)
@@ -67,7 +72,7 @@ impl<'a> Writer<'a> {
         for (number, run) in text.split('\t').enumerate() {
             if number > 0 {
                 let spaces = TAB_COLUMNS - self.column % TAB_COLUMNS;
-                self.append(&"    "[..spaces], style);
+                self.append(&" ".repeat(spaces), style);
                 self.column += spaces;
             }
             self.append(run, style);
@@ -117,7 +122,7 @@ pub fn append(lines: &mut Lines, kind: LineKind, mut run: &str, style: Style) ->
 
 /// The form of what continues a line of this form.
 fn rest_of(form: &Form) -> Rc<Form> {
-    Rc::new(Form::new(&form.rest, &form.rest, Shape::Text))
+    Rc::new(Form::new(&form.rest, &form.rest, Shape::Text).of_code(form.code.clone()))
 }
 
 /// Where a full line is split: after a space, or else between graphemes, never at its start.

@@ -69,7 +69,7 @@ impl SliceSpec {
         let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };
         for piece in pieces {
             let part = match piece {
-                ResolvedSegment::Take(range) => CutPart::Messages(cut.copy(rows, range, Body::clone)),
+                ResolvedSegment::Take(range) => CutPart::Messages(cut.copy(rows, range, copied)),
                 ResolvedSegment::Compact(range) => CutPart::Messages(cut.copy(rows, range, compacted)),
                 ResolvedSegment::Inject(text) => CutPart::Messages(vec![Body::User(text.to_owned())]),
                 ResolvedSegment::Summarize(range, goal) => {
@@ -98,13 +98,21 @@ impl Cut {
     }
 }
 
+/// The ids in a compaction are those of another log.
+fn copied(body: &Body) -> Body {
+    match body {
+        Body::Compaction(compaction) => Body::User(compaction.text()),
+        _ => body.clone(),
+    }
+}
+
 fn compacted(body: &Body) -> Body {
     match body {
         Body::ToolResult(result) => match compact(&result.content) {
             Some(content) => Body::ToolResult(ToolResult { content, ..result.clone() }),
             None => body.clone(),
         },
-        _ => body.clone(),
+        _ => copied(body),
     }
 }
 
@@ -118,7 +126,8 @@ fn whole_groups(rows: &[&Message], range: &Range<usize>) -> Range<usize> {
     start..end
 }
 
-fn can_cut_before(rows: &[&Message], at: usize) -> bool {
+/// Whether a part may begin with the message at this index.
+pub(in crate::domain) fn can_cut_before(rows: &[&Message], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else { return true };
     match rows.get(at).map(|row| &row.body) {
         Some(Body::ToolResult(_)) => false,

@@ -28,10 +28,11 @@ pub(super) fn request(rows: &[&Message], goal: Option<&str>) -> String {
     text
 }
 
-fn entry(body: &Body) -> String {
+pub(in crate::domain) fn entry(body: &Body) -> String {
     let (author, text) = match body {
         Body::System(text) => ("system".to_owned(), text),
         Body::User(text) => ("user".to_owned(), text),
+        Body::Compaction(compaction) => return format!("[summary of earlier messages]\n{}\n\n", compaction.text()),
         Body::Assistant(reply) => {
             (if reply.is_partial { "assistant, incomplete" } else { "assistant" }.to_owned(), &reply.text)
         }

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
 use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
@@ -34,11 +35,11 @@ struct Row {
 }
 
 /// The messages as JSON texts. Signatures are sent only where the model thinks.
-pub(super) fn messages(turns: &[Turn<'_>], with_signatures: bool) -> Vec<String> {
+pub(super) fn messages(turns: &[Turn<'_>], files: &Files, with_signatures: bool) -> Vec<String> {
     let mut rows: Vec<Row> = Vec::new();
     for turn in turns {
         match turn {
-            Turn::User(text) => push_user(&mut rows, vec![text_block(text)]),
+            Turn::User(text) => push_user(&mut rows, user_blocks(text, files)),
             Turn::Assistant { text, calls, signatures } => {
                 let signatures = if with_signatures { signatures.as_slice() } else { &[] };
                 rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, signatures) });
@@ -64,8 +65,10 @@ pub(super) fn may_think(turns: &[Turn<'_>]) -> bool {
     let is_user = |turn: &Turn| matches!(turn, Turn::User(_));
     // Text after results is in one message with them and does not begin a new round.
     let end = turns.len() - usize::from(turns.last().is_some_and(is_user));
-    let rounds = turns[..end].iter().rev().take_while(|turn| !is_user(turn));
-    match rounds.last() {
+    let rounds = || turns[..end].iter().rev().take_while(|turn| !is_user(turn));
+    // A reply without calls ended them.
+    let is_over = rounds().next().is_some_and(|turn| matches!(turn, Turn::Assistant { calls, .. } if calls.is_empty()));
+    match rounds().last().filter(|_| !is_over) {
         Some(Turn::Assistant { calls, signatures, .. }) if !calls.is_empty() => signatures
             .first()
             .is_some_and(|signature| signature.text == 0 && signature.calls == 0 && is_thinking(&signature.json)),
@@ -134,6 +137,25 @@ fn is_thinking(signature: &str) -> bool {
         }
         Err(_) => false,
     }
+}
+
+/// The message of a user (platform.claude.com/docs/en/build-with-claude/vision, .../pdf-support).
+fn user_blocks(text: &str, files: &Files) -> Vec<String> {
+    let pieces = pieces(text, files);
+    if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
+        return vec![text_block(&shown(text))];
+    }
+    let block = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => text_block(&text),
+        Piece::File(_, file) => {
+            let kind = if file.media_type == PDF { "document" } else { "image" };
+            let (media_type, data) = (&file.media_type, &file.base64);
+            format!(
+                "{{\"type\":{kind:?},\"source\":{{\"type\":\"base64\",\"media_type\":{media_type:?},\"data\":{data:?}}}"
+            )
+        }
+    };
+    pieces.into_iter().map(block).collect()
 }
 
 fn text_block(text: &str) -> String {

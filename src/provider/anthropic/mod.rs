@@ -5,15 +5,17 @@
 //! | module | holds |
 //! |---|---|
 //! | `request` | conversation -> request |
-//! | `blocks` | turns -> messages of content blocks, as the API wants them |
+//! | `blocks` | turns -> messages of content blocks, as the API takes them |
 //! | `thinking` | which model supports which thinking levels, and how they are sent |
 //! | `wire` | the events of the stream |
 //! | `reply` | events -> ours: texts, signatures, calls, usage, limits |
 
+use crate::domain::parameters::Parameter;
 use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod blocks;
+mod framed;
 mod reply;
 mod request;
 mod thinking;
@@ -29,8 +31,18 @@ pub const ANTHROPIC: ProviderSpec = ProviderSpec {
         key_variables: &["ANTHROPIC_API_KEY"],
         url_variable: "ANTHROPIC_BASE_URL",
         model: "claude-sonnet-5",
+        models: "anthropic",
     }),
+    parameters: &[
+        Parameter::Temperature,
+        Parameter::TopP,
+        Parameter::MaxOutput,
+        Parameter::Stop,
+        Parameter::ServiceTier,
+        Parameter::ResponseFormat,
+    ],
+    own_fields: &["model", "messages", "system", "stream", "tools", "anthropic_version"],
     check_thinking: thinking::check,
     build_request: request::build,
-    decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),
+    decoder: || Box::new(framed::FramedDecoder::new(Box::new(ResponseDecoder::<reply::Reply>::default()))),
 };

@@ -201,16 +201,18 @@ impl Reply {
     /// Counts are cumulative, and a missing or zero count does not replace an earlier one.
     fn count(&mut self, usage: Option<WireUsage>, out: &mut Vec<StreamEvent>) {
         let usage = usage.unwrap_or_default();
-        let before = self.counted;
+        let before = &self.counted;
         let plain = before.input - before.cached - before.written;
         let most = |count: Option<u64>, known: u64| count.unwrap_or(0).min(MAX_TOKENS).max(known);
         let cached = most(usage.cache_read_input_tokens, before.cached);
         let written = most(usage.cache_creation_input_tokens, before.written);
         let input = most(usage.input_tokens, plain) + cached + written;
-        self.counted = Usage { input, cached, written, output: most(usage.output_tokens, before.output), cost: None };
-        if self.counted != before {
-            out.push(StreamEvent::Usage(self.counted));
+        let output = most(usage.output_tokens, before.output);
+        let counted = Usage { input, cached, written, output, ..Usage::default() };
+        if counted != self.counted {
+            out.push(StreamEvent::Usage(counted.clone()));
         }
+        self.counted = counted;
     }
 }
 
@@ -301,6 +303,6 @@ mod tests {
         let usage = format!(r#"{{"input_tokens":{0},"cache_read_input_tokens":{0},"output_tokens":{0}}}"#, u64::MAX);
         let mut reply = Reply::default();
         let out = take(&mut reply, &format!(r#"{{"type":"message_delta","usage":{usage}}}"#)).unwrap();
-        assert!(matches!(out[..], [StreamEvent::Usage(usage)] if usage.input == 2 * MAX_TOKENS));
+        assert!(matches!(&out[..], [StreamEvent::Usage(usage)] if usage.input == 2 * MAX_TOKENS));
     }
 }

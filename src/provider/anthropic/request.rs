@@ -11,9 +11,11 @@ use std::rc::Rc;
 use crate::base::error::Result;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::domain::http::HttpRequest;
+use crate::domain::parameters::Parameter;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::anthropic::blocks::{self, CACHED};
 use crate::provider::anthropic::thinking::{self, Mode};
+use crate::provider::parameters::Fields;
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
@@ -35,11 +37,51 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 
 /// The base URL may end with a version segment or without, because other clients require one or the other.
 fn url(endpoint: &Endpoint) -> Result<String> {
-    request::url(endpoint, |address| match address.rsplit('/').next() {
+    let model = request::segment_of(&endpoint.model);
+    request::url(endpoint, |address| match host_of(endpoint) {
+        Host::Vertex => format!("{address}/models/{model}:streamRawPredict"),
+        Host::Bedrock => format!("{address}/model/{model}/invoke-with-response-stream"),
+        Host::Usual => usual_url(address),
+    })
+}
+
+/// Where the models of Anthropic are, which decides the URL and a part of the body.
+#[derive(PartialEq, Eq)]
+enum Host {
+    Usual,
+    /// Google's Vertex AI (docs.cloud.google.com, "request predictions with Claude models").
+    Vertex,
+    /// Amazon Bedrock (docs.aws.amazon.com, "InvokeModelWithResponseStream").
+    Bedrock,
+}
+
+impl Host {
+    /// The field that names the version of the API there; the model is in the URL.
+    fn version(&self) -> Option<&'static str> {
+        match self {
+            Self::Usual => None,
+            Self::Vertex => Some("vertex-2023-10-16"),
+            Self::Bedrock => Some("bedrock-2023-05-31"),
+        }
+    }
+}
+
+fn host_of(endpoint: &Endpoint) -> Host {
+    if endpoint.aws_region.is_some() || endpoint.base_url.contains("://bedrock-runtime.") {
+        Host::Bedrock
+    } else if endpoint.base_url.contains("/publishers/anthropic") {
+        Host::Vertex
+    } else {
+        Host::Usual
+    }
+}
+
+fn usual_url(address: &str) -> String {
+    match address.rsplit('/').next() {
         Some("messages") => address.to_owned(),
         Some(last) if is_version(last) => format!("{address}/messages"),
         _ => format!("{address}/v1/messages"),
-    })
+    }
 }
 
 fn is_version(segment: &str) -> bool {
@@ -55,9 +97,7 @@ fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, Str
     if controls_binding(endpoint) {
         headers.push(("anthropic-beta", BINDING.to_owned()));
     }
-    if let Some(key) = request::key(endpoint, key)? {
-        headers.push(("x-api-key", key.to_owned()));
-    }
+    headers.extend(request::key_header(endpoint, key, "x-api-key")?);
     request::headers(endpoint, headers)
 }
 
@@ -65,7 +105,9 @@ fn headers(endpoint: &Endpoint, key: Option<&Secret>) -> Result<Vec<(String, Str
 /// replaces ours, and without the beta in it the API rejects the field.
 fn controls_binding(endpoint: &Endpoint) -> bool {
     let mut own = endpoint.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("anthropic-beta"));
-    thinking::binds(&endpoint.model) && own.all(|(_, value)| value.contains(BINDING))
+    thinking::binds(&endpoint.model)
+        && host_of(endpoint) == Host::Usual
+        && own.all(|(_, value)| value.contains(BINDING))
 }
 
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
@@ -78,9 +120,22 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     if matches!(plan.mode, Mode::Budget(_)) && !blocks::may_think(&turns) {
         plan.mode = Mode::Silent { thinks: false };
     }
-    let mut body = format!("{{\"model\":{},\"max_tokens\":{}", json(&endpoint.model), plan.max_tokens);
-    body.push_str(",\"stream\":true");
-    body.push_str(&plan.mode.fields(controls_binding(endpoint)));
+    let host = host_of(endpoint);
+    let first = match host.version() {
+        Some(version) => format!("\"anthropic_version\":{version:?}"),
+        None => format!("\"model\":{}", json(&endpoint.model)),
+    };
+    let mut body = format!("{{{first},\"max_tokens\":{}", plan.max_tokens);
+    if host != Host::Bedrock {
+        body.push_str(",\"stream\":true");
+    }
+    let (parameters, mut fields) = (&endpoint.parameters, Fields::default());
+    fields.copy(parameters, PARAMETERS);
+    plan.mode.set_in(&mut fields, controls_binding(endpoint));
+    let schema = parameters.get(Parameter::ResponseFormat);
+    let format = schema.map(|schema| serde_json::json!({"type": "json_schema", "schema": schema}));
+    fields.set_in("output_config", "format", format);
+    fields.push_to(&mut body, parameters);
     let has_system = !conversation.system.trim().is_empty();
     push_tools(&mut body, conversation.tools, &turns, !has_system)?;
     if has_system {
@@ -88,10 +143,17 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
         body.push_str(&format!(",\"system\":[{{\"type\":\"text\",\"text\":{system}{CACHED}}}]"));
     }
     body.push_str(",\"messages\":[");
-    body.push_str(&blocks::messages(&turns, plan.mode.thinks()).join(","));
+    body.push_str(&blocks::messages(&turns, &endpoint.files, plan.mode.thinks()).join(","));
     body.push_str("]}");
     Ok(body.into_bytes().into())
 }
+
+const PARAMETERS: &[(Parameter, &str)] = &[
+    (Parameter::Temperature, "temperature"),
+    (Parameter::TopP, "top_p"),
+    (Parameter::Stop, "stop_sequences"),
+    (Parameter::ServiceTier, "service_tier"),
+];
 
 /// The tools, marked as the end of the cached prefix if nothing else is. Without tools those that were called earlier
 /// are declared and forbidden: "Requests which include `tool_use` or `tool_result` blocks must define tools".

@@ -20,14 +20,15 @@
 //!
 //! Models of other vendors get a budget; their default is not known.
 
+use serde_json::json;
+
 use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
-use crate::domain::thinking::Thinking;
+use crate::domain::thinking::{Effort, Thinking};
+use crate::provider::parameters::Fields;
 
 /// The smallest budget that the API accepts.
 const MIN_BUDGET: u64 = 1024;
-/// Makes the API drop signed thinking that does not match its prefix, instead of failing.
-const DROP_UNBOUND: &str = ",\"block_binding\":{\"prefix_mismatch_behavior\":\"drop_block\"}";
 /// Tokens for the reply without thinking, if the model has as many.
 const ANSWER: u64 = 32_000;
 
@@ -63,7 +64,7 @@ pub(super) enum Mode {
     Budget(u64),
     /// Adaptive; `is_hidden` if the model shows its thinking only on request.
     Adaptive {
-        effort: Option<&'static str>,
+        effort: Option<Effort>,
         is_hidden: bool,
     },
 }
@@ -90,6 +91,9 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
         (Style::Effort | Style::Usual | Style::Between | Style::Always, Thinking::Budget(_)) => {
             refuse(format!("{model} supports low, medium or high, not a number of tokens"))
         }
+        (Style::Budget | Style::Foreign, Thinking::Effort(_)) => {
+            refuse(format!("{model} supports off, low, medium, high or a number of tokens"))
+        }
         (_, Thinking::Budget(tokens)) => {
             let most = usual_output(model) - 1;
             match (MIN_BUDGET..=most).contains(&u64::from(tokens)) {
@@ -103,7 +107,12 @@ pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
 
 /// The parameters for this model, within the size of its replies.
 pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
-    let limit = endpoint.facts.max_output.unwrap_or_else(|| usual_output(&endpoint.model)).max(1);
+    let limit = endpoint
+        .facts
+        .max_output
+        .or(endpoint.facts.output_limit)
+        .unwrap_or_else(|| usual_output(&endpoint.model))
+        .max(1);
     let style = style_of(&endpoint.model);
     let budget = match (style, thinking) {
         (Style::Budget | Style::Either | Style::Foreign, Thinking::Budget(tokens)) => Some(u64::from(tokens)),
@@ -127,12 +136,7 @@ pub(super) fn plan(endpoint: &Endpoint, thinking: Thinking) -> Plan {
 }
 
 fn without_budget(style: Style, thinking: Thinking) -> Mode {
-    let effort = match thinking {
-        Thinking::Low => Some("low"),
-        Thinking::Medium => Some("medium"),
-        Thinking::High => Some("high"),
-        Thinking::Unspecified | Thinking::Off | Thinking::Budget(_) => None,
-    };
+    let effort = thinking.effort().and_then(Effort::new);
     match (style, thinking) {
         (Style::Usual | Style::Foreign, Thinking::Off) => Mode::Off("disabled"),
         (Style::Between, Thinking::Off) => Mode::Off("between_tools"),
@@ -149,18 +153,22 @@ impl Mode {
         !matches!(self, Mode::Silent { thinks: false } | Mode::Off(_))
     }
 
-    /// The fields of the body, each after a comma; may be empty. For `is_bound` see [`binds`].
-    pub fn fields(self, is_bound: bool) -> String {
+    /// Sets the fields of the body. For `is_bound` see [`binds`].
+    pub fn set_in(self, fields: &mut Fields, is_bound: bool) {
+        const FIELD: &str = "thinking";
         match self {
-            Mode::Silent { .. } => String::new(),
-            Mode::Off(value) => format!(",\"thinking\":{{\"type\":{value:?}}}"),
-            Mode::Budget(tokens) => format!(",\"thinking\":{{\"type\":\"enabled\",\"budget_tokens\":{tokens}}}"),
+            Mode::Silent { .. } => {}
+            Mode::Off(value) => fields.set_in(FIELD, "type", Some(value)),
+            Mode::Budget(tokens) => {
+                fields.set_in(FIELD, "type", Some("enabled"));
+                fields.set_in(FIELD, "budget_tokens", Some(tokens));
+            }
             Mode::Adaptive { effort, is_hidden } => {
-                let display = if is_hidden { ",\"display\":\"summarized\"" } else { "" };
-                let binding = if is_bound { DROP_UNBOUND } else { "" };
-                let effort = effort.map(|effort| format!(",\"output_config\":{{\"effort\":{effort:?}}}"));
-                let effort = effort.unwrap_or_default();
-                format!(",\"thinking\":{{\"type\":\"adaptive\"{display}{binding}}}{effort}")
+                fields.set_in(FIELD, "type", Some("adaptive"));
+                fields.set_in(FIELD, "display", is_hidden.then_some("summarized"));
+                let drops_unbound = json!({"prefix_mismatch_behavior": "drop_block"});
+                fields.set_in(FIELD, "block_binding", is_bound.then_some(drops_unbound));
+                fields.set_in("output_config", "effort", effort.map(|effort| effort.name().to_owned()));
             }
         }
     }
@@ -303,7 +311,10 @@ mod tests {
         assert_eq!(mode("claude-haiku-5-5", Thinking::Off), Mode::Off("disabled"));
         assert_eq!(mode("claude-sonnet-5-5", Thinking::Off), Mode::Off("between_tools"));
         assert_eq!(mode("claude-opus-5", Thinking::Unspecified), unasked);
-        assert_eq!(mode("claude-opus-4-6", Thinking::Low), Mode::Adaptive { effort: Some("low"), is_hidden: false });
+        assert_eq!(
+            mode("claude-opus-4-6", Thinking::Low),
+            Mode::Adaptive { effort: Effort::new("low"), is_hidden: false }
+        );
         assert_eq!(mode("claude-fable-5", Thinking::Off), unasked, "what was chosen for another model");
         assert_eq!(mode("claude-opus-5", Thinking::Budget(5000)), unasked);
         assert_eq!(mode("kimi-k2", Thinking::Unspecified), Mode::Silent { thinks: true });

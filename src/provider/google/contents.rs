@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::domain::attachment::{Files, Piece, pieces, shown};
 use crate::domain::message::Signature;
 use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::turns::{Call, Turn};
@@ -28,6 +29,8 @@ pub(super) struct Content<'a> {
 struct Part<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inline_data: Option<InlineData>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     thought: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,6 +39,13 @@ struct Part<'a> {
     function_response: Option<ResultPart<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InlineData {
+    mime_type: String,
+    data: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,12 +72,12 @@ enum Outcome<'a> {
 
 /// The contents for these turns. A model that requires signatures gets a substitute on the first call of each reply
 /// since the user's last message, because it validates only those.
-pub(super) fn contents<'a>(turns: &'a [Turn<'a>], requires_signatures: bool) -> Vec<Content<'a>> {
+pub(super) fn contents<'a>(turns: &'a [Turn<'a>], files: &Files, requires_signatures: bool) -> Vec<Content<'a>> {
     let current = turns.iter().rposition(|turn| matches!(turn, Turn::User(_))).unwrap_or(0);
     let mut contents = Vec::new();
     for (index, turn) in turns.iter().enumerate() {
         match turn {
-            Turn::User(text) => contents.push(text_content("user", text)),
+            Turn::User(text) => contents.push(user_content(text, files)),
             Turn::Assistant { text, calls, signatures } => {
                 let mut parts = Writer { text, calls, parts: Vec::new() }.write(signatures);
                 if requires_signatures && index > current {
@@ -98,6 +108,22 @@ pub(super) fn called<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
         }
     }
     names
+}
+
+/// The message of a user (ai.google.dev/gemini-api/docs/image-understanding, .../document-processing).
+fn user_content(text: &str, files: &Files) -> Content<'static> {
+    let pieces = pieces(text, files);
+    if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
+        return text_content("user", &shown(text));
+    }
+    let part = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => Part { text: Some(text), ..Part::default() },
+        Piece::File(_, file) => {
+            let (mime_type, data) = (file.media_type.clone(), file.base64.clone());
+            Part { inline_data: Some(InlineData { mime_type, data }), ..Part::default() }
+        }
+    };
+    Content { role: "user", parts: pieces.into_iter().map(part).collect() }
 }
 
 fn text_content(role: &'static str, text: &str) -> Content<'static> {
@@ -209,7 +235,7 @@ mod tests {
         ];
         let log = bodies.map(|body| Message { id: MessageId(0), body, created_at: 0 });
         let turns = turns(&log.iter().collect::<Vec<_>>(), "google/m");
-        let reply = json(&contents(&turns, requires_signatures)[1].parts);
+        let reply = json(&contents(&turns, &Files::default(), requires_signatures)[1].parts);
         reply.replace("\"args\":{}", "").replace("thoughtSignature", "sig").replace(",}", "}")
     }
 

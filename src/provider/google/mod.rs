@@ -14,6 +14,7 @@
 //! | `signature` | a signature with its part |
 //! | `refusal` | Google's error objects |
 
+use crate::domain::parameters::Parameter;
 use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
@@ -36,7 +37,17 @@ pub const GOOGLE: ProviderSpec = ProviderSpec {
         key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
         url_variable: "GEMINI_BASE_URL",
         model: "gemini-3.8-flash",
+        models: "google",
     }),
+    parameters: &[
+        Parameter::Temperature,
+        Parameter::TopP,
+        Parameter::MaxOutput,
+        Parameter::Stop,
+        Parameter::Seed,
+        Parameter::ResponseFormat,
+    ],
+    own_fields: &["contents", "systemInstruction", "tools", "toolConfig"],
     check_thinking: thinking::check,
     build_request: request::build,
     decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),

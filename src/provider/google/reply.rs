@@ -102,9 +102,11 @@ impl Reply {
             input: sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
             cached: usage.cached_content_token_count.unwrap_or(0),
             output: sum(usage.candidates_token_count, usage.thoughts_token_count),
+            reasoning: usage.thoughts_token_count.unwrap_or(0),
             ..Usage::default()
         };
-        if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
+        if usage != Usage::default() && self.usage.as_ref() != Some(&usage) {
+            self.usage = Some(usage.clone());
             out.push(StreamEvent::Usage(usage));
         }
     }

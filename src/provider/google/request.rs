@@ -8,9 +8,11 @@ use std::rc::Rc;
 use crate::base::error::{Error, Result};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
+use crate::domain::parameters::Parameter;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::google::contents::{called, contents};
 use crate::provider::google::thinking;
+use crate::provider::parameters::Fields;
 use crate::provider::request::{self, json};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
@@ -21,9 +23,7 @@ use crate::provider::{Conversation, ProviderRequest};
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
-    if let Some(key) = request::key(endpoint, conversation.key)? {
-        headers.push(("x-goog-api-key", key.to_owned()));
-    }
+    headers.extend(request::key_header(endpoint, conversation.key, "x-goog-api-key")?);
     let headers = request::headers(endpoint, headers)?;
     Ok(ProviderRequest::Http(HttpRequest { url: url(endpoint)?, headers, body: body(conversation)? }))
 }
@@ -34,22 +34,10 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     if model.is_empty() {
         return Err(Error::usage(format!("no model given: use {}/NAME", endpoint.provider)));
     }
-    let model = segment_of(model);
+    let model = request::segment_of(model);
     let url = request::url(endpoint, |base| format!("{base}/models/{model}:streamGenerateContent"))?;
     let separator = if url.contains('?') { '&' } else { '?' };
     Ok(format!("{url}{separator}alt=sse"))
-}
-
-/// The name, escaped as one segment of a path (RFC 3986, section 3.3).
-fn segment_of(name: &str) -> String {
-    let mut segment = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => segment.push(char::from(byte)),
-            _ => segment.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    segment
 }
 
 fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
@@ -64,21 +52,37 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
         body.push_str(&format!("\"systemInstruction\":{{\"parts\":[{{\"text\":{text}}}]}},"));
     }
     body.push_str("\"contents\":");
-    body.push_str(&json(&contents(&turns, thinking::requires_signatures(model))));
+    body.push_str(&json(&contents(&turns, &conversation.endpoint.files, thinking::requires_signatures(model))));
     if conversation.tools.is_empty() {
         push_forbidden(&mut body, &called(&turns));
     } else {
         push_tools(&mut body, conversation.tools)?;
     }
-    let limit = conversation.endpoint.facts.max_output.map(|limit| format!("\"maxOutputTokens\":{limit}"));
     let thinking = thinking::config(model, conversation.thinking)?;
-    let thinking = thinking.map(|config| format!("\"thinkingConfig\":{}", json(&config)));
-    let settings: Vec<String> = limit.into_iter().chain(thinking).collect();
-    if !settings.is_empty() {
-        body.push_str(&format!(",\"generationConfig\":{{{}}}", settings.join(",")));
-    }
+    let mut fields = generation_config(conversation.endpoint);
+    fields.set_in(CONFIG, "thinkingConfig", thinking.and_then(|config| serde_json::to_value(config).ok()));
+    fields.push_to(&mut body, &conversation.endpoint.parameters);
     body.push('}');
     Ok(body.into_bytes().into())
+}
+
+const CONFIG: &str = "generationConfig";
+
+fn generation_config(endpoint: &Endpoint) -> Fields {
+    let (parameters, mut fields) = (&endpoint.parameters, Fields::default());
+    fields.set_in(CONFIG, "maxOutputTokens", endpoint.facts.max_output);
+    for (parameter, name) in [
+        (Parameter::Temperature, "temperature"),
+        (Parameter::TopP, "topP"),
+        (Parameter::Stop, "stopSequences"),
+        (Parameter::Seed, "seed"),
+    ] {
+        fields.set_in(CONFIG, name, parameters.get(parameter).cloned());
+    }
+    let format = parameters.get(Parameter::ResponseFormat);
+    fields.set_in(CONFIG, "responseMimeType", format.map(|_| "application/json"));
+    fields.set_in(CONFIG, "responseJsonSchema", format.filter(|format| format.is_object()).cloned());
+    fields
 }
 
 /// `parametersJsonSchema` takes any JSON schema, unlike `parameters` (ai.google.dev/api/caching).

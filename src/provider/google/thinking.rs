@@ -16,7 +16,7 @@
 use serde::Serialize;
 
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::thinking::Thinking;
+use crate::domain::thinking::{Effort, Thinking};
 
 /// Tokens for a level on models with a budget, as in Google's compatibility layer
 /// (ai.google.dev/gemini-api/docs/openai).
@@ -32,7 +32,7 @@ pub(super) struct ThinkingConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_level: Option<&'static str>,
+    thinking_level: Option<Effort>,
 }
 
 /// How thinking is set for a model, by its name.
@@ -111,7 +111,7 @@ fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option
         Thinking::Medium => BUDGETS[1],
         Thinking::High => BUDGETS[2],
         Thinking::Budget(tokens) if (least..=most).contains(&tokens) => tokens,
-        Thinking::Off | Thinking::Budget(_) => return None,
+        Thinking::Off | Thinking::Budget(_) | Thinking::Effort(_) => return None,
     };
     Some(Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }))
 }
@@ -120,14 +120,12 @@ fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<T
     let level = match thinking {
         Thinking::Unspecified => return Some(shown()),
         Thinking::Off if lowest == "minimal" => {
-            return Some(ThinkingConfig { thinking_level: Some(lowest), ..ThinkingConfig::default() });
+            return Some(ThinkingConfig { thinking_level: Effort::new(lowest), ..ThinkingConfig::default() });
         }
-        Thinking::Medium if has_medium => "medium",
-        Thinking::Low => "low",
-        Thinking::High => "high",
-        Thinking::Off | Thinking::Medium | Thinking::Budget(_) => return None,
+        Thinking::Medium if !has_medium => return None,
+        _ => thinking.effort()?,
     };
-    Some(ThinkingConfig { thinking_level: Some(level), ..shown() })
+    Some(ThinkingConfig { thinking_level: Effort::new(level), ..shown() })
 }
 
 fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
@@ -136,9 +134,7 @@ fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
         Thinking::Unspecified => None,
         Thinking::Off => Some(ThinkingConfig { thinking_budget: Some(0), ..nothing }),
         Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }),
-        Thinking::Low => Some(ThinkingConfig { thinking_level: Some("low"), ..shown() }),
-        Thinking::Medium => Some(ThinkingConfig { thinking_level: Some("medium"), ..shown() }),
-        Thinking::High => Some(ThinkingConfig { thinking_level: Some("high"), ..shown() }),
+        _ => Some(ThinkingConfig { thinking_level: thinking.effort().and_then(Effort::new), ..shown() }),
     }
 }
 

@@ -9,12 +9,15 @@
 //! | `decoder` | the pieces of an answer, and which of them is the last |
 //! | `wire` | the chunks of the stream |
 //! | `reply` | chunks -> events: texts, calls, limits |
+//! | `reasoning` | reasoning that is sent back |
 //! | `think_tags` | reasoning between tags in the text |
 
+use crate::domain::parameters::Parameter;
 use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
 mod decoder;
+mod reasoning;
 mod reply;
 mod request;
 mod think_tags;
@@ -30,7 +33,19 @@ pub const OPENAI: ProviderSpec = ProviderSpec {
         key_variables: &["OPENAI_API_KEY"],
         url_variable: "OPENAI_BASE_URL",
         model: "gpt-5-mini",
+        models: "openai",
     }),
+    parameters: &[
+        Parameter::Temperature,
+        Parameter::TopP,
+        Parameter::MaxOutput,
+        Parameter::Stop,
+        Parameter::Seed,
+        Parameter::Verbosity,
+        Parameter::ServiceTier,
+        Parameter::ResponseFormat,
+    ],
+    own_fields: &["model", "messages", "stream", "stream_options", "tools", "n"],
     check_thinking: request::check_thinking,
     build_request: request::build,
     decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),

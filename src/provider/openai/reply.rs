@@ -3,6 +3,7 @@
 use crate::base::error::Result;
 use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::provider::limits::{self, ReplySize};
+use crate::provider::openai::reasoning::{Object, Reasoning, call_fields};
 use crate::provider::openai::think_tags::ThinkTags;
 use crate::provider::openai::wire::{CallDelta, Choice, Chunk, Delta, WireUsage};
 use crate::provider::partial_call::PartialCall;
@@ -16,6 +17,7 @@ pub(super) struct Reply {
     announced: usize,
     size: ReplySize,
     tags: ThinkTags,
+    reasoning: Reasoning,
     finish: Option<Finish>,
     usage: Option<Usage>,
 }
@@ -25,6 +27,8 @@ struct Call {
     wire_index: Option<u64>,
     partial: PartialCall,
     braces: Braces,
+    /// What goes back with the call.
+    fields: Object,
 }
 
 impl PartialReply for Reply {
@@ -43,6 +47,9 @@ impl PartialReply for Reply {
         for call in &mut self.calls {
             call.partial.announce(&mut self.announced, out);
         }
+        self.calls.sort_by_key(|call| call.partial.index());
+        let fields = self.calls.iter_mut().map(|call| std::mem::take(&mut call.fields)).collect();
+        self.reasoning.end(fields, out);
         limits::close(self.finish, !self.calls.is_empty(), out);
     }
 }
@@ -77,9 +84,11 @@ impl Reply {
         Ok(())
     }
 
-    fn take_delta(&mut self, delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
-        let reasoning = if delta.reasoning_content.0.is_empty() { delta.reasoning } else { delta.reasoning_content };
-        self.push(reasoning, out, |_, text, out| out.push(StreamEvent::Thinking(text)))?;
+    fn take_delta(&mut self, mut delta: Delta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let shown = self.reasoning.take(&mut delta, &mut self.size)?;
+        if !shown.is_empty() {
+            out.push(StreamEvent::Thinking(shown));
+        }
         self.push(delta.content, out, ThinkTags::push)?;
         self.push(delta.refusal, out, ThinkTags::push)?;
         if delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty()) {
@@ -105,7 +114,9 @@ impl Reply {
         Ok(())
     }
 
-    fn take_call(&mut self, delta: CallDelta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+    fn take_call(&mut self, mut delta: CallDelta<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
+        let fields = call_fields(&mut delta);
+        self.size.add(fields.values().map(|value| value.to_string().len()).sum())?;
         let function = delta.function.unwrap_or_default();
         let (id, name, arguments) = (&*delta.id.0, &*function.name.0, &*function.arguments.0);
         let position = match self.find_call(delta.index, id, name) {
@@ -116,6 +127,7 @@ impl Reply {
                 self.calls.len() - 1
             }
         };
+        self.calls[position].fields.extend(fields);
         self.calls[position].take((id, name, arguments), &mut self.announced, out)
     }
 
@@ -154,10 +166,13 @@ impl Reply {
             cached: cached.or(usage.prompt_cache_hit_tokens).unwrap_or(0),
             written: details.and_then(|details| details.cache_write_tokens).unwrap_or(0),
             output: usage.completion_tokens.unwrap_or(0),
-            cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
+            reasoning: usage.completion_tokens_details.as_ref().and_then(|it| it.reasoning_tokens).unwrap_or(0),
+            cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9).round() as u64),
+            ..Usage::default()
         };
         // Some servers repeat the usage in every chunk, or send zeros at first.
-        if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
+        if usage != Usage::default() && self.usage.as_ref() != Some(&usage) {
+            self.usage = Some(usage.clone());
             out.push(StreamEvent::Usage(usage));
         }
     }

@@ -3,15 +3,21 @@
 //! The messages come before everything that may change between requests (the tools), so that the body of a longer
 //! conversation begins with that of a shorter one, because providers cache by prefix.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
+use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
+use crate::domain::parameters::Parameter;
+use crate::domain::reasoning::SendReasoning;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
+use crate::provider::openai::reasoning::{Object, Reasoning};
+use crate::provider::parameters::{self, Fields};
 use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
@@ -30,7 +36,7 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 /// # Errors
 /// It is a number of tokens, or the model is known not to think, or not in this protocol.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
-    if matches!(thinking, Thinking::Low | Thinking::Medium | Thinking::High) && thinks_over_responses_only(model) {
+    if thinking.effort().is_some_and(|effort| effort != "none") && thinks_over_responses_only(model) {
         let message =
             format!("{model} supports thinking with tools only over Responses: try /model openai-responses/{model}");
         return Err(Error::usage(message));
@@ -52,12 +58,12 @@ fn thinks_over_responses_only(model: &str) -> bool {
 ///
 /// # Errors
 /// The model does not support it together with tools.
-fn effort(conversation: &Conversation<'_>) -> Result<Option<&'static str>> {
+fn effort(conversation: &Conversation<'_>) -> Result<Option<String>> {
     let model = &conversation.endpoint.model;
     if conversation.tools.is_empty() || !thinks_over_responses_only(model) {
         return Ok(request::effort(model, conversation.thinking));
     }
-    check_thinking(model, conversation.thinking).map(|()| Some("none"))
+    check_thinking(model, conversation.thinking).map(|()| Some("none".to_owned()))
 }
 
 fn url(endpoint: &Endpoint) -> Result<String> {
@@ -67,11 +73,30 @@ fn url(endpoint: &Endpoint) -> Result<String> {
     })
 }
 
+const PARAMETERS: &[(Parameter, &str)] = &[
+    (Parameter::Temperature, "temperature"),
+    (Parameter::TopP, "top_p"),
+    (Parameter::Stop, "stop"),
+    (Parameter::Seed, "seed"),
+    (Parameter::Verbosity, "verbosity"),
+    (Parameter::ServiceTier, "service_tier"),
+];
+
+/// A text, or parts of which some are files.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<serde_json::Value>),
+}
+
 #[derive(Serialize)]
 struct Row<'a> {
     role: &'static str,
     /// `null` for a reply that has only calls.
-    content: Option<&'a str>,
+    content: Option<Content<'a>>,
+    #[serde(flatten)]
+    reasoning: Object,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<CallRow<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +108,8 @@ struct CallRow<'a> {
     id: &'a str,
     r#type: &'static str,
     function: FunctionRow<'a>,
+    #[serde(flatten)]
+    fields: Object,
 }
 
 #[derive(Serialize)]
@@ -100,34 +127,73 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str(&json(&conversation.endpoint.model));
     body.push_str(",\"stream\":true,\"stream_options\":{\"include_usage\":true},\"messages\":[");
     let system = (!conversation.system.trim().is_empty()).then(|| row("system", conversation.system));
-    let rows = system.into_iter().chain(turns.iter().flat_map(rows_of));
+    let rows =
+        system.into_iter().chain(rows(&turns, &conversation.endpoint.files, conversation.endpoint.send_reasoning));
     body.push_str(&rows.map(|row| json(&row)).collect::<Vec<_>>().join(","));
     body.push(']');
     push_tools(&mut body, conversation.tools)?;
-    push_limit(&mut body, conversation.endpoint);
-    if let Some(effort) = effort(conversation)? {
-        body.push_str(&format!(",\"reasoning_effort\":{effort:?}"));
-    }
+    let (parameters, mut fields) = (&conversation.endpoint.parameters, Fields::default());
+    fields.copy(parameters, PARAMETERS);
+    fields.set(limit_field(conversation.endpoint), conversation.endpoint.facts.max_output);
+    fields.set("reasoning_effort", effort(conversation)?);
+    fields.set("response_format", parameters::openai_format(parameters, true));
+    fields.push_to(&mut body, parameters);
     body.push('}');
     Ok(body.into_bytes().into())
 }
 
-/// The configured limit of a reply. OpenAI's models that reason refuse `max_tokens` and other servers do not know
+/// The field for the limit of a reply. OpenAI's models that reason refuse `max_tokens` and other servers do not know
 /// `max_completion_tokens` (platform.openai.com/docs/api-reference/chat/create).
-fn push_limit(body: &mut String, endpoint: &Endpoint) {
-    let Some(limit) = endpoint.facts.max_output else { return };
+fn limit_field(endpoint: &Endpoint) -> &'static str {
     let is_of_openai = endpoint.base_url.contains("api.openai.com") || endpoint.base_url.contains("azure.com");
-    let name = if is_of_openai { "max_completion_tokens" } else { "max_tokens" };
-    body.push_str(&format!(",\"{name}\":{limit}"));
+    if is_of_openai { "max_completion_tokens" } else { "max_tokens" }
 }
 
-fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
+fn rows<'a>(turns: &'a [Turn<'a>], files: &'a Files, setting: SendReasoning) -> impl Iterator<Item = Row<'a>> {
+    // DeepSeek requires it also of the replies of other models.
+    let is_required = match setting {
+        SendReasoning::Auto => turns.iter().any(|turn| {
+            let Turn::Assistant { calls, signatures, .. } = turn else { return false };
+            !calls.is_empty() && Reasoning::of(signatures).field() == SendReasoning::ReasoningContent
+        }),
+        chosen => chosen == SendReasoning::ReasoningContent,
+    };
+    turns.iter().enumerate().flat_map(move |(index, turn)| {
+        let is_after_calls = index > 0 && matches!(turns[index - 1], Turn::Assistant { .. });
+        rows_of(turn, files, |reasoning, has_calls| {
+            reasoning.in_request(setting, has_calls || is_after_calls, is_required)
+        })
+    })
+}
+
+/// The message of a user (platform.openai.com/docs/guides/images-vision, .../pdf-files).
+fn user_content<'a>(text: &'a str, files: &'a Files) -> Content<'a> {
+    let pieces = pieces(text, files);
+    if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
+        return Content::Text(shown(text));
+    }
+    let part = |piece: Piece<'_>| match piece {
+        Piece::Text(text) => serde_json::json!({"type": "text", "text": text}),
+        Piece::File(name, file) => {
+            let data = format!("data:{};base64,{}", file.media_type, file.base64);
+            match file.media_type.as_str() {
+                PDF => serde_json::json!({"type": "file", "file": {"filename": name, "file_data": data}}),
+                _ => serde_json::json!({"type": "image_url", "image_url": {"url": data}}),
+            }
+        }
+    };
+    Content::Parts(pieces.into_iter().map(part).collect())
+}
+
+fn rows_of<'a>(turn: &'a Turn<'a>, files: &'a Files, field: impl FnOnce(&Reasoning, bool) -> Object) -> Vec<Row<'a>> {
     match turn {
-        Turn::User(text) => vec![row("user", text)],
-        Turn::Assistant { text, calls, .. } => {
-            let content = (!text.is_empty()).then_some(text.as_str());
-            let tool_calls = calls.iter().map(call_row).collect();
-            let reply = Row { role: "assistant", content, tool_calls, tool_call_id: None };
+        Turn::User(text) => vec![Row { content: Some(user_content(text, files)), ..row("user", text) }],
+        Turn::Assistant { text, calls, signatures } => {
+            let content = (!text.is_empty()).then_some(Content::Text(text.into()));
+            let stored = Reasoning::of(signatures);
+            let tool_calls = calls.iter().enumerate().map(|(at, call)| call_row(call, stored.of_call(at))).collect();
+            let reasoning = field(&stored, !calls.is_empty());
+            let reply = Row { role: "assistant", content, reasoning, tool_calls, tool_call_id: None };
             let results =
                 calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.result_text()) });
             std::iter::once(reply).chain(results).collect()
@@ -136,12 +202,18 @@ fn rows_of<'a>(turn: &'a Turn<'a>) -> Vec<Row<'a>> {
 }
 
 fn row<'a>(role: &'static str, content: &'a str) -> Row<'a> {
-    Row { role, content: Some(content), tool_calls: Vec::new(), tool_call_id: None }
+    Row {
+        role,
+        content: Some(Content::Text(content.into())),
+        reasoning: Object::new(),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+    }
 }
 
-fn call_row<'a>(call: &'a Call<'a>) -> CallRow<'a> {
+fn call_row<'a>(call: &'a Call<'a>, fields: Object) -> CallRow<'a> {
     let function = FunctionRow { name: &call.name, arguments: call.arguments };
-    CallRow { id: &call.id, r#type: "function", function }
+    CallRow { id: &call.id, r#type: "function", function, fields }
 }
 
 fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {

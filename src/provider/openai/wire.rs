@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use crate::provider::text::{Arguments, Text};
 
@@ -47,6 +48,10 @@ pub(super) struct Delta<'a> {
     /// OpenRouter, Ollama, and newer vLLM, which may send both.
     #[serde(borrow)]
     pub reasoning: Text<'a>,
+    /// OpenRouter, beside `reasoning`.
+    pub reasoning_details: Option<Value>,
+    /// LiteLLM, beside `reasoning_content`.
+    pub thinking_blocks: Option<Value>,
     #[serde(borrow)]
     pub refusal: Text<'a>,
     #[serde(borrow)]
@@ -61,6 +66,10 @@ pub(super) struct CallDelta<'a> {
     pub id: Text<'a>,
     #[serde(borrow)]
     pub function: Option<FunctionDelta<'a>>,
+    /// Google: signatures of its models.
+    pub extra_content: Option<Value>,
+    /// LiteLLM: the same.
+    pub provider_specific_fields: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,6 +88,7 @@ pub(super) struct WireUsage {
     pub prompt_tokens: Option<u64>,
     pub completion_tokens: Option<u64>,
     pub prompt_tokens_details: Option<PromptDetails>,
+    pub completion_tokens_details: Option<ReplyDetails>,
     /// DeepSeek's name for the cached tokens.
     pub prompt_cache_hit_tokens: Option<u64>,
     /// US dollars, as OpenRouter reports them.
@@ -92,4 +102,11 @@ pub(super) struct PromptDetails {
     pub cached_tokens: Option<u64>,
     /// Those of Anthropic's models, as OpenRouter reports them.
     pub cache_write_tokens: Option<u64>,
+}
+
+/// What became of the tokens of the reply.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ReplyDetails {
+    pub reasoning_tokens: Option<u64>,
 }

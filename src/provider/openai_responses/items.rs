@@ -1,10 +1,12 @@
 //! From turns to the items of `input`: messages, calls, results, and reasoning at its position.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
 use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
@@ -20,7 +22,7 @@ enum Item<'a> {
         status: Option<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<&'a str>,
-        content: [Part<'a>; 1],
+        content: Vec<Part<'a>>,
     },
     FunctionCall {
         call_id: &'a str,
@@ -36,8 +38,29 @@ enum Item<'a> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part<'a> {
-    InputText { text: &'a str },
+    InputText { text: Cow<'a, str> },
+    InputImage { image_url: String, detail: &'static str },
+    InputFile { filename: &'a str, file_data: String },
     OutputText { text: &'a str, annotations: [(); 0] },
+}
+
+/// The message of a user (platform.openai.com/docs/api-reference/responses/create, input_image and input_file).
+fn user_content<'a>(text: &'a str, files: &'a Files) -> Vec<Part<'a>> {
+    let pieces = pieces(text, files);
+    if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
+        return vec![Part::InputText { text: shown(text) }];
+    }
+    let part = |piece: Piece<'a>| match piece {
+        Piece::Text(text) => Part::InputText { text: text.into() },
+        Piece::File(name, file) => {
+            let data = format!("data:{};base64,{}", file.media_type, file.base64);
+            match file.media_type.as_str() {
+                PDF => Part::InputFile { filename: name, file_data: data },
+                _ => Part::InputImage { image_url: data, detail: "auto" },
+            }
+        }
+    };
+    pieces.into_iter().map(part).collect()
 }
 
 /// The items of a conversation, each as JSON text.
@@ -51,10 +74,10 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub fn turn(&mut self, turn: &Turn<'_>) {
+    pub fn turn(&mut self, turn: &Turn<'_>, files: &Files) {
         match turn {
             Turn::User(text) => {
-                let content = [Part::InputText { text }];
+                let content = user_content(text, files);
                 self.push(&Item::Message { id: None, role: "user", status: None, phase: None, content });
             }
             Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures),
@@ -95,7 +118,7 @@ impl Items {
 
     fn push_reply(&mut self, text: &str, phase: Option<&str>, calls: &[Call<'_>]) {
         if !text.trim().is_empty() {
-            let content = [Part::OutputText { text, annotations: [] }];
+            let content = vec![Part::OutputText { text, annotations: [] }];
             // The type of the official SDKs requires an id, a status and annotations (`ResponseOutputMessageParam`), and
             // strict servers check it. The id only has to be unique, because nothing is stored.
             let id = Some(format!("msg_{}", self.texts.len()));

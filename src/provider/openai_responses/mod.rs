@@ -12,6 +12,7 @@
 //! | `wire` | the objects of the stream |
 //! | `reply` | items and deltas -> events: texts, calls, reasoning, limits |
 
+use crate::domain::parameters::Parameter;
 use crate::provider::response::ResponseDecoder;
 use crate::provider::{ProviderSpec, Service};
 
@@ -31,7 +32,17 @@ pub const OPENAI_RESPONSES: ProviderSpec = ProviderSpec {
         key_variables: &["OPENAI_API_KEY"],
         url_variable: "OPENAI_BASE_URL",
         model: "gpt-5-mini",
+        models: "openai",
     }),
+    parameters: &[
+        Parameter::Temperature,
+        Parameter::TopP,
+        Parameter::MaxOutput,
+        Parameter::Verbosity,
+        Parameter::ServiceTier,
+        Parameter::ResponseFormat,
+    ],
+    own_fields: &["model", "input", "instructions", "stream", "store", "tools", "include", "background"],
     check_thinking: request::check_thinking,
     build_request: request::build,
     decoder: || Box::new(ResponseDecoder::<reply::Reply>::default()),

@@ -188,9 +188,12 @@ impl Reply {
             cached: details.and_then(|details| details.cached_tokens).unwrap_or(0),
             written: details.and_then(|details| details.cache_write_tokens).unwrap_or(0),
             output: usage.output_tokens.unwrap_or(0),
-            cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9) as u64),
+            reasoning: usage.output_tokens_details.as_ref().and_then(|it| it.reasoning_tokens).unwrap_or(0),
+            cost: usage.cost.filter(|dollars| *dollars >= 0.0).map(|dollars| (dollars * 1e9).round() as u64),
+            ..Usage::default()
         };
-        if usage != Usage::default() && self.usage.replace(usage) != Some(usage) {
+        if usage != Usage::default() && self.usage.as_ref() != Some(&usage) {
+            self.usage = Some(usage.clone());
             out.push(StreamEvent::Usage(usage));
         }
     }

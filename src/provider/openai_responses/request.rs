@@ -8,9 +8,11 @@ use std::rc::Rc;
 use crate::base::error::Result;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
+use crate::domain::parameters::Parameter;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 use crate::provider::openai_responses::items::Items;
+use crate::provider::parameters::{self, Fields};
 use crate::provider::request::{self, effort, json, reasons};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
@@ -55,13 +57,16 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
         body.push_str(&format!(",\"instructions\":{}", json(conversation.system)));
     }
     let mut items = Items::default();
-    turns.iter().for_each(|turn| items.turn(turn));
+    turns.iter().for_each(|turn| items.turn(turn, &conversation.endpoint.files));
     body.push_str(&format!(",\"input\":[{}]", items.join()));
     push_tools(&mut body, conversation.tools)?;
-    if let Some(limit) = conversation.endpoint.facts.max_output {
-        body.push_str(&format!(",\"max_output_tokens\":{limit}"));
-    }
-    push_reasoning(&mut body, model, conversation.thinking);
+    let (parameters, mut fields) = (&conversation.endpoint.parameters, Fields::default());
+    fields.copy(parameters, PARAMETERS);
+    fields.set("max_output_tokens", conversation.endpoint.facts.max_output);
+    fields.set_in("text", "format", parameters::openai_format(parameters, false));
+    fields.set_in("text", "verbosity", parameters.get(Parameter::Verbosity).cloned());
+    set_reasoning(&mut fields, model, conversation.thinking);
+    fields.push_to(&mut body, parameters);
     body.push('}');
     Ok(body.into_bytes().into())
 }
@@ -82,8 +87,11 @@ fn push_tools(body: &mut String, tools: &[ToolDeclaration]) -> Result<()> {
 }
 
 /// A summary is requested only with a thinking level, because OpenAI rejects the request of an unverified organization.
-fn push_reasoning(body: &mut String, model: &str, thinking: Thinking) {
+fn set_reasoning(fields: &mut Fields, model: &str, thinking: Thinking) {
     let Some(effort) = effort(model, thinking) else { return };
-    let summary = if thinking == Thinking::Off { "" } else { ",\"summary\":\"auto\"" };
-    body.push_str(&format!(",\"reasoning\":{{\"effort\":{effort:?}{summary}}}"));
+    fields.set_in("reasoning", "effort", Some(effort));
+    fields.set_in("reasoning", "summary", (thinking != Thinking::Off).then_some("auto"));
 }
+
+const PARAMETERS: &[(Parameter, &str)] =
+    &[(Parameter::Temperature, "temperature"), (Parameter::TopP, "top_p"), (Parameter::ServiceTier, "service_tier")];

@@ -84,6 +84,7 @@ pub(super) struct WireUsage {
     pub input_tokens: Option<u64>,
     pub input_tokens_details: Option<InputDetails>,
     pub output_tokens: Option<u64>,
+    pub output_tokens_details: Option<ReplyDetails>,
     /// US dollars, as OpenRouter reports them.
     pub cost: Option<f64>,
 }
@@ -95,4 +96,11 @@ pub(super) struct InputDetails {
     pub cached_tokens: Option<u64>,
     /// Those of Anthropic's models, as OpenRouter reports them.
     pub cache_write_tokens: Option<u64>,
+}
+
+/// What became of the tokens of the reply.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ReplyDetails {
+    pub reasoning_tokens: Option<u64>,
 }

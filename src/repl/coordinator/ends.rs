@@ -1,6 +1,7 @@
-//! The end of a member and of a run. In a chat the origin gets mail and a note, and members stay; other members are
-//! removed.
+//! The end of a member and of a run. In a chat the origin gets mail and, when it is idle, the result as a message that its
+//! model sees; members are archived when the run ends. Other members are removed.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::agent::{Agent, Role};
@@ -17,6 +18,9 @@ use crate::team::coordinator::event::EventKind;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::result::{MemberOutcome, MemberResult};
 use crate::team::coordinator::task::{JUDGE, MemberId, Task};
+
+/// Columns of the task in its outcome.
+const TASK_COLUMNS: usize = 200;
 
 /// An agent that no longer works on a run.
 struct Released {
@@ -111,7 +115,9 @@ impl Coordinator {
                 Some(MemberOutcome::Cancelled(_)) => released.is_interrupted,
                 Some(MemberOutcome::Skipped(_)) | None => false,
             };
-        if !stays {
+        if stays {
+            self.run_mut(run).into_iter().for_each(|run| run.stayed.push(agent));
+        } else {
             // By then what the interrupt stores is stored.
             let change = Change::Kill { agent_id: agent, cascade: true };
             commands.push(Command { origin: Origin::Internal, agent: released.origin, change });
@@ -133,11 +139,13 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn end_run(&mut self, core: &mut Core, run: &RunId, outcome: Rc<Outcome>) {
+    pub(super) fn end_run(&mut self, core: &mut Core, run: &RunId, outcome: Rc<Outcome>, commands: &mut Vec<Command>) {
         let stored = core.store.end_run(run.as_str(), &outcome.json(), core.clock.unix_ms());
         let Some(ended) = self.run_mut(run) else { return };
         let (origin, is_in_chat) = (ended.origin, ended.fork_point.is_some());
         (ended.is_ready, ended.wait) = (false, None);
+        let (names, stayed) = (std::mem::take(&mut ended.names), std::mem::take(&mut ended.stayed));
+        let task = ended.task.text();
         ended.outcome = Some(Rc::clone(&outcome));
         self.drop_oldest_finished();
         self.publish_progress(core, origin);
@@ -145,8 +153,29 @@ impl Coordinator {
             core.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
         }
         if is_in_chat && core.roster.get(origin).is_some() {
-            log_outcome(core, origin, outcome_text(&outcome));
+            self.results.push((origin, outcome_text(&outcome, &task, &names)));
         }
+        if !stayed.is_empty() && !self.is_shutting_down {
+            commands.push(Command { origin: Origin::Internal, agent: origin, change: Change::ArchiveMembers(stayed) });
+        }
+    }
+
+    /// Adds results to the conversations of the agents that the runs were for, where those agents are idle: within a turn
+    /// a message would separate calls from their results.
+    pub(super) fn deliver_results(&mut self, core: &mut Core) {
+        let is_exiting = self.is_shutting_down;
+        self.results.retain(|(origin, text)| {
+            if core.roster.get(*origin).is_none() {
+                return false;
+            }
+            match core.append_event(*origin, Body::System(text.clone())) {
+                Ok(stored) => core.remember(*origin, stored),
+                Err(_) if core.require_idle(*origin).is_err() && !is_exiting => return true,
+                // The person knows it at least.
+                Err(_) => log_outcome(core, *origin, text.clone()),
+            }
+            false
+        });
     }
 
     /// Shows an agent how far the members are that work for it.
@@ -165,6 +194,7 @@ impl Coordinator {
     }
 }
 
+/// Shows the outcome of a run, which the model does not learn.
 fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
     match core.store.append(origin, vec![Body::Command(text.clone())], core.clock.unix_ms()) {
         Ok(stored) => core.remember(origin, stored),
@@ -172,8 +202,9 @@ fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
     }
 }
 
-/// The outcome for the user: statistics and problems, then the answer.
-fn outcome_text(outcome: &Outcome) -> String {
+/// The outcome for the user: statistics and problems, then the answer. Members are called by the names of their agents.
+fn outcome_text(outcome: &Outcome, task: &str, names: &BTreeMap<String, String>) -> String {
+    let name_of = |member: &str| names.get(member).map_or(member, String::as_str).to_owned();
     let answered = outcome.results.iter().filter(|result| result.is_success()).count();
     let mut text = format!(
         "team {}: {answered} of {} in {:.1} s, {}",
@@ -182,9 +213,13 @@ fn outcome_text(outcome: &Outcome) -> String {
         outcome.duration.as_secs_f64(),
         text::counted(usize::try_from(outcome.tokens).unwrap_or(usize::MAX), "token", "tokens"),
     );
-    let chosen = outcome.chosen.as_ref().map(|chosen| format!("answer of {chosen}"));
+    let task = task.lines().next().unwrap_or_default();
+    text.push_str(&format!("\n- task: {}", text::shortened(&text::sanitise(task), TASK_COLUMNS)));
+    let chosen = outcome.chosen.as_ref().map(|chosen| format!("answer of {}", name_of(chosen)));
+    let failed = outcome.results.iter().filter(|result| result.failure().is_some());
+    let failures = failed.map(|result| format!("{}: {}", name_of(&result.member), result.error().unwrap_or_default()));
     let error = outcome.error().map(|error| format!("not completed: {error}"));
-    for line in chosen.into_iter().chain(outcome.notes.iter().cloned()).chain(outcome.failures()).chain(error) {
+    for line in chosen.into_iter().chain(outcome.notes.iter().cloned()).chain(failures).chain(error) {
         text.push_str(&format!("\n- {line}"));
     }
     if let Some(answer) = &outcome.answer {

@@ -50,7 +50,7 @@ impl Coordinator {
     fn on_messages(&mut self, agent: AgentId, bodies: &[Body], is_end: bool, now: Moment) {
         let Some(assignment) = self.assignments.get_mut(&agent) else { return };
         assignment.output.add(bodies, is_end);
-        let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.input + usage.output } else { 0 };
+        let tokens = |body: &Body| if let Body::Usage(usage) = body { usage.tokens() } else { 0 };
         let (run, member_id, tokens) = (assignment.run.clone(), assignment.member_id, bodies.iter().map(tokens).sum());
         if tokens > 0 {
             self.with_task(&run, now, |task, _| task.on_tokens(member_id, tokens));

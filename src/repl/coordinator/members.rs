@@ -1,8 +1,6 @@
 //! Starts runs and their members. A member is created when it is first started, so that a run that ends early creates no
 //! more agents than it needs.
 
-use std::collections::BTreeMap;
-
 use crate::agent::{Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -36,6 +34,30 @@ pub(super) enum RunMembers<'a> {
     Workflow(&'a Workflow),
 }
 
+/// The members' work, if all their models are configured.
+fn plan_task(
+    core: &mut Core,
+    run: &RunId,
+    origin: AgentId,
+    work: RunMembers<'_>,
+    text: &str,
+    settings: Settings,
+) -> Result<Task> {
+    let agent = core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+    let usual_model = agent.usual_endpoint().full_name();
+    let (now, judge) = (core.clock.now(), settings.judge.clone());
+    let task = match work {
+        RunMembers::Listed(members) => Task::new(run.as_str(), text, members, settings, now)?,
+        RunMembers::Workflow(workflow) => Task::of_workflow(run.as_str(), text, workflow, settings, now)?,
+    };
+    let task = task.with_usual_model(usual_model);
+    let models = task.members().iter().filter_map(|member| member.model.as_deref());
+    for model in models.chain(judge.as_deref()) {
+        core.factory.endpoint(model)?;
+    }
+    Ok(task)
+}
+
 impl Coordinator {
     /// Stores and starts a run; its first steps follow in the next turn.
     pub(super) fn begin_run(
@@ -46,45 +68,23 @@ impl Coordinator {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        let RunOrigin { agent: origin, fork_point, wanted_by } = run_origin;
         core.require_writable()?;
-        core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
-        let (id, now) = (RunId::random(), core.clock.now());
-        let Settings { strategy, aggregation, retry, ref judge, .. } = settings;
-        let (judge, is_workflow) = (judge.clone(), matches!(work, RunMembers::Workflow(_)));
-        let task = match work {
-            RunMembers::Listed(members) => Task::new(id.as_str(), text, members, settings, now)?,
-            RunMembers::Workflow(workflow) => Task::of_workflow(id.as_str(), text, workflow, settings, now)?,
-        };
-        let models = task.members().iter().filter_map(|member| member.model.as_deref());
-        for model in models.chain(judge.as_deref()) {
-            core.factory.endpoint(model)?;
-        }
+        let Settings { strategy, aggregation, retry, .. } = settings;
+        let is_workflow = matches!(work, RunMembers::Workflow(_));
+        let id = RunId::random();
+        let task = plan_task(core, &id, run_origin.agent, work, text, settings)?;
         let new = NewRun {
             run: id.as_str(),
-            origin,
+            origin: run_origin.agent,
             task: text,
             strategy: if is_workflow { "workflow" } else { strategy.name() },
             aggregation: aggregation.name(),
-            keeps_members: fork_point.is_some(),
+            keeps_members: run_origin.fork_point.is_some(),
         };
         core.store.begin_run(&new, core.clock.unix_ms())?;
-        self.runs.push(Run {
-            id: id.clone(),
-            task,
-            origin,
-            wanted_by,
-            fork_point,
-            pipeline: (!is_workflow && strategy == Strategy::Pipeline).then_some(None),
-            is_interrupted: false,
-            retry,
-            agents: BTreeMap::new(),
-            done: 0,
-            is_ready: true,
-            wait: None,
-            events: Vec::new(),
-            outcome: None,
-        });
+        let pipeline = (!is_workflow && strategy == Strategy::Pipeline).then_some(None);
+        let origin = run_origin.agent;
+        self.runs.push(Run::new(id.clone(), task, run_origin, pipeline, retry));
         self.publish_progress(core, origin);
         Ok(id)
     }
@@ -147,8 +147,9 @@ impl Coordinator {
         let Run { task, origin, wanted_by, fork_point, retry, .. } = self.run(run).ok_or_else(agent_gone)?;
         let (member, retry) = (task.member(member_id).clone(), *retry);
         let inherited = fork_point.filter(|_| member_id != MemberId::Judge);
+        let name = free_name(core, &member.name)?;
         let spec = Spawn {
-            name: Some(free_name(core, &member.name)?),
+            name: Some(name.clone()),
             model: member.model,
             system: member.role,
             role: Role::Member,
@@ -160,6 +161,7 @@ impl Coordinator {
         let agent = core.spawn(spec)?;
         if let Some(run) = self.run_mut(run) {
             run.agents.insert(member_id, agent);
+            run.names.insert(member.name, name);
         }
         Ok(agent)
     }

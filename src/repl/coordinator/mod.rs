@@ -8,7 +8,7 @@
 //!                   └── reports: started, tokens, answer, failure
 //! ```
 //! A member is an agent like any other: it waits for a slot, can be visited, used and killed. While it works on a task, two
-//! things differ: failed requests are retried by the task, which knows the deadline, and not by the agent; and its messages
+//! things differ: failed requests are retried by the task, which has the deadline, and not by the agent; and its messages
 //! are reported to the task.
 
 mod api;
@@ -34,6 +34,7 @@ use crate::team::coordinator::health::Health;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::task::{Context, MemberId, Step, Task};
 use events::AttemptOutput;
+use members::RunOrigin;
 
 /// The most steps of one run per turn: creating a member is a transaction, and keys wait meanwhile.
 const STEPS_PER_TURN: usize = 64;
@@ -68,6 +69,8 @@ impl fmt::Display for RunId {
 pub(super) struct Coordinator {
     runs: Vec<Run>,
     assignments: BTreeMap<AgentId, Assignment>,
+    /// Results for the conversations of agents that work.
+    results: Vec<(AgentId, String)>,
     health: Health,
     /// The program ends: the turns of members end as exited.
     is_shutting_down: bool,
@@ -79,8 +82,9 @@ struct Run {
     origin: AgentId,
     /// The origin: the members of a model's run count as agents that the model made.
     wanted_by: Origin,
-    /// For a run in a chat: the last message of the origin that the members inherit. They stay afterwards and send their
-    /// answers by mail. Members of other runs inherit nothing and are removed when they are done.
+    /// For a run in a chat: the last message of the origin that the members inherit. They send their
+    /// answers by mail and are archived when the run ends. Members of other runs inherit nothing and are removed when they
+    /// are done.
     fork_point: Option<MessageId>,
     /// For a pipeline: the agent that answered last, which sends its answer to the next stage.
     pipeline: Option<Option<AgentId>>,
@@ -90,6 +94,10 @@ struct Run {
     /// The agents that work now, and the number of members that are done.
     agents: BTreeMap<MemberId, AgentId>,
     done: usize,
+    /// The agents that stay when they are done, until the run ends.
+    stayed: Vec<AgentId>,
+    /// The names of the agents that the members became.
+    names: BTreeMap<String, String>,
     /// The task must be asked for its next step now.
     is_ready: bool,
     /// Otherwise at this moment.
@@ -108,6 +116,27 @@ struct Assignment {
 }
 
 impl Run {
+    fn new(id: RunId, task: Task, of: RunOrigin, pipeline: Option<Option<AgentId>>, retry: RetryPolicy) -> Self {
+        Self {
+            id,
+            task,
+            origin: of.agent,
+            wanted_by: of.wanted_by,
+            fork_point: of.fork_point,
+            pipeline,
+            is_interrupted: false,
+            retry,
+            agents: BTreeMap::new(),
+            names: BTreeMap::new(),
+            stayed: Vec::new(),
+            done: 0,
+            is_ready: true,
+            wait: None,
+            events: Vec::new(),
+            outcome: None,
+        }
+    }
+
     fn is_due(&self, now: Moment) -> bool {
         self.outcome.is_none() && (self.is_ready || self.wait.is_some_and(|at| at <= now))
     }
@@ -165,10 +194,11 @@ impl Component for Coordinator {
         let now = core.clock.now();
         let due: Vec<RunId> = self.runs.iter().filter(|run| run.is_due(now)).map(|run| run.id.clone()).collect();
         due.iter().for_each(|run| self.step_run(core, run, commands));
+        self.deliver_results(core);
     }
 
-    fn has_work(&self, _: &Core) -> bool {
-        self.is_ready()
+    fn has_work(&self, core: &Core) -> bool {
+        self.is_ready() || self.results.iter().any(|(origin, _)| core.require_idle(*origin).is_ok())
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
@@ -197,7 +227,7 @@ impl Coordinator {
                 }
                 // The members that are done are killed first; the task says this again in the next turn.
                 Step::Finished(_) if commands.len() > before => return,
-                Step::Finished(outcome) => return self.end_run(core, run, outcome),
+                Step::Finished(outcome) => return self.end_run(core, run, outcome, commands),
             }
         }
     }

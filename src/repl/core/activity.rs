@@ -12,7 +12,8 @@ use crate::team::Gate;
 impl Core {
     /// The agent whose work is shown for `focus`: itself, or the agent that writes a summary for it.
     pub(in crate::repl) fn worker(&self, focus: AgentId) -> AgentId {
-        let agent = self.roster.get(focus).filter(|agent| agent.state() == State::Idle);
+        let waits = |agent: &&Agent| agent.state() == State::Idle || matches!(agent.wait(), Wait::Compaction);
+        let agent = self.roster.get(focus).filter(waits);
         agent.and_then(|agent| agent.helper).unwrap_or(focus)
     }
 
@@ -44,7 +45,11 @@ impl Core {
             has_keys,
         };
         let text = describe(agent, &context);
-        if worker == focus { text } else { format!("summary: {text}") }
+        match self.roster.get(focus) {
+            _ if worker == focus => text,
+            Some(agent) if agent.is_compacting() => format!("compacting: {text}"),
+            _ => format!("summary: {text}"),
+        }
     }
 }
 
@@ -96,7 +101,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     }
     let provider = &agent.inputs.endpoint.provider;
     match (agent.state(), agent.wait()) {
-        (State::ExecutingTool, _) if agent.wants_tool_slot_since().is_some() => {
+        (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => {
             format!("waiting for a slot to run a tool, {} may work at once", context.limit)
         }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
@@ -106,6 +111,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
         (_, Wait::Key) => {
             format!("running the key command of {provider} … {seconds} s{}", context.keys("Esc cancels"))
         }
+        (_, Wait::Compaction) => format!("compacting{}", context.keys("Esc stops it")),
         (_, Wait::Slot) => waiting(agent, context),
         (_, Wait::Retry { at, error }) => {
             let left = span(seconds_left(*at, context.now));

@@ -1,9 +1,10 @@
 //! Writing to an agent's log, and reading its conversation from the store.
 
-use crate::agent::{Effect, Role, State};
+use crate::agent::{Agent, Effect, Role, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::chunk::Chunk;
+use crate::domain::context_use::{ContextUse, changes_context};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
@@ -12,6 +13,9 @@ use crate::store::Store;
 
 /// A way to write to the log: adding to it, ending a reply, ending a turn.
 pub(in crate::repl) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
+
+/// How many of the newest messages are read to find the last reply.
+const NEWEST_MESSAGES: usize = 64;
 
 impl Core {
     /// Appends messages to an agent's log and to its conversation. If they cannot be stored, they stay in memory, and a
@@ -77,7 +81,7 @@ impl Core {
     /// Fails if the agent is in the middle of a turn.
     pub(in crate::repl) fn require_idle(&self, agent_id: AgentId) -> Result<()> {
         let agent = self.roster.get(agent_id).ok_or_else(agent_gone)?;
-        if agent.state() == State::Idle {
+        if agent.state() == State::Idle && !agent.is_compacting() {
             return Ok(());
         }
         Err(Error::usage(format!("{} is busy: wait, or press Esc to interrupt it", agent.identity.label())))
@@ -104,26 +108,6 @@ impl Core {
         Ok(())
     }
 
-    /// Puts a text into the draft, before what was typed meanwhile.
-    pub(in crate::repl) fn return_text(&mut self, agent_id: AgentId, text: &str) {
-        self.roster.with(agent_id, |agent| {
-            let typed = agent.view.draft.take();
-            let between = if typed.is_empty() { "" } else { "\n" };
-            agent.view.draft.set(&format!("{text}{between}{typed}"));
-            agent.view.touch();
-        });
-        self.save_draft(agent_id);
-    }
-
-    /// Stores the draft of an agent, so that it is there after a restart.
-    pub(in crate::repl) fn save_draft(&self, id: AgentId) {
-        if let Some(agent) = self.roster.get(id).filter(|agent| agent.view.was_shown() || !agent.view.draft.is_empty())
-        {
-            // The same error is reported when a message is sent; the draft stays in memory.
-            drop(self.store.set_draft(id, &agent.view.draft.to_store()));
-        }
-    }
-
     pub(in crate::repl) fn require_writable(&self) -> Result<()> {
         if self.store.is_read_only() {
             return Err(Error::usage("this chat is read-only: nothing can be sent or changed"));
@@ -137,4 +121,25 @@ impl Core {
         self.require_idle(agent)?;
         self.store.append(agent, vec![body], self.clock.unix_ms())
     }
+}
+
+/// Counts how full the context of an agent is, if that is not known. The newest messages tell it if the provider has
+/// counted a reply among them; otherwise the conversation is loaded, unless there is none, or it is long and can wait for the next message.
+pub(in crate::repl) fn count_context(core: &mut Core, agent_id: AgentId) {
+    let Some(agent) = core.roster.get(agent_id).filter(|agent| agent.context_use.is_none()) else { return };
+    if agent.inputs.history.is_none() {
+        let tail = core.store.tail(agent_id, None, NEWEST_MESSAGES).unwrap_or_default();
+        if let Some(known) = ContextUse::of_tail(&tail) {
+            core.roster.with(agent_id, |agent| agent.context_use = Some(known));
+            return;
+        }
+        if tail.is_empty()
+            || tail.len() == NEWEST_MESSAGES && !tail.iter().any(|message| changes_context(&message.body))
+        {
+            return;
+        }
+        // The error is reported when a message is sent.
+        drop(core.load(agent_id));
+    }
+    core.roster.with(agent_id, Agent::count_context);
 }

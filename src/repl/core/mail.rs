@@ -4,7 +4,7 @@ use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
-use crate::domain::mail::MailId;
+use crate::domain::mail::{Mail, MailId};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::store::{Found, Store};
@@ -23,12 +23,9 @@ impl Core {
 
     /// Marks a message as read, this one or else the oldest unread one, and returns it as text.
     pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
-        let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
-        self.count_unread(agent_id)?;
-        Ok(match (mail, id) {
-            (Some(mail), _) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
-            (None, Some(id)) => return Err(Error::usage(format!("no mail with id {}", id.0))),
-            (None, None) => "no unread mail".into(),
+        Ok(match take_mail(self, agent_id, id)? {
+            Some(mail) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
+            None => "no unread mail".into(),
         })
     }
 
@@ -49,6 +46,16 @@ impl Core {
     /// Whether an agent has ended, or is idle with an empty queue.
     pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
+    }
+}
+
+/// Marks a message as read, this one or else the oldest unread one, if there is any.
+pub(in crate::repl) fn take_mail(core: &mut Core, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+    let mail = core.store.read_mail(agent_id, id, core.clock.unix_ms())?;
+    core.count_unread(agent_id)?;
+    match (mail, id) {
+        (None, Some(id)) => Err(Error::usage(format!("no mail with id {}", id.0))),
+        (mail, _) => Ok(mail),
     }
 }
 

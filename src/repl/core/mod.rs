@@ -1,21 +1,26 @@
 //! The state that all components share: the agents with store and network, and effects and events not yet handled.
 //!
-//! `Core` keeps the store and the roster equal, one agent or subtree at a time. It knows no terminal, no client and no
-//! policy.
+//! `Core` keeps the store and the roster equal, one agent or subtree at a time. It has nothing to do with terminals,
+//! clients and policies.
 
 pub(super) mod activity;
+pub(super) mod archive;
+pub(super) mod delete;
+pub(super) mod drafts;
+pub(in crate::repl) mod file_steps;
+pub(in crate::repl) mod files;
 mod limits;
-mod log;
+pub(super) mod log;
 mod mail;
 mod queue;
 mod remove;
 pub(super) mod spawn;
-mod turns;
+pub(super) mod turns;
 mod viewers;
 
-pub(super) use mail::or_ended;
+pub(super) use mail::{or_ended, take_mail};
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::agent::{Agent, Context, Effect, Outbox, TracedEvent, Wake};
 use crate::base::clock::Clock;
@@ -24,12 +29,14 @@ use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::{Config, Settings};
+use crate::domain::drafts::DraftSlots;
 use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::Reactor;
 use crate::repl::event::Event;
 use crate::store::Store;
+use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, RequestLimits, Roster, SendQueue, Trees, Viewers};
 use crate::tools::Running;
 
@@ -46,6 +53,8 @@ pub(super) struct Core {
     pub(super) send_queue: SendQueue,
     pub(super) request_limits: RequestLimits,
     pub(super) trees: Trees,
+    pub(super) comparisons: Comparisons,
+    pub(super) draft_slots: DraftSlots,
     /// The rules that were given to all agents until the program exits.
     pub(super) session_rules: Vec<Grant>,
     /// Calls that were refused because the user may not be asked, for a run without a terminal.
@@ -54,12 +63,22 @@ pub(super) struct Core {
     outbox: Outbox,
     /// Events that were not delivered yet.
     events: VecDeque<Event>,
+    /// Agents that are archived when they are idle.
+    archiving: BTreeSet<AgentId>,
     /// Tool threads of removed agents, joined when they end.
     pub(super) draining: Vec<Running>,
     unsaved: usize,
 }
 
 impl Core {
+    /// All agents take what is now known of their models.
+    pub(in crate::repl) fn learn_facts(&mut self) {
+        for id in self.roster.ids() {
+            let catalog = &self.config.catalog;
+            self.roster.with(id, |agent| agent.learn_facts(catalog));
+        }
+    }
+
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -85,10 +104,13 @@ impl Core {
             factory,
             request_limits: RequestLimits::default(),
             trees: Trees::default(),
+            comparisons: Comparisons::default(),
+            draft_slots: DraftSlots::default(),
             session_rules: Vec::new(),
             refused: Vec::new(),
             outbox,
             events: VecDeque::new(),
+            archiving: BTreeSet::new(),
             draining: Vec::new(),
             unsaved: 0,
         }
@@ -99,10 +121,11 @@ impl Core {
     pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
         let Self { config, clock, network, waker, outbox, roster, session_rules, .. } = self;
         let usual = config.settings;
-        let now = clock.now();
+        let (now, unix_ms) = (clock.now(), clock.unix_ms());
         let (outcome, requests) = roster.with(id, |agent| {
             let settings = Settings { retry: agent.retry.unwrap_or(usual.retry), ..usual };
-            let mut context = Context { now, settings: &settings, session_rules, network, wake: waker, outbox };
+            let mut context =
+                Context { now, unix_ms, settings: &settings, session_rules, network, wake: waker, outbox };
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
@@ -183,6 +206,7 @@ impl Core {
 
     /// Shows a text at an agent. It is not part of the conversation.
     pub(super) fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
+        self.roster.with(id, |agent| agent.view.keep_note(kind, text));
         let text = text.to_owned();
         let chunk = match kind {
             LineKind::Error => Chunk::Error { kind: "internal".into(), message: text },
@@ -197,8 +221,22 @@ pub(in crate::repl) fn agent_gone() -> Error {
     Error::usage("this agent no longer exists: /agents lists the agents")
 }
 
-/// The agent to which a text was sent last, otherwise the root.
-pub(in crate::repl) fn last_addressed(core: &Core) -> Result<AgentId> {
-    let last = core.store.last_addressed()?;
+/// The agent to which a text was sent last, otherwise the root. One of a `--print` run may be archived.
+pub(in crate::repl) fn last_addressed(core: &Core, directory: Option<&str>) -> Result<AgentId> {
+    let last = core.store.last_addressed(directory)?;
     last.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
+}
+
+/// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.
+pub(in crate::repl) fn require_answered(core: &Core, agent_id: AgentId) -> Result<()> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    if agent.question().is_none() {
+        return Ok(());
+    }
+    Err(Error::usage(format!(
+        "{} waits for the answer to a question: polylogue approvals shows it, or polylogue --resume {}; without a \
+         server or a chat, start one with polylogue serve --background",
+        agent.identity.label(),
+        agent.identity.ordinal
+    )))
 }

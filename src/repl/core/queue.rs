@@ -4,6 +4,7 @@ use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::flow::Origin;
+use crate::repl::core::drafts;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
@@ -17,7 +18,7 @@ impl Core {
     /// The conversation cannot be read, or the store refuses; nothing has changed then.
     pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         self.load(agent_id)?;
-        let message = self.store.begin_turn(agent_id, text, self.clock.unix_ms())?;
+        let message = self.store.begin_turn(agent_id, text, drafts::slot_of(self, origin), self.clock.unix_ms())?;
         self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
         Ok(())
     }
@@ -37,7 +38,8 @@ impl Core {
     }
 
     pub(super) fn start_turn(&mut self, origin: Origin, id: AgentId, begin: impl FnOnce(&mut Agent, &mut Context)) {
-        let chunk = self.next_chunk(id);
+        let (chunk, sender) = (self.next_chunk(id), drafts::slot_of(self, origin));
+        self.roster.with(id, |agent| agent.view.drafts.sender = sender);
         self.with_agent(id, begin);
         self.emit(Event::TurnStarted { agent: id, origin, chunk });
     }
@@ -45,7 +47,7 @@ impl Core {
     /// Adds an agent to the send queue of its provider, ordered by how long it has waited.
     pub(in crate::repl) fn join_send_queue(&mut self, id: AgentId) {
         if let Some(agent) = self.roster.get(id) {
-            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.wants_reply_since());
+            self.send_queue.join(id, &agent.inputs.endpoint.provider, agent.waits_for_reply_since());
         }
     }
 
@@ -63,7 +65,7 @@ impl Core {
         if self.roster.get(agent_id).is_some_and(|agent| agent.queue.len() >= MOST_QUEUED) {
             return Err(Error::usage(format!("the queue is full: {MOST_QUEUED} entries are waiting")));
         }
-        let id = self.store.enqueue(agent_id, text, is_command, self.clock.unix_ms())?;
+        let id = self.store.enqueue(agent_id, text, is_command, drafts::slot_of(self, origin), self.clock.unix_ms())?;
         let position = self.roster.with(agent_id, |agent| {
             agent.queue.push_back(Queued { id, text: text.to_owned(), is_command, origin });
             agent.view.touch();

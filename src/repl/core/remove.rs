@@ -7,6 +7,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::file_steps::keep_step;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::tools::Running;
@@ -86,31 +87,38 @@ impl Core {
     /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
         self.trees.on_removed(&self.roster, id, self.clock.unix_ms());
-        self.take_out(id, adopter)
+        self.take_out(id, adopter, false)
     }
 
-    /// Like [`Core::remove`], where the agent does not count in its tree any more.
-    fn take_out(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
+    /// Like [`Core::remove`], where the agent does not count in its tree any more. One that comes back keeps its worktree.
+    pub(super) fn take_out(&mut self, id: AgentId, adopter: Option<AgentId>, comes_back: bool) -> Option<Agent> {
         let now = self.clock.now();
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);
         self.outbox.forget(id);
         self.send_queue.leave(id);
         let removed = self.roster.remove(id)?;
-        let worktree = removed.inputs.environment.worktree.clone().filter(|_| removed.role != Role::Summary);
+        let has_worktree = removed.role != Role::Summary && !comes_back;
+        let worktree = removed.inputs.environment.worktree.clone().filter(|_| has_worktree);
         self.emit(Event::Removed { agent: id, adopter, worktree });
         Some(removed)
     }
 
     /// Joins the threads of removed agents that have ended.
     pub(in crate::repl) fn reap(&mut self) {
-        self.draining.extract_if(.., |running| running.is_complete()).for_each(|ended: Running| drop(ended.collect()));
+        let ended: Vec<Running> = self.draining.extract_if(.., |running| running.is_complete()).collect();
+        for running in ended {
+            if let Some(step) = running.take_changed() {
+                keep_step(self, &step);
+            }
+            drop(running.collect());
+        }
     }
 }
 
 fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {
     for victim in victims {
-        if let Some(removed) = core.take_out(*victim, Some(adopter)) {
+        if let Some(removed) = core.take_out(*victim, Some(adopter), false) {
             core.keep_last_chunks(removed, &[Chunk::Mark("killed".into()), Chunk::Status(Status::Dead)]);
         }
     }

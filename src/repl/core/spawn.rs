@@ -4,6 +4,7 @@
 //! installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the length of
 //! any history: a child shares what it inherits.
 
+use std::path::Path;
 use std::rc::Rc;
 
 use crate::agent::{Agent, Role};
@@ -15,13 +16,13 @@ use crate::domain::flow::Origin;
 use crate::domain::history::History;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
+use crate::domain::parameters::{Parameter, ParameterName};
 use crate::domain::thinking::Thinking;
-use crate::provider::thinking_for;
 use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
-use crate::team::{AgentFactory, ResolvedEnvironment};
+use crate::team::{AgentFactory, ResolvedEnvironment, SET};
 
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,6 @@ pub(in crate::repl) enum Inherit {
     /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not repeat the work of its parent.
     BeforeTurn,
-    #[cfg_attr(not(feature = "coordinator"), expect(dead_code, reason = "only members inherit a part"))]
     UpTo(MessageId),
     /// Nothing; not even what the parent inherited.
     Nothing,
@@ -41,6 +41,8 @@ pub(in crate::repl) struct Spawn {
     pub parent: AgentId,
     pub origin: Origin,
     pub inherit: Inherit,
+    /// Where it was asked for, if that is not the parent: a terminal that shows this agent follows the child.
+    pub asked_at: Option<AgentId>,
     pub id: Option<AgentId>,
     pub name: Option<String>,
     /// `provider/model`.
@@ -68,6 +70,7 @@ impl Spawn {
             parent,
             origin,
             inherit,
+            asked_at: None,
             id: None,
             name: None,
             model: None,
@@ -114,7 +117,7 @@ impl Core {
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
             Some(model) => self.factory.endpoint(model)?,
-            None => parent.inputs.endpoint.clone(),
+            None => parent.usual_endpoint().clone(),
         };
         // What the parent has is said, not left to its row, which may name what could not be had at the start.
         let made_by = made_by(spec.origin, spec.run.is_some());
@@ -129,19 +132,20 @@ impl Core {
             endpoint: Some(endpoint.full_name()),
             environment: Some(environment.spec.clone()),
         };
-        // A child with another model keeps the parent's thinking only if that model takes it.
-        let before = parent.inputs.thinking;
-        let thinking = thinking_for(&endpoint, before);
+        // A child with another model keeps the thinking that was set for the parent only if that model takes it.
+        let own = parent.inputs.parameters.thinking();
+        let thinking = self.factory.thinking(&endpoint, &parent.inputs.parameters);
         let now = self.clock.unix_ms();
         let (rows, prompt) = (std::mem::take(&mut spec.rows), spec.prompt.take());
         let (forked, first) = self.store.transaction(|store| {
             let staged = store_child(store, &new, spec.inherit, rows, prompt, now)?;
-            if thinking != before {
+            if own.is_some_and(|own| own != thinking) {
                 store.set_thinking(new.id, Some(&thinking.to_string()))?;
             }
             if !made_by.is_top() {
                 store.set_made_by(new.id, made_by)?;
             }
+            store.set_directory(new.id, project_directory(&environment.working_directory).as_deref())?;
             store_settings(store, new.id, &spec, parent)?;
             Ok(staged)
         })?;
@@ -161,6 +165,7 @@ impl Core {
                 Inherit::UpTo(_) | Inherit::Nothing => None,
             };
             let mut child = AgentFactory::fork(parent, &forked.row, endpoint, history);
+            child.context_use = parent.context_use.clone().filter(|_| spec.inherit == Inherit::All);
             parent.emit_logged(&forked.in_parent.body);
             parent.remember(vec![forked.in_parent]);
             if matches!(spec.inherit, Inherit::All | Inherit::BeforeTurn) {
@@ -171,7 +176,12 @@ impl Core {
         });
         let mut child = child.ok_or_else(agent_gone)?;
         child.identity.made_by = made_by;
+        child.identity.team_run = spec.run.as_deref().map(Rc::from);
         child.inputs.thinking = thinking;
+        if child.inputs.parameters.thinking().is_some() {
+            let name = ParameterName::Known(Parameter::Thinking);
+            child.inputs.parameters.set(name, thinking.to_string().into(), SET);
+        }
         (child.role, child.retry) = (spec.role, spec.retry);
         give_settings(&mut child, &mut spec, &self.factory, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
@@ -179,7 +189,7 @@ impl Core {
             self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
         }
         self.emit(Event::Spawned {
-            parent: spec.parent,
+            parent: spec.asked_at.unwrap_or(spec.parent),
             child: id,
             origin: spec.origin,
             is_announced: spec.is_announced,
@@ -241,6 +251,12 @@ fn store_settings(store: &Store, id: AgentId, spec: &Spawn, parent: &Agent) -> R
         store.set_policy(id, Some(parent.policy().name()))?;
     }
     Ok(())
+}
+
+/// The directory of an agent as it is stored. A program that was started in `/` gives agents none.
+pub(in crate::repl) fn project_directory(working_directory: &Path) -> Option<String> {
+    // A path that is not UTF-8 cannot be part of a specification.
+    working_directory.to_str().filter(|path| *path != "/").map(str::to_owned)
 }
 
 fn fork_point(store: &Store, parent: &Agent, inherit: Inherit) -> Result<MessageId> {

@@ -1,10 +1,19 @@
 //! The end of turns, and questions in turns without a user.
 
-use crate::agent::{Agent, PendingQuestion, State};
+use crate::agent::{Agent, PendingQuestion, Role, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
+
+/// Stores that the question of an agent is answered: it is not asked again after a restart.
+///
+/// # Errors
+/// The store cannot be written.
+pub(in crate::repl) fn end_question(core: &Core, agent: AgentId) -> Result<()> {
+    let is_stored = core.roster.get(agent).is_some_and(|agent| agent.role != Role::Summary);
+    if is_stored { core.store.end_question(agent) } else { Ok(()) }
+}
 
 impl Core {
     /// Reports the end of a turn, unless the next one has begun already: then the chunks of the two cannot be separated.

@@ -48,7 +48,7 @@ impl Core {
 
     /// Like [`Core::bounds`], after stored messages were added at the front as far as they fit.
     pub(in crate::repl) fn filled_bounds(&mut self, agent: AgentId) -> Result<(u64, u64)> {
-        while let Some(before) = self.roster.get(agent).and_then(|agent| agent.output.wants_older_than()) {
+        while let Some(before) = self.roster.get(agent).and_then(|agent| agent.output.load_before()) {
             let page = self.store.tail(agent, before, PAGE)?;
             self.roster.with(agent, |agent| agent.output.fill(&page, page.len() < PAGE));
         }

@@ -2,7 +2,7 @@
 //! Keys are kept in memory and nowhere else.
 //!
 //! ```text
-//!   unknown ── an agent wants to send ──▶ the command runs ── it printed a key ──▶ known
+//!   unknown ── an agent is to send ─────▶ the command runs ── it printed a key ──▶ known
 //!      ▲                                       │                                    │
 //!      └────────── it failed, or no agent ─────┘             refused (401) and no newer key is known:
 //!                  waits any more                            the command runs again

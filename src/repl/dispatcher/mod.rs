@@ -5,21 +5,25 @@
 //! Tools that were allowed and wait for a slot start before any request is sent.
 
 mod credentials;
+mod lists;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::commands;
 use crate::domain::endpoint::Credential;
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::net::Lookup;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::Core;
+use crate::repl::core::{Core, files};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::team::tree_path;
 use credentials::Credentials;
+use lists::ModelLists;
 
 /// Idle agents that keep their connection for the next request; each costs descriptors.
 const IDLE_CONNECTIONS: usize = 16;
@@ -28,6 +32,7 @@ pub(super) struct Dispatcher {
     credentials: Credentials,
     /// Hosts that are being looked up, by provider.
     lookups: BTreeMap<String, Lookup>,
+    lists: ModelLists,
     slots: usize,
     /// Idle agents that still have a connection, the longest idle first.
     idle_connections: VecDeque<AgentId>,
@@ -36,7 +41,7 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     pub(super) fn new(slots: usize) -> Self {
         let (credentials, lookups) = (Credentials::default(), BTreeMap::new());
-        Self { credentials, lookups, slots, idle_connections: VecDeque::new() }
+        Self { credentials, lookups, lists: ModelLists::default(), slots, idle_connections: VecDeque::new() }
     }
 
     pub(super) fn set_slots(&mut self, slots: usize) {
@@ -93,7 +98,7 @@ impl Dispatcher {
     /// there.
     fn start_lookup(&mut self, core: &Core, agent: AgentId) -> bool {
         let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.inputs.endpoint) else { return false };
-        let Some(host) = core.network.wants_lookup(&endpoint.base_url, core.clock.now()) else { return false };
+        let Some(host) = core.network.host_to_look_up(&endpoint.base_url, core.clock.now()) else { return false };
         // Without a thread libcurl looks the host up itself and reports the error.
         let Ok(lookup) = Lookup::start(host, core.waker.clone()) else { return false };
         self.lookups.insert(endpoint.provider.clone(), lookup);
@@ -110,12 +115,19 @@ impl Dispatcher {
                 None => return self.credentials.await_key(core, agent),
             },
         };
+        if endpoint.model.is_empty() {
+            return self.lists.find_model(core, agent, key.as_ref());
+        }
+        if core.config.looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
+            self.lists.start(core, &endpoint, key.as_ref());
+        }
         let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
             core.request_limits.count_request(agent);
             core.trees.count_request(&core.roster, agent);
         }
+        files::load(core, agent);
         core.with_agent(agent, |agent, context| agent.send_request(key, limits, context));
     }
 
@@ -149,6 +161,18 @@ impl Dispatcher {
         }
     }
 
+    /// The models of all servers in words, or nothing if they are asked first; then they are shown later.
+    pub(super) fn show_models(&mut self, core: &Core, origin: Origin, agent: AgentId) -> Option<String> {
+        if !self.lists.are_known(core, origin, agent) {
+            return None;
+        }
+        let mut text = commands::model_list(&core.command_context(agent, Vec::new()));
+        for (provider, error) in self.lists.failures() {
+            text += &format!("\n  {provider}: no list of models: {error}");
+        }
+        Some(text)
+    }
+
     /// Takes the answers of the system's resolver.
     fn poll_lookups(&mut self, core: &Core) {
         let now = core.clock.now();
@@ -164,13 +188,17 @@ impl Dispatcher {
 }
 
 impl Component for Dispatcher {
-    fn on_event(&mut self, event: &Event, _: &mut Core) {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
         if let Event::Removed { agent, .. } = event {
             self.idle_connections.retain(|id| id != agent);
         }
+        if *event == Event::ModelsWanted {
+            self.lists.start_all(core);
+        }
     }
 
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        self.lists.poll(core, commands);
         self.credentials.poll(core);
         self.poll_lookups(core);
     }
@@ -182,7 +210,7 @@ impl Component for Dispatcher {
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let now = core.clock.now();
         let pause = core.send_queue.deadline(now);
-        let has_threads = self.credentials.is_running() || !self.lookups.is_empty();
+        let has_threads = self.credentials.is_running() || !self.lookups.is_empty() || self.lists.is_any_running();
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
         pause.map(|at| (at, WakeReason::Pause)).into_iter().chain(poll).min_by_key(|(at, _)| *at)
     }

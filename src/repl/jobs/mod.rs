@@ -1,13 +1,18 @@
-//! Children on their way: forks that wait for tools, worktrees that git makes or removes, slices that wait for summaries.
+//! Work that ends later: forks that wait for tools, worktrees that git makes or removes, slices and compactions that wait
+//! for summaries.
 //!
 //! ```text
-//!   /fork, /env while tools run ──► parked ──the tools are done──► child
+//!   /fork --include-current, /env while tools run ──► parked ──the tools are done──► child
 //!   /env worktree ──► git makes it, on a thread ──► /env worktree@PATH ──► child
+//!   /compact, a request that would not fit ──► a summary agent for each part ──all written──► an entry in the log
 //!   /slice with summaries ──► one summary agent each ──all written──► child
+//!   /land, /diff of a worktree ──► git, on a thread ──► a note
 //!   the last agent of a worktree is gone ──► git removes it, or it is kept because something new is in it
 //! ```
-//! Until then there is no child. Esc, the end of the agent and the end of the program cancel all of it and leave nothing.
+//! Until then nothing has changed. Esc, the end of the agent and the end of the program cancel all of it and leave nothing.
 
+mod compaction;
+mod landing;
 mod parked;
 mod slice;
 mod worktree;
@@ -16,10 +21,13 @@ use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use compaction::CompactionJob;
+use landing::LandingJob;
 pub(super) use parked::Parked;
 use slice::SliceJob;
 pub(super) use slice::StagedSlice;
@@ -29,8 +37,12 @@ use worktree::{UnusedWorktree, WorktreeJob};
 pub(super) struct Jobs {
     parked: Vec<Parked>,
     slices: Vec<SliceJob>,
+    compactions: Vec<CompactionJob>,
+    /// Agents whose `/compact` has ended, and whose queue goes on.
+    compacted: Vec<AgentId>,
     worktrees: Vec<WorktreeJob>,
     unused_worktrees: Vec<UnusedWorktree>,
+    landings: Vec<LandingJob>,
 }
 
 impl Jobs {
@@ -38,6 +50,7 @@ impl Jobs {
     pub(super) fn is_pending(&self, agent: AgentId) -> bool {
         self.parked.iter().any(|parked| parked.agent == agent)
             || self.is_making_worktree(agent)
+            || self.is_compacting(agent)
             || self.slices.iter().any(|slice| slice.agent == agent)
     }
 
@@ -45,9 +58,13 @@ impl Jobs {
     pub(super) fn on_effect(&mut self, core: &mut Core, writer: AgentId, effect: Effect) -> Option<Effect> {
         match effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                self.on_compaction_text(writer, &bodies);
                 self.on_summary_text(writer, bodies);
             }
-            Effect::Settled(outcome) => self.on_summary_ended(core, writer, outcome),
+            Effect::Settled(outcome) => {
+                self.on_compaction_ended(core, writer, &outcome);
+                self.on_summary_ended(core, writer, outcome);
+            }
             Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
             other => return Some(other),
         }
@@ -56,7 +73,7 @@ impl Jobs {
 
     /// Whether git is running or is to be run.
     pub(super) fn is_git_busy(&self) -> bool {
-        !self.worktrees.is_empty() || !self.unused_worktrees.is_empty()
+        !self.worktrees.is_empty() || !self.unused_worktrees.is_empty() || !self.landings.is_empty()
     }
 
     /// Esc: stops what is done for an agent, and what it does itself.
@@ -69,6 +86,7 @@ impl Jobs {
     /// Cancels what is parked for an agent, and its slice if it is idle.
     pub(super) fn cancel(&mut self, core: &mut Core, agent: AgentId, is_idle: bool) {
         self.cancel_parked(core, agent);
+        self.cancel_compaction(core, agent);
         if is_idle {
             self.cancel_slice(core, agent);
         }
@@ -77,12 +95,18 @@ impl Jobs {
 
 impl Component for Jobs {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::TurnStarted { agent, .. } => self.on_turn_started(core, *agent),
+            Event::Interrupted { agent, .. } => self.cancel_compaction(core, *agent),
+            _ => {}
+        }
         if let Event::Removed { agent, adopter, worktree } = event {
             self.cancel_worktree(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
             dropped.iter().for_each(|parked| self.release_for(core, &parked.change, adopter));
             drop(self.drop_slice(core, *agent));
+            drop(self.drop_compaction(core, *agent));
             if let Some(root) = worktree {
                 self.release_worktree(root.clone(), adopter);
             }
@@ -90,23 +114,25 @@ impl Component for Jobs {
     }
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.poll_landings(core);
         self.poll_git(core);
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        !self.unused_worktrees.is_empty() && core.draining.is_empty()
+        !self.unused_worktrees.is_empty() && core.draining.is_empty() && self.landings.is_empty()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let has_threads = !self.worktrees.is_empty();
+        let has_threads = !self.worktrees.is_empty() || !self.landings.is_empty();
         has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
     }
 }
 
-/// Returns a command line to an agent's draft.
-fn return_line(core: &mut Core, agent: AgentId, line: &str) {
+/// Returns a command line to the draft that it was.
+fn return_line(core: &mut Core, agent: AgentId, origin: Origin, line: &str) {
     // Only if the draft is empty, so that it is not mixed with what was typed meanwhile.
-    if core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {
-        core.return_text(agent, line);
+    let slot = drafts::slot_for_return(core, origin);
+    if core.roster.get(agent).is_some_and(|agent| agent.view.drafts.is_empty(slot)) {
+        drafts::return_to_slot(core, agent, slot, line);
     }
 }

@@ -1,10 +1,11 @@
 //! Changes that wait until an agent's tools are done.
 
-use crate::agent::State;
+use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
-use crate::domain::flow::{Change, Origin};
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::flow::{Change, Fork, Origin};
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::drafts;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
@@ -18,21 +19,24 @@ pub(in crate::repl) struct Parked {
 }
 
 impl Jobs {
-    /// `/fork`: an agent whose tools are running is forked when they are done.
-    pub(in crate::repl) fn fork(
-        &mut self,
-        core: &mut Core,
-        origin: Origin,
-        agent: AgentId,
-        prompt: Option<String>,
-        name: Option<String>,
-        model: Option<String>,
-    ) -> Result<()> {
-        let parent = core.roster.get(agent).ok_or_else(agent_gone)?;
-        if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(core, origin, agent, Change::Fork { prompt, name, model });
+    /// `/fork`: a busy agent is forked after its last complete exchange, or, if the child inherits the open one too, when
+    /// the tools of the reply are done.
+    pub(in crate::repl) fn fork(&mut self, core: &mut Core, origin: Origin, agent: AgentId, fork: Fork) -> Result<()> {
+        let forking = core.roster.get(agent).ok_or_else(agent_gone)?;
+        let state = forking.state();
+        if fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval) {
+            return self.park(core, origin, agent, Change::Fork(Fork { may_be_sibling: false, ..fork }));
         }
-        core.spawn(Spawn { prompt, name, model, ..Spawn::new(agent, origin, Inherit::All) }).map(drop)
+        let Fork { prompt, name, model, includes_current, may_be_sibling } = fork;
+        let inherit = if includes_current || state == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
+        let beside = if may_be_sibling { sibling_of(core, forking, inherit, model.is_some())? } else { None };
+        let spawn = match beside {
+            Some((parent, point)) => {
+                Spawn { asked_at: Some(agent), ..Spawn::new(parent, origin, Inherit::UpTo(point)) }
+            }
+            None => Spawn::new(agent, origin, inherit),
+        };
+        core.spawn(Spawn { prompt, name, model, ..spawn }).map(drop)
     }
 
     /// Parks a change until the tools of this reply are done; the loop goes on.
@@ -63,7 +67,7 @@ impl Jobs {
     pub(in crate::repl) fn on_parked_failed(&mut self, core: &mut Core, parked: &Parked) {
         self.release_for(core, &parked.change, parked.agent);
         if let Some(line) = &parked.line {
-            core.return_text(parked.agent, line);
+            drafts::return_text(core, parked.agent, parked.origin, line);
         }
     }
 
@@ -83,15 +87,40 @@ impl Jobs {
     }
 }
 
+/// The parent and the fork point of an agent whose fork would inherit nothing else than what the agent inherited itself: a
+/// person who forks several times in a row, and is shown the child each time, gets siblings and no chain. An agent that
+/// differs in more than its conversation is the parent.
+fn sibling_of(
+    core: &Core,
+    forking: &Agent,
+    inherit: Inherit,
+    has_own_model: bool,
+) -> Result<Option<(AgentId, MessageId)>> {
+    let turn = forking.turn_message().filter(|_| inherit == Inherit::BeforeTurn);
+    let parent = forking.identity.parent.and_then(|parent| core.roster.get(parent));
+    let Some(parent) = parent else { return Ok(None) };
+    let (own, of_parent) = (&forking.inputs, &parent.inputs);
+    let has_same_model = has_own_model || own.endpoint.full_name() == of_parent.endpoint.full_name();
+    let is_alike = has_same_model
+        && own.environment.spec == of_parent.environment.spec
+        && own.environment.working_directory == of_parent.environment.working_directory
+        && (&own.system, &own.parameters, own.has_tools)
+            == (&of_parent.system, &of_parent.parameters, of_parent.has_tools)
+        && (forking.policy(), &forking.rules) == (parent.policy(), &parent.rules);
+    let row = if is_alike { core.store.fork_without_own_messages(forking.id(), turn)? } else { None };
+    Ok(row.filter(|(stored, _)| *stored == parent.id()))
+}
+
 /// The line that was typed for this change; none if it had no arguments.
 fn line_of(change: &Change) -> Option<String> {
     if let Change::Environment(spec) = change {
         return Some(format!("/env {spec}"));
     }
-    let Change::Fork { prompt, name, model } = change else { return None };
+    let Change::Fork(Fork { prompt, name, model, .. }) = change else { return None };
     let name = name.as_ref().map(|name| format!(" --name {name}"));
     let model = model.as_ref().map(|model| format!(" --model {model}"));
     let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
     let arguments: String = [name, model, prompt].into_iter().flatten().collect();
-    (!arguments.is_empty()).then(|| format!("/fork{arguments}"))
+    // Only a fork with the open message waits.
+    Some(format!("/fork --include-current{arguments}"))
 }

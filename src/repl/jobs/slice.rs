@@ -149,9 +149,9 @@ impl Jobs {
 
     /// Ends a slice without a child, and returns its line to the draft.
     fn abort_slice(&mut self, core: &mut Core, agent: AgentId, kind: LineKind, reason: &str) {
-        let Some(SliceJob { line, costs, .. }) = self.drop_slice(core, agent) else { return };
+        let Some(SliceJob { line, origin, costs, .. }) = self.drop_slice(core, agent) else { return };
         core.note(agent, kind, &format!("no slice was made: {reason}"));
-        return_line(core, agent, &line);
+        return_line(core, agent, origin, &line);
         if !costs.is_empty() {
             // These tokens are paid for all the same.
             count_usage(core, agent, &costs);
@@ -186,12 +186,12 @@ fn finish(core: &mut Core, slice: SliceJob) {
     });
     if let Err(error) = outcome {
         core.note(agent, LineKind::Error, &error.message);
-        return_line(core, agent, &line);
+        return_line(core, agent, origin, &line);
     }
 }
 
 /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
-fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<AgentId> {
+pub(super) fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<AgentId> {
     let summary = AgentFactory::summary_agent(core.roster.get(agent)?, "summary", SUMMARY_SYSTEM);
     let (id, created_at) = (summary.id(), core.clock.unix_ms());
     core.roster.add_unlisted(summary);
@@ -201,8 +201,8 @@ fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<Age
 }
 
 /// Adds tokens to an agent's usage that summary agents used for it.
-fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
-    core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(*cost)));
+pub(super) fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
+    core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(cost)));
 }
 
 /// Stores the child. Returns it with the note that it gets.
@@ -218,7 +218,7 @@ fn stage_cut(
     let widened = describe_widened(&cut);
     let rows = cut.into_messages(summaries);
     let message = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));
-    let rows = costs.iter().copied().map(Body::Usage).chain(rows).collect();
+    let rows = costs.iter().cloned().map(Body::Usage).chain(rows).collect();
     let child = core.stage_child(Spawn { rows, is_announced: true, ..Spawn::new(agent, origin, Inherit::Nothing) })?;
     Ok((child, message))
 }

@@ -1,6 +1,6 @@
 //! `/env`: children in other environments, and the git worktrees that some of them work in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::agent::State;
@@ -14,6 +14,7 @@ use crate::domain::tool::ToolResult;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
+use crate::store::AgentRow;
 use crate::team::{Resolution, ResolvedEnvironment};
 use crate::tools::{Running, worktree};
 
@@ -111,7 +112,7 @@ impl Jobs {
             }
         }
         // Before that, tools of removed agents may still write there.
-        if core.draining.is_empty() {
+        if core.draining.is_empty() && self.landings.is_empty() {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(core, root, adopter);
             }
@@ -172,7 +173,9 @@ impl Jobs {
     }
 
     fn remove_worktree(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
-        if core.roster.iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root)) {
+        if core.roster.iter().any(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root))
+            || has_archived_agent(core, &root)
+        {
             return;
         }
         let environment = core.factory.environments.usual().environment;
@@ -185,6 +188,15 @@ impl Jobs {
             }
         }
     }
+}
+
+/// Whether an archived agent works in a worktree when it is brought back; also if that cannot be read.
+fn has_archived_agent(core: &Core, root: &Path) -> bool {
+    let is_there = |row: &AgentRow| {
+        let spec = row.environment.as_deref().and_then(|text| text.parse::<EnvironmentSpec>().ok());
+        spec.and_then(|spec| spec.directory).is_some_and(|directory| Path::new(&directory).starts_with(root))
+    };
+    core.store.archived_agents().map_or(true, |archived| archived.agents.iter().any(is_there))
 }
 
 fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolved: ResolvedEnvironment) -> Result<()> {

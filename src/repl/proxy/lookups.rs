@@ -36,7 +36,7 @@ impl Lookups {
         self.running.retain(|_, (lookup, waiting)| {
             let Some(addresses) = lookup.take_result() else { return true };
             let parse = |text: &String| text.trim_matches(['[', ']']).parse().ok();
-            results.push((std::mem::take(waiting), addresses.iter().filter_map(parse).collect()));
+            results.push((std::mem::take(waiting), addresses.iter().flatten().filter_map(parse).collect()));
             false
         });
         for _ in 0..self.queue.len() {

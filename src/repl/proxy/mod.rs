@@ -17,7 +17,6 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
@@ -26,15 +25,15 @@ use crate::proxy::{self, AllowedHosts, Connection, Incoming, NewCall, Progress};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
-use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use crate::repl::timeout::{ACCEPT_PAUSE, TOOL_POLL, WakeReason};
 use lookups::Lookups;
 
 /// Connections of one call at once; the kernel keeps some more waiting.
 const MOST_OF_A_CALL: usize = 128;
 /// Connections of all calls at once.
 const MOST: usize = 512;
-/// Different refusals of a call that its tool is told.
-const MOST_TOLD: usize = 8;
+/// Different refusals of a call that are reported to its tool.
+const MAX_REPORTED: usize = 8;
 /// Descriptors of a connection.
 const DESCRIPTORS: usize = 2;
 const ACCEPTED_PER_TURN: usize = 32;
@@ -42,8 +41,6 @@ const ACCEPTED_PER_TURN: usize = 32;
 const BYTES_PER_TURN: usize = 4 << 20;
 const LEAST_BYTES: usize = 16 << 10;
 const MOST_BYTES: usize = 256 << 10;
-/// When there are no descriptors, this long none is asked for.
-const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Proxy {
     incoming: Incoming,
@@ -71,8 +68,8 @@ struct Call {
     has_news: bool,
     connections: usize,
     hosts: Rc<AllowedHosts>,
-    /// What the tool was told.
-    told: BTreeSet<String>,
+    /// What was reported to the tool.
+    reported: BTreeSet<String>,
 }
 
 struct Client {
@@ -84,10 +81,10 @@ struct Client {
 }
 
 impl Call {
-    fn tell(&mut self, line: String) {
-        if self.told.len() < MOST_TOLD && !self.told.contains(&line) {
+    fn report(&mut self, line: String) {
+        if self.reported.len() < MAX_REPORTED && !self.reported.contains(&line) {
             proxy::tell(&self.control, &line);
-            self.told.insert(line);
+            self.reported.insert(line);
         }
     }
 }
@@ -156,7 +153,7 @@ impl Proxy {
             has_news: true,
             connections: 0,
             hosts,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
         self.calls.insert(id, call);
     }
@@ -214,7 +211,7 @@ impl Proxy {
                     }
                 }
                 Some(Err(error)) if proxy::is_out_of_descriptors(&error) => {
-                    self.pause = Some(core.clock.now() + PAUSE);
+                    self.pause = Some(core.clock.now() + ACCEPT_PAUSE);
                     return;
                 }
                 Some(Err(error)) if is_of_one_connection(&error) => {}
@@ -242,7 +239,7 @@ impl Proxy {
         // Before the client reads it: then it may end, and the call with it.
         let refusal = client.connection.take_refusal();
         if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
-            call.tell(refusal);
+            call.report(refusal);
         }
         if progress == Progress::Done {
             return self.close(core, id);

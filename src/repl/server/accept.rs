@@ -6,6 +6,7 @@ use crate::base::id::ClientId;
 use crate::domain::wire::LONGEST_LINE;
 use crate::reactor::Source;
 use crate::repl::core::Core;
+use crate::repl::timeout::ACCEPT_PAUSE;
 use crate::socket::Connection;
 
 /// Clients that may be connected at once. For one more, the idle client with the oldest request is evicted.
@@ -17,7 +18,8 @@ const MOST_BUFFERED: usize = 64 << 20;
 
 impl Server {
     pub(super) fn accept(&mut self, core: &mut Core) {
-        if !self.may_accept {
+        self.pause = self.pause.filter(|until| core.clock.now() < *until);
+        if !self.may_accept_now() {
             return;
         }
         for _ in 0..ACCEPTED_PER_TURN {
@@ -32,13 +34,21 @@ impl Server {
                     self.may_accept = false;
                     return;
                 }
-                // No descriptors: the client waits until the next one connects, or until an evicted one is gone.
+                // No descriptors: the client waits until an evicted one is gone, or until others are closed, of which
+                // nothing tells.
                 Err(_) => {
-                    self.may_accept = self.evict_idle(core);
+                    if !self.evict_idle(core) {
+                        self.pause = Some(core.clock.now() + ACCEPT_PAUSE);
+                    }
                     return;
                 }
             }
         }
+    }
+
+    /// A connection may wait, and descriptors may be free.
+    pub(super) fn may_accept_now(&self) -> bool {
+        self.may_accept && self.pause.is_none()
     }
 
     fn add(&mut self, core: &mut Core, connection: Connection) {
@@ -87,6 +97,7 @@ impl Server {
         self.clients.remove(&id);
         // A client may wait for a descriptor that is free now.
         self.may_accept = self.is_listening();
+        self.pause = None;
     }
 }
 

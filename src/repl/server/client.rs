@@ -31,12 +31,14 @@ pub(super) enum ClientState {
     Idle,
     /// It is sent the chunks of an agent, up to the one before this number.
     Logs { viewer: ViewerId, until: u64 },
+    /// It gets a response when files were brought back.
+    Job,
     /// It gets a response when the agent is at rest, or at this time.
     Wait { agent: AgentId, until: Option<Moment> },
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
-    /// A terminal, and the bytes of keys that are buffered for it.
-    Terminal { terminal: TerminalId, key_bytes: usize },
+    /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager.
+    Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool },
 }
 
 impl Client {
@@ -79,13 +81,14 @@ impl Client {
             _ if self.is_closing => false,
             ClientState::Idle => self.connection.is_ready(),
             ClientState::Terminal { .. } | ClientState::Turn(_) => true,
-            ClientState::Logs { .. } | ClientState::Wait { .. } => false,
+            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Job => false,
         }
     }
 
     /// Refuses a request that does not fit what is under way.
     pub(super) fn check(&self, request: Request) -> Result<Request> {
-        let is_for_terminal = matches!(request, Request::Keys { .. } | Request::Size { .. } | Request::Redraw);
+        let is_for_terminal =
+            matches!(request, Request::Keys { .. } | Request::Size { .. } | Request::Redraw | Request::Edited { .. });
         let message = match self.state {
             ClientState::Terminal { .. } if !is_for_terminal => {
                 "a terminal is attached to this connection: use another connection for other requests"
@@ -120,6 +123,15 @@ impl Client {
         if let ClientState::Terminal { terminal, .. } = self.state { Some(terminal) } else { None }
     }
 
+    /// Whether the client can open a pager, or else an editor.
+    pub(in crate::repl) fn can_open(&self, is_pager: bool) -> bool {
+        match self.state {
+            ClientState::Terminal { can_view, .. } if is_pager => can_view,
+            ClientState::Terminal { can_edit, .. } => can_edit,
+            _ => false,
+        }
+    }
+
     /// Notes how many bytes of keys are buffered for its terminal.
     pub(in crate::repl) fn set_key_bytes(&mut self, bytes: usize) {
         if let ClientState::Terminal { key_bytes, .. } = &mut self.state {
@@ -144,13 +156,15 @@ impl Client {
             _ if self.is_closing => self.connection.is_ready(),
             ClientState::Idle => self.has_left() && self.connection.is_ready(),
             ClientState::Terminal { .. } => false,
-            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Turn(_) => self.connection.has_ended(),
+            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Job | ClientState::Turn(_) => {
+                self.connection.has_ended()
+            }
         }
     }
 
     /// Whether something can be done for it at once.
     pub(super) fn has_work(&self) -> bool {
         let has_request = self.takes_requests() && self.connection.has_line();
-        self.is_done() || has_request || !self.is_closing && self.connection.wants_to_read()
+        self.is_done() || has_request || !self.is_closing && self.connection.can_read()
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Server {
     request_count: u64,
     /// More connections may wait, and the poll will not report them again.
     may_accept: bool,
+    /// Until then nothing is accepted, because there were no descriptors.
+    pause: Option<Moment>,
     /// The program ends: turns that end now were cut.
     is_shutting_down: bool,
     /// Attached terminals whose client is gone.
@@ -119,6 +121,11 @@ impl Server {
         }
     }
 
+    /// The client waits for the end of what the loop does for it.
+    pub(super) fn begin_job(&mut self, core: &mut Core, id: ClientId) {
+        self.set_state(core, id, ClientState::Job);
+    }
+
     /// Replaces what is under way for a client. Agents do not notice.
     fn set_state(&mut self, core: &mut Core, id: ClientId, state: ClientState) {
         let Some(client) = self.clients.get_mut(&id) else { return };
@@ -126,7 +133,7 @@ impl Server {
             ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
             ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
-            ClientState::Idle | ClientState::Wait { .. } => {}
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job => {}
         }
     }
 
@@ -136,7 +143,7 @@ impl Server {
             match self.clients.get(&id).map(|client| &client.state) {
                 Some(ClientState::Logs { .. } | ClientState::Turn(_)) => self.send_chunks(core, id),
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
-                Some(ClientState::Idle | ClientState::Terminal { .. }) | None => {}
+                Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}
             }
             if self.clients.get(&id).is_some_and(Client::is_done) {
                 self.remove(core, id);
@@ -146,8 +153,14 @@ impl Server {
     }
 
     /// The client has a terminal from now on. Keys, frames and the end of it are the loop's.
-    pub(super) fn attach(&mut self, core: &mut Core, id: ClientId, terminal: TerminalId) {
-        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0 });
+    pub(super) fn attach(
+        &mut self,
+        core: &mut Core,
+        id: ClientId,
+        terminal: TerminalId,
+        (can_edit, can_view): (bool, bool),
+    ) {
+        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view });
     }
 
     pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {
@@ -156,6 +169,11 @@ impl Server {
 
     pub(super) fn get_mut(&mut self, id: ClientId) -> Option<&mut Client> {
         self.clients.get_mut(&id)
+    }
+
+    /// The client of this terminal.
+    pub(super) fn client_at(&mut self, terminal: TerminalId) -> Option<&mut Client> {
+        self.clients.values_mut().find(|client| client.terminal() == Some(terminal))
     }
 
     pub(super) fn get(&self, id: ClientId) -> Option<&Client> {
@@ -241,6 +259,13 @@ impl Component for Server {
             Event::TurnEnded { agent, chunk } => self.on_turn_ended(core, *agent, Some(*chunk)),
             Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
             Event::Stopped => self.on_stopped(),
+            Event::ClientJobEnded { client, outcome } => {
+                let response = match outcome {
+                    Ok(text) => Response::Done(serde_json::json!({ "text": text })),
+                    Err(error) => Response::from(error),
+                };
+                self.finish(core, *client, &response);
+            }
             _ => {}
         }
     }
@@ -258,12 +283,12 @@ impl Component for Server {
 
     fn has_work(&self, core: &Core) -> bool {
         let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_output(core, *id, client);
-        !self.is_shutting_down && (self.may_accept || self.clients.iter().any(has_work))
+        !self.is_shutting_down && (self.may_accept_now() || self.clients.iter().any(has_work))
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
         let until = |client: &Client| if let ClientState::Wait { until, .. } = client.state { until } else { None };
-        self.clients.values().filter_map(until).min().map(|at| (at, WakeReason::Client))
+        self.clients.values().filter_map(until).chain(self.pause).min().map(|at| (at, WakeReason::Client))
     }
 }
 
@@ -271,9 +296,9 @@ impl Component for Server {
 fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
     let is_ready = client.connection.is_ready();
     match &client.state {
-        ClientState::Idle | ClientState::Terminal { .. } => false,
+        ClientState::Idle | ClientState::Job | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
-        ClientState::Wait { agent, .. } => core.is_at_rest(*agent),
+        ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
         ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
     }
 }

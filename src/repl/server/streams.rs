@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Server;
 use super::client::{Client, ClientState};
+use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
@@ -92,7 +93,7 @@ impl Server {
             return;
         };
         let is_late = until.is_some_and(|until| until <= core.clock.now());
-        if !core.is_at_rest(*agent) && !is_late {
+        if !has_stopped(core, *agent) && !is_late {
             return;
         }
         let response = match wait_result(core, *agent) {
@@ -109,7 +110,7 @@ impl Client {
         match &self.state {
             ClientState::Logs { viewer, until } => Some((*viewer, *until)),
             ClientState::Turn(turn) => turn.stream(),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Terminal { .. } => None,
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job | ClientState::Terminal { .. } => None,
         }
     }
 }
@@ -126,13 +127,18 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
     (lines, output.is_over || core.viewers.next(viewer).is_none_or(|next| next >= until))
 }
 
-/// The status of an agent that is at rest.
+/// Whether an agent has ended or is idle. What is in the queue of an idle one waits for a person.
+pub(super) fn has_stopped(core: &Core, id: AgentId) -> bool {
+    core.roster.get(id).is_none_or(|agent| agent.state() == State::Idle)
+}
+
+/// The status of an agent that has stopped.
 ///
 /// # Errors
 /// It is not, and the time is over.
 fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
     let status = core.status(agent)?;
-    if core.is_at_rest(agent) {
+    if has_stopped(core, agent) {
         return Ok(status);
     }
     let queued = core.roster.get(agent).map_or(0, |agent| agent.queue.len());

@@ -1,4 +1,4 @@
-//! Agents that have finished, failed or asked since the last frame, and the person's program that is told about them.
+//! Agents that have finished, failed or asked since the last frame, and the notification program that gets them.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::agent::{Agent, Role};
 use crate::base::id::AgentId;
-use crate::domain::chunk::{Chunk, Status};
+use crate::domain::chunk::Status;
+use crate::domain::flow::TurnEnd;
 use crate::team::Roster;
 
 /// Agents that a message names; more are counted.
@@ -22,7 +23,7 @@ pub(super) struct Alerts {
 
 impl Alerts {
     /// Notes questions that were not there at the last call.
-    pub fn look(&mut self, roster: &Roster) {
+    pub fn update(&mut self, roster: &Roster) {
         if *roster.asking() == self.asking {
             return;
         }
@@ -37,7 +38,7 @@ impl Alerts {
     /// Notes that a turn has ended by itself.
     pub fn on_turn_ended(&mut self, agent: &Agent) {
         if agent.role == Role::Normal && agent.status() == Status::Idle {
-            let how = if has_failed(agent) { "failed" } else { "finished" };
+            let how = if agent.last_end() == Some(TurnEnd::Failed) { "failed" } else { "finished" };
             self.new.push(format!("{} {how}", agent.identity.label()));
         }
     }
@@ -71,12 +72,4 @@ impl Alerts {
             self.runs.store(false, Ordering::Release);
         }
     }
-}
-
-/// Whether an error ended the last turn.
-fn has_failed(agent: &Agent) -> bool {
-    let numbers = (agent.output.oldest()..agent.output.next()).rev();
-    let chunks = numbers.filter_map(|number| agent.output.get(number)).map(|(chunk, _)| chunk);
-    let mut parts = chunks.filter(|chunk| !matches!(chunk, Chunk::Status(_) | Chunk::Usage(_) | Chunk::Note(_)));
-    matches!(parts.next(), Some(Chunk::Error { .. }))
 }

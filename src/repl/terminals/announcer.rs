@@ -1,4 +1,5 @@
-//! What one terminal is told besides its frames: the title of its window, progress, and that an agent needs the person.
+//! What is written to one terminal besides its frames: the title of its window, progress, and that an agent needs the
+//! person.
 
 use crate::domain::display::{Abilities, DisplaySettings, Progress};
 use crate::terminal::announce;

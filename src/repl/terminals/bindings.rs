@@ -2,11 +2,11 @@
 
 use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, QueueEdit, Shown, ViewName};
 use crate::domain::key::{Key, KeyCode, Modifiers};
 use crate::domain::keymap::{Bound, Chord, KeyAction, KeyMap, is_typed};
 use crate::domain::rule::Scope;
-use crate::repl::terminals::question::QuestionKeys;
+use crate::repl::terminals::question::{Entry, QuestionKeys};
 
 /// What the meaning of a key depends on. "The agent" is the one that the terminal shows.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,6 +19,8 @@ pub struct Situation {
     pub has_rules: bool,
     /// They can be saved for all agents in the directory.
     pub can_save_rules: bool,
+    /// The call has a command or a text that can be changed before it runs.
+    pub can_edit_call: bool,
     /// The question has several pages.
     pub is_question_paged: bool,
     /// The key is followed by text that was typed or pasted with it.
@@ -31,6 +33,10 @@ pub struct Situation {
     pub has_background_work: bool,
     pub is_draft_empty: bool,
     pub has_queue: bool,
+    /// The last turn was cut, and the agent does nothing.
+    pub is_interrupted: bool,
+    /// A call in the conversation is selected.
+    pub has_selected: bool,
     /// A notice is shown above the input; any key removes it.
     pub has_notice: bool,
     /// The key before began a binding of two keys.
@@ -49,6 +55,14 @@ pub enum Action {
     Always(Scope),
     /// Shows the rules that "always" would give, or the question again.
     ShowRules(bool),
+    /// From now on the input is this, instead of a message.
+    BeginEntry(Entry),
+    /// The input is a message again.
+    EndEntry(Entry),
+    /// Takes what was typed at the question.
+    Enter(Entry),
+    /// Shows the whole question in a pager.
+    View,
     /// An answer that came too soon, as from a key that is held: only silence makes the next one an answer.
     TooSoon,
     /// Shows the next page of the question, or the one before.
@@ -57,6 +71,10 @@ pub enum Action {
     Scroll(Scroll),
     /// Shows what is folded in the conversation, or folds it again.
     ToggleFolds,
+    /// Selects the next call or reasoning that is folded, towards older text or newer.
+    SelectFold(bool),
+    /// Opens or folds what is selected.
+    OpenSelected,
     /// Up or down in the draft, then through the history of inputs.
     Recall(bool),
     /// Through the history of inputs only.
@@ -72,6 +90,7 @@ pub enum Action {
     Go(Direction),
     Redraw,
     Suspend,
+    Background,
     Leave,
 }
 
@@ -86,9 +105,13 @@ impl Action {
                 | Self::Paste(_)
                 | Self::Scroll(_)
                 | Self::ToggleFolds
+                | Self::SelectFold(_)
+                | Self::OpenSelected
                 | Self::TooSoon
                 | Self::TurnPage(_)
                 | Self::ShowRules(_)
+                | Self::BeginEntry(_)
+                | Self::EndEntry(_)
                 | Self::Redraw
                 | Self::Prefix(_)
         )
@@ -133,7 +156,8 @@ fn answered(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Optio
     let KeyCode::Char(c) = code else { return None };
     let may_answer = match (modifiers.ctrl, modifiers.alt) {
         (false, false) => may_answer(situation),
-        (false, true) => situation.question != QuestionKeys::Text,
+        // On an empty input Alt+A opens the inbox.
+        (false, true) => is_asked(situation) && !(situation.is_draft_empty && c.eq_ignore_ascii_case(&'a')),
         (true, _) => false,
     };
     (may_answer && is_answer(c, situation)).then(|| answer(c, situation))
@@ -150,17 +174,35 @@ fn bound(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
     }
 }
 
+fn send(situation: &Situation) -> Action {
+    match situation.question {
+        QuestionKeys::Typing(_) if situation.is_draft_empty => Action::Nothing,
+        QuestionKeys::Typing(entry) => Action::Enter(entry),
+        _ if !situation.is_draft_empty => Action::Send,
+        _ if situation.has_selected => Action::OpenSelected,
+        _ if situation.is_held_up => Action::Change(Change::TryNow),
+        _ if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
+        _ if situation.is_interrupted && !situation.is_busy => Action::Change(Change::Continue),
+        _ => Action::Nothing,
+    }
+}
+
+fn cancel(situation: &Situation) -> Action {
+    match situation.question {
+        QuestionKeys::Typing(entry) => Action::EndEntry(entry),
+        _ if situation.has_selected => Action::Nothing,
+        _ if shows_rules(situation) => Action::ShowRules(false),
+        _ if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
+        _ if !situation.is_draft_empty && !situation.has_notice => Action::Clear,
+        _ => Action::Nothing,
+    }
+}
+
 /// What an action does here.
 fn meaning(action: KeyAction, situation: &Situation) -> Action {
     match action {
-        KeyAction::Send if !situation.is_draft_empty => Action::Send,
-        KeyAction::Send if situation.is_held_up => Action::Change(Change::TryNow),
-        KeyAction::Send if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
-        KeyAction::Send => Action::Nothing,
-        KeyAction::Cancel if shows_rules(situation) => Action::ShowRules(false),
-        KeyAction::Cancel if situation.is_busy || situation.has_background_work => Action::Change(Change::Interrupt),
-        KeyAction::Cancel if !situation.is_draft_empty && !situation.has_notice => Action::Clear,
-        KeyAction::Cancel => Action::Nothing,
+        KeyAction::Send => send(situation),
+        KeyAction::Cancel => cancel(situation),
         KeyAction::Leave if !situation.is_draft_empty => Action::Clear,
         KeyAction::Leave => Action::Leave,
         KeyAction::DeleteOrLeave if situation.is_draft_empty => Action::Leave,
@@ -169,7 +211,9 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::ShowKeys => Action::ShowKeys,
         KeyAction::SearchHistory => Action::SearchHistory,
         KeyAction::Editor => Action::Editor,
-        KeyAction::Up if situation.is_draft_empty && situation.has_queue => Action::Change(Change::Unqueue),
+        KeyAction::Up if situation.is_draft_empty && situation.has_queue => {
+            Action::Change(Change::EditQueue(QueueEdit::TakeBackNewest))
+        }
         KeyAction::Up => Action::Recall(true),
         KeyAction::Down => Action::Recall(false),
         KeyAction::OlderInput => Action::RecallInput(true),
@@ -186,8 +230,14 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::NextSibling => Action::Go(Direction::Sibling(1)),
         KeyAction::Agent(number) => Action::Go(Direction::Number(number)),
         KeyAction::ToggleFolds => Action::ToggleFolds,
+        KeyAction::LineUp if situation.is_draft_empty => Action::SelectFold(true),
+        KeyAction::LineDown if situation.is_draft_empty => Action::SelectFold(false),
+        // Within text Ctrl+F moves as in a shell.
+        KeyAction::View(ViewName::Search) if !situation.is_draft_empty => Action::Edit(Draft::right),
+        KeyAction::View(name) => Action::Change(Change::Show(Shown::View(name))),
         KeyAction::Redraw => Action::Redraw,
         KeyAction::Suspend => Action::Suspend,
+        KeyAction::Background => Action::Background,
         action => edit_of(action).map_or(Action::Nothing, Action::Edit),
     }
 }
@@ -230,7 +280,12 @@ fn next_policy(policy: Policy) -> Policy {
 
 /// A letter within a text is never an answer.
 fn may_answer(situation: &Situation) -> bool {
-    situation.question != QuestionKeys::Text && situation.is_draft_empty && !situation.is_followed
+    is_asked(situation) && situation.is_draft_empty && !situation.is_followed
+}
+
+/// Keys may be answers to a question.
+const fn is_asked(situation: &Situation) -> bool {
+    !matches!(situation.question, QuestionKeys::Text | QuestionKeys::Typing(_))
 }
 
 fn shows_rules(situation: &Situation) -> bool {
@@ -239,24 +294,34 @@ fn shows_rules(situation: &Situation) -> bool {
 
 /// Whether a letter means something for the question that is shown.
 fn is_answer(letter: char, situation: &Situation) -> bool {
-    let letters = match situation.question {
-        QuestionKeys::ScopeSettling | QuestionKeys::Scope => "yatspn",
-        _ if situation.has_rules => "yna",
-        _ => "yn",
-    };
-    letters.contains(letter.to_ascii_lowercase())
+    match (situation.question, letter.to_ascii_lowercase()) {
+        (QuestionKeys::ScopeSettling | QuestionKeys::Scope, letter) => "yatspne".contains(letter),
+        (_, 'a') => situation.has_rules,
+        (_, 'e') => situation.can_edit_call,
+        (_, letter) => "ynrv".contains(letter),
+    }
 }
 
 fn answer(letter: char, situation: &Situation) -> Action {
     match (situation.question, letter.to_ascii_lowercase()) {
         (QuestionKeys::ScopeSettling | QuestionKeys::Scope, 'n') => Action::ShowRules(false),
+        (QuestionKeys::Scope, 'e') if situation.is_draft_empty => Action::BeginEntry(Entry::Rules),
         (QuestionKeys::Scope, 's') => Action::Always(Scope::Session),
         (QuestionKeys::Scope, 't') => Action::Always(Scope::Agent),
         (QuestionKeys::Scope, 'p') if situation.can_save_rules => Action::Always(Scope::Project),
         (QuestionKeys::ReadOn, 'y' | 'a') => Action::TurnPage(true),
         (QuestionKeys::Answer, 'y') => Action::Answer(true),
         (QuestionKeys::Answer, 'a') => Action::ShowRules(true),
-        (QuestionKeys::ReadOn | QuestionKeys::Settling | QuestionKeys::Answer, 'n') => Action::Answer(false),
+        (QuestionKeys::ReadOn | QuestionKeys::Settling | QuestionKeys::Answer, letter) if "nrev".contains(letter) => {
+            match letter {
+                'n' => Action::Answer(false),
+                'r' => Action::BeginEntry(Entry::Reason),
+                'v' => Action::View,
+                // The input is for the call.
+                _ if !situation.is_draft_empty => Action::Nothing,
+                _ => Action::BeginEntry(Entry::Call),
+            }
+        }
         (QuestionKeys::Settling | QuestionKeys::ScopeSettling, _) => Action::TooSoon,
         _ => Action::Nothing,
     }

@@ -3,9 +3,15 @@
 //! A branch is read when an agent is first shown in its directory and when a turn there ends, never for each frame.
 
 use std::collections::HashMap;
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::base::file;
+
+/// Directories whose branches are remembered. One more, and all are read again when they are shown.
+const MAX_DIRECTORIES: usize = 64;
+/// Bytes of a file that are read: a branch is a path below `.git`.
+const MAX_BYTES: u64 = 8 * 1024;
 /// Hexadecimal digits that are shown of a commit without a branch.
 const COMMIT_DIGITS: usize = 7;
 
@@ -29,6 +35,9 @@ impl Branches {
 
     /// Reads the branch again.
     pub fn refresh(&mut self, directory: &Path) {
+        if self.read.len() >= MAX_DIRECTORIES && !self.read.contains_key(directory) {
+            self.read.clear();
+        }
         self.read.insert(directory.to_owned(), branch_of(directory));
     }
 }
@@ -37,20 +46,37 @@ impl Branches {
 fn branch_of(directory: &Path) -> Option<String> {
     let repository = directory.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
     // In a worktree or a submodule `.git` is a file that names the directory.
-    let head = match fs::read_to_string(&repository) {
-        Ok(link) => repository.parent()?.join(link.trim().strip_prefix("gitdir: ")?).join("HEAD"),
-        Err(_) => repository.join("HEAD"),
+    let head = match read_file(&repository) {
+        Some(link) => repository.parent()?.join(link.trim().strip_prefix("gitdir: ")?).join("HEAD"),
+        None => repository.join("HEAD"),
     };
-    let head = fs::read_to_string(head).ok()?;
+    // Old versions of git made it a symbolic link.
+    if let Ok(reference) = std::fs::read_link(&head) {
+        return Some(name_of(reference.to_str()?));
+    }
+    let head = read_file(&head)?;
     let head = head.trim();
     match head.strip_prefix("ref: ") {
-        Some(reference) => Some(reference.strip_prefix("refs/heads/").unwrap_or(reference).to_owned()),
+        Some(reference) => Some(name_of(reference)),
         None => head.get(..COMMIT_DIGITS).map(str::to_owned),
     }
 }
 
+fn name_of(reference: &str) -> String {
+    reference.strip_prefix("refs/heads/").unwrap_or(reference).to_owned()
+}
+
+/// The beginning of a regular file: others could block the loop, or have no end.
+fn read_file(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    file::open_regular(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -67,6 +93,32 @@ mod tests {
         assert_eq!(branch_of(&tree).as_deref(), Some("0123456"));
         fs::write(main.join(".git/HEAD"), "").unwrap();
         assert_eq!(branch_of(&main), None);
+        fs::remove_file(main.join(".git/HEAD")).unwrap();
+        std::os::unix::fs::symlink("refs/heads/old/way", main.join(".git/HEAD")).unwrap();
+        assert_eq!(branch_of(&main).as_deref(), Some("old/way"));
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_file_does_not_block() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".git")).unwrap();
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let pipe = |path: &Path| rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, mode, 0);
+        pipe(&home.path().join(".git/HEAD")).unwrap();
+        assert_eq!(branch_of(home.path()), None);
+        let below = home.path().join("below");
+        fs::create_dir(&below).unwrap();
+        pipe(&below.join(".git")).unwrap();
+        assert_eq!(branch_of(&below), None);
+    }
+
+    #[test]
+    fn the_number_of_remembered_branches_is_bounded() {
+        let mut branches = Branches::default();
+        for number in 0..3 * MAX_DIRECTORIES {
+            branches.read(Path::new(&format!("/nowhere/{number}")));
+            assert!(branches.read.len() <= MAX_DIRECTORIES);
+        }
     }
 
     #[test]

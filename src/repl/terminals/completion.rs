@@ -1,10 +1,12 @@
 //! The list below the input: when it opens, what it offers, and what becomes of the choice.
 
+use crate::base::clock::Moment;
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
 use crate::domain::draft::Draft;
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
+use crate::repl::event::Event;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::history::project;
 use crate::repl::terminals::mentions::{Files, Mentions, mention_in};
@@ -71,6 +73,9 @@ impl Terminals {
             return self.open_mentions(core, at, agent, start);
         }
         let typed = draft.expanded();
+        if commands::names_model(&typed) {
+            core.emit(Event::ModelsWanted);
+        }
         let found = commands::complete(&typed, &core.command_context(agent, self.infos(at)));
         let is_certain = found.iter().all(|found| found.line.starts_with(&typed));
         let shared = common_prefix(found.iter().map(|found| found.line.as_str()));
@@ -127,6 +132,7 @@ impl Terminals {
             return self.close_popup(at);
         };
         let Self { terminals, files: Some(files), .. } = self else { return };
+        files.note_use(core.clock.now());
         let Some(terminal) = terminals.get_mut(&at) else { return };
         let mentions = match terminal.input.mentions.take() {
             Some(mentions) => mentions.refine(&query, files.count()),
@@ -157,7 +163,16 @@ impl Terminals {
         searching.map(|(id, terminal)| (*id, terminal.focus)).collect()
     }
 
+    /// When the list of files is dropped: some time after its last use, if no terminal shows it.
+    pub(super) fn files_expire(&self) -> Option<Moment> {
+        let is_shown = self.iter().any(|terminal| terminal.input.mentions.is_some());
+        self.files.as_ref().filter(|_| !is_shown).map(Files::expires)
+    }
+
     pub(super) fn step_searches(&mut self, core: &Core) {
+        if self.files_expire().is_some_and(|at| at <= core.clock.now()) {
+            self.files = None;
+        }
         for (id, agent) in self.searching() {
             self.search_files(core, id, agent);
         }
@@ -180,9 +195,8 @@ impl Terminals {
 
     /// Shows all commands and keys, the keys first if they were asked for.
     pub(in crate::repl) fn show_help(&mut self, core: &Core, at: TerminalId, keys_first: bool) {
-        let context =
-            core.command_context(self.get(at).map_or(AgentId::from_bytes([0; 16]), |shown| shown.focus), Vec::new());
-        let rows = commands::help_rows(&context, keys_first);
+        let Some(terminal) = self.get(at) else { return };
+        let rows = commands::help_rows(&core.command_context(terminal.focus, Vec::new()), keys_first);
         let item = |row: commands::HelpRow| Item {
             text: row.term,
             about: row.about,

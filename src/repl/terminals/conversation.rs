@@ -1,14 +1,29 @@
 //! Paints the rows of a conversation.
 
-use crate::domain::frame::{Color, Row, Style};
-use crate::domain::scrollback::{LineKind, Mark, Reader, Scrollback, VisibleRow};
-use crate::repl::terminals::draw::text_width;
+use std::ops::Range;
+use std::rc::Rc;
+
+use crate::domain::frame::{Color, Copied, Row, Style};
+use crate::domain::scrollback::{LineKind, Mark, OPENS, Reader, Scrollback, VisibleRow};
+use crate::repl::terminals::draw::{GUTTER, text_width};
 
 /// The visible rows of the scrollback, exactly so many.
-pub(super) fn rows(scrollback: &Scrollback, reader: Reader, columns: u16, height: usize) -> Vec<Row> {
+pub(super) fn rows(
+    scrollback: &Scrollback,
+    reader: Reader,
+    columns: u16,
+    height: usize,
+    selected: Option<i64>,
+) -> Vec<Row> {
     let screen = (text_width(columns), u16::try_from(height).unwrap_or(u16::MAX));
-    let visible = scrollback.visible(reader, screen.0, screen.1);
-    let mut rows: Vec<Row> = visible.into_iter().map(|row| text_row(row).cut(columns)).collect();
+    let visible = scrollback.numbered(reader, screen.0, screen.1);
+    let mut rows: Vec<Row> = visible
+        .into_iter()
+        .map(|(line, row)| match selected == Some(line) && row.is_first_of_line {
+            true => text_row(&selected_row(row), true).cut(columns),
+            false => text_row(&row, false).cut(columns),
+        })
+        .collect();
     rows.resize(height, Row::default());
     if !scrollback.shows_end(reader, screen.0, screen.1)
         && let Some(last) = rows.last_mut()
@@ -18,24 +33,56 @@ pub(super) fn rows(scrollback: &Scrollback, reader: Reader, columns: u16, height
     rows
 }
 
-fn text_row(row: VisibleRow) -> Row {
+/// The hint at the right names the key that opens what is selected, in as many bytes.
+fn selected_row(mut row: VisibleRow) -> VisibleRow {
+    const ENTER_OPENS: &str = "Enter opens ";
+    const { assert!(ENTER_OPENS.len() == OPENS.len()) };
+    if let Some(at) = row.text.rfind(OPENS) {
+        row.text.replace_range(at..at + OPENS.len(), ENTER_OPENS);
+    }
+    row
+}
+
+/// The rows of these lines.
+pub(super) fn rows_between(scrollback: &Scrollback, from: i64, end: i64, columns: u16) -> Vec<Row> {
+    let rows = scrollback.rows_between(from, end, text_width(columns));
+    rows.into_iter().map(|row| text_row(&row, false).cut(columns)).collect()
+}
+
+fn text_row(row: &VisibleRow, is_selected: bool) -> Row {
     if row.is_gap {
         return Row::default();
     }
-    let (sign, sign_style) = sign_of(&row);
+    let (sign, sign_style) = sign_of(row);
     let style = style_of(row.kind);
-    let mut drawn = Row::of(sign, sign_style);
+    let sign = if is_selected { "▸ " } else { sign };
+    let mut drawn = Row::of(sign, if is_selected { Style { reverse: true, ..sign_style } } else { sign_style });
+    drawn.copied = Copied { skipped: row.copied.skipped + GUTTER, ..row.copied };
     let mut at = 0;
-    for (range, own) in row.styles {
-        drawn.push(&row.text[at..range.start], style);
-        drawn.push(&row.text[range.clone()], own);
+    for (range, own) in &row.styles {
+        push_part(&mut drawn, row, at..range.start, style);
+        push_part(&mut drawn, row, range.clone(), *own);
         at = range.end;
     }
-    drawn.push(&row.text[at..], style);
+    push_part(&mut drawn, row, at..row.text.len(), style);
     drawn
 }
 
-/// What stands on the left of a row.
+/// Appends a part of the row in one style, of which parts may be links.
+fn push_part(drawn: &mut Row, row: &VisibleRow, part: Range<usize>, style: Style) {
+    let mut at = part.start;
+    for (range, to) in &row.links {
+        let (begin, end) = (range.start.max(at), range.end.min(part.end));
+        if begin < end {
+            drawn.push(&row.text[at..begin], style);
+            drawn.push_linked(&row.text[begin..end], style, Some(Rc::clone(to)));
+            at = end;
+        }
+    }
+    drawn.push(&row.text[at..part.end], style);
+}
+
+/// The sign on the left of a row.
 fn sign_of(row: &VisibleRow) -> (&'static str, Style) {
     let style = style_of(row.kind);
     match (row.kind, row.mark) {

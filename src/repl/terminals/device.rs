@@ -1,10 +1,12 @@
 //! Where keys come from and frames go to: the terminal of this process, or a remote one.
 
+use std::path::PathBuf;
+
 use crate::base::error::Result;
 use crate::domain::display::Abilities;
 use crate::terminal::abilities;
 use crate::terminal::screen::Palette;
-use crate::terminal::tty::{ReadOutcome, Tty};
+use crate::terminal::tty::{ReadOutcome, Tty, overlay_sequence};
 
 /// Where keys come from and frames go to.
 pub enum Device {
@@ -27,6 +29,8 @@ pub struct RemoteTerminal {
     pub palette: Palette,
     /// What else it can do; by default nothing.
     pub abilities: Abilities,
+    /// Where its client was started; `None`: where this process was.
+    pub directory: Option<PathBuf>,
     /// Whether a frame may be drawn. It is false while earlier output is not sent yet: a slow terminal skips frames.
     pub takes_more: bool,
 }
@@ -38,7 +42,8 @@ impl Default for RemoteTerminal {
             input: Vec::new(),
             output: Vec::new(),
             size: (80, 24),
-            palette: Palette { color: true, attributes: true, unicode: true },
+            directory: None,
+            palette: Palette { color: true, attributes: true, unicode: true, links: false },
             abilities: Abilities::default(),
             takes_more: true,
         }
@@ -47,10 +52,11 @@ impl Default for RemoteTerminal {
 
 impl Device {
     pub(super) fn palette(&self) -> Palette {
-        match self {
+        let palette = match self {
             Self::Terminal(_) => Palette::of_process(),
             Self::Remote(remote) => remote.palette,
-        }
+        };
+        Palette { links: self.abilities().has_links, ..palette }
     }
 
     pub(super) fn abilities(&self) -> Abilities {
@@ -58,6 +64,11 @@ impl Device {
             Self::Terminal(_) => abilities::of_process(),
             Self::Remote(remote) => remote.abilities,
         }
+    }
+
+    /// Whether the main screen is used.
+    pub(super) fn is_inline(&self) -> bool {
+        matches!(self, Self::Terminal(tty) if tty.is_inline())
     }
 
     /// Whether all earlier output was sent.
@@ -92,6 +103,14 @@ impl Device {
         match self {
             Self::Terminal(tty) => tty.queue(bytes),
             Self::Remote(remote) => remote.output.extend_from_slice(bytes),
+        }
+    }
+
+    /// Goes to the alternate screen, or back to the main one.
+    pub(super) fn set_overlaid(&mut self, is_overlaid: bool) {
+        match self {
+            Self::Terminal(tty) => tty.set_overlaid(is_overlaid),
+            Self::Remote(remote) => remote.output.extend_from_slice(overlay_sequence(is_overlaid).as_bytes()),
         }
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Display {
     pub(super) shown: Option<VisibleState>,
     /// When the last frame was drawn.
     pub(super) drawn_at: Moment,
+    /// When streamed text that is not shown yet will be.
+    pub(super) text_at: Option<Moment>,
     /// The newest frame was not drawn because the terminal accepted no output.
     pub(super) is_behind: bool,
     /// Rows of the scrolling part in the last frame.
@@ -33,6 +35,7 @@ impl Display {
             buffer: Vec::new(),
             shown: None,
             drawn_at: Moment::default(),
+            text_at: None,
             is_behind: false,
             text_rows: 0,
             question: None,
@@ -49,6 +52,11 @@ impl Display {
     pub(super) fn invalidate(&mut self) {
         self.screen.invalidate();
         self.shown = None;
+    }
+
+    /// Something else is on the screen.
+    pub(super) fn forget_screen(&mut self) {
+        self.screen.invalidate();
     }
 
     /// The bytes that change what is displayed into this frame.

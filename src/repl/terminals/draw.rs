@@ -11,24 +11,27 @@
 
 use std::collections::BTreeSet;
 
-use crate::agent::{Agent, Role};
+use crate::agent::{Agent, Role, State};
 use crate::base::error::Result;
-use crate::base::id::{AgentId, TerminalId};
+use crate::base::id::{AgentId, MessageId, TerminalId};
 use crate::base::text;
-use crate::domain::frame::Row;
-use crate::domain::scrollback::LineKind;
-use crate::repl::core::activity;
-use crate::repl::core::{Core, agent_gone};
-use crate::repl::terminals::painter::{Painter, ScreenInfo};
+use crate::domain::display::Progress;
+use crate::domain::frame::{Frame, Row};
+use crate::domain::scrollback::{LineKind, Reader};
+use crate::repl::core::log::count_context;
+use crate::repl::core::{Core, activity, agent_gone, drafts};
+use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
 use crate::repl::terminals::status::StatusLine;
-use crate::repl::terminals::{Terminal, Terminals, leave_view, lines};
+use crate::repl::terminals::{Terminal, Terminals, leave_view, lines, unseen};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
 /// Messages that are read from the store at a time.
 const OLDER_MESSAGES: usize = 200;
+/// Messages that are read to scroll to one of them.
+const MOST_SCROLLED: usize = 5_000;
 /// Queue entries that are shown above the input.
 pub(in crate::repl) const QUEUE_ROWS: usize = 3;
 /// The fewest rows on which a question can be shown and answered.
@@ -44,6 +47,8 @@ pub(in crate::repl) struct VisibleState {
     focus: AgentId,
     size: (u16, u16),
     revision: u64,
+    /// How many of the revisions were pieces of streamed text.
+    streamed: u64,
     /// The revision of what belongs to the terminal alone.
     terminal_revision: u64,
     spinner: u128,
@@ -55,13 +60,27 @@ pub(in crate::repl) struct VisibleState {
     unseen: u64,
     position: Option<usize>,
     gate: Option<Gate>,
+    /// The agent whose question may be shown.
+    asked: Option<AgentId>,
     question: Option<u64>,
     question_keys: QuestionKeys,
+    /// Changes with what an open view shows.
+    view: Option<u64>,
 }
 
 impl VisibleState {
     pub(in crate::repl) fn has_shown(&self, agent_id: AgentId, question: u64) -> bool {
-        self.focus == agent_id && self.question == Some(question)
+        self.asked == Some(agent_id) && self.question == Some(question)
+    }
+
+    /// Whether this only shows more streamed text than `shown`, or newer contents of the same view.
+    fn is_only_text(&self, shown: &Self) -> bool {
+        if self.view.is_some() && shown.view.is_some() {
+            return self.view != shown.view && self.terminal_revision == shown.terminal_revision;
+        }
+        let text = self.streamed.saturating_sub(shown.streamed);
+        let (revision, streamed) = (shown.revision + text, self.streamed);
+        text > 0 && *self == Self { revision, streamed, spinner: self.spinner, ..shown.clone() }
     }
 
     /// What the frame says about keys, if it shows a question.
@@ -89,16 +108,15 @@ pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
 impl Terminals {
     /// Draws the terminals whose visible state has changed.
     pub(in crate::repl) fn render(&mut self, core: &mut Core) {
-        let terminals = self.ids();
-        for at in terminals {
-            self.read_branch(core, at);
+        for at in self.ids() {
+            self.update_view(core, at);
             self.draw(core, at);
         }
-        self.tell(core);
+        self.alert(core);
     }
 
-    /// Says at terminals where nobody looks that agents have finished or ask.
-    fn tell(&mut self, core: &Core) {
+    /// Says at terminals without focus that agents have finished or ask.
+    fn alert(&mut self, core: &Core) {
         let Some(message) = self.alerts.take() else { return };
         if self.iter().all(Terminal::is_away) {
             self.alerts.run(&core.config.display.notify_command, &text::sanitise(&message));
@@ -106,33 +124,67 @@ impl Terminals {
         self.iter_mut().for_each(|terminal| terminal.alert(&message));
     }
 
-    /// Reads the branch of the directory that a terminal shows, unless it is known.
-    fn read_branch(&mut self, core: &Core, at: TerminalId) {
-        let focus = self.get(at).map(|terminal| terminal.focus);
-        if let Some(agent) = focus.and_then(|focus| core.roster.get(focus)) {
-            self.branches.read(&agent.inputs.environment.working_directory);
-        }
-    }
-
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
-        core.roster.with(state.focus, |agent| agent.view.scrollback.update());
+        core.roster.with(state.focus, |agent| {
+            agent.view.scrollback.update();
+            self.branches.read(&agent.inputs.environment.working_directory);
+        });
         if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
             return self.print_lines(core, at, state);
         }
-        let painted = self
-            .painter(core, at, &state)
-            .zip(core.roster.get(state.focus))
-            .map(|(painter, agent)| (painter.paint(agent), painter.title(agent), painter.progress(agent)));
+        self.ask_for_colors(core, at);
+        let painted = self.painter(core, at, &state).zip(core.roster.get(state.focus)).and_then(|(painter, agent)| {
+            Some((self.paint(core, at, &painter, agent)?, painter.title(agent), painter.progress(agent)))
+        });
         let (Some((painted, title, progress)), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
-        let asked = state.question.zip(painted.page).map(|(number, page)| (focus, number, page));
-        terminal.note_question(asked, painted.has_whole_rules, now);
+        let asked = state.question.zip(painted.page).zip(state.asked);
+        terminal.note_question(
+            asked.map(|((number, page), asked)| (asked, number, page)),
+            painted.has_whole_rules,
+            now,
+        );
+        terminal.input.view.iter_mut().for_each(|view| view.on_drawn(painted.is_whole, now));
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.drawn_at = now;
-        terminal.show(&painted.frame, title, progress);
+        terminal.display.text_at = None;
+        self.show_painted(core, at, focus, &painted.frame, title, progress);
         self.settle_view(core, at, focus);
+    }
+
+    /// The conversation of an agent, or the view that is shown in its place.
+    fn paint(&self, core: &Core, at: TerminalId, painter: &Painter, agent: &Agent) -> Option<Painted> {
+        match &self.get(at)?.input.view {
+            Some(view) => self.paint_view(core, painter, view, agent.id()),
+            None => Some(painter.paint(agent)),
+        }
+    }
+
+    fn show_painted(
+        &mut self,
+        core: &mut Core,
+        at: TerminalId,
+        focus: AgentId,
+        frame: &Frame,
+        title: String,
+        progress: Progress,
+    ) {
+        let reader = self.reader(at);
+        let Some(terminal) = self.get_mut(at) else { return };
+        let Some(inline) = &mut terminal.inline else { return terminal.show(frame, title, progress) };
+        let Some(agent) = core.roster.get(focus) else { return };
+        inline.retain(|agent| core.roster.get(agent).is_some());
+        let is_overlaid = terminal.input.view.is_some()
+            || terminal.input.popup.is_some()
+            || agent.view.scrollback.has_position(reader);
+        let step = (!is_overlaid).then(|| inline.step(agent, frame, terminal.size.1));
+        let printed = inline.printed_of(focus);
+        terminal.show_inline(step, frame, title, progress);
+        if let Some(printed) = printed {
+            core.roster.with(focus, |agent| agent.view.scrollback.note_printed(printed));
+        }
     }
 
     /// Prints what is new, in line mode.
@@ -153,9 +205,13 @@ impl Terminals {
     /// Prints the end of the conversation on the screen of the shell, when the program ends.
     pub(in crate::repl) fn print_ends(&mut self, core: &mut Core) {
         for at in self.ids() {
-            let Some(terminal) = self.get(at).filter(|terminal| terminal.is_local() && terminal.lines.is_none()) else {
+            let Some(terminal) = self.get(at).filter(|terminal| terminal.prints_end()) else {
                 continue;
             };
+            if terminal.inline.is_some() {
+                self.print_rest(core, at);
+                continue;
+            }
             let rows = match core.config.display.exit_print {
                 "none" => continue,
                 "all" => u16::MAX,
@@ -176,6 +232,16 @@ impl Terminals {
         }
     }
 
+    /// Prints what an inline terminal has not printed yet of the agent that it shows.
+    fn print_rest(&mut self, core: &mut Core, at: TerminalId) {
+        let Some(focus) = self.get(at).map(|terminal| terminal.focus) else { return };
+        core.roster.with(focus, |agent| agent.view.scrollback.update());
+        let (Some(agent), Some(terminal)) = (core.roster.get(focus), self.get_mut(at)) else { return };
+        let columns = terminal.size.0;
+        let rows = terminal.inline.as_mut().map(|inline| inline.take_rest(agent, columns)).unwrap_or_default();
+        terminal.print_end(&rows);
+    }
+
     /// Follows the end of the text as it grows, if all terminals of this reader show it.
     fn settle_view(&self, core: &mut Core, at: TerminalId, focus: AgentId) {
         let reader = self.reader(at);
@@ -193,8 +259,7 @@ impl Terminals {
             size: state.size,
             spinner: state.spinner,
             notice: terminal.input.notice.clone(),
-            // A read-only terminal shows the agent's draft until something is typed there.
-            draft: (!terminal.input.draft.is_empty()).then_some(&terminal.input.draft),
+            draft: self.shown_draft(core, at),
             reader: self.reader(at),
             screen_info: self.screen_info(core, terminal)?,
             activity: core.activity(state.focus, true),
@@ -202,22 +267,28 @@ impl Terminals {
             question_keys: state.question_keys,
             popup: terminal.input.popup.as_ref(),
             is_vi_normal: terminal.input.vi.is_normal(),
+            selected: terminal.input.selected,
         })
     }
 
     /// What this terminal has shown of the question already.
     fn question_view<'a>(&self, terminal: &'a Terminal, state: &VisibleState) -> Option<&'a QuestionView> {
         let number = state.question?;
-        terminal.display.question_view(state.focus, number, state.size.0)
+        terminal.display.question_view(state.asked?, number, state.size.0)
     }
 
-    /// The visible state of a terminal if it has changed and the terminal accepts output.
+    /// The visible state of a terminal if it has changed, the terminal accepts output, and the last frame is not too recent.
     fn changed_state(&mut self, core: &Core, at: TerminalId) -> Option<VisibleState> {
         let state = self.visible_state(core, at)?;
+        let now = core.clock.now();
         let terminal = self.get_mut(at)?;
-        let is_stale = terminal.display.shown.as_ref() != Some(&state);
+        let shown = terminal.display.shown.as_ref();
+        let is_stale = shown != Some(&state);
+        let next = terminal.display.drawn_at + core.config.display.frame_interval;
+        let is_early = now < next && shown.is_some_and(|shown| state.is_only_text(shown));
+        terminal.display.text_at = is_early.then_some(next);
         terminal.display.is_behind = is_stale && !terminal.is_ready();
-        (is_stale && !terminal.display.is_behind).then_some(state)
+        (is_stale && !is_early && !terminal.display.is_behind).then_some(state)
     }
 
     fn visible_state(&self, core: &Core, at: TerminalId) -> Option<VisibleState> {
@@ -236,12 +307,17 @@ impl Terminals {
         let is_moved =
             |state: &&VisibleState| countdown.is_none() && state.focus == terminal.focus && state.revision != revision;
         let moved = terminal.display.shown.as_ref().filter(is_moved);
-        let question = agent.question().map(|asked| asked.number).filter(|_| is_large_enough_to_ask(terminal.size));
-        let view = question.and_then(|number| terminal.display.question_view(terminal.focus, number, terminal.size.0));
+        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let question = asked.and_then(Agent::question).map(|asked| asked.number);
+        let question = question.filter(|_| is_large_enough_to_ask(terminal.size));
+        let asked = asked.map(Agent::id);
+        let shown = asked.zip(question);
+        let shown = shown.and_then(|(id, number)| terminal.display.question_view(id, number, terminal.size.0));
         Some(VisibleState {
             focus: terminal.focus,
             size: terminal.size,
             revision,
+            streamed: agent.view.streamed(),
             terminal_revision: terminal.input.revision,
             spinner: moved.map_or(step, |state| state.spinner),
             notice: terminal.input.notice.clone(),
@@ -251,12 +327,14 @@ impl Terminals {
             unseen: self.unseen.revision(),
             position: core.send_queue.position_of(worker),
             gate,
+            asked,
             question,
-            question_keys: view.map(|view| view.keys(now)).unwrap_or_default(),
+            question_keys: shown.map(|view| view.keys(now)).unwrap_or_default(),
+            view: terminal.input.view.as_ref().map(|view| view.stamp(core)),
         })
     }
 
-    /// Shows an agent on a terminal. Its stored draft and messages are read when it is first shown.
+    /// Shows an agent on a terminal. Its stored drafts and messages are read when it is first shown.
     pub(in crate::repl) fn show(&mut self, core: &mut Core, at: TerminalId, id: AgentId) {
         let reader = self.reader(at);
         let Some(terminal) = self.get_mut(at) else { return };
@@ -265,31 +343,20 @@ impl Terminals {
         if left != id {
             terminal.input.popup = None;
             terminal.input.mentions = None;
+            leave_view(core, at, reader, left);
         }
-        if left != id {
-            leave_view(core, reader, left);
+        if self.unseen.remove(id) {
+            unseen::store_seen(core, id);
         }
-        self.unseen.remove(id);
+        self.keep_shown(core, at);
         if core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
-            let typed = core.store.draft(id).unwrap_or_default();
-            core.roster.with(id, |agent| agent.view.show_first(&typed));
-            Self::show_older(core, id);
+            core.roster.with(id, |agent| agent.view.show_first());
+            show_older(core, id);
+            count_context(core, id);
         }
-    }
-
-    /// Reads the conversation again, with replies as they were written or drawn.
-    pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
-        core.roster.with(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
-        Self::show_older(core, id);
-        Ok(())
-    }
-
-    /// Reads the next older messages into the scrollback.
-    pub(in crate::repl) fn show_older(core: &mut Core, id: AgentId) {
-        let Some(before) = core.roster.get(id).and_then(|agent| agent.view.wants_older_than()) else { return };
-        match core.store.tail(id, before, OLDER_MESSAGES) {
-            Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
-            Err(error) => core.note(id, LineKind::Error, &error.message),
+        drafts::load(core, id);
+        if let Some(slot) = core.draft_slots.of(at) {
+            drafts::take_over(core, id, slot);
         }
     }
 
@@ -302,7 +369,9 @@ impl Terminals {
             is_attached: terminal.mode.is_attached,
             is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
         };
-        Some(ScreenInfo { separator: self.separator(core, agent), status, rule_file: rule_file(core, agent) })
+        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let rule_file = asked.and_then(|asked| rule_file(core, asked));
+        Some(ScreenInfo { separator: self.separator(core, agent), status, rule_file })
     }
 
     fn separator(&self, core: &Core, agent: &Agent) -> Separator {
@@ -312,14 +381,69 @@ impl Terminals {
         let asking = asking.filter(|other| *other != id).filter_map(|other| roster.get(other));
         let asking: Vec<&Agent> = asking.filter(|agent| agent.role != Role::Summary).collect();
         let others = |set: &BTreeSet<AgentId>| set.len() - usize::from(set.contains(&id));
-        let finished = self.unseen.newest().filter_map(|id| roster.get(id));
+        let ended = |is_interrupted| self.unseen.newest(is_interrupted).filter_map(|id| roster.get(id)).map(label);
         Separator {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),
             label: label(agent),
             parent: roster.parent(id).and_then(|parent| roster.get(parent)).map(label),
             at_work: others(roster.at_work()),
             mail: agent.unread,
-            finished: Names::of(finished.map(label), self.unseen.len()),
+            interrupted: Names::of(ended(true), self.unseen.count(true)),
+            finished: Names::of(ended(false), self.unseen.count(false)),
         }
+    }
+}
+
+/// Reads the conversation again, with replies as they were written or drawn.
+pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
+    core.roster.with(id, |agent| agent.view.toggle_raw()).ok_or_else(agent_gone)?;
+    show_older(core, id);
+    Ok(())
+}
+
+/// Reads the conversation again, of which older messages have come back.
+pub(in crate::repl) fn show_again(core: &mut Core, id: AgentId) {
+    let was_shown = core.roster.with(id, |agent| {
+        agent.view.forget_lines();
+        agent.view.was_shown()
+    });
+    if was_shown == Some(true) {
+        show_older(core, id);
+    }
+}
+
+/// Scrolls to a message of the agent's own log, for which the conversation is read again from there. False if the agent
+/// streams, which cannot be read again, or if the message is too far back.
+pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: MessageId) -> Result<bool> {
+    let count = core.store.count_from(id, message, MOST_SCROLLED)?;
+    if count == MOST_SCROLLED || core.roster.get(id).is_none_or(|agent| agent.state() != State::Idle) {
+        return Ok(false);
+    }
+    let messages = core.store.tail(id, None, count)?;
+    core.roster.with(id, |agent| {
+        agent.view.forget_lines();
+        agent.show_older(&messages, count);
+        agent.view.scrollback.to_top(reader);
+    });
+    show_older(core, id);
+    Ok(true)
+}
+
+/// Reads so many of the newest messages, if nothing was read yet, and lays out what has come.
+pub(super) fn show_newest(core: &mut Core, id: AgentId, count: usize) {
+    if core.roster.get(id).is_some_and(|agent| agent.view.load_before() == Some(None))
+        && let Ok(newest) = core.store.tail(id, None, count)
+    {
+        core.roster.with(id, |agent| agent.show_older(&newest, count));
+    }
+    core.roster.with(id, |agent| agent.view.scrollback.update());
+}
+
+/// Reads the next older messages into the scrollback.
+pub(super) fn show_older(core: &mut Core, id: AgentId) {
+    let Some(before) = core.roster.get(id).and_then(|agent| agent.view.load_before()) else { return };
+    match core.store.tail(id, before, OLDER_MESSAGES) {
+        Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
+        Err(error) => core.note(id, LineKind::Error, &error.message),
     }
 }

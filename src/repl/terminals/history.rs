@@ -7,25 +7,20 @@ use crate::base::clock::Moment;
 use crate::base::error::Error;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::draft::Draft;
+use crate::domain::drafts::DraftSlot;
 use crate::repl::core::Core;
+use crate::repl::core::drafts;
+use crate::repl::terminals::Terminals;
 use crate::repl::terminals::terminal::Recalled;
-use crate::repl::terminals::{Terminal, Terminals};
 
 /// A draft is stored this long after the last key.
 const SAVE_AFTER: Duration = Duration::from_millis(250);
 
-/// The agents whose drafts are to be stored, and when.
+/// The drafts that are to be stored, and when.
 #[derive(Default)]
-pub(super) struct UnsavedDrafts(BTreeMap<AgentId, Moment>);
+pub(super) struct UnsavedDrafts(BTreeMap<(AgentId, DraftSlot), Moment>);
 
 impl UnsavedDrafts {
-    /// A key has changed the draft at this terminal. What is typed at a read-only one is not stored.
-    pub fn note(&mut self, terminal: &Terminal, now: Moment) {
-        if !terminal.mode.is_read_only {
-            self.0.insert(terminal.focus, now + SAVE_AFTER);
-        }
-    }
-
     pub fn deadline(&self) -> Option<Moment> {
         self.0.values().min().copied()
     }
@@ -33,11 +28,19 @@ impl UnsavedDrafts {
     /// Stores the drafts that are due.
     pub fn save(&mut self, core: &Core) {
         let now = core.clock.now();
-        self.0.extract_if(.., |_, at| *at <= now).for_each(|(agent, _)| core.save_draft(agent));
+        self.0.extract_if(.., |_, at| *at <= now).for_each(|((agent, slot), _)| drafts::save(core, agent, slot));
     }
 }
 
 impl Terminals {
+    /// A key has changed the draft at this terminal. What is typed at a read-only one is not stored.
+    pub(super) fn note_unsaved(&mut self, core: &Core, at: TerminalId) {
+        let focus = self.get(at).map(|terminal| terminal.focus);
+        if let Some(draft) = focus.zip(core.draft_slots.of(at)) {
+            self.unsaved.0.insert(draft, core.clock.now() + SAVE_AFTER);
+        }
+    }
+
     /// Empties the draft, and keeps its text in the history of inputs.
     pub(super) fn take_line(&mut self, core: &mut Core, id: TerminalId, agent: AgentId) -> Option<String> {
         let reader = self.reader(id);
@@ -61,7 +64,7 @@ impl Terminals {
     }
 
     /// A line is sent even if it cannot be added to the history.
-    fn remember(&self, core: &Core, id: TerminalId, text: &str) {
+    pub(super) fn remember(&self, core: &Core, id: TerminalId, text: &str) {
         if !self.is_read_only(id) {
             drop(core.store.remember_input(&project(core), text));
         }
@@ -103,18 +106,20 @@ impl Terminals {
         self.draft_at(core, id).map(Draft::expanded)
     }
 
-    /// Replaces the draft with what an editor made of it, if the terminal still shows the agent.
-    pub(in crate::repl) fn set_draft(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, text: &str) {
-        if self.get(id).is_some_and(|terminal| terminal.focus == agent) {
-            self.edit(core, id, |draft| draft.set(text));
+    /// Replaces the draft to this agent. If the terminal shows another one now, the text goes before the draft to that one.
+    pub(super) fn set_draft(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, text: &str) {
+        let Some(focus) = self.get(id).map(|terminal| terminal.focus) else { return };
+        match core.draft_slots.of(id) {
+            Some(slot) if focus != agent => drafts::return_to_slot(core, focus, slot, text),
+            _ => drop(self.edit(core, id, |draft| draft.set(text))),
         }
     }
 
     /// Stores the draft, which is empty after a line was entered.
     pub(in crate::repl) fn on_line_done(&mut self, core: &Core, id: TerminalId, agent: AgentId) {
-        if !self.is_read_only(id) {
-            self.unsaved.0.remove(&agent);
-            core.save_draft(agent);
+        if let Some(slot) = core.draft_slots.of(id) {
+            self.unsaved.0.remove(&(agent, slot));
+            drafts::save(core, agent, slot);
         }
     }
 
@@ -128,14 +133,25 @@ impl Terminals {
         text: &str,
         error: Error,
     ) {
-        self.unsaved.0.remove(&agent);
-        if self.is_read_only(id) {
-            self.with_draft(core, id, |draft| draft.set(text));
-        } else if is_command(text) && core.roster.get(agent).is_some_and(|agent| agent.view.draft.is_empty()) {
-            self.with_draft(core, id, |draft| draft.set_failed(text));
-            core.save_draft(agent);
-        } else {
-            core.return_text(agent, text);
+        let slot = core.draft_slots.of(id);
+        let is_empty = |slot| core.roster.get(agent).is_some_and(|agent| agent.view.drafts.is_empty(slot));
+        let is_in_line_mode = self.get(id).is_some_and(|terminal| terminal.lines.is_some());
+        match slot {
+            // The draft is not shown there: the next line would be added to it.
+            _ if is_in_line_mode && (is_command(text) || text.starts_with('#')) => {}
+            None => drop(self.with_draft(core, id, |draft| draft.set(text))),
+            Some(slot) if is_command(text) && is_empty(slot) => {
+                self.unsaved.0.remove(&(agent, slot));
+                core.roster.with(agent, |agent| {
+                    agent.view.drafts.at(slot).set_failed(text);
+                    agent.view.touch();
+                });
+                drafts::save(core, agent, slot);
+            }
+            Some(slot) => {
+                self.unsaved.0.remove(&(agent, slot));
+                drafts::return_to_slot(core, agent, slot, text);
+            }
         }
         self.notify(id, error.message);
     }

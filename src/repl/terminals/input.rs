@@ -6,14 +6,14 @@ use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::VI;
 use crate::domain::draft::Draft;
 use crate::domain::draft::vi::ViOutcome;
-use crate::domain::flow::{Change, Decision};
-use crate::domain::key::Key;
+use crate::domain::flow::{Change, Decision, Shown, ViewName};
+use crate::domain::key::{Key, KeyCode};
 use crate::domain::keymap::Chord;
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, action_of};
-use crate::repl::terminals::draw::{rule_file, text_width};
+use crate::repl::terminals::draw::{rule_file, show_older, text_width};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
 /// What the loop does because of a key.
@@ -21,9 +21,18 @@ pub(in crate::repl) enum Act {
     /// A line was entered: a message or a command.
     Line(String),
     Change(Change),
+    /// What was typed at a question is its answer.
+    Answer {
+        typed: String,
+        change: Change,
+    },
+    /// A text is to be shown in the person's pager.
+    Pager(String),
     /// The draft is to be edited in the person's editor.
     Editor,
     Suspend,
+    /// Leaves the terminal, and everything goes on.
+    Background,
     Leave,
 }
 
@@ -37,17 +46,25 @@ impl Terminals {
         }
     }
 
-    /// The next thing that a key at this terminal asks for. Keys that only edit or scroll are done here. The caller
-    /// carries the act out before it asks for the next one: what a key means depends on it.
+    /// The next act that keys at this terminal cause. Keys that only edit or scroll are handled here. The caller
+    /// carries the act out before it takes the next one: what a key means depends on it.
     pub(in crate::repl) fn next_act(&mut self, core: &mut Core, id: TerminalId) -> Option<(AgentId, Act)> {
         loop {
+            if let Some(act) = self.get_mut(id)?.input.acts.pop_front() {
+                return Some(act);
+            }
             let key = self.get_mut(id)?.next_key()?;
             let agent = self.get(id)?.focus;
             if self.get_mut(id)?.take_report(&key, &core.config.display.theme) {
+                self.open_clicked(core, id, agent);
                 continue;
             }
-            if let Some(act) = self.on_key(core, id, agent, &key) {
-                return Some((agent, act));
+            let act = match self.get(id)?.input.view {
+                Some(_) => self.press_in_view(core, id, &key),
+                None => self.on_key(core, id, agent, &key).map(|act| (agent, act)),
+            };
+            if act.is_some() {
+                return act;
             }
         }
     }
@@ -58,28 +75,29 @@ impl Terminals {
         }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
-        if core.config.editing == VI && situation.question == QuestionKeys::Text && self.press_in_vi(core, id, key) {
+        if core.config.editing == VI && !is_answered_by_keys(situation.question) && self.press_in_vi(core, id, key) {
             return None;
         }
         let action = action_of(key, &situation, &core.config.keymap);
-        self.get_mut(id)?.input.prefix = None;
+        let action = self.second_escape(id, key, &situation, action)?;
+        let input = &mut self.get_mut(id)?.input;
+        input.prefix = None;
+        // Only the same key, pressed again at once, leaves.
+        input.leaves_until.take_if(|_| !matches!(action, Action::Leave));
+        self.keep_selected(id, &action);
         if action.is_act() {
             self.get_mut(id)?.keyboard.count_act();
         }
         match action {
             Action::Send => self.send(core, id, agent),
-            Action::Answer(allowed) => {
-                let decision = if allowed { Decision::Allow } else { Decision::Deny(None) };
-                Some(Act::Change(Change::Answer { question: core.roster.get(agent)?.question()?.number, decision }))
-            }
-            Action::Always(scope) => {
-                let question = core.roster.get(agent)?.question()?.number;
-                Some(Act::Change(Change::Answer { question, decision: Decision::Always(scope) }))
-            }
+            Action::Answer(_) | Action::Always(_) => self.answer(core, id, agent, &action).map(Act::Change),
+            Action::Enter(entry) => self.enter_entry(core, id, agent, entry),
+            Action::View => Some(Act::Pager(self.whole_question(core, agent)?)),
             Action::Change(change) => Some(Act::Change(change)),
             Action::Go(direction) => self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to))),
             Action::Editor => Some(Act::Editor),
             Action::Suspend => Some(Act::Suspend),
+            Action::Background => Some(Act::Background),
             Action::Leave => Some(Act::Leave),
             action => {
                 self.act_here(core, id, agent, action);
@@ -89,9 +107,37 @@ impl Terminals {
         }
     }
 
+    /// The second of two Esc that mean nothing else shows the timeline.
+    fn second_escape(&mut self, id: TerminalId, key: &Key, situation: &Situation, action: Action) -> Option<Action> {
+        let is_free = matches!((key, &action), (Key::Press(KeyCode::Escape, _), Action::Nothing))
+            && situation.is_draft_empty
+            && situation.prefix.is_none()
+            && !situation.has_selected;
+        let was_free = &mut self.get_mut(id)?.input.is_escaped;
+        let is_second = is_free && *was_free;
+        *was_free = is_free && !is_second;
+        Some(if is_second { Action::Change(Change::Show(Shown::View(ViewName::Timeline))) } else { action })
+    }
+
+    /// The answer to the question of an agent.
+    pub(super) fn answer(&self, core: &Core, id: TerminalId, agent: AgentId, action: &Action) -> Option<Change> {
+        let question = core.roster.get(agent)?.question()?.number;
+        let decision = match action {
+            Action::Answer(true) => Decision::Allow,
+            Action::Answer(false) => Decision::Deny(None),
+            Action::Always(scope) => match self.edited_rules(id) {
+                Some(rules) => Decision::Rules(*scope, rules),
+                None => Decision::Always(*scope),
+            },
+            _ => return None,
+        };
+        Some(Change::Answer { question, decision })
+    }
+
     /// Does what only concerns this terminal.
-    fn act_here(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, action: Action) {
-        if let Some(terminal) = self.get_mut(id) {
+    pub(super) fn act_here(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, action: Action) {
+        // In line mode a line is typed again as a whole.
+        if let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.lines.is_none()) {
             terminal.input.repeats = None;
         }
         match action {
@@ -100,6 +146,8 @@ impl Terminals {
             Action::Paste(text) => drop(self.edit(core, id, |draft| draft.paste(&text))),
             Action::Scroll(by) => self.scroll(core, id, agent, by),
             Action::ToggleFolds => self.toggle_folds(core, id, agent),
+            Action::SelectFold(is_before) => self.select_fold(core, id, agent, is_before),
+            Action::OpenSelected => self.open_selected(core, id, agent),
             Action::TooSoon => self.with_question(id, |question| question.settle_again(core.clock.now())),
             Action::TurnPage(is_forward) => self.with_question(id, |question| {
                 question.turn_page(is_forward);
@@ -107,6 +155,8 @@ impl Terminals {
             Action::ShowRules(is_shown) => {
                 self.with_question(id, |question| question.show_rules(is_shown, core.clock.now()));
             }
+            Action::BeginEntry(entry) => self.begin_entry(core, id, agent, entry),
+            Action::EndEntry(entry) => self.end_entry(core, id, entry),
             Action::Recall(older) => self.recall(core, id, older),
             Action::RecallInput(older) => self.recall_input(core, id, older),
             Action::Complete => self.complete(core, id, agent),
@@ -130,9 +180,9 @@ impl Terminals {
         if let Some(terminal) = self.terminals.get_mut(&id) {
             terminal.input.vi = vi;
             terminal.input.revision += 1;
-            if outcome == ViOutcome::Done {
-                self.unsaved.note(terminal, core.clock.now());
-            }
+        }
+        if outcome == ViOutcome::Done {
+            self.note_unsaved(core, id);
         }
         match outcome {
             ViOutcome::Pass => return false,
@@ -143,14 +193,14 @@ impl Terminals {
         true
     }
 
-    fn begin_prefix(&mut self, id: TerminalId, prefix: Chord) {
+    pub(super) fn begin_prefix(&mut self, id: TerminalId, prefix: Chord) {
         self.notify(id, format!("{prefix} …"));
         if let Some(terminal) = self.get_mut(id) {
             terminal.input.prefix = Some(prefix);
         }
     }
 
-    fn with_question(&mut self, id: TerminalId, act: impl FnOnce(&mut QuestionView)) {
+    pub(super) fn with_question(&mut self, id: TerminalId, act: impl FnOnce(&mut QuestionView)) {
         let Some(terminal) = self.get_mut(id) else { return };
         if let Some(question) = &mut terminal.display.question {
             act(question);
@@ -175,18 +225,21 @@ impl Terminals {
         None
     }
 
-    fn situation(&self, core: &Core, at: TerminalId, has_notice: bool) -> Option<Situation> {
+    pub(super) fn situation(&self, core: &Core, at: TerminalId, has_notice: bool) -> Option<Situation> {
         let terminal = self.get(at)?;
         let agent_id = terminal.focus;
         let agent = core.roster.get(agent_id)?;
+        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let pending = asked.and_then(|asked| Some((asked, asked.question()?)));
         // Only a question that was shown can be answered.
-        let question = agent.question().map(|pending| terminal.question_keys(agent_id, pending.number));
+        let question = pending.map(|(asked, pending)| terminal.question_keys(asked.id(), pending.number));
         let question = question.unwrap_or_default();
         Some(Situation {
             policy: agent.policy,
             question,
-            has_rules: agent.question().is_some_and(|pending| !pending.question.ways.rules.is_empty()),
-            can_save_rules: rule_file(core, agent).is_some(),
+            has_rules: pending.is_some_and(|(_, pending)| !pending.question.ways.rules.is_empty()),
+            can_edit_call: pending.is_some_and(|(_, pending)| pending.editable.is_some()),
+            can_save_rules: asked.is_some_and(|asked| rule_file(core, asked).is_some()),
             is_question_paged: question != QuestionKeys::Text
                 && terminal.display.question.as_ref().is_some_and(QuestionView::is_paged),
             is_followed: terminal.keyboard.is_followed_by_text(),
@@ -195,16 +248,28 @@ impl Terminals {
             has_background_work: agent.has_background_work() || agent.view.has_command,
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
+            is_interrupted: agent.is_interrupted() && !agent.is_compacting(),
+            has_selected: terminal.input.selected.is_some(),
             has_notice,
             prefix: terminal.input.prefix,
         })
     }
 
-    /// The draft at this terminal: that of its agent, or its own if it is read-only.
+    /// The draft at this terminal: its own at this agent, or the only one that it has if it is read-only.
     pub(super) fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
         let agent = core.roster.get(terminal.focus)?;
-        Some(if terminal.mode.is_read_only { &terminal.input.draft } else { &agent.view.draft })
+        match core.draft_slots.of(at) {
+            Some(slot) => agent.view.drafts.get(slot).or(Some(&terminal.input.draft)),
+            None => Some(&terminal.input.draft),
+        }
+    }
+
+    /// The draft to be drawn: a read-only terminal shows what another one types until something is typed there.
+    pub(super) fn shown_draft<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
+        let draft = self.draft_at(core, at)?;
+        let others = || core.roster.get(self.get(at)?.focus)?.view.drafts.first();
+        if self.is_read_only(at) && draft.is_empty() { others().or(Some(draft)) } else { Some(draft) }
     }
 
     pub(super) fn with_draft<T>(
@@ -214,19 +279,21 @@ impl Terminals {
         act: impl FnOnce(&mut Draft) -> T,
     ) -> Option<T> {
         let terminal = self.get_mut(at)?;
-        if terminal.mode.is_read_only {
-            terminal.input.revision += 1;
-            return Some(act(&mut terminal.input.draft));
-        }
-        core.roster.with(terminal.focus, |agent| {
-            agent.view.touch();
-            act(&mut agent.view.draft)
+        terminal.input.revision += 1;
+        let focus = terminal.focus;
+        let Some(slot) = core.draft_slots.of(at) else { return Some(act(&mut terminal.input.draft)) };
+        let is_watched = self.iter().any(|other| other.mode.is_read_only && other.focus == focus);
+        core.roster.with(focus, |agent| {
+            if is_watched {
+                agent.view.touch();
+            }
+            act(agent.view.drafts.at(slot))
         })
     }
 
     pub(super) fn edit<T>(&mut self, core: &mut Core, at: TerminalId, edit: impl FnOnce(&mut Draft) -> T) -> Option<T> {
         self.get_mut(at)?.input.recalled = None;
-        self.unsaved.note(self.terminals.get(&at)?, core.clock.now());
+        self.note_unsaved(core, at);
         self.with_draft(core, at, edit)
     }
 
@@ -268,14 +335,7 @@ impl Terminals {
             is_at_top
         });
         if is_at_top == Some(true) {
-            Self::show_older(core, agent_id);
-        }
-    }
-
-    /// What is folded is the same on all terminals: one that changes nothing leaves it as it is.
-    fn toggle_folds(&self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
-        if !self.is_read_only(at) {
-            core.roster.with(agent_id, |agent| agent.view.toggle_folds());
+            show_older(core, agent_id);
         }
     }
 
@@ -296,4 +356,9 @@ impl Terminals {
         }
         to
     }
+}
+
+/// Whether letters may answer a question.
+const fn is_answered_by_keys(question: QuestionKeys) -> bool {
+    !matches!(question, QuestionKeys::Text | QuestionKeys::Typing(_))
 }

@@ -4,17 +4,22 @@ use std::time::Duration;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
+use crate::base::text;
 use crate::domain::flow::Origin;
+use crate::domain::keymap::KeyAction;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::Source;
 use crate::repl::component::Turn;
 use crate::repl::core::Core;
+use crate::repl::terminals::terminal::Repeat;
 use crate::repl::terminals::{Terminal, Terminals};
 
 /// Within this time a second Ctrl+C leaves although agents are busy.
 const SECOND_PRESS: Duration = Duration::from_secs(2);
 /// Within this time a line that is entered again is carried out.
 const REPEAT: Duration = Duration::from_secs(30);
+/// Enter again within this time is a held key and does not confirm.
+const HELD: Duration = Duration::from_millis(300);
 /// Names of busy agents in the warning; more are counted.
 const MOST_NAMES: usize = 4;
 
@@ -29,29 +34,52 @@ fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option
     }
 }
 
+/// What a person presses or enters to have the chat go on without its terminal.
+fn background_key(core: &Core) -> String {
+    let keys = core.config.keymap.keys_of(KeyAction::Background);
+    keys.into_iter().next().unwrap_or_else(|| "/background".to_owned())
+}
+
 impl Terminals {
     /// Leaves, unless agents are busy: then says which, and leaves at a second press. An attached terminal only detaches.
-    pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId) -> Turn {
+    /// `can_go_on`: the chat can go on without the terminal of this process.
+    pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId, can_go_on: bool) -> Turn {
         let now = core.clock.now();
         let asking = core.roster.asking();
         let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
             core.roster.busy().iter().partition(|agent| asking.contains(agent));
         let parts = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let parts: Vec<String> = parts.into_iter().flatten().chain(self.others()).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || parts.is_empty() || is_second {
             return self.leave(Origin::Terminal(id));
         }
         terminal.input.leaves_until = Some(now + SECOND_PRESS);
-        self.notify(id, format!("{}: press again within 2 s to leave", parts.join(", ")));
+        let offer = can_go_on.then(|| format!("; {} goes on in the background", background_key(core)));
+        let offer = offer.unwrap_or_default();
+        self.notify(id, format!("{}: press again within 2 s to leave{offer}", parts.join(", ")));
         Turn::Continue
+    }
+
+    /// How many other terminals are attached, in words; none if there are no others.
+    fn others(&self) -> Option<String> {
+        let others = self.terminals.len().saturating_sub(1);
+        (others > 0).then(|| text::counted(others, "other terminal is attached", "other terminals are attached"))
+    }
+
+    /// Why `/exit` has to be entered twice: it would end the chat at other terminals too.
+    pub(in crate::repl) fn warning_before_exit(&self, core: &Core, id: TerminalId, can_go_on: bool) -> Option<String> {
+        let others = self.get(id).filter(|terminal| !terminal.mode.is_attached).and_then(|_| self.others())?;
+        let offer =
+            if can_go_on { format!("; {} goes on in the background", background_key(core)) } else { String::new() };
+        Some(format!("{others}: press Enter again to exit there too{offer}"))
     }
 
     /// Whether the person was asked to enter this line again, and has done so in time.
     pub(in crate::repl) fn is_repeated(&mut self, core: &Core, id: TerminalId, line: &str) -> bool {
         let asked = self.get_mut(id).and_then(|terminal| terminal.input.repeats.take());
-        asked.is_some_and(|(asked, until)| asked == line && core.clock.now() <= until)
+        asked.is_some_and(|asked| asked.line == line && (asked.from..=asked.until).contains(&core.clock.now()))
     }
 
     /// Keeps the line in the draft, and says that entering it again carries it out.
@@ -63,10 +91,15 @@ impl Terminals {
         line: &str,
         warning: &str,
     ) {
-        let until = core.clock.now() + REPEAT;
+        let now = core.clock.now();
+        let is_in_line_mode = self.get(id).is_some_and(|terminal| terminal.lines.is_some());
+        let warning =
+            if is_in_line_mode { warning.replace("press Enter", "enter this line") } else { warning.to_owned() };
         self.on_line_failed(core, id, agent, line, Error::usage(warning));
         if let Some(terminal) = self.get_mut(id) {
-            terminal.input.repeats = Some((line.to_owned(), until));
+            // In line mode the whole line has to be typed again, which no held key does.
+            let from = if is_in_line_mode { now } else { now + HELD };
+            terminal.input.repeats = Some(Repeat { line: line.to_owned(), from, until: now + REPEAT });
         }
     }
 
@@ -81,16 +114,9 @@ impl Terminals {
         }
     }
 
-    /// `/detach`: the terminal is detached, and everything goes on.
-    ///
-    /// # Errors
-    /// It is the terminal of a chat that would end without it.
-    pub(in crate::repl) fn detach_attached(&mut self, origin: Origin) -> Result<()> {
-        self.attached(origin).map(Terminal::detach).ok_or_else(|| {
-            let message = "this chat runs in its own terminal and ends with it (/exit): `polylogue serve` starts one that \
-                           goes on, `polylogue attach` shows it";
-            Error::usage(message)
-        })
+    /// Detaches the terminal of a client, and everything goes on. Returns whether this is one.
+    pub(in crate::repl) fn detach_attached(&mut self, origin: Origin) -> bool {
+        self.attached(origin).map(Terminal::detach).is_some()
     }
 
     /// Has the process of an attached terminal stopped. Returns whether this is one.
@@ -98,22 +124,40 @@ impl Terminals {
         self.attached(Origin::Terminal(id)).map(Terminal::request_suspend).is_some()
     }
 
-    /// Leaves the terminal to another program: it is neither read nor drawn.
+    /// Leaves the terminal to an editor of the draft: it is neither read nor drawn.
     pub(in crate::repl) fn hand_over(&mut self, core: &mut Core, id: TerminalId) {
-        if let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.is_local()) {
-            terminal.suspend();
-            terminal.is_handed_over = true;
+        let Some(terminal) = self.get_mut(id) else { return };
+        terminal.suspend();
+        terminal.edited = Some(terminal.focus);
+        if terminal.is_local() {
             core.reactor.unwatch(Source::Terminal);
         }
     }
 
-    /// Takes a terminal back that another program had.
-    pub(in crate::repl) fn take_back(&mut self, core: &mut Core, id: TerminalId) {
-        let Some(terminal) = self.get_mut(id).filter(|terminal| terminal.is_handed_over) else { return };
-        terminal.is_handed_over = false;
+    /// Takes a terminal back that an editor had. Returns the agent whose draft it was.
+    pub(in crate::repl) fn take_back(&mut self, core: &mut Core, id: TerminalId) -> Option<AgentId> {
+        let terminal = self.get_mut(id)?;
+        let agent = terminal.edited.take()?;
         if let Err(error) = terminal.resume() {
             let focus = terminal.focus;
             core.note(focus, LineKind::Error, &error.message);
+        }
+        Some(agent)
+    }
+
+    /// The editor at this terminal has ended, or a pager, without a text. A text for an agent that was removed meanwhile
+    /// goes to the one that is shown.
+    pub(in crate::repl) fn on_edited(
+        &mut self,
+        core: &mut Core,
+        id: TerminalId,
+        ended: std::result::Result<Option<String>, String>,
+    ) {
+        let Some(agent) = self.take_back(core, id) else { return };
+        match ended {
+            Ok(Some(text)) => self.set_draft(core, id, agent, &text),
+            Ok(None) => {}
+            Err(error) => self.notify(id, error),
         }
     }
 

@@ -15,6 +15,8 @@ pub(super) const LAST_ROWS: u16 = 20;
 #[derive(Debug, Default)]
 pub(super) struct LineOutput {
     agent: Option<AgentId>,
+    /// How that agent was called last.
+    label: String,
     /// The number of the next chunk.
     next: u64,
     /// The beginning of a line of the reply.
@@ -33,11 +35,10 @@ impl LineOutput {
         if self.agent == Some(agent.id()) {
             return String::new();
         }
-        let mut out = std::mem::take(&mut self.partial);
+        let mut out = String::new();
+        let left = std::mem::take(&mut self.label);
+        self.end_reply(&mut out, &left);
         *self = Self { agent: Some(agent.id()), next: agent.output.next(), ..Self::default() };
-        if !out.is_empty() {
-            out.push('\n');
-        }
         out += &line("polylogue", &format!("this is {}", agent.identity.label()));
         end().iter().for_each(|row| out += &format!("{}\n", text::sanitise(row)));
         out
@@ -63,6 +64,7 @@ impl LineOutput {
             Some(_) => {}
             None => self.asked = None,
         }
+        self.label = label;
         out
     }
 
@@ -71,7 +73,7 @@ impl LineOutput {
         self.typed = Some(typed.to_owned());
     }
 
-    /// What a typed line answers to the question that was printed: y, a, n, or n and a reason.
+    /// What a typed line answers to the question that was printed: y, a, n, n and a reason, or e and another command.
     pub fn answer(&self, typed: &str, pending: &PendingQuestion) -> Option<Decision> {
         if self.asked != Some(pending.number) {
             return None;
@@ -80,18 +82,21 @@ impl LineOutput {
         match letter {
             "y" | "yes" if reason.is_empty() => Some(Decision::Allow),
             "a" if reason.is_empty() && !pending.question.ways.rules.is_empty() => Some(Decision::Always(Scope::Agent)),
-            "n" | "no" => Some(Decision::Deny(Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()))),
+            "e" if !reason.is_empty() && pending.editable.is_some() => Some(Decision::Edit(reason.to_owned())),
+            "n" | "no" | "r" => {
+                Some(Decision::Deny(Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty())))
+            }
             _ => None,
         }
     }
 
     fn print(&mut self, out: &mut String, label: &str, chunk: &Chunk) {
         if let Chunk::Text(text) = chunk {
-            self.partial += text;
-            while let Some((whole, rest)) = self.partial.split_once('\n') {
-                let (whole, rest) = (whole.to_owned(), rest.to_owned());
+            let mut lines = text.split('\n');
+            self.partial += lines.next().unwrap_or_default();
+            for next in lines {
+                let whole = std::mem::replace(&mut self.partial, next.to_owned());
                 self.print_reply(out, label, &whole);
-                self.partial = rest;
             }
             return;
         }
@@ -143,6 +148,7 @@ fn question(label: &str, pending: &PendingQuestion) -> String {
     question.detail.iter().for_each(|detail| out += &format!("  {}\n", text::sanitise(detail).replace('\n', "␊")));
     let rules: Vec<String> = question.ways.rules.iter().map(ToString::to_string).collect();
     let always = if rules.is_empty() { String::new() } else { format!("a (always: {}), ", rules.join(", ")) };
-    out += &line("polylogue", &format!("answer y, {always}n, or n and a reason, then Enter"));
+    let edit = if pending.editable.is_some() { ", e and what is to run instead" } else { "" };
+    out += &line("polylogue", &format!("answer y, {always}n, n and a reason{edit}; then Enter"));
     out
 }

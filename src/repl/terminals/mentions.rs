@@ -12,7 +12,7 @@ use crate::repl::core::Core;
 use crate::repl::terminals::popup::Item;
 use crate::tools::file_list::{FileList, FileNames};
 
-/// A list is used for this long; nothing is watched.
+/// A list is used for this long, and kept for this long after its last use; nothing is watched.
 const FRESH: Duration = Duration::from_secs(60);
 /// Files that are compared with the query in one turn: about a millisecond.
 const FILES_PER_TURN: usize = 10_000;
@@ -25,6 +25,7 @@ const MOST_AGENTS: usize = 5;
 pub(super) struct Files {
     directory: PathBuf,
     started: Moment,
+    used: Moment,
     list: FileList,
 }
 
@@ -33,13 +34,23 @@ impl Files {
         let environment = &core.roster.get(agent)?.inputs.environment;
         let (directory, wake) = (environment.working_directory.clone(), Arc::clone(&core.waker));
         let list = FileList::start(environment, move || wake());
-        Some(list.map(|list| Self { directory, started: core.clock.now(), list }))
+        Some(list.map(|list| Self { directory, started: core.clock.now(), used: core.clock.now(), list }))
     }
 
     /// Whether it lists the agent's files as they were a moment ago.
     pub fn is_fresh(&self, core: &Core, agent: AgentId) -> bool {
         let directory = core.roster.get(agent).map(|agent| &agent.inputs.environment.working_directory);
         directory == Some(&self.directory) && core.clock.now() - self.started < FRESH
+    }
+
+    /// A search uses the list.
+    pub fn note_use(&mut self, now: Moment) {
+        self.used = now;
+    }
+
+    /// When it is dropped.
+    pub fn expires(&self) -> Moment {
+        self.used + FRESH
     }
 
     pub fn count(&self) -> usize {

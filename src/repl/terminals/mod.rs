@@ -1,7 +1,7 @@
 //! The attached terminals: keys to acts, the agent that each shows, frames.
 //!
-//! Focus, size and notice belong to a terminal; draft and scroll position to the agent, except on a read-only terminal,
-//! which has its own.
+//! Focus, size, notice and draft belong to a terminal, which has a draft at every agent; the scroll position to the agent,
+//! except on a read-only terminal, which has its own.
 
 mod alerts;
 mod announcer;
@@ -12,7 +12,11 @@ mod conversation;
 mod device;
 mod display;
 mod draw;
+mod entry;
+mod folds;
+mod highlights;
 mod history;
+mod inline;
 mod input;
 mod keyboard;
 mod leaving;
@@ -26,32 +30,39 @@ mod separator;
 mod status;
 mod terminal;
 mod unseen;
+mod views;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::agent::Role;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
-use crate::base::id::{AgentId, TerminalId};
+use crate::base::id::{AgentId, MessageId, TerminalId};
 use crate::commands::TerminalInfo;
 use crate::domain::chunk::Status;
-use crate::domain::flow::Origin;
+use crate::domain::flow::{Origin, TurnEnd};
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
+use crate::repl::core::drafts;
+use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, activity, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::terminals::alerts::Alerts;
 use crate::repl::terminals::branches::Branches;
-use crate::repl::terminals::draw::text_width;
+use crate::repl::terminals::draw::{show_from, text_width};
+use crate::repl::terminals::highlights::Highlights;
 use crate::repl::terminals::history::UnsavedDrafts;
 use crate::repl::terminals::mentions::Files;
-use crate::repl::terminals::unseen::Unseen;
+use crate::repl::terminals::unseen::{Unseen, store_seen};
 use crate::repl::timeout::{SPINNER_STEP, WakeReason};
+use crate::team::UnseenEnd;
 pub use device::{Device, RemoteTerminal};
-pub(super) use draw::{QUEUE_ROWS, rule_file};
+pub(super) use draw::{QUEUE_ROWS, rule_file, show_again, toggle_raw};
 pub(super) use input::Act;
+pub(super) use status::directory;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 
 /// In the order of attaching.
@@ -65,6 +76,7 @@ pub(super) struct Terminals {
     branches: Branches,
     unseen: Unseen,
     alerts: Alerts,
+    highlights: Highlights,
 }
 
 impl Terminals {
@@ -95,6 +107,11 @@ impl Terminals {
         self.terminals.keys().copied().collect()
     }
 
+    /// Whether one of them is that of this process.
+    pub(super) fn has_local(&self) -> bool {
+        self.iter().any(Terminal::is_local)
+    }
+
     /// The first that is not read-only.
     pub(super) fn first_writable(&self) -> Option<TerminalId> {
         self.terminals.iter().find(|(_, terminal)| !terminal.mode.is_read_only).map(|(id, _)| *id)
@@ -116,18 +133,40 @@ impl Terminals {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
         let id = self.add(Terminal::new(device, focus, mode, &core.config.display, core.clock.unix_ms()));
+        if !mode.is_read_only {
+            core.draft_slots.attach(id);
+        }
         self.show(core, id, focus);
         id
     }
 
-    /// Forgets a terminal. What was typed at it stays with the agent that it showed.
+    /// Stores which agent a terminal shows, for the next one that is opened in its directory.
+    pub(super) fn keep_shown(&self, core: &mut Core, id: TerminalId) {
+        let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
+        if core.store.is_read_only() {
+            return;
+        }
+        let directory = terminal.directory().unwrap_or(&core.config.working_directory);
+        let directory = directory.canonicalize().ok().and_then(|path| project_directory(&path)).unwrap_or_default();
+        // Without it, the next terminal shows another agent.
+        drop(core.store.set_last_shown(&directory, terminal.focus));
+    }
+
+    /// Forgets a terminal. What was typed at it stays with the agents to which it was typed.
     pub(super) fn detach(&mut self, core: &mut Core, id: TerminalId) {
         let reader = self.reader(id);
+        self.keep_shown(core, id);
         let Some(terminal) = self.terminals.remove(&id) else { return };
         if terminal.is_local() {
             core.reactor.unwatch(Source::Terminal);
         }
-        leave_view(core, reader, terminal.focus);
+        leave_view(core, id, reader, terminal.focus);
+        if let Some(slot) = core.draft_slots.of(id) {
+            core.draft_slots.detach(id);
+            for agent in core.roster.ids() {
+                core.roster.with(agent, |agent| agent.view.drafts.forget_sender(slot));
+            }
+        }
     }
 
     pub(super) fn is_read_only(&self, id: TerminalId) -> bool {
@@ -167,6 +206,22 @@ impl Terminals {
         Ok(())
     }
 
+    /// As [`Terminals::switch`], with the rows from this message of the agent's log on.
+    pub(super) fn show_message(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        to: AgentId,
+        message: MessageId,
+    ) -> Result<()> {
+        self.switch(core, origin, to)?;
+        let Some(id) = origin.terminal() else { return Ok(()) };
+        match show_from(core, to, self.reader(id), message)? {
+            true => Ok(()),
+            false => Err(Error::usage("the message is too far back, or the agent is at work: PgUp scrolls there")),
+        }
+    }
+
     /// Puts a text into the clipboard of the terminal at which the command was entered.
     pub(super) fn copy(&mut self, origin: Origin, text: &str) -> Result<()> {
         let terminal = origin.terminal().and_then(|id| self.get_mut(id));
@@ -174,14 +229,15 @@ impl Terminals {
         terminal.ok_or_else(|| Error::usage(message))?.copy(text)
     }
 
-    /// Reads the branch again, which the turn may have changed, and notes an agent that nobody looks at.
-    fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
+    /// Reads the branch again, which the turn may have changed, and marks an agent that no terminal shows as unseen.
+    fn on_turn_ended(&mut self, core: &mut Core, id: AgentId) {
         let Some(agent) = core.roster.get(id) else { return };
         self.alerts.on_turn_ended(agent);
         if !self.showing(&[id]).is_empty() {
             self.branches.refresh(&agent.inputs.environment.working_directory);
+            store_seen(core, id);
         } else if agent.role == Role::Normal && agent.status() == Status::Idle {
-            self.unseen.add(id);
+            self.unseen.add(agent, core.clock.now());
         }
     }
 
@@ -200,21 +256,20 @@ impl Terminals {
         }
     }
 
-    pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
-        self.iter().map(|terminal| terminal.focus)
+    /// Whether an agent has finished a turn that no terminal has shown.
+    pub(super) fn is_unseen(&self, agent: AgentId) -> bool {
+        self.unseen.contains(agent)
     }
 
-    /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
-    fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
-        let can_show = terminal.is_ready() && terminal.lines.is_none();
-        let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
-        let worker = core.worker(agent.id());
-        let gate = core.send_queue.gate_of(worker, now);
-        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
-        Some(match countdown {
-            Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
-            None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
-        })
+    /// Takes over which agents have finished unseen in an earlier process: agent, end, and how long ago.
+    pub(super) fn restore_unseen(&mut self, ended: Vec<(AgentId, TurnEnd, Duration)>, now: Moment) {
+        for (agent, end, before) in ended {
+            self.unseen.push(UnseenEnd { agent, end, at: now, before });
+        }
+    }
+
+    pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
+        self.iter().map(|terminal| terminal.focus)
     }
 }
 
@@ -254,7 +309,8 @@ impl Component for Terminals {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.unsaved.save(core);
         self.step_searches(core);
-        self.alerts.look(&core.roster);
+        self.take_colors(core);
+        self.alerts.update(&core.roster);
     }
 
     fn has_work(&self, _: &Core) -> bool {
@@ -264,19 +320,45 @@ impl Component for Terminals {
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let now = core.clock.now();
         let keys = self.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
-        let steps = self.iter().filter_map(|terminal| Self::next_step(terminal, core, now));
+        let steps = self.iter().filter_map(|terminal| next_step(terminal, core, now));
         let questions = self.iter().filter_map(Terminal::question_deadline);
         let questions = questions.map(|at| (at.max(now), WakeReason::Question));
+        let texts = self.iter().filter_map(|terminal| terminal.display.text_at.filter(|_| terminal.is_ready()));
+        let texts = texts.map(|at| (at.max(now), WakeReason::Text));
         let drafts = self.unsaved.deadline().map(|at| (at.max(now), WakeReason::Draft));
-        keys.chain(steps).chain(questions).chain(drafts).min_by_key(|(at, _)| *at)
+        let views =
+            self.iter().filter(|terminal| terminal.is_ready()).filter_map(|terminal| terminal.input.view.as_ref());
+        let views = views.filter_map(|view| view.next_change(now)).map(|at| (at.max(now), WakeReason::View));
+        let files = self.files_expire().map(|at| (at.max(now), WakeReason::Files));
+        keys.chain(steps)
+            .chain(texts)
+            .chain(questions)
+            .chain(drafts)
+            .chain(files)
+            .chain(views)
+            .min_by_key(|(at, _)| *at)
     }
+}
+
+/// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
+fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
+    let can_show = terminal.is_ready() && terminal.lines.is_none();
+    let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
+    let worker = core.worker(agent.id());
+    let gate = core.send_queue.gate_of(worker, now);
+    let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
+    Some(match countdown {
+        Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
+        None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),
+    })
 }
 
 /// A terminal no longer shows this agent: what was typed there is stored, and the position of a read-only terminal is
 /// forgotten.
-fn leave_view(core: &mut Core, reader: Reader, agent: AgentId) {
+fn leave_view(core: &mut Core, at: TerminalId, reader: Reader, agent: AgentId) {
     match reader {
-        Reader::Shared => core.save_draft(agent),
+        Reader::Shared => core.draft_slots.of(at).into_iter().for_each(|slot| drafts::save(core, agent, slot)),
+        Reader::End => {}
         Reader::Watcher(_) => {
             core.roster.with(agent, |agent| agent.view.scrollback.to_bottom(reader));
         }

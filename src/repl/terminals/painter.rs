@@ -3,14 +3,14 @@
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::text;
 use crate::domain::display::Progress;
-use crate::domain::draft::Draft;
+use crate::domain::draft::{Draft, DraftLayout};
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
 use crate::repl::terminals::popup::Popup;
-use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
+use crate::repl::terminals::question::{Entry, Page, QuestionKeys, QuestionView, RowPosition};
 use crate::repl::terminals::separator::Separator;
 use crate::repl::terminals::status::StatusLine;
 use crate::tools::{Answers, visible};
@@ -19,6 +19,8 @@ use crate::tools::{Answers, visible};
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
+/// The fewest columns on which all keys of a question are named.
+const COLUMNS_FOR_ALL_KEYS: u16 = 60;
 /// Before the text of a question and before what its keys do.
 const INDENT: &str = "  ";
 /// A longer title of a question is cut off; its text has all of it.
@@ -26,11 +28,11 @@ const TITLE_ROWS: usize = 2;
 const TOO_SMALL_FOR_RULES: &str = "enlarge to see the rules; Esc goes back to the question";
 
 /// A question, or what is shown in its place.
-struct QuestionRows {
-    rows: Vec<Row>,
-    page: Option<Page>,
+pub(super) struct QuestionRows {
+    pub rows: Vec<Row>,
+    pub page: Option<Page>,
     /// The rows are the rules that "always" would give, and for whom.
-    has_whole_rules: bool,
+    pub has_whole_rules: bool,
 }
 
 /// What a frame shows besides the agent.
@@ -47,6 +49,8 @@ pub(super) struct Painted {
     pub page: Option<Page>,
     /// The rules that "always" would give are shown in its place.
     pub has_whole_rules: bool,
+    /// Nothing that an answer is about was left out for want of room.
+    pub is_whole: bool,
 }
 
 /// What a frame depends on besides the agent.
@@ -54,7 +58,6 @@ pub(super) struct Painter<'a> {
     pub size: (u16, u16),
     pub spinner: u128,
     pub notice: Option<String>,
-    /// The draft of a read-only terminal; none: the draft of the agent.
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
     pub screen_info: ScreenInfo<'a>,
@@ -64,6 +67,8 @@ pub(super) struct Painter<'a> {
     pub question_keys: QuestionKeys,
     /// Keys are commands of vi.
     pub is_vi_normal: bool,
+    /// The call that is selected, by the number of its line.
+    pub selected: Option<i64>,
     /// The open list.
     pub popup: Option<&'a Popup>,
 }
@@ -72,7 +77,7 @@ impl Painter<'_> {
     pub fn paint(&self, agent: &Agent) -> Painted {
         let (columns, height) = (usize::from(self.size.0), usize::from(self.size.1));
         let most = if agent.question().is_some() { (height / 6).max(1) } else { (height / 3).max(1) };
-        let (input, cursor) = self.input_rows(agent, most);
+        let (input, cursor) = self.input_rows(most);
         // On a tiny screen only the input is shown.
         let mut room = height.saturating_sub(input.len());
         let mut take = |rows: usize| {
@@ -102,7 +107,13 @@ impl Painter<'_> {
             frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows },
             page,
             has_whole_rules,
+            is_whole: true,
         }
+    }
+
+    /// The status line.
+    pub fn status_row(&self, agent: &Agent) -> Option<Row> {
+        Some(self.row(self.screen_info.status.row(agent, self.size.0.into())))
     }
 
     /// The open list, and the column of the cursor in its first row, if that is a line of its own.
@@ -127,7 +138,7 @@ impl Painter<'_> {
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
-        conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height)
+        conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height, self.selected)
     }
 
     /// The last rows of the conversation, without blank ones around them.
@@ -152,7 +163,7 @@ impl Painter<'_> {
     /// The rows above the input: the question, then the notice of the terminal, then the queue.
     fn notice_rows(&self, agent: &Agent, room: usize) -> QuestionRows {
         let QuestionRows { mut rows, page, has_whole_rules } = match agent.question() {
-            Some(pending) => self.question_rows(pending, room, !agent.view.draft.is_empty()),
+            Some(pending) => self.question_rows(pending, room, self.draft.is_some_and(|draft| !draft.is_empty())),
             None => QuestionRows { rows: Vec::new(), page: None, has_whole_rules: false },
         };
         let columns = usize::from(self.size.0).max(1);
@@ -169,6 +180,8 @@ impl Painter<'_> {
         }
         if !agent.queue.is_empty() && agent.state() == State::Idle {
             rows.push(Row::of("  the queue is paused: Enter sends the first entry, Up edits the last", Style::DIM));
+        } else if agent.is_interrupted() && !agent.is_compacting() && !self.screen_info.status.is_read_only {
+            rows.push(Row::of("  interrupted: Enter continues", Style::DIM));
         }
         rows.truncate(room);
         let rows = rows.into_iter().map(|row| self.row(row)).collect();
@@ -177,7 +190,7 @@ impl Painter<'_> {
 
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
     /// that it cannot be answered.
-    fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> QuestionRows {
+    pub fn question_rows(&self, pending: &PendingQuestion, room: usize, is_typing: bool) -> QuestionRows {
         let attention = Style::color(Color::Attention);
         let title = self.title_rows(pending);
         let page = self.question_page(pending, title.len(), room).filter(|_| is_large_enough_to_ask(self.size));
@@ -225,7 +238,8 @@ impl Painter<'_> {
     fn scope_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
         let attention = Style::color(Color::Attention);
         let mut rows = self.wrapped("", "Run this, and from now on without a question:", attention);
-        let rules = pending.question.ways.rules.iter();
+        let written = self.question.and_then(QuestionView::rules);
+        let rules = written.unwrap_or(&pending.question.ways.rules).iter();
         let texts =
             rules.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
         rows.extend(texts.flatten().flat_map(|text| self.wrapped(INDENT, &visible(&text), Style::BOLD)));
@@ -234,8 +248,14 @@ impl Painter<'_> {
             Some("s: all agents in this directory, until polylogue exits".to_owned()),
             Some("t: this agent and those that it forks from now on".to_owned()),
             file.map(|file| format!("p: all agents in this directory, saved in {file}")),
+            Some("e: edit the rules".to_owned()),
             Some("n: back to the question".to_owned()),
         ];
+        let entry = self.question.and_then(QuestionView::entry);
+        let scopes = match entry {
+            Some(entry) => [Some(entry_hint(pending, entry)), None, None, None, None],
+            None => scopes,
+        };
         rows.extend(
             scopes.into_iter().flatten().flat_map(|scope| self.wrapped(INDENT, &text::sanitise(&scope), attention)),
         );
@@ -247,7 +267,7 @@ impl Painter<'_> {
         let detail = &pending.question.detail;
         let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
         let rows_of = |text: &str| text::wrap(text, columns).count();
-        let around = title + hints(pending).iter().map(|hint| rows_of(hint)).max().unwrap_or(1);
+        let around = title + hints(pending, self.size.0).iter().map(|hint| rows_of(hint)).max().unwrap_or(1);
         let left = room.checked_sub(around + 1)? + 1;
         let whole = Page::new(detail, RowPosition::default(), columns, left);
         if whole.is_whole() {
@@ -261,11 +281,12 @@ impl Painter<'_> {
 
     /// What the keys do.
     fn question_hint(&self, pending: &PendingQuestion, page: &Page, is_typing: bool) -> String {
-        let [read_on, typing_read_on, answer, typing_answer] = hints(pending);
+        let [read_on, typing_read_on, answer, typing_answer] = hints(pending, self.size.0);
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
         let is_seen = seen.line >= page.lines || page.is_last() && page.start <= seen;
         match (self.question_keys, is_typing) {
             _ if self.screen_info.status.is_read_only => "answer at another terminal".into(),
+            (QuestionKeys::Typing(entry), _) => entry_hint(pending, entry),
             (QuestionKeys::Text | QuestionKeys::Settling, _) => "…".into(),
             (_, false) if !is_seen => read_on,
             (_, true) if !is_seen => typing_read_on,
@@ -278,8 +299,18 @@ impl Painter<'_> {
         }
     }
 
-    fn input_rows(&self, agent: &Agent, most: usize) -> (Vec<Row>, (u16, usize)) {
-        let layout = self.draft.unwrap_or(&agent.view.draft).layout(text_width(self.size.0));
+    fn input_rows(&self, most: usize) -> (Vec<Row>, (u16, usize)) {
+        let width = text_width(self.size.0);
+        let layout = self.draft.map_or_else(|| Draft::default().layout(width), |draft| draft.layout(width));
+        self.rows_of_layout(layout, most)
+    }
+
+    /// The rows of a draft around its cursor, and the position of the cursor in them.
+    pub fn rows_of_draft(&self, draft: &Draft, most: usize) -> (Vec<Row>, (u16, usize)) {
+        self.rows_of_layout(draft.layout(text_width(self.size.0)), most)
+    }
+
+    fn rows_of_layout(&self, layout: DraftLayout, most: usize) -> (Vec<Row>, (u16, usize)) {
         let (column, at) = layout.cursor;
         // The rows around the cursor, if there are more than fit.
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
@@ -300,16 +331,28 @@ impl Painter<'_> {
 }
 
 /// What the keys do while there is more to read and when all was seen, each also for an input that is not empty.
-fn hints(pending: &PendingQuestion) -> [String; 4] {
+fn hints(pending: &PendingQuestion, columns: u16) -> [String; 4] {
     let Answers { yes, no, .. } = pending.question.answers;
     let has_rules = !pending.question.ways.rules.is_empty();
     let (always, alt_always) = if has_rules { (", a always", ", Alt+A always") } else { ("", "") };
+    let edit = if pending.editable.is_some() { ", e edit" } else { "" };
+    // On a narrow screen only the list of keys has them.
+    let more = if columns < COLUMNS_FOR_ALL_KEYS { String::new() } else { format!(", r reason{edit}, v pager") };
     [
-        format!("y to read on, n to {no}"),
+        format!("y to read on, n to {no}{more}"),
         format!("Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
-        format!("y to {yes}, n to {no}{always}"),
+        format!("y to {yes}, n to {no}{always}{more}"),
         format!("Alt+Y to {yes}, Alt+N to {no}{alt_always} (the input is not empty)"),
     ]
+}
+
+/// What Enter does with what is typed at the question.
+pub(super) fn entry_hint(pending: &PendingQuestion, entry: Entry) -> String {
+    match entry {
+        Entry::Reason => format!("type the reason, then Enter to {}; Esc to go back", pending.question.answers.no),
+        Entry::Call => "edit the call: Enter asks about it again, Esc to go back".into(),
+        Entry::Rules => "edit the rules, one per line: Enter shows them, Esc to go back".into(),
+    }
 }
 
 /// Which part of a question a page is.

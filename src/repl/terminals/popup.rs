@@ -8,6 +8,8 @@ use crate::domain::key::{Key, KeyCode, Modifiers};
 
 /// Rows of completions.
 const COMPLETION_ROWS: usize = 8;
+/// Characters of a search; more are not taken from a paste.
+const MAX_QUERY: usize = 200;
 /// Columns of the texts of help; other lists are as wide as their widest text.
 const MOST_TEXT_COLUMNS: usize = 40;
 
@@ -36,7 +38,7 @@ pub(super) struct Item {
     pub input: Option<i64>,
 }
 
-/// What a key at an open list asks for.
+/// What a key at an open list does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PopupAct {
     /// The key was for the list.
@@ -86,7 +88,8 @@ impl Popup {
         match key {
             Key::Press(code, modifiers) => self.on_press(*code, *modifiers),
             Key::Paste(text) if self.is_modal() => {
-                self.query.extend(text.chars().filter(|c| !c.is_control()));
+                let room = MAX_QUERY.saturating_sub(self.query.chars().count());
+                self.query.extend(text.chars().filter(|c| !c.is_control()).take(room));
                 self.search();
                 PopupAct::Done
             }
@@ -145,7 +148,7 @@ impl Popup {
         PopupAct::Done
     }
 
-    /// Moves the selection; round the ends if it cycles.
+    /// Moves the selection; beyond an end it continues at the other if it cycles.
     fn select_by(&mut self, by: isize, cycles: bool) {
         let Ok(count @ 1..) = isize::try_from(self.matching.len()) else { return };
         let at = isize::try_from(self.selected).unwrap_or(0).saturating_add(by);
@@ -153,8 +156,8 @@ impl Popup {
         self.selected = usize::try_from(at).unwrap_or(0);
     }
 
-    /// Finds the items that match: those of the history in their order, those of help in their groups, if the words stand
-    /// there as typed; otherwise those whose letters match, best first.
+    /// Finds the items that match: those of the history in their order, those of help in their groups, if they
+    /// contain the words as typed; otherwise those whose letters match, best first.
     fn search(&mut self) {
         self.selected = 0;
         let words: Vec<String> = self.query.split_whitespace().map(str::to_lowercase).collect();

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! `a` shows the rules that would allow such calls from then on in place of the question; then a letter says for whom.
+//! `r` and `e` make the input the place of a reason, of the call, or of the rules, until Enter or Esc.
 //! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::rule::Rule;
 
 /// A key that comes sooner than this after what it answers was shown is not an answer.
 pub(super) const SETTLING: Duration = Duration::from_millis(300);
@@ -83,6 +85,19 @@ pub enum QuestionKeys {
     ScopeSettling,
     /// A letter says for whom the rules shall hold.
     Scope,
+    /// What is typed belongs to the question.
+    Typing(Entry),
+}
+
+/// What the input is at a question, instead of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// Why the call is refused.
+    Reason,
+    /// The command or the text of the call.
+    Call,
+    /// The rules that "always" gives, one per line.
+    Rules,
 }
 
 /// A question that a terminal shows or has shown.
@@ -103,6 +118,9 @@ pub(in crate::repl) struct QuestionView {
     rules_since: Option<Moment>,
     /// They fit the screen.
     has_whole_rules: bool,
+    /// The person's rules in place of those that the question offers.
+    rules: Option<Vec<Rule>>,
+    entry: Option<Entry>,
 }
 
 impl QuestionView {
@@ -119,7 +137,38 @@ impl QuestionView {
             ended: None,
             rules_since: None,
             has_whole_rules: false,
+            rules: None,
+            entry: None,
         }
+    }
+
+    /// The view after the width of the screen has changed: what is typed goes on.
+    pub fn resized(self, columns: u16, now: Moment) -> Self {
+        Self { rules: self.rules, entry: self.entry, ..Self::new(self.agent, self.number, columns, now) }
+    }
+
+    pub fn is_about(&self, agent: AgentId, number: u64) -> bool {
+        (self.agent, self.number) == (agent, number)
+    }
+
+    /// From now on the input is this, or again a message.
+    pub fn set_entry(&mut self, entry: Option<Entry>) {
+        self.entry = entry;
+    }
+
+    pub fn entry(&self) -> Option<Entry> {
+        self.entry
+    }
+
+    /// Shows these rules in place of those that the question offers.
+    pub fn set_rules(&mut self, rules: Vec<Rule>, now: Moment) {
+        self.rules = Some(rules);
+        self.entry = None;
+        self.show_rules(true, now);
+    }
+
+    pub fn rules(&self) -> Option<&[Rule]> {
+        self.rules.as_deref()
     }
 
     /// Whether this is the view of the question in rows of this width. In others its pages are different.
@@ -201,6 +250,9 @@ impl QuestionView {
 
     /// What a key means that arrives at this time.
     pub fn keys(&self, now: Moment) -> QuestionKeys {
+        if let Some(entry) = self.entry.filter(|_| self.is_shown) {
+            return QuestionKeys::Typing(entry);
+        }
         match self.ended {
             _ if !self.is_shown || now < self.appeared + SETTLING => QuestionKeys::Text,
             _ if self.rules_since.is_some_and(|since| now < since + SETTLING) => QuestionKeys::ScopeSettling,
@@ -221,7 +273,7 @@ impl QuestionView {
             QuestionKeys::ReadOn | QuestionKeys::Settling => self.ended.map(|ended| ended + SETTLING),
             QuestionKeys::ScopeSettling if !self.has_whole_rules => None,
             QuestionKeys::ScopeSettling => self.rules_since.map(|since| since + SETTLING),
-            QuestionKeys::Answer | QuestionKeys::Scope => None,
+            QuestionKeys::Answer | QuestionKeys::Scope | QuestionKeys::Typing(_) => None,
         }
         .filter(|_| self.is_shown)
     }

@@ -5,7 +5,6 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::base::text;
 use crate::domain::frame::{Row, Style};
 use crate::domain::key::MouseAction;
-use crate::repl::terminals::draw::GUTTER;
 
 /// A column and a row, in the order of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +41,11 @@ impl Selection {
         }
     }
 
+    /// Whether releasing the button here is a click.
+    pub fn is_click(&self, column: u16, row: u16) -> bool {
+        !self.is_dragging && self.ends.is_some_and(|(start, _)| start == Cell { row, column })
+    }
+
     /// Selects nothing. Returns whether something was selected.
     pub fn clear(&mut self) -> bool {
         std::mem::take(self).is_dragging
@@ -60,7 +64,7 @@ impl Selection {
     pub fn mark(&self, rows: &mut [Row]) {
         for (y, row) in (0..).zip(rows) {
             let Some(columns) = self.columns(y) else { continue };
-            let mut marked = Row::default();
+            let mut marked = Row { copied: row.copied, ..Row::default() };
             for (grapheme, style, is_within) in cells(row, columns) {
                 marked.push(grapheme, Style { reverse: style.reverse != is_within, ..style });
             }
@@ -68,17 +72,19 @@ impl Selection {
         }
     }
 
-    /// The selected text, without the signs on the left of the first `text_rows` rows, which are the conversation.
-    pub fn text(&self, rows: &[Row], text_rows: u16) -> String {
-        let mut lines = Vec::new();
+    /// The selected text as it was before it was wrapped, without what only draws.
+    pub fn text(&self, rows: &[Row]) -> String {
+        let mut all = String::new();
         for (y, row) in (0..).zip(rows) {
             let Some((start, end)) = self.columns(y) else { continue };
-            let start = if y < text_rows { start.max(GUTTER) } else { start };
+            let start = start.max(row.copied.skipped);
             let text: String =
                 cells(row, (start, end)).filter(|(.., is_within)| *is_within).map(|(grapheme, ..)| grapheme).collect();
-            lines.push(text.trim_end().to_owned());
+            let is_first = self.columns(y.wrapping_sub(1)).is_none();
+            all.push_str(row.copied.joined_by.filter(|_| !is_first).unwrap_or(if is_first { "" } else { "\n" }));
+            all.push_str(text.trim_end());
         }
-        lines.join("\n").trim_end().to_owned()
+        all.trim_end().to_owned()
     }
 }
 
@@ -96,9 +102,12 @@ fn cells(row: &Row, (start, end): (u16, u16)) -> impl Iterator<Item = (&str, Sty
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::frame::Copied;
 
     fn rows() -> Vec<Row> {
-        ["> one two", "  日本語 text", "-- agent 0 --"].map(|text| Row::of(text, Style::default())).into()
+        let row = |(text, copied): (&str, Copied)| Row { copied, ..Row::of(text, Style::default()) };
+        let text = Copied { skipped: 2, joined_by: None };
+        [("> one two", text), ("  日本語 text", text), ("-- agent 0 --", Copied::default())].map(row).into()
     }
 
     fn dragged(from: (u16, u16), to: (u16, u16)) -> Selection {
@@ -113,7 +122,7 @@ mod tests {
     fn a_drag_selects_in_the_order_of_reading_without_the_signs_on_the_left() {
         for (from, to) in [((0, 0), (5, 1)), ((5, 1), (0, 0))] {
             let selection = dragged(from, to);
-            assert_eq!(selection.text(&rows(), 2), "one two\n日本");
+            assert_eq!(selection.text(&rows()), "one two\n日本");
             let mut marked = rows();
             selection.mark(&mut marked);
             let reversed = |row: &Row| {
@@ -125,7 +134,7 @@ mod tests {
                 rows().iter().map(Row::text).collect::<Vec<_>>()
             );
         }
-        assert_eq!(dragged((3, 2), (200, 300)).text(&rows(), 2), "agent 0 --");
+        assert_eq!(dragged((3, 2), (200, 300)).text(&rows()), "agent 0 --");
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(super) struct Separator {
     pub at_work: usize,
     /// Unread mail of the agent that is shown.
     pub mail: usize,
+    /// Agents whose turn the end of the program has cut, and that were not shown since.
+    pub interrupted: Names,
     /// Agents that have finished since they were last shown.
     pub finished: Names,
 }
@@ -97,6 +99,8 @@ impl Separator {
         parts.push((text::sanitise(&self.label).into_owned(), Style::BOLD));
         parts.extend(parent.map(|text| (text, Style::DIM)));
         parts.extend(counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| (format!("{n} {what}"), Style::DIM)));
+        let interrupted = self.interrupted.part('✗', detail == Detail::Names, ["interrupted", "interrupted"]);
+        parts.extend(interrupted.map(|text| (text, Style::color(Color::Attention))));
         let finished = self.finished.part('●', detail == Detail::Names, ["new", "new"]);
         parts.extend(finished.map(|text| (text, Style::color(Color::Activity))));
         parts
@@ -144,6 +148,7 @@ mod tests {
             parent: Some("plan".into()),
             at_work: 4,
             mail: 2,
+            interrupted: Names::default(),
             finished: names(&["docs"]),
         }
     }

@@ -13,7 +13,7 @@ use crate::domain::thinking::Thinking;
 /// The fewest columns for the directory, of which the beginning is left out if it is longer.
 const DIRECTORY_COLUMNS: usize = 12;
 const ENVIRONMENT_COLUMNS: usize = 24;
-const HELP: &str = "/help ";
+const HELP: &str = "? keys ";
 
 /// What the status line shows besides the agent.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl StatusLine<'_> {
     /// A field; `None` if there is nothing to show.
     fn field(&self, field: StatusField, agent: &Agent, columns: usize) -> Option<Field> {
         let inputs = &agent.inputs;
-        let tokens = |count: u64| (count > 0).then(|| thousands(count));
+        let tokens = |count: u64| (count > 0).then(|| text::with_commas(count));
         let text = match field {
             StatusField::Directory => {
                 let most = (columns / 3).max(DIRECTORY_COLUMNS);
@@ -71,18 +71,13 @@ impl StatusLine<'_> {
             }
             StatusField::Branch => self.branch?.to_owned(),
             StatusField::Approval => return Some(approval(agent.policy())),
-            StatusField::Model => inputs.endpoint.full_name(),
+            StatusField::Model => inputs.endpoint.shown_name(),
             StatusField::Thinking if inputs.thinking == Thinking::Unspecified => return None,
             StatusField::Thinking => inputs.thinking.to_string(),
-            StatusField::Context => match inputs.endpoint.facts.context {
-                Some(most) if agent.view.context_tokens > 0 => {
-                    format!("ctx {}%", agent.view.context_tokens.saturating_mul(100) / most.max(1))
-                }
-                _ => format!("ctx {}", tokens(agent.view.context_tokens)?),
-            },
+            StatusField::Context => context(agent)?,
             StatusField::Environment if inputs.environment.spec == DEFAULT_ENVIRONMENT => return None,
             StatusField::Environment => text::shortened(&inputs.environment.spec, ENVIRONMENT_COLUMNS).into_owned(),
-            StatusField::Tokens => format!("{} tokens", tokens(agent.used.input + agent.used.output)?),
+            StatusField::Tokens => format!("{} tokens", tokens(agent.used.tokens())?),
             StatusField::Connection => if self.is_attached { "server" } else { "local" }.to_owned(),
         };
         let is_joined = matches!(field, StatusField::Branch | StatusField::Thinking);
@@ -91,13 +86,23 @@ impl StatusLine<'_> {
     }
 }
 
+/// How full the context is, with a `~` if a part of it is an estimate.
+fn context(agent: &Agent) -> Option<String> {
+    let (tokens, is_estimate) = agent.context_tokens().filter(|(tokens, _)| *tokens > 0)?;
+    let about = if is_estimate { "~" } else { "" };
+    Some(match agent.context_percent() {
+        Some(percent) => format!("ctx {about}{percent}%"),
+        None => format!("ctx {about}{}", text::with_commas(tokens)),
+    })
+}
+
 impl Field {
     fn staying(text: String, style: Style) -> Self {
         Self { text, style, stays: true, is_joined: false }
     }
 }
 
-/// What the agent may do unasked stays on a narrow terminal, and stands out if it is everything.
+/// What the agent may do unasked stays on a narrow terminal, and is highlighted if that is everything.
 fn approval(policy: Policy) -> Field {
     let style = if policy == Policy::Yolo { Style::color(Color::Attention) } else { Style::DIM };
     Field { stays: policy != Policy::default(), ..Field::staying(policy.name().to_owned(), style) }
@@ -112,7 +117,7 @@ fn width_of(fields: &[Field]) -> usize {
 }
 
 /// The end of the path in at most so many columns, with `~` for the home directory.
-fn directory(path: &Path, home: Option<&Path>, columns: usize) -> String {
+pub(in crate::repl) fn directory(path: &Path, home: Option<&Path>, columns: usize) -> String {
     let below = home.filter(|home| home.parent().is_some()).and_then(|home| path.strip_prefix(home).ok());
     let whole = match below {
         Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
@@ -128,19 +133,6 @@ fn directory(path: &Path, home: Option<&Path>, columns: usize) -> String {
     })
 }
 
-/// A number with commas.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,10 +146,5 @@ mod tests {
         assert_eq!(at("/home/ann/projects/of/the/shop", 20), "…/of/the/shop");
         assert_eq!(at("/a-name-that-is-longer-than-its-place", 12), "a-name-that…");
         assert_eq!(directory(Path::new("/srv"), Some(Path::new("/")), 20), "/srv");
-    }
-
-    #[test]
-    fn numbers_have_commas() {
-        assert_eq!([0, 999, 1_000, 3_210_000].map(thousands), ["0", "999", "1,000", "3,210,000"]);
     }
 }

@@ -1,7 +1,9 @@
-//! One terminal: its keys, its screen, its size, and the agent that it shows. Draft and scroll position belong to the
-//! agent, except on a read-only terminal.
+//! One terminal: its keys, its screen, its size, and the agent that it shows. Its drafts are with
+//! the agents, except that of a read-only terminal.
 
+use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
@@ -18,12 +20,15 @@ use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::terminals::announcer::Announcer;
 use crate::repl::terminals::device::{Device, RemoteTerminal};
 use crate::repl::terminals::display::Display;
+use crate::repl::terminals::inline::{Inline, Step};
+use crate::repl::terminals::input::Act;
 use crate::repl::terminals::keyboard::Keyboard;
 use crate::repl::terminals::lines::LineOutput;
 use crate::repl::terminals::mentions::Mentions;
 use crate::repl::terminals::popup::Popup;
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView};
 use crate::repl::terminals::selection::Selection;
+use crate::repl::terminals::views::View;
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
 
@@ -58,40 +63,62 @@ pub struct Terminal {
     pub(super) display: Display,
     pub(super) keyboard: Keyboard,
     announcer: Announcer,
+    /// What is printed, without the alternate screen.
+    pub(super) inline: Option<Inline>,
     /// What was printed, in line mode.
     pub(super) lines: Option<LineOutput>,
     device: Device,
     requests: Vec<TerminalRequest>,
     is_gone: bool,
     is_detached: bool,
-    /// Another program has the terminal.
-    pub(super) is_handed_over: bool,
+    /// The agent whose draft an editor has. The editor has the terminal, too.
+    pub(super) edited: Option<AgentId>,
 }
 
 /// What is typed and shown at this terminal alone.
 #[derive(Default)]
 pub(super) struct InputState {
-    /// The draft of a read-only terminal.
+    /// The draft of a read-only terminal; of others always empty.
     pub draft: Draft,
     /// The input of the history that is in the draft.
     pub recalled: Option<Recalled>,
     /// A text above the input until the next key.
     pub notice: Option<String>,
+    /// What is shown in place of the conversation.
+    pub view: Option<View>,
+    /// The text that was typed in a view and not sent.
+    pub view_draft: Draft,
+    /// Acts of a key that are still to be done.
+    pub acts: VecDeque<(AgentId, Act)>,
     /// The open list below the input.
     pub popup: Option<Popup>,
     /// The search for files of that list.
     pub mentions: Option<Mentions>,
-    /// A line that is carried out if it is entered again, and until when.
-    pub repeats: Option<(String, Moment)>,
+    /// A line that is carried out if it is entered again.
+    pub repeats: Option<Repeat>,
     /// The mode of vi, if the input is edited with it.
     pub vi: Vi,
     /// The key that began a binding of two keys.
     pub prefix: Option<Chord>,
+    /// The key before was an Esc that meant nothing.
+    pub is_escaped: bool,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
     pub selection: Selection,
+    /// The call that Enter opens, by the number of its line.
+    pub selected: Option<i64>,
+    /// The row of the conversation that was clicked.
+    pub clicked: Option<u16>,
     /// Changes with the draft and the scroll position of a read-only terminal.
     pub revision: u64,
+}
+
+/// A line that is carried out if it is entered again.
+pub(super) struct Repeat {
+    pub line: String,
+    /// A key that is held does not enter it.
+    pub from: Moment,
+    pub until: Moment,
 }
 
 /// A position in the history of inputs.
@@ -112,24 +139,34 @@ impl Terminal {
     ) -> Self {
         let mut abilities = device.abilities();
         abilities.is_plain |= settings.plain && matches!(device, Device::Terminal(_));
+        abilities.is_inline |= device.is_inline();
+        let theme = settings.theme.theme(false, abilities.depth);
+        let is_inline = abilities.is_inline && !abilities.is_plain;
         let mut terminal = Self {
             focus,
             size: (80, 24),
             mode,
             since: unix_ms,
             input: InputState::default(),
-            display: Display::new(device.palette(), settings.theme.theme(false, abilities.depth)),
+            display: Display::new(device.palette(), theme.clone()),
             announcer: Announcer::new(abilities, settings),
             keyboard: Keyboard::new(abilities.is_plain),
+            inline: is_inline.then(|| Inline::new(device.palette(), abilities.reflows)),
             lines: abilities.is_plain.then(LineOutput::default),
             device,
             requests: Vec::new(),
             is_gone: false,
             is_detached: false,
-            is_handed_over: false,
+            edited: None,
         };
+        terminal.inline.iter_mut().for_each(|inline| inline.screen.set_theme(theme.clone()));
         terminal.measure();
         terminal
+    }
+
+    /// Whether text on it may have colours.
+    pub(super) fn shows_colors(&self) -> bool {
+        self.lines.is_none() && self.device.palette().color
     }
 
     /// Its buffers, if it is remote.
@@ -158,6 +195,20 @@ impl Terminal {
     /// Draws the next frame completely, because what the terminal shows is unknown.
     pub fn redraw(&mut self) {
         self.display.invalidate();
+        self.inline.iter_mut().for_each(|inline| inline.screen.invalidate());
+    }
+
+    /// Whether the conversation is printed on it at the end: not into an editor.
+    pub(super) fn prints_end(&self) -> bool {
+        self.is_local() && self.lines.is_none() && self.edited.is_none()
+    }
+
+    /// Where the person has opened it, unless that is where this process was started.
+    pub(super) fn directory(&self) -> Option<&Path> {
+        match &self.device {
+            Device::Remote(remote) => remote.directory.as_deref(),
+            Device::Terminal(_) => None,
+        }
     }
 
     pub(in crate::repl) fn is_local(&self) -> bool {
@@ -167,12 +218,12 @@ impl Terminal {
     /// Registers the terminal, for writing only while the screen has not taken everything.
     pub(in crate::repl) fn watch(&mut self, reactor: &mut Reactor) -> Result<()> {
         let Device::Terminal(tty) = &self.device else { return Ok(()) };
-        if self.is_handed_over {
+        if self.edited.is_some() {
             return Ok(());
         }
-        let wants = tty.has_backlog();
-        if !reactor.is_watched(Source::Terminal) || wants {
-            reactor.watch(Source::Terminal, tty.as_raw_fd(), true, wants)?;
+        let has_backlog = tty.has_backlog();
+        if !reactor.is_watched(Source::Terminal) || has_backlog {
+            reactor.watch(Source::Terminal, tty.as_raw_fd(), true, has_backlog)?;
         }
         Ok(())
     }
@@ -180,7 +231,7 @@ impl Terminal {
     /// Handles a new size, flushes output, and reads keys, which are handled later, one by one.
     pub(in crate::repl) fn on_ready(&mut self, ready: &[Ready], reactor: &mut Reactor, now: Moment) -> Result<()> {
         self.keyboard.begin_turn();
-        if !self.is_local() || self.is_handed_over {
+        if !self.is_local() || self.edited.is_some() {
             return Ok(());
         }
         if self.is_resized() {
@@ -234,8 +285,12 @@ impl Terminal {
             return question.iter_mut().for_each(QuestionView::on_hidden);
         };
         let columns = self.size.0;
-        let known = question.take().filter(|view| view.is_of(agent_id, number, columns));
-        let view = question.insert(known.unwrap_or_else(|| QuestionView::new(agent_id, number, columns, now)));
+        let view = match question.take().filter(|view| view.is_about(agent_id, number)) {
+            Some(view) if view.is_of(agent_id, number, columns) => view,
+            Some(view) => view.resized(columns, now),
+            None => QuestionView::new(agent_id, number, columns, now),
+        };
+        let view = question.insert(view);
         view.on_drawn(page, now);
         view.on_rules_drawn(has_whole_rules, now);
     }
@@ -247,17 +302,17 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached || self.is_handed_over { None } else { self.keyboard.next_key() }
+        if self.is_detached || self.edited.is_some() { None } else { self.keyboard.next_key() }
     }
 
     /// Whether keys wait for the next turn.
     pub(in crate::repl) fn has_keys(&self) -> bool {
-        !self.is_detached && !self.is_handed_over && self.keyboard.has_keys()
+        !self.is_detached && self.edited.is_none() && self.keyboard.has_keys()
     }
 
     /// When an incomplete key sequence is taken as it is.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        self.keyboard.deadline().filter(|_| !self.is_detached && !self.is_handed_over)
+        self.keyboard.deadline().filter(|_| !self.is_detached && self.edited.is_none())
     }
 
     /// Whether it is detached: nothing is read or drawn any more.
@@ -268,7 +323,7 @@ impl Terminal {
     /// Whether there is something to read without waiting: bytes, decoded keys, or a hang-up.
     pub(in crate::repl) fn has_input(&self) -> bool {
         !self.is_detached
-            && !self.is_handed_over
+            && self.edited.is_none()
             && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
 
@@ -289,7 +344,7 @@ impl Terminal {
 
     /// Whether a frame may be drawn now.
     pub(in crate::repl) fn is_ready(&self) -> bool {
-        !self.is_detached && !self.is_handed_over && self.device.takes_more()
+        !self.is_detached && self.edited.is_none() && self.device.takes_more()
     }
 
     /// Draws a frame, of which only the changes are sent, and says what has changed besides.
@@ -299,10 +354,32 @@ impl Terminal {
         self.flush();
     }
 
+    /// Draws on the main screen; a list, or what is scrolled back to, on the alternate one.
+    pub(super) fn show_inline(&mut self, step: Option<Step>, frame: &Frame, title: String, progress: Progress) {
+        let Some(inline) = &mut self.inline else { return };
+        let is_overlaid = step.is_none();
+        if inline.is_overlaid != is_overlaid {
+            inline.is_overlaid = is_overlaid;
+            self.device.set_overlaid(is_overlaid);
+            self.display.forget_screen();
+        }
+        let Some(Step { printed, live, cursor }) = step else { return self.show(frame, title, progress) };
+        self.device.write(&inline.screen.draw(&printed, live, cursor, frame.width));
+        self.device.write(self.announcer.after_frame(title, progress).as_bytes());
+        self.flush();
+    }
+
     /// Prints text, in line mode.
     pub(super) fn print(&mut self, text: &str) {
         self.device.write(text.as_bytes());
         self.flush();
+    }
+
+    /// Prints a line on the screen of the shell, after [`Terminal::suspend`].
+    pub(in crate::repl) fn print_line(&mut self, line: &str) {
+        if let Device::Terminal(tty) = &mut self.device {
+            tty.print(line.as_bytes());
+        }
     }
 
     /// Prints rows on the screen of the shell, which shows them after the program has ended.
@@ -317,7 +394,9 @@ impl Terminal {
         match key {
             Key::Focus(has_focus) => self.announcer.set_focus(*has_focus),
             Key::Background(rgb) if theme.follows_background() => {
-                self.display.set_theme(theme.theme(is_light(*rgb), self.device.abilities().depth));
+                let theme = theme.theme(is_light(*rgb), self.device.abilities().depth);
+                self.inline.iter_mut().for_each(|inline| inline.screen.set_theme(theme.clone()));
+                self.display.set_theme(theme);
             }
             Key::Background(_) => {}
             Key::Mouse(action, column, row) => self.on_mouse(*action, *column, *row),
@@ -332,8 +411,10 @@ impl Terminal {
     /// Selects, and copies what was selected when the button is released.
     fn on_mouse(&mut self, action: MouseAction, column: u16, row: u16) {
         let before = self.input.selection;
+        let is_click = action == MouseAction::Release && before.is_click(column, row);
+        self.input.clicked = Some(row).filter(|row| is_click && *row < self.display.text_rows);
         if self.input.selection.on_mouse(action, column, row) {
-            let text = self.input.selection.text(self.display.rows(), self.display.text_rows);
+            let text = self.input.selection.text(self.display.rows());
             let copied = if text.is_empty() { Ok(()) } else { self.copy(&text) };
             self.input.notice = Some(match copied {
                 Ok(()) => format!("copied {}", text::counted(text.lines().count(), "line", "lines")),
@@ -396,6 +477,13 @@ impl Terminal {
 
     /// Restores the state of the terminal. It may have hung up, so errors are ignored.
     pub(in crate::repl) fn suspend(&mut self) {
+        if let Some(inline) = &mut self.inline {
+            if std::mem::take(&mut inline.is_overlaid) {
+                self.device.set_overlaid(false);
+            }
+            let erased = inline.screen.erase(self.device.size(self.size).0);
+            self.device.write(&erased);
+        }
         if let Device::Terminal(tty) = &mut self.device {
             drop(tty.leave());
         }
@@ -403,11 +491,11 @@ impl Terminal {
 
     pub(in crate::repl) fn resume(&mut self) -> Result<()> {
         if let Device::Terminal(tty) = &mut self.device
-            && !self.is_handed_over
+            && self.edited.is_none()
         {
             tty.enter()?;
-            self.measure();
         }
+        self.measure();
         Ok(())
     }
 }

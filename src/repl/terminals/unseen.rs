@@ -1,38 +1,74 @@
-//! The agents that have finished a turn while no terminal showed them.
+//! The agents that have finished a turn while no terminal showed them. They are stored, so that a restart forgets none.
 
+use std::time::Duration;
+
+use crate::agent::Agent;
+use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::domain::flow::TurnEnd;
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::team::UnseenEnd;
 
 #[derive(Debug, Default)]
 pub(super) struct Unseen {
     /// In the order in which they finished.
-    agents: Vec<AgentId>,
+    ends: Vec<UnseenEnd>,
     revision: u64,
 }
 
 impl Unseen {
-    pub fn add(&mut self, agent: AgentId) {
-        self.remove(agent);
-        self.agents.push(agent);
+    pub fn add(&mut self, agent: &Agent, at: Moment) {
+        let end = agent.last_end().unwrap_or(TurnEnd::Completed);
+        self.push(UnseenEnd { agent: agent.id(), end, at, before: Duration::ZERO });
+    }
+
+    pub fn push(&mut self, end: UnseenEnd) {
+        self.remove(end.agent);
+        self.ends.push(end);
         self.revision += 1;
     }
 
-    pub fn remove(&mut self, agent: AgentId) {
-        let before = self.agents.len();
-        self.agents.retain(|other| *other != agent);
-        self.revision += u64::from(self.agents.len() < before);
+    /// False if it was not among them.
+    pub fn remove(&mut self, agent: AgentId) -> bool {
+        let before = self.ends.len();
+        self.ends.retain(|end| end.agent != agent);
+        let is_removed = self.ends.len() < before;
+        self.revision += u64::from(is_removed);
+        is_removed
     }
 
-    pub fn len(&self) -> usize {
-        self.agents.len()
+    /// In the order in which they finished.
+    pub fn iter(&self) -> impl Iterator<Item = &UnseenEnd> {
+        self.ends.iter()
     }
 
-    /// The agents, with the one that finished last first.
-    pub fn newest(&self) -> impl Iterator<Item = AgentId> {
-        self.agents.iter().rev().copied()
+    /// The agents whose last turn ended like this or not, with the one that finished last first.
+    pub fn newest(&self, is_interrupted: bool) -> impl Iterator<Item = AgentId> {
+        let of_kind = move |end: &&UnseenEnd| (end.end == TurnEnd::Interrupted) == is_interrupted;
+        self.ends.iter().rev().filter(of_kind).map(|end| end.agent)
+    }
+
+    pub fn count(&self, is_interrupted: bool) -> usize {
+        self.newest(is_interrupted).count()
+    }
+
+    pub fn contains(&self, agent: AgentId) -> bool {
+        self.ends.iter().any(|end| end.agent == agent)
     }
 
     /// A number that changes with every change.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+}
+
+/// Stores that a terminal has shown how the last turn of this agent ended.
+pub(super) fn store_seen(core: &mut Core, agent: AgentId) {
+    if core.store.is_read_only() {
+        return;
+    }
+    if let Err(error) = core.store.set_seen(agent) {
+        core.note(agent, LineKind::Error, &format!("after a restart this turn is shown as new again: {error}"));
     }
 }

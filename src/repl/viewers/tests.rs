@@ -7,7 +7,7 @@ use crate::agent::{FIRST_CHUNK, OUTPUT_LIMITS};
 use crate::base::clock::Clock;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::Config;
-use crate::domain::flow::Change;
+use crate::domain::flow::{Change, HistoryEdit};
 use crate::domain::message::{Body, Reply};
 use crate::domain::slice::SliceSpec;
 use crate::store::Store;
@@ -210,7 +210,7 @@ fn all_kept_chunks_are_read_and_a_dropped_one_is_counted() {
         let mut repl = repl();
         let agent_id = repl.create(None, None).unwrap();
         let (text, viewer) = ("x".repeat(length), repl.attach(agent_id, None).unwrap());
-        let born = read_all(&mut repl, viewer).chunks.len();
+        let begun = read_all(&mut repl, viewer).chunks.len();
         (0..most).for_each(|_| emit_note(&mut repl, agent_id, &text));
         let early = repl.attach(agent_id, repl.position(viewer).as_ref()).unwrap();
         let seen = read_all(&mut repl, early);
@@ -219,7 +219,7 @@ fn all_kept_chunks_are_read_and_a_dropped_one_is_counted() {
         let seen = read_all(&mut repl, viewer);
         assert_eq!((seen.missed, seen.chunks.len()), (1, most));
         let late = repl.attach(agent_id, None).unwrap();
-        assert_eq!(repl.read(late, 1).missed, born as u64 + 1, "what was dropped is counted for those who come later");
+        assert_eq!(repl.read(late, 1).missed, begun as u64 + 1, "what was dropped is counted for those who come later");
     }
 }
 
@@ -247,7 +247,7 @@ fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read
     assert_eq!((seen.missed, seen.chunks.len()), (0, OUTPUT_LIMITS.records));
     assert_eq!(seen.chunks[0].chunk, Chunk::User((500 + live).to_string()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
-    assert_eq!(repl.core.roster.get(root).unwrap().output.wants_older_than(), None);
+    assert_eq!(repl.core.roster.get(root).unwrap().output.load_before(), None);
     let again = repl.attach(root, None).unwrap();
     assert_eq!(read_all(&mut repl, again), seen);
 }
@@ -281,7 +281,7 @@ fn a_viewer_cannot_attach_to_a_summary_agent() {
     let mut repl = repl();
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
-    repl.apply(root, Change::Slice(SliceSpec::parse("summarize:0:1").unwrap())).unwrap();
+    repl.apply(root, Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("summarize:0:1").unwrap()))).unwrap();
     let summary_job = repl.core.roster.get(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }

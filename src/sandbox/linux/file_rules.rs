@@ -1,4 +1,4 @@
-//! Landlock (landlock(7)): the second wall behind the mounts, and the first one where there are no namespaces.
+//! Landlock (landlock(7)): a second check besides the mounts, and the only one where there are no namespaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The init process: builds the walls round itself and starts the command. With namespaces it is process 1, whose end
+//! The init process: restricts itself and starts the command. With namespaces it is process 1, whose end
 //! makes the kernel kill all others.
 
 use std::ffi::OsString;

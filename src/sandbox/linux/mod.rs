@@ -47,7 +47,7 @@ pub struct Started {
     temporary: Option<PathBuf>,
 }
 
-/// Starts a program behind the walls of its plan. On `proxy` the init process sends the listener of its proxy.
+/// Starts a program with the restrictions of its plan. On `proxy` the init process sends the listener of its proxy.
 ///
 /// # Errors
 /// The report that the caller should send.

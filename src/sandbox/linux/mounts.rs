@@ -359,7 +359,7 @@ impl Builder<'_> {
                 }
             }
         }
-        Err("mounts cannot be made read-only, or are moved all the time".into())
+        Err("mounts cannot be made read-only, or other processes keep changing them".into())
     }
 
     /// The mounts that a command can get to and that lack a flag.

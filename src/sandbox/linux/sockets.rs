@@ -158,9 +158,9 @@ mod tests {
         let paths = ["a socket", "line\nend", "plain"].map(|name| directory.path().join(name));
         let _listeners = [UnixListener::bind(&paths[0]).unwrap(), UnixListener::bind(&paths[1]).unwrap()];
         let _datagrams = UnixDatagram::bind(&paths[2]).unwrap();
-        let told = ask_kernel().unwrap();
+        let bound = ask_kernel().unwrap();
         for path in &paths {
-            assert!(told.contains(&Bound { name: path.clone(), inode: inode(path) }), "{path:?} {told:?}");
+            assert!(bound.contains(&Bound { name: path.clone(), inode: inode(path) }), "{path:?} {bound:?}");
         }
         let listed = read_table();
         assert!(listed.iter().any(|one| one.name == paths[0]) && listed.iter().any(|one| one.name == paths[2]));

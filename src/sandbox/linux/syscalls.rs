@@ -1,4 +1,4 @@
-//! seccomp(2): system calls that no command needs and that reach round the other walls.
+//! seccomp(2): system calls that no command needs and that bypass the other restrictions.
 
 use std::collections::BTreeMap;
 

@@ -38,6 +38,7 @@ pub fn aggregate(aggregation: Aggregation, results: &[MemberResult]) -> Result<A
         Aggregation::Vote => vote(&answers),
         Aggregation::SelectBest => Ok(select_best(&answers)),
         Aggregation::FirstSuccess => Ok(first_success(results, &answers)),
+        Aggregation::Last => Ok(answers.last().copied().map(single).expect("there is an answer")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A template or workflow file, in TOML or JSON, as a tree that knows the line of each value, so that errors read
+//! A template or workflow file, in TOML or JSON, as a tree with the line of each value, so that errors read
 //! `file:line: key: message`. For JSON only the key is given: its parser keeps no lines.
 
 use serde_json::Value as Json;

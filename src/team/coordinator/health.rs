@@ -71,14 +71,19 @@ pub enum Admission {
     Refused,
 }
 
-/// The records of all members, by name.
+/// The records of all members, by name and model: another model is another member, whatever its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Health(BTreeMap<String, MemberHealth>);
 
+/// The name of a record.
+pub fn key(name: &str, model: &str) -> String {
+    if model.is_empty() { name.to_owned() } else { format!("{name} ({model})") }
+}
+
 impl Health {
     /// Asks whether a member may be given a task.
-    pub fn admit(&mut self, name: &str, policy: BreakerPolicy, now: Moment) -> Admission {
-        let Some(health) = self.0.get_mut(name).filter(|_| policy.threshold > 0) else { return Admission::Allowed };
+    pub fn admit(&mut self, key: &str, policy: BreakerPolicy, now: Moment) -> Admission {
+        let Some(health) = self.0.get_mut(key).filter(|_| policy.threshold > 0) else { return Admission::Allowed };
         match health.breaker {
             Breaker::Closed => Admission::Allowed,
             Breaker::Open { until } if until <= now => {
@@ -90,16 +95,16 @@ impl Health {
     }
 
     /// The member answered a task.
-    pub fn on_success(&mut self, name: &str) {
-        let health = self.0.entry(name.to_owned()).or_default();
+    pub fn on_success(&mut self, key: &str) {
+        let health = self.0.entry(key.to_owned()).or_default();
         health.successes += 1;
         health.failures_in_row = 0;
         health.breaker = Breaker::Closed;
     }
 
     /// The member failed a task; the number of attempts does not matter.
-    pub fn on_failure(&mut self, name: &str, policy: BreakerPolicy, now: Moment) {
-        let health = self.0.entry(name.to_owned()).or_default();
+    pub fn on_failure(&mut self, key: &str, policy: BreakerPolicy, now: Moment) {
+        let health = self.0.entry(key.to_owned()).or_default();
         health.failures += 1;
         health.failures_in_row = health.failures_in_row.saturating_add(1);
         let opens = match health.breaker {
@@ -114,20 +119,20 @@ impl Health {
     }
 
     /// The probe was cancelled without a result: the next task becomes the probe.
-    pub fn on_probe_cancelled(&mut self, name: &str, now: Moment) {
-        if let Some(health) = self.0.get_mut(name).filter(|health| health.breaker == Breaker::HalfOpen) {
+    pub fn on_probe_cancelled(&mut self, key: &str, now: Moment) {
+        if let Some(health) = self.0.get_mut(key).filter(|health| health.breaker == Breaker::HalfOpen) {
             health.breaker = Breaker::Open { until: now };
         }
     }
 
     /// The record of one member.
-    pub fn of(&self, name: &str) -> MemberHealth {
-        self.0.get(name).copied().unwrap_or_default()
+    pub fn of(&self, key: &str) -> MemberHealth {
+        self.0.get(key).copied().unwrap_or_default()
     }
 
-    /// The records of all members that were given a task, by name.
+    /// The records of all members that were given a task, in the order of their keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &MemberHealth)> {
-        self.0.iter().map(|(name, health)| (name.as_str(), health))
+        self.0.iter().map(|(key, health)| (key.as_str(), health))
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 mod attempts;
+pub(crate) mod definitions;
 mod document;
 pub mod event;
 pub mod health;

@@ -42,6 +42,8 @@ pub enum Aggregation {
     Merge,
     /// The first answer; the other members are stopped.
     FirstSuccess,
+    /// The answer of the last member that has one: the result of a pipeline.
+    Last,
 }
 
 impl Strategy {
@@ -52,11 +54,25 @@ impl Strategy {
     pub const fn name(self) -> &'static str {
         TeamSettings::STRATEGIES[self as usize]
     }
+
+    /// How the answers become one unless something else is named.
+    pub const fn usual_aggregation(self) -> Aggregation {
+        match self {
+            Self::Pipeline => Aggregation::Last,
+            Self::Sequential | Self::Parallel | Self::Adaptive => Aggregation::Concatenate,
+        }
+    }
 }
 
 impl Aggregation {
     /// All aggregations.
-    pub const ALL: [Self; 5] = [Self::Concatenate, Self::Vote, Self::SelectBest, Self::Merge, Self::FirstSuccess];
+    pub const ALL: [Self; 6] =
+        [Self::Concatenate, Self::Vote, Self::SelectBest, Self::Merge, Self::FirstSuccess, Self::Last];
+
+    /// The configured aggregation, or that of the strategy.
+    pub fn configured(settings: &TeamSettings, strategy: Strategy) -> Self {
+        settings.aggregation.parse().unwrap_or(strategy.usual_aggregation())
+    }
 
     /// The name in commands and files; a hyphen is accepted for the underscore.
     pub const fn name(self) -> &'static str {
@@ -149,9 +165,10 @@ impl Default for Settings {
 impl Settings {
     /// The settings of a configuration, with defaults for the rest. Names were checked when the configuration was read.
     pub fn of(configured: &TeamSettings) -> Self {
+        let strategy = configured.strategy.parse().unwrap_or_default();
         Self {
-            strategy: configured.strategy.parse().unwrap_or_default(),
-            aggregation: configured.aggregation.parse().unwrap_or_default(),
+            strategy,
+            aggregation: Aggregation::configured(configured, strategy),
             agent_timeout: configured.agent_timeout,
             retry: RetryPolicy {
                 retries: configured.retries,

@@ -55,7 +55,7 @@ pub enum MemberId {
 pub enum Step {
     /// Send this prompt. When the member gets a slot: [`Task::on_started`].
     Start {
-        /// [`Task::member`] knows its model and its role.
+        /// [`Task::member`] has its model and its role.
         member_id: MemberId,
         prompt: Rc<str>,
         /// From 1. Every attempt starts without any trace of the failed ones.
@@ -94,6 +94,8 @@ pub struct Task {
     schedule: Schedule,
     members: Vec<Member>,
     judge: Member,
+    /// The model of members that name none; empty if it is not known.
+    usual_model: String,
     /// One for each member, then the judge's.
     attempts: Vec<Attempts>,
     stage: Stage,
@@ -153,6 +155,7 @@ impl Task {
             schedule,
             members,
             judge,
+            usual_model: String::new(),
             stage: Stage::Working,
             stop: None,
             started_at: now,
@@ -162,6 +165,11 @@ impl Task {
         };
         task.record(started, now);
         Ok(task)
+    }
+
+    /// Names the model of members that name none, for their health.
+    pub fn with_usual_model(self, usual_model: String) -> Self {
+        Self { usual_model, ..self }
     }
 
     /// What to do next. Also enforces deadlines: no other call is needed when one passes.
@@ -237,6 +245,10 @@ impl Task {
         if !matches!(self.stage, Stage::Done(_)) {
             self.stop_all(Stop::Interrupted, "interrupted", context);
         }
+    }
+
+    pub fn text(&self) -> Rc<str> {
+        Rc::clone(&self.text)
     }
 
     pub fn members(&self) -> &[Member] {

@@ -78,6 +78,11 @@ impl Workflow {
         Ok(Self { name, description, aggregation, steps })
     }
 
+    /// The task where none is given: what the workflow is for.
+    pub fn default_task(&self) -> &str {
+        if self.description.is_empty() { &self.name } else { &self.description }
+    }
+
     /// One member for each step.
     pub fn members(&self) -> Vec<Member> {
         self.steps.iter().map(|step| step.member.clone()).collect()

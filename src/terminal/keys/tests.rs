@@ -1,8 +1,11 @@
 //! Keys from bytes, however they are cut.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 use crate::base::clock::Clock;
 use crate::domain::key::{KeyCode, Modifiers};
+use crate::domain::keymap::{Chord, DEFAULT_LEADER, KEY_ACTIONS, KeyMap};
 
 const TABLE: &str = include_str!("../../../fixtures/keys/table");
 
@@ -162,4 +165,43 @@ fn ctrl_c_after_a_pause_ends_a_paste_without_end_mark() {
     keys.feed(b"\x03", start + Duration::from_secs(2));
     assert_eq!(keys.next(), Some(Key::Paste("hi\n\x03".into())));
     assert!(matches!(keys.next(), Some(Key::Press(KeyCode::Char('c'), held)) if held.ctrl));
+}
+
+/// The bytes of every key of the default bindings in several terminals, some recorded and some constructed.
+const TERMINALS: &str = include_str!("../../../fixtures/keys/terminals");
+
+/// The keys of all default bindings; those of a sequence one by one.
+fn bound_keys() -> BTreeSet<String> {
+    let keys = KEY_ACTIONS.iter().flat_map(|spec| spec.keys.iter().flat_map(|keys| keys.split(' ')));
+    keys.map(|key| if key == "leader" { DEFAULT_LEADER } else { key }.to_owned()).collect()
+}
+
+#[test]
+fn every_binding_acts_in_every_terminal_whose_bytes_are_known_wherever_they_are_cut() {
+    let mut covered: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in TERMINALS.lines().filter(|line| !line.starts_with('#')) {
+        let [terminal, _, keys, bytes] = line.splitn(4, '|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let (typed, reported) = keys.split_once(" = ").unwrap_or((keys, keys));
+        covered.entry(terminal).or_default().insert(typed.to_owned());
+        if bytes == "-" {
+            continue;
+        }
+        let (bytes, expected) = (unescape(bytes), reported.parse::<Chord>().expect("a key"));
+        let expected = Key::Press(expected.code, expected.modifiers);
+        let meanings =
+            |key: &Key| [None, DEFAULT_LEADER.parse().ok()].map(|prefix| KeyMap::default().meaning(prefix, key));
+        let mut cuts: Vec<Vec<&[u8]>> = (1..bytes.len()).map(|cut| vec![&bytes[..cut], &bytes[cut..]]).collect();
+        cuts.extend([vec![&bytes[..]], bytes.chunks(1).collect()]);
+        for pieces in cuts {
+            let keys = decode(&pieces);
+            assert_eq!(keys.len(), 1, "{line}: {keys:?}");
+            assert_eq!(meanings(&keys[0]), meanings(&expected), "{line}: {keys:?} from {pieces:?}");
+        }
+    }
+    assert_eq!(covered.len(), 8);
+    for (terminal, keys) in covered {
+        assert_eq!(keys, bound_keys(), "{terminal}");
+    }
 }

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use unicode_segmentation::UnicodeSegmentation as _;
-
 use super::Palette;
 use crate::base::text;
 use crate::domain::frame::{Row, Style};
@@ -13,6 +11,7 @@ pub(super) struct Cell<'a> {
     pub text: &'a str,
     pub style: Style,
     pub columns: u16,
+    pub link: Option<&'a str>,
 }
 
 /// The cells of a row, without blanks at the end.
@@ -31,7 +30,7 @@ impl<'a> Cells<'a> {
         let mut left = width;
         for span in &row.spans {
             let style = palette.apply(span.style);
-            for grapheme in span.text.graphemes(true) {
+            for (_, grapheme) in text::graphemes(&span.text) {
                 let text = if grapheme.contains(char::is_control) { "\u{fffd}" } else { grapheme };
                 let columns = u16::try_from(text::grapheme_width(text)).unwrap_or(u16::MAX);
                 match left.checked_sub(columns) {
@@ -43,7 +42,7 @@ impl<'a> Cells<'a> {
                         break;
                     }
                 }
-                list.push(Cell { text, style, columns });
+                list.push(Cell { text, style, columns, link: palette.link(span) });
             }
         }
         while list.last().is_some_and(Cell::is_blank) {
@@ -62,6 +61,11 @@ impl<'a> Cells<'a> {
 impl Cell<'_> {
     fn is_blank(&self) -> bool {
         self.text == " " && !self.style.underline && !self.style.reverse
+    }
+
+    /// Whether some terminals have the cursor in another column after it.
+    pub fn moves_cursor_elsewhere(&self) -> bool {
+        self.is_disputed() && text::is_wider_in_parts(self.text)
     }
 
     /// Graphemes of several characters: joined emoji, flags, variation selectors, combining marks.

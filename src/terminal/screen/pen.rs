@@ -3,7 +3,9 @@
 //! The sequences are those of ECMA-48 and the VT420 that all current terminals support.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher as _};
 
+use super::cells::Cell;
 use crate::domain::frame::Style;
 use crate::domain::theme::{Paint, Theme};
 
@@ -15,6 +17,8 @@ pub(super) struct Pen {
     /// Column and row; `None` if terminals may disagree.
     position: Option<(u16, u16)>,
     style: Style,
+    /// Where text that is written now leads.
+    link: Option<Box<str>>,
     /// The rows that scroll. The margins stay set, because setting them costs more than scrolling.
     region: Option<u16>,
     is_shown: Option<bool>,
@@ -39,6 +43,7 @@ impl Pen {
 
     /// Goes to the next line, with the default style.
     pub fn end_line(&mut self) {
+        self.set_link(None);
         self.set_style(Style::default());
         self.send("\r\n");
     }
@@ -62,14 +67,34 @@ impl Pen {
         }
     }
 
-    pub fn write(&mut self, text: &str, style: Style, columns: u16, width: u16) {
-        self.set_style(style);
+    /// Writes a cell, with this text.
+    pub fn write(&mut self, text: &str, cell: &Cell<'_>, width: u16) {
+        self.set_link(cell.link);
+        self.set_style(cell.style);
         self.send(text);
         // Terminals differ after the last column.
-        self.position = self.position.map(|(x, y)| (x + columns, y)).filter(|&(x, _)| x < width);
+        self.position = self.position.map(|(x, y)| (x + cell.columns, y)).filter(|&(x, _)| x < width);
+    }
+
+    /// What is written from now on leads there (OSC 8,
+    /// <https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda>). The id joins the rows of a link.
+    fn set_link(&mut self, link: Option<&str>) {
+        if self.link.as_deref() == link {
+            return;
+        }
+        match link {
+            Some(uri) => {
+                let mut hasher = DefaultHasher::new();
+                hasher.write(uri.as_bytes());
+                self.send(&format!("\x1b]8;id={:x};{uri}\x1b\\", hasher.finish() as u32));
+            }
+            None => self.send("\x1b]8;;\x1b\\"),
+        }
+        self.link = link.map(Box::from);
     }
 
     pub fn erase_right(&mut self) {
+        self.set_link(None);
         self.set_style(Style::default());
         self.send("\x1b[K");
     }
@@ -81,6 +106,7 @@ impl Pen {
 
     /// Ends a frame: sets the default style, and moves or hides the cursor.
     pub fn finish(&mut self, cursor: Option<(u16, u16)>) {
+        self.set_link(None);
         self.set_style(Style::default());
         let has_moved = self.position != cursor;
         if let Some((x, y)) = cursor {

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::text;
 use crate::domain::frame::{Color, Span};
 
-const FULL: Palette = Palette { color: true, attributes: true, unicode: true };
+const FULL: Palette = Palette { color: true, attributes: true, unicode: true, links: true };
 
 /// A screen and an emulated terminal.
 struct TestTerminal {
@@ -85,7 +85,7 @@ impl Random {
                 let style = self.style();
                 let y = self.below(height);
                 if text::width(&frame.rows[y].text()) < usize::from(width) {
-                    frame.rows[y].spans.push(Span { text: "x".into(), style });
+                    frame.rows[y].spans.push(Span { text: "x".into(), style, link: None });
                 }
             }
             _ => (0..self.below(4)).for_each(|_| frame.rows[self.below(height)] = self.row(width)),
@@ -263,7 +263,7 @@ fn the_palette_follows_the_environment() {
         (None, None, false, false),
     ] {
         let palette = Palette::from_environment(no_color, term, None);
-        assert_eq!(palette, Palette { color, attributes, unicode: true });
+        assert_eq!(palette, Palette { color, attributes, unicode: true, links: false });
     }
     let red = Frame {
         width: 9,
@@ -272,7 +272,8 @@ fn the_palette_follows_the_environment() {
     };
     for (palette, sgr) in [((true, true), "\x1b[1;31mr"), ((false, true), "\x1b[1mr"), ((false, false), "Jr")] {
         let mut out = Vec::new();
-        Screen::new(Palette { color: palette.0, attributes: palette.1, unicode: true }).draw(&red, &mut out);
+        Screen::new(Palette { color: palette.0, attributes: palette.1, unicode: true, links: false })
+            .draw(&red, &mut out);
         assert!(String::from_utf8_lossy(&out).contains(sgr));
     }
 }

@@ -2,6 +2,6 @@
 
 pub mod child_exit;
 pub mod descriptors;
+pub mod orphans;
 pub mod process_tree;
-pub mod strays;
 pub mod wake_fd;

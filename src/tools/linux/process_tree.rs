@@ -1,11 +1,11 @@
 //! The descendants of this process, found in `/proc`, and signals to them. For the supervisor, which adopts orphans:
 //! elsewhere a process whose parent has ended is no longer a descendant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::{fs, io};
 
 use rustix::process::{
-    Pid, Signal, getpgid, getpid, kill_process, kill_process_group, set_child_subreaper,
+    Pid, Signal, getpid, getppid, kill_process, kill_process_group, set_child_subreaper,
     set_parent_process_death_signal,
 };
 
@@ -47,16 +47,23 @@ pub fn kill_trees(roots: &[Pid]) {
 
 /// A group is killed in one step, so that processes that keep forking cannot escape between the listing and the signal.
 fn kill_all(pids: Vec<Pid>) {
-    let groups: BTreeSet<i32> =
-        pids.iter().filter_map(|pid| getpgid(Some(*pid)).ok()).map(|group| group.as_raw_nonzero().get()).collect();
-    // A descendant may have joined the supervisor's own group, and the supervisor must live to reap the others.
-    let own = getpgid(None).ok();
-    for group in groups.into_iter().filter_map(Pid::from_raw).filter(|group| Some(*group) != own) {
+    let groups: HashSet<Pid> = pids.iter().filter_map(|pid| group_of(*pid)).collect();
+    // A descendant may have joined the supervisor's own group, and the supervisor must live to reap the others. A child
+    // of the program that this process was before exec is in the group of its parent.
+    let kept = [group_of(getpid()), getppid().and_then(group_of)];
+    for group in groups.into_iter().filter(|group| !kept.contains(&Some(*group))) {
         let _ = kill_process_group(group, Signal::KILL);
     }
     for pid in pids {
         let _ = kill_process(pid, Signal::KILL);
     }
+}
+
+/// The process group of a process; `None` if it has ended, or if its group is not of this PID namespace: the kernel reports
+/// that as 0, which rustix takes for impossible.
+fn group_of(pid: Pid) -> Option<Pid> {
+    let pid = nix::unistd::Pid::from_raw(pid.as_raw_nonzero().get());
+    nix::unistd::getpgid(Some(pid)).ok().and_then(|group| Pid::from_raw(group.as_raw()))
 }
 
 /// Includes processes that have ended and are not reaped.

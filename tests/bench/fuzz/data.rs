@@ -174,7 +174,7 @@ pub fn store() -> Step {
         assert!(tail.len() <= 10);
         let registry = store.load_agents().expect("the living are read");
         registry.agents.iter().for_each(|agent| drop(store.replay(agent.id)));
-        drop((store.draft(root), store.queued(root), store.input("", 0), store.agents_with_queue()));
+        drop((store.drafts(root), store.queued(root), store.input("", 0), store.agents_with_queue()));
         store.append(root, vec![Body::User("still works".into())], 0).expect("the store still takes a message");
     })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polylogue::config::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
-use polylogue::{Change, Clock, Config, Repl, Store};
+use polylogue::{Change, Clock, Config, Fork, Repl, Store};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::Step;
@@ -12,6 +12,8 @@ use crate::support::internals::commands::CommandContext;
 use crate::support::internals::{
     Color, Draft, Frame, Key, KeyDecoder, Moment, Palette, Probe, Row, Screen, Style, commands, text, tools,
 };
+use crate::support::random::Random;
+use crate::support::typist::Typist;
 
 /// Known keys with a few bytes changed, and anything at all: the keys are the same however the bytes are cut, the
 /// decoder comes to rest when its patience is over, and a key still works afterwards.
@@ -168,6 +170,14 @@ const LINES: &[&str] = &[
     "text",
 ];
 
+/// Keys at random at a whole program: draft and screen are those of a plain model. A step is about fifteen keys.
+pub fn input() -> Step {
+    let mut typist = Typist::default();
+    Box::new(move |chance| {
+        typist.burst(&mut Random(chance.next() | 1));
+    })
+}
+
 /// Lines at random and mutated commands, read and completed with a few agents.
 pub fn commands() -> Step {
     let config = Config { supervisor: env!("CARGO_BIN_EXE_polylogue").into(), ..Config::default() };
@@ -176,7 +186,7 @@ pub fn commands() -> Step {
     let mut repl = Repl::open(config, store, Clock::manual()).expect("an open program");
     let current = repl.roster().nth(0).expect("agent 0");
     for name in ["scout", "Ünal", "x-1"] {
-        repl.apply(current, Change::Fork { prompt: None, name: Some(name.into()), model: None }).expect("a child");
+        repl.apply(current, Change::Fork(Fork { name: Some(name.into()), ..Fork::default() })).expect("a child");
     }
     Box::new(move |chance| {
         let line = match chance.below(3) {
@@ -207,7 +217,7 @@ pub fn commands() -> Step {
 pub fn screen() -> Step {
     Box::new(|chance| {
         let (width, height) = (1 + chance.below(40) as u16, 1 + chance.below(12) as u16);
-        let palette = Palette { color: true, attributes: true, unicode: true };
+        let palette = Palette { color: true, attributes: true, unicode: true, links: false };
         let mut screen = Screen::new(palette);
         let mut terminal = vt100::Parser::new(height, width, 0);
         let mut frame = Frame { width, rows: vec![Row::default(); height.into()], cursor: None, scrolling_rows: 0 };

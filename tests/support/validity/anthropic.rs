@@ -155,6 +155,7 @@ impl Walk {
         for block in blocks {
             match block["type"].as_str() {
                 Some("text") if is_text(block) => has_text = true,
+                Some("image" | "document") if block["source"]["type"] == "base64" => has_text = true,
                 Some("tool_result") if has_text => return Err("tool_result blocks must come first"),
                 Some("tool_result") => self.result(block)?,
                 _ => return Err("text content blocks must be non-empty, or a block that no user has"),

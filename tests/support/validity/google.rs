@@ -94,7 +94,8 @@ impl<'a> Walk<'a> {
         if self.last == Last::Person {
             return Err("a person speaks twice in a row");
         }
-        if parts.iter().any(|part| part["text"].as_str().is_none_or(|text| text.trim().is_empty())) {
+        let texts = parts.iter().filter(|part| part.get("inlineData").is_none_or(|data| data["mimeType"].is_null()));
+        if texts.into_iter().any(|part| part["text"].as_str().is_none_or(|text| text.trim().is_empty())) {
             return Err("an empty part");
         }
         if parts.iter().any(|part| part.get("thoughtSignature").is_some() || part.get("thought").is_some()) {

@@ -37,6 +37,8 @@ pub fn check_effort(model: &str, effort: Option<&str>) -> Result<(), String> {
         None | Some("low" | "medium" | "high") => Ok(()),
         Some("minimal") if is_first => Ok(()),
         Some("none") if !is_first && !["o1", "o3", "o4"].iter().any(|family| model.starts_with(family)) => Ok(()),
+        // Servers of others have efforts of their own.
+        Some(_) if !["gpt-", "o1", "o3", "o4"].iter().any(|family| model.starts_with(family)) => Ok(()),
         Some(effort) => Err(format!("{effort} is not supported with {model}")),
     }
 }
@@ -66,6 +68,10 @@ impl<'a> Walk<'a> {
             "assistant" => self.reply(row)?,
             "tool" => self.result(row)?,
             _ => return Err("an unknown role"),
+        }
+        if role == "user" && row["content"].as_array().is_some_and(|parts| parts.iter().all(is_part)) {
+            self.last_role = role;
+            return Ok(());
         }
         if role != "assistant" && row["content"].as_str().is_none_or(|text| role != "tool" && text.trim().is_empty()) {
             return Err("no content");
@@ -104,6 +110,16 @@ impl<'a> Walk<'a> {
         }
         self.open.remove(0);
         Ok(())
+    }
+}
+
+/// A part of a message with files.
+fn is_part(part: &Value) -> bool {
+    match part["type"].as_str() {
+        Some("text") => part["text"].as_str().is_some_and(|text| !text.trim().is_empty()),
+        Some("image_url") => part["image_url"]["url"].as_str().is_some_and(|url| url.starts_with("data:image/")),
+        Some("file") => part["file"]["filename"].is_string() && part["file"]["file_data"].is_string(),
+        _ => false,
     }
 }
 

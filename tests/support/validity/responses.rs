@@ -152,11 +152,18 @@ fn check_output_text(item: &Value) -> Result<(), &'static str> {
 
 fn text_of(item: &Value, kind: &str) -> Result<(), &'static str> {
     let parts = item["content"].as_array().ok_or("no parts")?;
+    let parts: Vec<&Value> = parts.iter().filter(|part| !is_file(part)).collect();
     let has_text = |part: &Value| part["text"].as_str().is_some_and(|text| !text.trim().is_empty());
     match !parts.is_empty() && parts.iter().all(|part| part["type"] == kind && has_text(part)) {
         true => Ok(()),
         false => Err("an empty text, or one of the wrong side"),
     }
+}
+
+/// An image or a file of the user.
+fn is_file(part: &Value) -> bool {
+    part["type"] == "input_image" && part["image_url"].is_string()
+        || part["type"] == "input_file" && part["file_data"].is_string()
 }
 
 fn is_name(text: &str, max: usize) -> bool {

@@ -28,6 +28,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
             ["\"dark\"", "\"light\"", "\"16\"", "\"auto\"", "\"colorblind_dark\""]
         }
         Kind::Name(..) => ["\"pipeline\"", "\"parallel\"", "\"adaptive\"", "\"sequential\"", "\"pipeline\""],
+        Kind::Percent(_) => ["10", "20", "30", "40", "50"],
         Kind::Fraction(_) => ["0.1", "0.2", "0.3", "0.4", "0.5"],
         Kind::Program(_) => ["\"a\"", "\"b\"", "\"c\"", "\"d\"", "\"e\""],
         Kind::Color(_) => ["\"red\"", "\"bright-blue\"", "\"#0a0b0c\"", "\"7\"", "\"default\""],
@@ -49,9 +50,10 @@ fn set_in(level: usize, setting: &Setting, value: &str, scene: Scene) -> Scene {
         (1, _) => scene.project(&text),
         (2, _) => scene.set(&setting.variable(), plain),
         (_, Some(("--stay", _))) => scene.arguments(&["--stay"]),
-        (_, Some((flag @ ("--ephemeral" | "--trace-stable" | "--plain" | "--dangerously-no-sandbox"), _))) => {
-            scene.arguments(&[flag])
-        }
+        (
+            _,
+            Some((flag @ ("--ephemeral" | "--trace-stable" | "--plain" | "--inline" | "--dangerously-no-sandbox"), _)),
+        ) => scene.arguments(&[flag]),
         (_, Some((flag, _))) => scene.arguments(&[flag, plain]),
         (_, None) => unreachable!("this setting has no option"),
     }
@@ -67,7 +69,7 @@ fn levels(setting: &Setting) -> Vec<usize> {
 fn effective<'a>(level: usize, setting: &Setting, value: &'a str) -> &'a str {
     match (level, setting.flag) {
         (3, Some(("--stay" | "--dangerously-no-sandbox", _))) => "false",
-        (3, Some(("--ephemeral" | "--trace-stable" | "--plain", _))) => "true",
+        (3, Some(("--ephemeral" | "--trace-stable" | "--plain" | "--inline", _))) => "true",
         _ => value,
     }
 }

@@ -59,6 +59,8 @@ fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
         ("trace = \"/tmp/elsewhere\"", "1: trace: a project cannot"),
         ("[providers.mine]\nbase_url = \"https://evil.example\"", "1: providers.mine: a project cannot"),
         ("[providers.openai]\nbase_url = \"https://evil.example\"", "1: providers.openai: a project cannot"),
+        ("[providers.groq]\nbase_url = \"https://evil.example\"", "1: providers.groq: a project cannot"),
+        ("[providers.ollama]\nbase_url = \"https://evil.example\"", "1: providers.ollama: a project cannot"),
         (
             "[providers.new]\nbase_url = \"https://evil.example\"\napi_key_env = \"MY_KEY\"",
             "1: providers.new.api_key_env: a project cannot",
@@ -79,7 +81,7 @@ fn a_project_cannot_move_the_data_or_use_the_key_of_another_provider() {
     let valid = "[providers.new]\nbase_url = \"https://new.example\"\nmodels = [\"m\"]\n[environments.here]\ndirectory = \"sub\"";
     let scene = Scene::new().user(users).project(valid);
     let config = scene.config();
-    assert_eq!(config.catalog.0.len(), 2);
+    assert_eq!(config.catalog.configured().count(), 2);
     let directory = config.environments[0].directory.clone().unwrap();
     assert!(directory.ends_with("work/sub"), "{}", directory.display());
 }
@@ -114,7 +116,7 @@ fn a_project_can_choose_a_model_of_the_users_provider_and_no_other_provider() {
     );
     let theirs = format!("model = \"other/m\"\n{other}");
     kept(Scene::new().project(&theirs), "echo/echo", "echo");
-    kept(Scene::new().set("OPENAI_BASE_URL", "http://localhost:1/v1").project(&theirs), "openai/gpt-5-mini", "openai");
+    kept(Scene::new().set("OPENAI_BASE_URL", "http://localhost:1/v1").project(&theirs), "openai/", "openai");
     assert_eq!(model(Scene::new().project(other)), ("echo/echo".into(), Vec::new()), "nor is it the default");
     let by_user = Scene::new().project(other).arguments(&["-m", "other/m"]);
     assert_eq!(model(by_user), ("other/m".into(), Vec::new()));

@@ -1,7 +1,7 @@
 //! Which part of a text can no longer change, whatever follows.
 //!
-//! Everything up to the end of the last but one block is finished. Not up to the start of the last: a link definition whose
-//! title goes on may stand between them, and swallow it.
+//! Everything up to the end of the last but one block is finished. Not up to the start of the last: there may be a link
+//! definition between them whose title continues, so that the last block becomes a part of it.
 
 use std::ops::Range;
 

@@ -7,14 +7,17 @@ use pulldown_cmark::{BlockQuoteKind, BrokenLinkCallback, CodeBlockKind, Event, H
 
 use super::boundary::is_after_blank_line;
 use crate::base::text;
-use crate::domain::frame::{Color, Style};
-use crate::domain::scrollback::form::{CELL_END, Columns, Form, Shape};
+use crate::domain::frame::{Color, LinkPart, Style};
+use crate::domain::scrollback::code::Code;
+use crate::domain::scrollback::form::{CELL_END, Columns, Form, QUOTE, Shape};
 use crate::domain::scrollback::writer::{LINE_BYTES, Writer};
 
 /// Lists and quotes that are nested deeper are drawn at this depth.
 const DEPTH: usize = 20;
-const QUOTE: &str = "│ ";
 const CODE_INDENT: &str = "  ";
+
+/// Names of what is not a language.
+const WITHOUT_COLORS: [&str; 5] = ["", "text", "txt", "plain", "plaintext"];
 
 /// What a piece of a reply begins with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,8 +45,17 @@ impl Piece {
 }
 
 /// The form of lines of a code block.
-pub(super) fn code_form() -> Rc<Form> {
-    Rc::new(Form::new(CODE_INDENT, CODE_INDENT, Shape::Text))
+pub(super) fn code_form(code: Option<Rc<Code>>) -> Rc<Form> {
+    Rc::new(Form::new(CODE_INDENT, CODE_INDENT, Shape::Text).of_code(code))
+}
+
+/// What a piece of a reply has become besides lines.
+#[derive(Default)]
+pub(super) struct Laid {
+    /// The columns of the last table.
+    pub columns: Option<Rc<Columns>>,
+    /// The code blocks in a language, in order.
+    pub codes: Vec<Rc<Code>>,
 }
 
 /// A list item, a quote, or another block that contains blocks.
@@ -62,6 +74,12 @@ struct Table {
     is_open: bool,
     is_header: bool,
     cells: usize,
+}
+
+impl Table {
+    fn new(columns: Rc<Columns>) -> Self {
+        Self { columns, is_continued: false, is_open: false, is_header: false, cells: 0 }
+    }
 }
 
 struct Link {
@@ -83,8 +101,14 @@ pub(super) struct Layout<'a, 'w, 'l> {
     styles: Vec<Style>,
     links: Vec<Link>,
     table: Option<Table>,
-    continued: Option<(Rc<Columns>, bool)>,
+    /// What is known of the first table of the source.
+    known_table: Option<Table>,
     is_in_code: bool,
+    /// The open code block, if it is in a language.
+    code: Option<Rc<Code>>,
+    /// The code blocks of an earlier layout of the same text.
+    known_codes: &'a [Rc<Code>],
+    codes: Vec<Rc<Code>>,
     /// Text is added to the last line.
     is_line_open: bool,
     /// The prefix of the blank line that comes before the next one.
@@ -111,8 +135,11 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
             styles: Vec::new(),
             links: Vec::new(),
             table: None,
-            continued: None,
+            known_table: None,
             is_in_code: false,
+            code: None,
+            known_codes: &[],
+            codes: Vec::new(),
             is_line_open: false,
             gap,
             has_blocks: false,
@@ -122,12 +149,21 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
 
     /// The source is a table of which only the last row is laid out.
     pub fn continue_table(&mut self, columns: Rc<Columns>, is_open: bool) {
-        self.continued = Some((columns, is_open));
+        self.known_table = Some(Table { is_continued: true, is_open, ..Table::new(columns) });
         self.gap = None;
     }
 
-    /// Returns the columns of the last table.
-    pub fn run<F: BrokenLinkCallback<'a>>(mut self, parser: Parser<'a, F>) -> Option<Rc<Columns>> {
+    /// The source is the beginning of a table, which was laid out before with these columns.
+    pub fn keep_columns(&mut self, columns: Rc<Columns>) {
+        self.known_table = Some(Table::new(columns));
+    }
+
+    /// The text was laid out before: its code blocks stay the same, with their colours.
+    pub fn keep_codes(&mut self, codes: &'a [Rc<Code>]) {
+        self.known_codes = codes;
+    }
+
+    pub fn run<F: BrokenLinkCallback<'a>>(mut self, parser: Parser<'a, F>) -> Laid {
         let mut depth = 0;
         for (event, range) in parser.into_offset_iter() {
             match event {
@@ -149,7 +185,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
             }
         }
         self.show_definitions(self.source.len());
-        self.table.map(|table| table.columns)
+        Laid { columns: self.table.map(|table| table.columns), codes: self.codes }
     }
 
     fn start(&mut self, tag: Tag<'a>, range: &Range<usize>, depth: usize) {
@@ -180,8 +216,9 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
                     && !info.trim().is_empty()
                 {
                     self.label(info.trim(), Style::DIM);
+                    self.begin_code(info.trim());
                 }
-                // The label stands where the text around the block begins.
+                // The label is where the text around the block begins.
                 let first = CODE_INDENT.to_owned();
                 self.containers.push(Container { rest: first.clone(), first, is_begun: true });
                 self.covered = range.end;
@@ -202,15 +239,23 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
                 self.covered = range.start + 4 + label.len();
             }
             Tag::Table(alignments) => {
-                let columns = Rc::new(Columns::new(alignments));
-                let continued = self.continued.take();
-                let is_continued = continued.is_some();
-                let (columns, is_open) = continued.unwrap_or((columns, false));
-                self.table = Some(Table { columns, is_continued, is_open, is_header: false, cells: 0 });
+                let new = || Table::new(Rc::new(Columns::new(alignments)));
+                self.table = Some(self.known_table.take().unwrap_or_else(new));
             }
             _ => self.push_style(|_| {}),
         }
         self.has_blocks = true;
+    }
+
+    fn begin_code(&mut self, info: &str) {
+        let language = info.split([' ', ',', '{', ':']).next().unwrap_or_default();
+        if WITHOUT_COLORS.contains(&language) {
+            return;
+        }
+        let known = self.known_codes.get(self.codes.len()).filter(|known| *known.language == *language);
+        let code = known.map_or_else(|| Code::new(language), Rc::clone);
+        self.codes.push(Rc::clone(&code));
+        self.code = Some(code);
     }
 
     fn start_item(&mut self) {
@@ -242,6 +287,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
             TagEnd::BlockQuote(_) | TagEnd::Item | TagEnd::FootnoteDefinition => self.end_container(range),
             TagEnd::CodeBlock => {
                 self.is_in_code = false;
+                self.code = None;
                 self.containers.pop();
             }
             TagEnd::HtmlBlock => {
@@ -322,7 +368,12 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
             first.push_str(if container.is_begun { &container.rest } else { &container.first });
             container.is_begun = true;
         }
-        self.out.begin(form(&first, &rest, shape));
+        let form = form(&first, &rest, shape);
+        let is_code = self.is_in_code && !self.containers.is_empty();
+        self.out.begin(match form {
+            Some(_) if is_code => Some(Rc::new(Form::new(&first, &rest, Shape::Text).of_code(self.code.clone()))),
+            form => form,
+        });
         self.is_line_open = true;
     }
 
@@ -409,7 +460,9 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
     }
 
     fn start_link(&mut self, target: &str, title: &str, is_image: bool) {
-        self.push_style(|style| *style = Style { color: Color::Link, underline: !is_image, ..*style });
+        self.push_style(|style| {
+            *style = Style { color: Color::Link, underline: !is_image, link: LinkPart::Text, ..*style };
+        });
         if is_image {
             self.linked_text("image: ", Style { dim: true, ..self.style() });
         }
@@ -422,14 +475,16 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
         self.styles.pop();
         let Some(Link { target, title, text, is_image }) = self.links.pop() else { return };
         let is_shown = !is_image && (text == target || Some(text.as_str()) == target.strip_prefix("mailto:"));
-        let shown = match (is_shown || target.is_empty(), title.is_empty()) {
-            (true, true) => return,
-            (true, false) => format!(" (\"{title}\")"),
-            (false, true) => format!(" ({target})"),
-            (false, false) => format!(" ({target} \"{title}\")"),
-        };
+        let target = if is_shown { "" } else { target.as_str() };
+        if target.is_empty() && title.is_empty() {
+            return;
+        }
         let style = Style { dim: true, ..self.style() };
-        self.linked_text(if text.is_empty() { shown.trim_start() } else { &shown }, style);
+        self.linked_text(if text.is_empty() { "(" } else { " (" }, style);
+        self.linked_text(target, Style { link: LinkPart::Target, ..style });
+        let space = if target.is_empty() { "" } else { " " };
+        let title = if title.is_empty() { String::new() } else { format!("{space}\"{title}\"") };
+        self.linked_text(&format!("{title})"), style);
     }
 
     fn start_row(&mut self, is_header: bool, range: &Range<usize>) {

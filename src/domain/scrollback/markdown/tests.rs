@@ -1,6 +1,6 @@
 //! Replies in Markdown on screens of several widths, whole and in pieces.
 
-use crate::domain::frame::{Color, Style};
+use crate::domain::frame::{Color, LinkPart, Style};
 use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 
 const ALL: Reader = Reader::Shared;
@@ -111,8 +111,43 @@ fn text_has_the_style_of_its_meaning() {
             ("e".to_owned(), Style { strike: true, ..Style::default() }),
         ]
     );
-    let link = Style { underline: true, ..Style::color(Color::Link) };
-    assert_eq!(styled("[a](b)"), [("a".to_owned(), link), (" (b)".to_owned(), Style::DIM)]);
+    let link = Style { underline: true, link: LinkPart::Text, ..Style::color(Color::Link) };
+    let target = Style { link: LinkPart::Target, ..Style::DIM };
+    let parts = [("a", link), (" (", Style::DIM), ("b", target), (")", Style::DIM)];
+    assert_eq!(styled("[a](b)"), parts.map(|(text, style)| (text.to_owned(), style)));
+}
+
+/// The links on a screen of this width: the text and the target of each part.
+fn linked(source: &str, width: u16) -> Vec<(String, String)> {
+    let visible = whole(source).visible(ALL, width, u16::MAX);
+    let links = visible.iter().flat_map(|row| row.links.iter().map(|(range, to)| (&row.text[range.clone()], &**to)));
+    links.map(|(text, to)| (text.to_owned(), to.to_owned())).collect()
+}
+
+#[test]
+fn only_links_to_the_web_and_to_mail_lead_somewhere() {
+    for (source, expected) in [
+        ("[a *b*](http://x.y/z)", vec![("a b", "http://x.y/z"), ("http://x.y/z", "http://x.y/z")]),
+        ("[a](HTTPS://x.y \"t\")", vec![("a", "HTTPS://x.y"), ("HTTPS://x.y", "HTTPS://x.y")]),
+        ("<http://x.y> <mail@x.y>", vec![("http://x.y", "http://x.y"), ("mail@x.y", "mailto:mail@x.y")]),
+        ("[write](mailto:mail@x.y)", vec![("write", "mailto:mail@x.y"), ("mailto:mail@x.y", "mailto:mail@x.y")]),
+        ("| [a](http://x.y) |\n|---|", vec![("a", "http://x.y"), ("http://x.y", "http://x.y")]),
+        ("![p](http://x.y/p.png)", vec![("image: p", "http://x.y/p.png"), ("http://x.y/p.png", "http://x.y/p.png")]),
+        (
+            "[a](<http://x.y/a b\u{e9}>)",
+            vec![("a", "http://x.y/a%20b%C3%A9"), ("http://x.y/a b\u{e9}", "http://x.y/a%20b%C3%A9")],
+        ),
+        ("[a](b) [a](file:///etc/passwd) [a](javascript:x) [a](ssh://x) [a]() [http://x](y)", vec![]),
+    ] {
+        let found = linked(source, 80);
+        assert_eq!(found.iter().map(|(text, to)| (&**text, &**to)).collect::<Vec<_>>(), expected, "{source}");
+    }
+    let long = format!("[a](http://x.y/{})", "z".repeat(2_100));
+    assert_eq!(linked(&long, 80), [], "too long for terminals");
+    let parts = linked("[some words](http://x.y/somewhere)", 12);
+    assert!(parts.len() >= 3 && parts.iter().all(|(_, to)| to == "http://x.y/somewhere"), "{parts:?}");
+    let hostile = linked("[a](<http://x/\u{1b}]8;;http://evil\u{7}\u{9d}\u{202e}b>)", 200);
+    assert!(hostile.iter().all(|(_, to)| to.bytes().all(|byte| byte.is_ascii_graphic())), "{hostile:?}");
 }
 
 const SAMPLE: &str = "# One\n\nSome *text* with `code`,\nanother line and a [link][l].\n\n1. first\n2. second\n   - nested\n   - [x] done\n\n3. third\n\n```rust\nfn main() {\n\n    x();\n}\n```\n| a | b |\n|---|---|\n| 1 | 2 |\n| long cell | 3 | more |\n\nSetext\n===\n> quote\n> on\n>\n> second\n\n~~~\n```\n~~~\n\n- x\n\n  ```\n  code\n  ```\n- y\r\n\n***\n\n[l]: http://a.b/c\n\n<details>\nhtml\n</details>\n\nend 語語 e\u{301}";
@@ -128,61 +163,63 @@ fn any_pieces_give_the_same_lines() {
     }
 }
 
-/// Markdown that means little, from marks that mean something.
+/// Marks that mean something, and a few words.
+const PARTS: &[&str] = &[
+    "a",
+    "word",
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n",
+    "\n\n",
+    "# ",
+    "- ",
+    "1. ",
+    "> ",
+    "```",
+    "~~~",
+    "`",
+    "*",
+    "**",
+    "_",
+    "~~",
+    "[",
+    "]",
+    "(",
+    ")",
+    "[a]: /u\n",
+    "\"t\"",
+    "[a]",
+    "|",
+    "|-|-|\n",
+    "| a | b |\n",
+    "---\n",
+    "===\n",
+    "<div>",
+    "</div>",
+    "<!--",
+    "-->",
+    "\\",
+    "&amp;",
+    "&#27;",
+    "\t",
+    "[^1]",
+    "[^1]: x\n",
+    "- [ ] ",
+    "語",
+    "e\u{301}",
+    "\r\n",
+    "<http://x.y>",
+    "![",
+    "<br>",
+    "\u{1b}",
+    ":-:",
+    "99999999999. ",
+];
+
+/// Markdown that means little.
 fn hostile(rng: &mut fastrand::Rng) -> String {
-    const PARTS: &[&str] = &[
-        "a",
-        "word",
-        " ",
-        "  ",
-        "    ",
-        "\n",
-        "\n",
-        "\n\n",
-        "# ",
-        "- ",
-        "1. ",
-        "> ",
-        "```",
-        "~~~",
-        "`",
-        "*",
-        "**",
-        "_",
-        "~~",
-        "[",
-        "]",
-        "(",
-        ")",
-        "[a]: /u\n",
-        "\"t\"",
-        "[a]",
-        "|",
-        "|-|-|\n",
-        "| a | b |\n",
-        "---\n",
-        "===\n",
-        "<div>",
-        "</div>",
-        "<!--",
-        "-->",
-        "\\",
-        "&amp;",
-        "&#27;",
-        "\t",
-        "[^1]",
-        "[^1]: x\n",
-        "- [ ] ",
-        "語",
-        "e\u{301}",
-        "\r\n",
-        "<http://x.y>",
-        "![",
-        "<br>",
-        "\u{1b}",
-        ":-:",
-        "99999999999. ",
-    ];
     (0..rng.usize(1..60)).map(|_| PARTS[rng.usize(..PARTS.len())]).collect()
 }
 
@@ -238,6 +275,75 @@ fn long_blocks_are_cut_and_go_on() {
     assert_eq!(code[901..], ["      line 899 # not a heading", "", "• end"].map(str::to_owned), "{:?}", &code[895..]);
 }
 
+/// Definitions that come last mean the same as those that come first.
+#[test]
+fn links_are_resolved_by_definitions_that_come_later() {
+    let definitions = "[a]: http://x.y/a\n[b c]: http://x.y/b \"title\"\n[d]: /d";
+    for text in [
+        "See [a] here.\n\nAnd [text][B\nC], [no] and `[a]`.\n\nMore.",
+        "- one [a]\n- two\n  - three [b c]\n- four\n\n1. five [d]\n2. six\n\nend",
+        "> quoted [a]\n>\n> again ![picture][d]\n\n# Head [d]\n\nend [no]",
+        "```rs\nx[a]\n```\nthen [a][]\n\nend\n\n- x\n  ```rs\n  y[a]\n  ```\n  [d]\n- z\n\nend",
+        "[a] and [a](/else)\n\n| k | [d] |\n|---|---|\n| 1 | [a] |\n| [no] | [text to][d] |\n| 3 | 4 |\n\nend",
+    ] {
+        let source = format!("{text}\n\n{definitions}");
+        let expected = drawn(&whole(&format!("{definitions}\n\n{text}")), 80);
+        for size in [1, 2, 7, 64, 1_000] {
+            let shown = drawn(&in_pieces(&source, || size, |_| true), 80);
+            // The definitions are below and above.
+            let count = shown.len() - 4;
+            assert_eq!(shown[..count], expected[expected.len() - count..], "{size}: {source}");
+        }
+        for size in [1, 7] {
+            for width in [9, 30] {
+                assert_eq!(
+                    drawn(&in_pieces(&source, || size, |n| n % 5 == 0), width),
+                    drawn(&whole(&source), width),
+                    "{size}: {source}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_laid_out_again_keeps_its_place_among_other_lines() {
+    let long = "word ".repeat(2_000);
+    let mut s = whole("before");
+    s.begin_call("1", "call");
+    s.extend(LineKind::Assistant, &format!("{long}[a]\n\nsecond [b]\n\nthird\n\n"));
+    s.update();
+    s.insert(LineKind::Note, "note");
+    s.end_call(
+        "1",
+        "call",
+        &crate::domain::scrollback::Outcome {
+            output: vec![vec![("output".to_owned(), Style::default())]],
+            shown: 1,
+            ..Default::default()
+        },
+    );
+    s.extend(LineKind::Assistant, &format!("[b]: /{}\n\nfourth\n\n[a]: /a", "b".repeat(5_000)));
+    s.close();
+    let screen = rows(&s, 10_000).join("\n");
+    let words: Vec<&str> = screen.split_whitespace().filter(|word| *word != "word").collect();
+    let b = format!("(/{})", "b".repeat(5_000));
+    let expected = ["before", "call", "output", "note", "a", "(/a)", "second", "b", &b, "third"];
+    assert_eq!(words.join("").replace("\u{2713}", "")[..200], expected.join("")[..200]);
+    assert!(words.join("").contains(&format!("third[b]:/{}fourth[a]:/a", "b".repeat(5_000))), "{words:?}");
+}
+
+#[test]
+fn what_is_printed_is_not_laid_out_again() {
+    let mut s = Scrollback::default();
+    s.extend(LineKind::Assistant, "first [a]\n\nsecond [a]\n\nthird\n\n");
+    s.update();
+    s.note_printed(s.first() + 1);
+    s.extend(LineKind::Assistant, "[a]: /a\n");
+    s.close();
+    assert_eq!(rows(&s, 40), ["first [a]", "", "second a (/a)", "", "third", "", "[a]: /a"]);
+}
+
 #[test]
 fn deep_nesting_is_drawn_at_a_bounded_depth() {
     for source in [format!("{}x", "> ".repeat(5_000)), format!("{}x", "- ".repeat(5_000))] {
@@ -255,4 +361,45 @@ fn a_block_above_an_open_reply_leaves_it_as_it_is() {
     s.insert(LineKind::Note, "again");
     s.close();
     assert_eq!(rows(&s, 20), ["note", "again", "", "A", "", "• b", "• c"]);
+}
+
+/// The rows with everything that a terminal shows of them.
+fn drawn(scrollback: &Scrollback, width: u16) -> Vec<impl PartialEq + std::fmt::Debug + use<>> {
+    scrollback.visible(ALL, width, u16::MAX).into_iter().map(|row| (row.text, row.styles, row.links)).collect()
+}
+
+/// Words that are not on the screen: names of entities and of what a fence or a link says besides its text are drawn
+/// as something else.
+fn lost(source: &str, screen: &str) -> Vec<String> {
+    let without_entities = source.split('&').map(|part| match part.split_once(';') {
+        Some((name, rest)) if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '#') => rest,
+        _ => part,
+    });
+    let source = without_entities.collect::<Vec<&str>>().join(" ");
+    // The label of a definition stands for that of the reference, in any case.
+    let screen = screen.to_lowercase();
+    let is_lost = |word: &String| word != "br" && !screen.contains(&word.to_lowercase());
+    words(&source).into_iter().filter(is_lost).collect()
+}
+
+#[test]
+fn the_examples_of_the_specification_lose_no_word_and_are_the_same_in_any_pieces() {
+    let file = include_str!("../../../../fixtures/markdown/commonmark.json");
+    let file: serde_json::Value = serde_json::from_str(file).expect("JSON");
+    let examples: Vec<&str> =
+        file["examples"].as_array().expect("a list").iter().filter_map(|one| one.as_str()).collect();
+    assert_eq!(examples.len(), 652);
+    let mut all_lost = Vec::new();
+    for (number, source) in (1..).zip(examples) {
+        let expected = whole(source);
+        for width in [80, 20, 3] {
+            let rows = drawn(&expected, width);
+            for size in [1, 2, 3, 7, 64] {
+                assert_eq!(drawn(&in_pieces(source, || size, |_| true), width), rows, "{number}, {size}: {source:?}");
+            }
+        }
+        let screen = rows(&expected, 500).concat();
+        all_lost.extend(lost(source, &screen).into_iter().map(|word| (number, word)));
+    }
+    assert_eq!(all_lost, []);
 }

@@ -6,7 +6,8 @@ use super::{Context, MemberId, Stage, Step, Stop, Task};
 use crate::base::clock::Moment;
 use crate::team::coordinator::attempts::{Attempts, Phase};
 use crate::team::coordinator::event::{Event, EventKind};
-use crate::team::coordinator::health::Admission;
+use crate::team::coordinator::health::{self, Admission};
+use crate::team::coordinator::member::Member;
 use crate::team::coordinator::result::{MemberOutcome, MemberResult};
 use crate::team::coordinator::schedule::{Decision, Snapshot};
 
@@ -54,7 +55,7 @@ impl Task {
     }
 
     fn start_member(&mut self, at: usize, prompt: Rc<str>, context: &mut Context<'_>) {
-        let admission = context.health.admit(&self.members[at].name, self.settings.breaker, context.now);
+        let admission = context.health.admit(&self.health_key(at), self.settings.breaker, context.now);
         if admission == Admission::Refused {
             let reason = "circuit breaker open after too many failures in a row".to_owned();
             return self.finish_member(at, MemberOutcome::Skipped(reason), context);
@@ -62,6 +63,11 @@ impl Task {
         self.attempts[at].is_probe = admission == Admission::Probe;
         self.attempts[at].prompt = prompt;
         self.start_attempt(at);
+    }
+
+    fn health_key(&self, at: usize) -> String {
+        let Member { name, model, .. } = &self.members[at];
+        health::key(name, model.as_deref().unwrap_or(&self.usual_model))
     }
 
     pub(super) fn start_attempt(&mut self, at: usize) {
@@ -104,12 +110,13 @@ impl Task {
         }
         let result = self.attempts[at].finish(&name, outcome, self.started_at, context.now);
         if member_id != MemberId::Judge {
+            let key = self.health_key(at);
             match &result.outcome {
-                MemberOutcome::Answered(_) => context.health.on_success(&name),
+                MemberOutcome::Answered(_) => context.health.on_success(&key),
                 MemberOutcome::Failed(_) | MemberOutcome::TimedOut(_) => {
-                    context.health.on_failure(&name, self.settings.breaker, context.now);
+                    context.health.on_failure(&key, self.settings.breaker, context.now);
                 }
-                _ if is_probe => context.health.on_probe_cancelled(&name, context.now),
+                _ if is_probe => context.health.on_probe_cancelled(&key, context.now),
                 MemberOutcome::Skipped(_) | MemberOutcome::Cancelled(_) => {}
             }
         }

@@ -50,7 +50,7 @@ const REFACTOR: Row = (
     "refactor",
     "Restructure code without changing its behavior",
     Strategy::Pipeline,
-    Aggregation::Concatenate,
+    Aggregation::Last,
     &[
         (
             "analyzer",
@@ -85,7 +85,7 @@ const DOCUMENTATION: Row = (
     "documentation",
     "Write documentation for readers and review it",
     Strategy::Pipeline,
-    Aggregation::Concatenate,
+    Aggregation::Last,
     &[
         (
             "analyzer",

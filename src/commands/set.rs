@@ -1,0 +1,81 @@
+//! `/set`: the parameters of the requests of an agent.
+
+use std::collections::BTreeMap;
+
+use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
+use crate::agent::Agent;
+use crate::base::error::Result;
+use crate::domain::flow::{Change, InputResult};
+use crate::domain::parameters::{Parameter, ParameterName};
+use crate::provider::find;
+use crate::provider::parameters::check;
+
+pub const SET: CommandSpec = CommandSpec {
+    name: "set",
+    aliases: &[],
+    arguments: "[NAME [VALUE|default]]",
+    about: "set a parameter of requests, such as temperature; without argument: show all",
+    // A running request is not affected; the next one has the new value.
+    busy: WhenBusy::Runs,
+    run,
+    complete,
+};
+
+/// What a value is replaced by to remove it.
+const DEFAULT: &str = "default";
+
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+    let agent = context.agent()?;
+    let Some((name, value)) = arguments.split_once(char::is_whitespace) else {
+        let only = (!arguments.is_empty()).then(|| arguments.parse()).transpose()?;
+        return Ok(InputResult::Continue(Some(shown(agent, only.as_ref()))));
+    };
+    let name: ParameterName = name.parse()?;
+    let value = match value.trim() {
+        DEFAULT => None,
+        typed => Some(name.read(typed)?),
+    };
+    if let Some(value) = &value {
+        check(&agent.inputs.endpoint, &name, value)?;
+    } else if !agent.inputs.parameters.iter().any(|(own, _)| *own == name) {
+        return Err(usage_error(format!("{name} is not set for this agent: /set shows what holds")));
+    }
+    Ok(InputResult::NewState(Change::Set(name, value), None))
+}
+
+/// The parameters that hold, each with where it was set, and the names of the others.
+fn shown(agent: &Agent, only: Option<&ParameterName>) -> String {
+    let (endpoint, own) = (&agent.inputs.endpoint, &agent.inputs.parameters);
+    let mut rows: BTreeMap<String, String> = BTreeMap::new();
+    for (name, set) in endpoint.parameters.iter().chain(own.iter()) {
+        let unsent = check(endpoint, name, &set.value).err().map(|error| format!("; not sent: {}", error.message));
+        let value = set.value.as_str().map_or_else(|| set.value.to_string(), str::to_owned);
+        rows.insert(name.to_string(), format!("{value}  ({}{})", set.source, unsent.unwrap_or_default()));
+    }
+    let model = endpoint.full_name();
+    if let Some(limit) = endpoint.facts.max_output {
+        rows.entry("max_output".into()).or_insert_with(|| format!("{limit}  (max_output of {model})"));
+    }
+    rows.entry("thinking".into()).or_insert_with(|| format!("{}  (setting thinking)", agent.inputs.thinking));
+    if let Some(name) = only {
+        return rows.get(&name.to_string()).map_or_else(|| format!("{name}: default"), |row| format!("{name}: {row}"));
+    }
+    let known = find(&endpoint.kind).map(|spec| spec.parameters).unwrap_or_default();
+    let others: Vec<&str> =
+        known.iter().map(|parameter| parameter.name()).filter(|name| !rows.contains_key(*name)).collect();
+    let mut lines: Vec<String> = rows.into_iter().map(|(name, row)| format!("{name}: {row}")).collect();
+    if !others.is_empty() {
+        lines.push(format!("not set, {model} decides: {}", others.join(", ")));
+    }
+    lines.join("\n")
+}
+
+fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
+    if typed.contains(char::is_whitespace) {
+        return Vec::new();
+    }
+    let kind = context.agent().ok().and_then(|agent| find(&agent.inputs.endpoint.kind));
+    let known = kind.map(|spec| spec.parameters).unwrap_or_default();
+    let names = known.iter().chain([&Parameter::Thinking]).map(|parameter| format!("{} ", parameter.name()));
+    names.collect()
+}

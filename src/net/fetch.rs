@@ -1,0 +1,107 @@
+//! A small document that belongs to no agent, such as the list of a server's models. libcurl waits for it on a thread that
+//! is never joined: it owns only the slot for its result, and ends with the process.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use curl::easy::{Easy2, Handler, WriteError};
+
+use super::messages::curl_error;
+use super::setup::{USER_AGENT, header_list};
+use super::trust::Trust;
+use crate::base::error::{Error, ErrorKind, Result, system_message};
+
+/// The largest document; the longest known list of models has a megabyte.
+const MAX_BYTES: usize = 8 << 20;
+
+/// The status and the body of a response.
+pub type Fetched = (u16, Vec<u8>);
+
+/// A request that is on its way.
+#[derive(Debug)]
+pub struct Fetch {
+    result: Arc<Mutex<Option<Result<Fetched>>>>,
+}
+
+impl Fetch {
+    /// Begins to get a URL, or to post JSON to it. `wake` is called on the thread when the result is there.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start(
+        url: String,
+        headers: Vec<(String, String)>,
+        body: Option<String>,
+        timeout: Duration,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<Self> {
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
+        let thread = std::thread::Builder::new().name("fetch".into()).spawn(move || {
+            let fetched = fetch(&url, &headers, body.as_deref(), timeout);
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
+            wake();
+        });
+        thread.map_err(|error| {
+            Error::new(ErrorKind::System, format!("cannot start a thread for a request: {}", system_message(&error)))
+        })?;
+        Ok(Self { result })
+    }
+
+    /// The result, once it is there. Returned once.
+    pub fn take_result(&self) -> Option<Result<Fetched>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Gets a URL, or posts JSON to it. Blocks for at most `timeout`.
+///
+/// # Errors
+/// There was no response in time, or it is too large. The message names the host and never a credential.
+pub fn fetch(url: &str, headers: &[(String, String)], json: Option<&str>, timeout: Duration) -> Result<Fetched> {
+    let (status, body) = get(url, headers, json, timeout).map_err(|error| curl_error(&error, url, timeout))?;
+    if body.is_cut {
+        return Err(Error::new(ErrorKind::Protocol, "the server's answer is too large"));
+    }
+    Ok((status, body.bytes))
+}
+
+fn get(
+    url: &str,
+    headers: &[(String, String)],
+    json: Option<&str>,
+    timeout: Duration,
+) -> std::result::Result<(u16, Body), curl::Error> {
+    let mut easy = Easy2::new(Body::default());
+    easy.url(url)?;
+    if let Some(json) = json {
+        easy.post_fields_copy(json.as_bytes())?;
+    }
+    easy.http_headers(header_list(headers)?)?;
+    easy.useragent(USER_AGENT)?;
+    easy.timeout(timeout)?;
+    // A key must not be sent to the target of a redirect.
+    easy.follow_location(false)?;
+    // libcurl must not use signals for its timeout in a program with threads.
+    easy.signal(false)?;
+    Trust::probe().apply(&mut easy)?;
+    easy.perform()?;
+    let status = u16::try_from(easy.response_code()?).unwrap_or_default();
+    Ok((status, std::mem::take(easy.get_mut())))
+}
+
+#[derive(Default)]
+struct Body {
+    bytes: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Handler for Body {
+    fn write(&mut self, bytes: &[u8]) -> std::result::Result<usize, WriteError> {
+        self.is_cut |= self.bytes.len() + bytes.len() > MAX_BYTES;
+        if !self.is_cut {
+            self.bytes.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+}

@@ -1,0 +1,55 @@
+//! Well-known services and local servers that are used by name alone: `groq/MODEL`, `ollama/MODEL`.
+//!
+//! All of them have the protocol `openai`. URLs and variables are those of each service's documentation.
+
+use crate::domain::reasoning::SendReasoning;
+
+/// A service that is known by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Its name, before the slash of an endpoint.
+    pub name: &'static str,
+    /// Its base URL, including the version segment.
+    pub base_url: &'static str,
+    /// The variable that holds its key; `None` for a local server without keys.
+    pub key_variable: Option<&'static str>,
+}
+
+const fn service(name: &'static str, base_url: &'static str, key_variable: &'static str) -> Preset {
+    Preset { name, base_url, key_variable: Some(key_variable) }
+}
+
+const fn local(name: &'static str, base_url: &'static str) -> Preset {
+    Preset { name, base_url, key_variable: None }
+}
+
+/// All of them: the services, then the local servers at their usual ports.
+pub const PRESETS: &[Preset] = &[
+    service("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
+    service("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    service("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+    service("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    service("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN"),
+    service("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    service("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
+    service("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
+    service("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    service("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+    service("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+    local("llamacpp", "http://localhost:8080/v1"),
+    local("lmstudio", "http://localhost:1234/v1"),
+    local("ollama", "http://localhost:11434/v1"),
+    local("vllm", "http://localhost:8000/v1"),
+];
+
+/// How the service at this URL wants reasoning back. The models of these refuse a call without it, also where another model
+/// made the call (api-docs.deepseek.com/guides/thinking_mode, platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
+pub fn send_reasoning(base_url: &str) -> SendReasoning {
+    let is_strict = [".deepseek.com", ".moonshot.ai", ".moonshot.cn"].iter().any(|host| base_url.contains(host));
+    if is_strict { SendReasoning::ReasoningContent } else { SendReasoning::Auto }
+}
+
+/// The preset with this name.
+pub fn preset(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}

@@ -1,0 +1,104 @@
+//! A chat that goes on without its terminal, as a server. Nothing is handed over: the loop runs in a process of its own from
+//! the start, and the one that the shell has started only waits for it.
+//!
+//! ```text
+//!   shell -- polylogue (waits) -- polylogue (the loop)
+//! ```
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use crate::base::error::{Error, Result};
+use crate::base::id::TerminalId;
+use crate::base::text;
+use crate::domain::flow::Origin;
+use crate::repl::Repl;
+use crate::store;
+
+/// What the loop tells the process that waits: it is to end, and the loop goes on.
+pub(crate) const GOES_ON: u8 = b'b';
+
+/// The process that waits for this one, and what the person is told when it ends.
+pub(crate) struct Waiting {
+    /// To the process that waits. It is closed when this one ends.
+    pub(crate) pipe: OwnedFd,
+    /// Standard error from then on.
+    pub(crate) log: PathBuf,
+    /// The options that select the same data directory again.
+    pub(crate) options: String,
+}
+
+impl Repl {
+    /// This process was started by one that waits for it, and can go on when that has ended.
+    pub(crate) fn set_waiting(&mut self, waiting: Waiting) {
+        self.waiting = Some(waiting);
+    }
+
+    /// Whether the chat can go on without the terminal of this process.
+    pub(super) fn can_go_on(&self) -> bool {
+        self.waiting.is_some() && self.server.is_listening()
+    }
+
+    /// Detaches a terminal: that of a client, or that of this process if the chat can go on without it.
+    ///
+    /// # Errors
+    /// The chat would end without it, or the log cannot be written; then nothing has changed.
+    pub(super) fn leave_to_background(&mut self, origin: Origin) -> Result<()> {
+        if self.terminals.detach_attached(origin) {
+            return Ok(());
+        }
+        let local = origin.terminal().filter(|_| self.can_go_on());
+        let Some((terminal, waiting)) = local.zip(self.waiting.take()) else {
+            let message = "this chat ends with its terminal (/exit): `polylogue serve` starts one that goes on without";
+            return Err(Error::usage(message));
+        };
+        let streams = match open_streams(&waiting) {
+            Ok(streams) => streams,
+            Err(error) => {
+                self.waiting = Some(waiting);
+                return Err(error.context("cannot go on in the background"));
+            }
+        };
+        self.leave_terminal(terminal, &waiting.options);
+        leave_session(streams)?;
+        // It may have been killed.
+        let _ = File::from(waiting.pipe).write_all(&[GOES_ON]);
+        Ok(())
+    }
+
+    /// Restores the terminal, and says there how to attach again.
+    fn leave_terminal(&mut self, id: TerminalId, options: &str) {
+        self.terminals.suspend_all();
+        self.terminals.print_ends(&mut self.core);
+        let agents = text::counted(self.core.roster.len(), "agent goes", "agents go");
+        let process = std::process::id();
+        let note = format!(
+            "{agents} on in the background (process {process}); to continue: polylogue{options}; to end: polylogue \
+             stop{options}\n"
+        );
+        self.terminals.get_mut(id).into_iter().for_each(|terminal| terminal.print_line(&note));
+        self.server.last_focus = self.terminals.get(id).map(|terminal| terminal.focus);
+        self.terminals.detach(&mut self.core, id);
+    }
+}
+
+/// What standard input and output, and standard error, become.
+fn open_streams(waiting: &Waiting) -> Result<(File, File)> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let mut log = store::private_file(&waiting.log)?;
+    std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0))?;
+    Ok((null, log))
+}
+
+/// Gives the terminal up for good: closing it does not concern this process any more, nor does the end of the one that
+/// waits.
+fn leave_session((null, log): (File, File)) -> Result<()> {
+    let failed = std::io::Error::from;
+    rustix::process::set_parent_process_death_signal(None).map_err(failed)?;
+    rustix::process::setsid().map_err(failed)?;
+    rustix::stdio::dup2_stdin(&null).map_err(failed)?;
+    rustix::stdio::dup2_stdout(&null).map_err(failed)?;
+    Ok(rustix::stdio::dup2_stderr(&log).map_err(failed)?)
+}

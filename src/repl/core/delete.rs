@@ -1,0 +1,61 @@
+//! Deletes agents: for a person, and those that were not used for as long as the configuration says.
+
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::domain::chunk::{Chunk, Status};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::archive::require_at_rest;
+use crate::repl::core::{Core, agent_gone};
+
+/// Deletes an agent with what no other one inherits of it, and says so where this was asked for.
+///
+/// # Errors
+/// It is the root, is busy, has queued messages or does not exist, or the store refuses; then nothing has changed.
+pub(in crate::repl) fn delete(core: &mut Core, asked_at: AgentId, id: AgentId) -> Result<()> {
+    core.require_writable()?;
+    let row = core.store.agent(id)?.ok_or_else(agent_gone)?;
+    let parent = core.roster.parent(id);
+    remove_everywhere(core, id)?;
+    let shown_at = if asked_at == id { parent } else { Some(asked_at) };
+    shown_at.into_iter().for_each(|at| core.note(at, LineKind::Mark, &format!("{} deleted", row.label())));
+    Ok(())
+}
+
+/// Deletes at most `most` agents that were not used since `before`, in milliseconds since 1970, except those that are in
+/// use. Returns whether there may be more.
+///
+/// # Errors
+/// The store refuses.
+pub(in crate::repl) fn delete_expired(
+    core: &mut Core,
+    before: i64,
+    most: usize,
+    is_in_use: impl Fn(AgentId) -> bool,
+) -> Result<bool> {
+    // Those that are in use are few: they do not hide the others for ever.
+    let expired = core.store.expired(before, most * 4)?;
+    let mut deleted = 0;
+    for id in expired.into_iter().filter(|id| !is_in_use(*id)) {
+        if deleted == most {
+            return Ok(true);
+        }
+        deleted += usize::from(remove_everywhere(core, id).is_ok());
+    }
+    Ok(false)
+}
+
+fn remove_everywhere(core: &mut Core, id: AgentId) -> Result<()> {
+    let adopter = match core.roster.get(id) {
+        Some(_) => Some(require_at_rest(core, id, "deleted")?),
+        None => None,
+    };
+    let now = core.clock.unix_ms();
+    core.store.delete(&[id], now)?;
+    if adopter.is_some() {
+        core.trees.on_removed(&core.roster, id, now);
+        if let Some(removed) = core.take_out(id, adopter, false) {
+            core.keep_last_chunks(removed, &[Chunk::Mark("deleted".into()), Chunk::Status(Status::Dead)]);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! The drafts of agents, in memory and in the store.
+
+use crate::base::id::AgentId;
+use crate::domain::draft::Draft;
+use crate::domain::drafts::DraftSlot;
+use crate::domain::flow::Origin;
+use crate::repl::core::Core;
+
+/// The slot of the terminal that something came from.
+pub(in crate::repl) fn slot_of(core: &Core, origin: Origin) -> Option<DraftSlot> {
+    core.draft_slots.of(origin.terminal()?)
+}
+
+/// Where a text goes that comes back to this origin.
+pub(in crate::repl) fn slot_for_return(core: &Core, origin: Origin) -> DraftSlot {
+    slot_of(core, origin).unwrap_or_else(|| core.draft_slots.lowest())
+}
+
+/// Reads the stored drafts of an agent, once.
+pub(in crate::repl) fn load(core: &mut Core, id: AgentId) {
+    if core.roster.get(id).is_some_and(|agent| !agent.view.drafts.is_loaded()) {
+        // The same error is reported when a message is sent. Until they can be read, none are stored over them.
+        let Ok(stored) = core.store.drafts(id) else { return };
+        core.roster.with(id, |agent| agent.view.drafts.load(stored));
+    }
+}
+
+/// Puts a text into the draft of its origin, before what was typed there meanwhile.
+pub(in crate::repl) fn return_text(core: &mut Core, id: AgentId, origin: Origin, text: &str) {
+    return_to_slot(core, id, slot_for_return(core, origin), text);
+}
+
+/// Puts the message of a turn back into the draft that it was.
+pub(in crate::repl) fn return_message(core: &mut Core, id: AgentId, text: &str) {
+    let sender = core.roster.get(id).and_then(|agent| agent.view.drafts.sender);
+    return_to_slot(core, id, sender.unwrap_or_else(|| core.draft_slots.lowest()), text);
+}
+
+pub(in crate::repl) fn return_to_slot(core: &mut Core, id: AgentId, slot: DraftSlot, text: &str) {
+    load(core, id);
+    core.roster.with(id, |agent| {
+        agent.view.drafts.put_back(slot, text);
+        agent.view.touch();
+    });
+    save(core, id, slot);
+}
+
+/// Gives a terminal with this slot a draft that no terminal has, if its own is empty.
+pub(in crate::repl) fn take_over(core: &mut Core, id: AgentId, slot: DraftSlot) {
+    let Core { roster, draft_slots, .. } = core;
+    let from = roster.with(id, |agent| agent.view.drafts.take_over(slot, draft_slots)).flatten();
+    // It is stored in its new slot first: a crash between them loses nothing.
+    for slot in from.into_iter().flat_map(|from| [slot, from]) {
+        save(core, id, slot);
+    }
+}
+
+/// Stores a draft, so that it is there after a restart.
+pub(in crate::repl) fn save(core: &Core, id: AgentId, slot: DraftSlot) {
+    if let Some(agent) = core.roster.get(id).filter(|agent| agent.view.drafts.is_loaded()) {
+        let text = agent.view.drafts.get(slot).map(Draft::to_store).unwrap_or_default();
+        // The same error is reported when a message is sent; the draft stays in memory.
+        drop(core.store.set_draft(id, slot, &text));
+    }
+}
+
+pub(in crate::repl) fn save_all(core: &Core, id: AgentId) {
+    let slots = core.roster.get(id).map(|agent| agent.view.drafts.slots()).unwrap_or_default();
+    slots.into_iter().for_each(|slot| save(core, id, slot));
+}

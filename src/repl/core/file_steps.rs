@@ -1,0 +1,52 @@
+//! What tool calls changed in files: from the journals of the tools into the store.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::error::{Error, Result};
+use crate::base::id::AgentId;
+use crate::domain::file_change::FileStep;
+use crate::domain::message::Body;
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::tools::snapshots::Snapshots;
+
+/// Where files are kept before they are changed.
+///
+/// # Errors
+/// There is no data directory.
+pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
+    let usual = core.factory.environments.usual();
+    usual.environment.snapshots.clone().ok_or_else(|| Error::usage("nothing is kept without a data directory"))
+}
+
+/// Stores what a tool call changed. Until that succeeds, it stays in the journal.
+pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
+    match core.store.keep_file_step(step, None) {
+        Ok(()) => {
+            if let Ok(snapshots) = snapshots(core) {
+                snapshots.forget(&step.id);
+            }
+        }
+        Err(error) => {
+            let text = format!("the changes of this call are not stored yet, the next start stores them: {error}");
+            core.note(step.agent, LineKind::Error, &text);
+        }
+    }
+}
+
+/// The model learns which files changed, unless it is at work: then it finds that out itself, because it has to read them again.
+pub(in crate::repl) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) {
+    let Some(text) = text.filter(|_| core.roster.get(agent).is_some()) else { return };
+    if let Ok(messages) = core.append_event(agent, Body::System(text)) {
+        core.roster.with(agent, |agent| agent.remember(messages));
+    }
+}
+
+/// Our worktree in which an agent works, or worked until it was killed or archived.
+pub(in crate::repl) fn worktree_of(core: &Core, agent: AgentId) -> Option<PathBuf> {
+    if let Some(agent) = core.roster.get(agent) {
+        return agent.inputs.environment.worktree.clone();
+    }
+    let directory = core.store.agent(agent).ok()??.directory?;
+    core.factory.environments.worktree_around(Path::new(&directory)).filter(|root| root.exists())
+}

@@ -1,0 +1,138 @@
+//! Files that a person attaches to a message: `@shot.png`, `@"a b.pdf"`, or the pasted path of an image. They are read when
+//! the message is sent or queued, and stored by content.
+
+use std::io::Read as _;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest as _, Sha256};
+
+use crate::agent::{Agent, Role};
+use crate::base::error::{Error, Result, system_message};
+use crate::base::file::open_regular;
+use crate::base::id::AgentId;
+use crate::base::text::hex;
+use crate::domain::attachment::{self, Files, LoadedFile, MAX_DOCUMENT, MAX_IMAGE, PDF, references};
+use crate::domain::message::Body;
+use crate::policy::paths::Access;
+use crate::repl::core::{Core, agent_gone};
+
+/// The most files of one message.
+const MAX_FILES: usize = 20;
+
+/// A path in a text: its bytes with what marks it, and the path.
+struct Mention {
+    range: std::ops::Range<usize>,
+    path: String,
+}
+
+/// Stores the files that a text names, and replaces their paths by markers.
+///
+/// # Errors
+/// A file cannot be read, is too large, has an unknown type, or the model is known not to take it.
+pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String) -> Result<String> {
+    let mentions = mentions(&text);
+    if mentions.is_empty() {
+        return Ok(text);
+    }
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let mut attached = text;
+    let mut count = 0;
+    for mention in mentions.iter().rev() {
+        // A word that names no file is a word.
+        if !agent.inputs.environment.resolve(&mention.path).is_file() {
+            continue;
+        }
+        count += 1;
+        if count > MAX_FILES {
+            return Err(Error::usage(format!("a message has at most {MAX_FILES} files")));
+        }
+        let marker = store_file(core, agent, &mention.path).map_err(|error| error.context(&mention.path))?;
+        attached.replace_range(mention.range.clone(), &marker);
+    }
+    Ok(attached)
+}
+
+fn store_file(core: &Core, agent: &Agent, path: &str) -> Result<String> {
+    let located = agent.inputs.environment.locate(path, Access::Read).map_err(Error::usage)?;
+    let unreadable = |error: std::io::Error| Error::usage(format!("cannot be read: {}", system_message(&error)));
+    let (file, mut bytes) = (open_regular(&located.path).map_err(unreadable)?, Vec::new());
+    file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let media_type = attachment::media_type(&bytes)
+        .ok_or_else(|| Error::usage("is not a PNG, JPEG, GIF, WebP or PDF file: it cannot be attached"))?;
+    let (most, can_read, what) = match media_type {
+        PDF => (MAX_DOCUMENT, agent.inputs.endpoint.facts.documents, "PDF files"),
+        _ => (MAX_IMAGE, agent.inputs.endpoint.facts.images, "images"),
+    };
+    if can_read == Some(false) || agent.inputs.endpoint.kind == "echo" {
+        let model = agent.inputs.endpoint.full_name();
+        return Err(Error::usage(format!("{model} takes no {what}: choose another model with /model")));
+    }
+    if bytes.len() > most {
+        return Err(Error::usage(format!("is larger than {} MB, the limit for {what}", most >> 20)));
+    }
+    let digest = hex(Sha256::digest(&bytes));
+    core.store.put_attachment(&digest, media_type, &bytes)?;
+    let name = located.path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(attachment::marker(&name, media_type, bytes.len(), &digest))
+}
+
+/// The paths in a text that may be files to attach.
+fn mentions(text: &str) -> Vec<Mention> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let is_start = text[..at].chars().next_back().is_none_or(char::is_whitespace);
+        let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+        let quoted = rest.strip_prefix("@\"").and_then(|rest| rest.split_once('"')).map(|(path, _)| path);
+        let (length, path) = match quoted {
+            Some(path) if is_start => (path.len() + 3, Some(path)),
+            _ if !is_start || word.is_empty() => (0, None),
+            _ => (word.len(), word.strip_prefix('@').or(Some(word).filter(|word| word.starts_with('/')))),
+        };
+        let path = path.filter(|path| attachment::is_attachable(path) || quoted.is_some());
+        found.extend(path.map(|path| Mention { range: at..at + length, path: path.to_owned() }));
+        at += if length > 0 { length } else { rest.chars().next().map_or(1, char::len_utf8) };
+    }
+    found
+}
+
+/// Loads the files that the conversation of an agent refers to, for its next request. A summary is written without them.
+pub(in crate::repl) fn load(core: &mut Core, agent_id: AgentId) {
+    let Some(agent) = core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary) else { return };
+    let facts = agent.inputs.endpoint.facts;
+    let Some(history) = &agent.inputs.history else { return };
+    let mut files = Files::new();
+    for message in history.conversation() {
+        let Body::User(text) = &message.body else { continue };
+        for found in references(text) {
+            let known = agent.inputs.files.get(found.digest).cloned();
+            let Some(file) = known.or_else(|| stored(core, found.digest)) else { continue };
+            let can_read = if file.media_type == PDF { facts.documents } else { facts.images };
+            if can_read != Some(false) {
+                files.insert(found.digest.to_owned(), file);
+            }
+        }
+    }
+    core.roster.with(agent_id, |agent| agent.inputs.files = files);
+}
+
+fn stored(core: &Core, digest: &str) -> Option<Rc<LoadedFile>> {
+    let (media_type, bytes) = core.store.attachment(digest).ok()??;
+    Some(Rc::new(LoadedFile { media_type, base64: BASE64.encode(bytes) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_images_are_found_in_a_text() {
+        let paths = |text: &str| mentions(text).into_iter().map(|mention| mention.path).collect::<Vec<_>>();
+        assert_eq!(paths("look at @a/b.png and @\"c d.pdf\", not me@x.png"), ["a/b.png", "c d.pdf"]);
+        assert_eq!(paths("/tmp/shot.PNG"), ["/tmp/shot.PNG"]);
+        assert!(paths("@src/main.rs a.png @ é@.png").is_empty());
+    }
+}

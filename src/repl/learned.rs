@@ -1,0 +1,41 @@
+//! Context lengths that servers told in errors: all agents use them at once, and later runs for some days.
+
+use crate::base::id::AgentId;
+use crate::domain::config::Config;
+use crate::domain::endpoint::Catalog;
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::store::{LearnedContext, Store};
+
+/// For how many milliseconds: a server may be started again with another context.
+const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Every agent of the model takes what its server told.
+pub(super) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, limit: u64) {
+    core.config.catalog.learn_context(&model, limit);
+    core.factory.learn_context(&model, limit);
+    core.learn_facts();
+    let Some(base_url) = base_url(&core.config.catalog, &model).map(str::to_owned) else { return };
+    let learned = LearnedContext { model, base_url, limit, at: core.clock.unix_ms() };
+    if let Err(error) = core.store.keep_context(&learned) {
+        core.note(agent_id, LineKind::Error, &format!("the length of the context was not saved: {error}"));
+    }
+}
+
+/// Takes what was learned in earlier runs. What cannot be read is learned again.
+pub(super) fn restore(config: &mut Config, store: &Store, now: i64) {
+    for learned in store.kept_contexts().unwrap_or_default() {
+        let is_same = base_url(&config.catalog, &learned.model) == Some(&learned.base_url);
+        if is_same && now - learned.at < KEPT {
+            config.catalog.learn_context(&learned.model, learned.limit);
+            if config.endpoint.full_name() == learned.model {
+                config.endpoint.facts.context = Some(learned.limit);
+            }
+        }
+    }
+}
+
+fn base_url<'a>(catalog: &'a Catalog, model: &str) -> Option<&'a str> {
+    let (provider, _) = model.split_once('/')?;
+    catalog.0.iter().find(|entry| entry.name == provider).map(|entry| entry.base_url.as_str())
+}

@@ -1,0 +1,377 @@
+//! Views over many agents, which a terminal shows in place of a conversation.
+//!
+//! A view owns what is marked in it. What it lists is read from the agents again before every key and every frame. Printable
+//! keys are keys of the view; a text is typed only after it was opened.
+
+mod compare;
+mod inbox;
+mod keys;
+mod search;
+mod tile;
+mod timeline;
+mod wall;
+
+use std::hash::{DefaultHasher, Hasher};
+
+use crate::agent::Agent;
+use crate::base::clock::Moment;
+use crate::base::error::{Error, Result};
+use crate::base::id::{AgentId, TerminalId};
+use crate::base::text;
+use crate::domain::draft::Draft;
+use crate::domain::flow::{Change, Origin, ViewName};
+use crate::domain::frame::{Color, Frame, Row, Style};
+use crate::domain::key::Key;
+use crate::repl::core::Core;
+use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
+use crate::repl::terminals::question::{Entry, Page};
+use crate::repl::terminals::unseen::Unseen;
+use crate::repl::terminals::{Terminal, Terminals};
+use compare::CompareView;
+use inbox::InboxView;
+use search::SearchView;
+use timeline::TimelineView;
+use wall::WallView;
+
+/// Rows of a screen that a view may use for a text that is typed in it.
+const TEXT_ROWS: usize = 3;
+/// Names of those to whom a text goes; more are counted.
+const MOST_NAMES: usize = 8;
+
+/// An open view.
+pub(super) struct View {
+    kind: ViewKind,
+    /// The text that is typed in it.
+    text: Option<ViewText>,
+}
+
+enum ViewKind {
+    Inbox(InboxView),
+    Wall(WallView),
+    Search(Box<SearchView>),
+    Compare(Box<CompareView>),
+    Timeline(Box<TimelineView>),
+}
+
+/// What is typed in a view.
+struct ViewText {
+    purpose: Purpose,
+    draft: Draft,
+}
+
+enum Purpose {
+    /// A message to these agents.
+    Message(Vec<AgentId>),
+    /// A part of the answer to the question of this number.
+    Answer(AgentId, u64, Entry),
+}
+
+/// What a key in a view does besides changing the view.
+enum ViewAct {
+    Done,
+    Close,
+    /// Closes the view and shows this agent.
+    Go(AgentId),
+    /// Changes of agents, in this order.
+    Changes(Vec<(AgentId, Change)>),
+    /// Closes the view, then changes this agent.
+    Leave(AgentId, Change),
+    /// Closes the view and puts this text before the draft.
+    Quote(String),
+    /// Opens a text to these agents.
+    Write(Vec<AgentId>),
+    /// Shows the question of this agent in the inbox.
+    Inbox(AgentId),
+    /// The person has seen how the last turn of this agent ended.
+    Seen(AgentId),
+    /// Shows this text until the next key.
+    Notice(&'static str),
+}
+
+/// The rows of a view.
+struct Body {
+    rows: Vec<Row>,
+    /// The part of the question that is shown.
+    page: Option<Page>,
+    has_whole_rules: bool,
+    /// Nothing was left out for want of room.
+    is_whole: bool,
+    /// Column and row of the cursor, if it is in these rows.
+    cursor: Option<(u16, u16)>,
+}
+
+impl Body {
+    fn of(rows: Vec<Row>) -> Self {
+        Self { rows, page: None, has_whole_rules: false, is_whole: true, cursor: None }
+    }
+}
+
+impl View {
+    pub fn new(name: ViewName) -> Self {
+        let kind = match name {
+            ViewName::Inbox => ViewKind::Inbox(InboxView::default()),
+            ViewName::Wall => ViewKind::Wall(WallView::default()),
+            ViewName::Search => ViewKind::Search(Box::default()),
+            ViewName::Compare => ViewKind::Compare(Box::default()),
+            ViewName::Timeline => ViewKind::Timeline(Box::default()),
+        };
+        Self { kind, text: None }
+    }
+
+    pub fn name(&self) -> ViewName {
+        match &self.kind {
+            ViewKind::Inbox(_) => ViewName::Inbox,
+            ViewKind::Wall(_) => ViewName::Wall,
+            ViewKind::Search(_) => ViewName::Search,
+            ViewKind::Compare(_) => ViewName::Compare,
+            ViewKind::Timeline(_) => ViewName::Timeline,
+        }
+    }
+
+    /// The agent whose question it shows and keys answer.
+    pub fn asked(&self) -> Option<AgentId> {
+        match &self.kind {
+            ViewKind::Inbox(inbox) => inbox.marked_agent(),
+            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Compare(_) | ViewKind::Timeline(_) => None,
+        }
+    }
+
+    /// Reads again what it lists.
+    fn update(&mut self, core: &mut Core, unseen: &Unseen, focus: AgentId, screen: (u16, u16)) {
+        match &mut self.kind {
+            ViewKind::Inbox(inbox) => inbox.update(core, unseen),
+            ViewKind::Wall(wall) => wall.update(core, screen),
+            ViewKind::Search(_) => {}
+            ViewKind::Compare(compare) => compare.update(core, focus, screen),
+            ViewKind::Timeline(timeline) => timeline.update(core, focus),
+        }
+        self.text.take_if(|text| match &mut text.purpose {
+            Purpose::Message(to) => {
+                to.retain(|to| core.roster.get(*to).is_some());
+                to.is_empty()
+            }
+            Purpose::Answer(agent, question, _) => {
+                core.roster.get(*agent).and_then(Agent::question).is_none_or(|asked| asked.number != *question)
+            }
+        });
+    }
+
+    /// A number that changes with what it shows.
+    pub fn stamp(&self, core: &Core) -> u64 {
+        let mut hash = DefaultHasher::new();
+        match &self.kind {
+            ViewKind::Inbox(inbox) => inbox.hash_shown(core, &mut hash),
+            ViewKind::Wall(wall) => wall.hash_shown(core, &mut hash),
+            ViewKind::Search(search) => search.hash_shown(&mut hash),
+            ViewKind::Compare(compare) => compare.hash_shown(core, &mut hash),
+            ViewKind::Timeline(timeline) => timeline.hash_shown(&mut hash),
+        }
+        hash.finish()
+    }
+
+    /// When it shows something else although nothing has happened.
+    pub fn next_change(&self, now: Moment) -> Option<Moment> {
+        match &self.kind {
+            ViewKind::Inbox(inbox) => inbox.next_change(now),
+            ViewKind::Compare(compare) => compare.next_change(now),
+            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Timeline(_) => None,
+        }
+    }
+
+    /// A frame was drawn, with all that it should show or a part of it.
+    pub fn on_drawn(&mut self, is_whole: bool, now: Moment) {
+        match &mut self.kind {
+            ViewKind::Inbox(inbox) => inbox.on_drawn(is_whole, now),
+            ViewKind::Compare(compare) => compare.on_drawn(now),
+            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Timeline(_) => {}
+        }
+    }
+
+    fn show_in_inbox(&mut self, agent: AgentId) {
+        self.kind = ViewKind::Inbox(InboxView::at(agent));
+    }
+
+    /// Whether printable keys are text.
+    fn is_typing(&self) -> bool {
+        matches!(&self.kind, ViewKind::Search(search) if search.is_typing())
+    }
+
+    /// Marks the next question of this agent when it asks.
+    fn follow(&mut self, agent: AgentId) {
+        if let ViewKind::Inbox(inbox) = &mut self.kind {
+            inbox.follow(agent);
+        }
+    }
+
+    fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        match &mut self.kind {
+            ViewKind::Inbox(inbox) => inbox.on_key(core, key),
+            ViewKind::Wall(wall) => wall.on_key(core, key),
+            ViewKind::Search(search) => search.on_key(core, key),
+            ViewKind::Compare(compare) => compare.on_key(core, key),
+            ViewKind::Timeline(timeline) => timeline.on_key(core, key),
+        }
+    }
+
+    fn body(&self, core: &Core, painter: &Painter, columns: u16, height: usize) -> Body {
+        match &self.kind {
+            ViewKind::Inbox(inbox) => inbox.body(core, painter, columns, height),
+            ViewKind::Wall(wall) => wall.body(core, columns, height),
+            ViewKind::Search(search) => search.body(columns, height),
+            ViewKind::Compare(compare) => compare.body(core, columns, height),
+            ViewKind::Timeline(timeline) => timeline.body(core, columns, height),
+        }
+    }
+}
+
+impl Terminal {
+    /// The agent whose question is shown and answered here.
+    pub(super) fn asked_agent(&self) -> Option<AgentId> {
+        self.input.view.as_ref().map_or(Some(self.focus), View::asked)
+    }
+}
+
+impl Terminals {
+    /// Shows a view at the terminal where this was asked for, or closes it if it is shown.
+    ///
+    /// # Errors
+    /// There is no terminal, or none that can draw.
+    pub(in crate::repl) fn show_view(&mut self, core: &mut Core, origin: Origin, name: ViewName) -> Result<()> {
+        let id = self.drawn_terminal(origin)?;
+        let shown = self.get(id).and_then(|terminal| terminal.input.view.as_ref());
+        let is_shown = shown.is_some_and(|view| view.name() == name);
+        self.set_view(core, id, (!is_shown).then(|| View::new(name)));
+        Ok(())
+    }
+
+    /// Shows what a search finds.
+    ///
+    /// # Errors
+    /// As for [`Terminals::show_view`].
+    pub(in crate::repl) fn show_search(&mut self, core: &mut Core, origin: Origin, query: &str) -> Result<()> {
+        let id = self.drawn_terminal(origin)?;
+        let search = Box::new(SearchView::with(core, query));
+        self.set_view(core, id, Some(View { kind: ViewKind::Search(search), text: None }));
+        Ok(())
+    }
+
+    /// Shows the answers of a comparison.
+    ///
+    /// # Errors
+    /// As for [`Terminals::show_view`].
+    pub(in crate::repl) fn show_comparison(&mut self, core: &mut Core, origin: Origin, number: u64) -> Result<()> {
+        let id = self.drawn_terminal(origin)?;
+        let compare = Box::new(CompareView::of(number));
+        self.set_view(core, id, Some(View { kind: ViewKind::Compare(compare), text: None }));
+        Ok(())
+    }
+
+    fn set_view(&mut self, core: &mut Core, id: TerminalId, view: Option<View>) {
+        self.close_popup(id);
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.view = view;
+        }
+        self.update_view(core, id);
+    }
+
+    fn drawn_terminal(&self, origin: Origin) -> Result<TerminalId> {
+        let terminal = origin.terminal().filter(|id| !self.is_line_mode(*id));
+        let error = "views need a terminal that is drawn on: /agents lists the agents, polylogue approvals what they ask, and \
+                     polylogue search finds messages";
+        terminal.ok_or_else(|| Error::usage(error))
+    }
+
+    pub(in crate::repl) fn shows_view(&self, id: TerminalId) -> bool {
+        self.get(id).is_some_and(|terminal| terminal.input.view.is_some())
+    }
+
+    pub(in crate::repl) fn close_view(&mut self, id: TerminalId) {
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.view = None;
+            terminal.input.revision += 1;
+        }
+    }
+
+    /// Reads again what the view at this terminal lists.
+    pub(super) fn update_view(&mut self, core: &mut Core, id: TerminalId) {
+        let Self { terminals, unseen, .. } = self;
+        let Some(terminal) = terminals.get_mut(&id) else { return };
+        let (focus, size) = (terminal.focus, terminal.size);
+        if let Some(view) = &mut terminal.input.view {
+            view.update(core, unseen, focus, size);
+        }
+    }
+
+    /// The frame of a terminal that shows a view.
+    pub(super) fn paint_view(&self, core: &Core, painter: &Painter, view: &View, focus: AgentId) -> Option<Painted> {
+        let (columns, height) = (painter.size.0, usize::from(painter.size.1));
+        let (input, cursor) = view.text.as_ref().map(|text| text_rows(core, painter, text)).unwrap_or_default();
+        let status = (height > input.len()).then(|| painter.status_row(core.roster.get(focus)?)).flatten();
+        let room = height.saturating_sub(input.len() + usize::from(status.is_some()));
+        let notice = painter.notice.iter().take(room).map(|notice| {
+            let line = text::sanitise(notice).replace('\n', " ");
+            Row::of(line, Style::color(Color::Attention)).cut(columns)
+        });
+        let notice: Vec<Row> = notice.collect();
+        let Body { mut rows, page, has_whole_rules, is_whole, cursor: own } =
+            view.body(core, painter, columns, room - notice.len());
+        rows.iter_mut().for_each(|row| *row = std::mem::take(row).cut(columns));
+        rows.resize(room - notice.len(), Row::default());
+        rows.extend(notice);
+        let cursor = cursor.and_then(|(column, row)| Some((column, u16::try_from(rows.len() + row).ok()?)));
+        let cursor = cursor.or(own.filter(|(_, row)| usize::from(*row) < rows.len()));
+        rows.extend(input.into_iter().chain(status));
+        let frame = Frame { width: columns, rows, cursor, scrolling_rows: 0 };
+        Some(Painted { frame, page, has_whole_rules, is_whole })
+    }
+}
+
+/// A text that is typed, below the names of those to whom it goes, and the position of the cursor in it.
+fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Option<(u16, usize)>) {
+    let title = match &text.purpose {
+        Purpose::Message(to) => {
+            let names: Vec<String> = to.iter().take(MOST_NAMES).map(|to| core.roster.label_of(*to)).collect();
+            let more = to.len().checked_sub(names.len()).filter(|more| *more > 0);
+            let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+            format!("to {}{more}: Enter sends, Esc goes back", names.join(", "))
+        }
+        Purpose::Answer(agent, _, entry) => {
+            let pending = core.roster.get(*agent).and_then(Agent::question);
+            pending.map(|pending| entry_hint(pending, *entry)).unwrap_or_default()
+        }
+    };
+    let mut rows = vec![Row::of(text::sanitise(&title), Style::color(Color::Attention)).cut(painter.size.0)];
+    let (input, (column, row)) = painter.rows_of_draft(&text.draft, TEXT_ROWS);
+    rows.extend(input);
+    (rows, Some((column.min(painter.size.0.saturating_sub(1)), row + 1)))
+}
+
+/// Keys and what they do, which two spaces separate, in as many rows as they need.
+fn hint_rows(hints: &str, columns: u16) -> Vec<Row> {
+    let mut lines: Vec<String> = Vec::new();
+    for hint in hints.split("  ").map(str::trim) {
+        match lines.last_mut() {
+            Some(line) if text::width(line) + 2 + text::width(hint) <= usize::from(columns) => {
+                *line += &format!("  {hint}")
+            }
+            _ => lines.push(hint.to_owned()),
+        }
+    }
+    let parts = lines.iter().flat_map(|line| text::wrap(line, columns.max(1).into()));
+    parts.map(|(_, part)| Row::of(part, Style::DIM)).collect()
+}
+
+/// `── title ─────`.
+fn rule(title: &str, columns: u16) -> Row {
+    let title = if title.is_empty() { String::new() } else { format!(" {title} ") };
+    let title = text::sanitise(&title);
+    let rest = usize::from(columns).saturating_sub(text::width(&title) + 2);
+    Row::of(format!("──{title}{}", "─".repeat(rest)), Style::DIM)
+}
+
+/// The text in exactly so many columns, at the left.
+fn column(text: &str, columns: usize) -> String {
+    let text = text::sanitise(text).replace('\n', " ");
+    let shown = text::shortened(&text, columns);
+    format!("{shown}{}", " ".repeat(columns.saturating_sub(text::width(&shown))))
+}

@@ -1,0 +1,241 @@
+//! Full-text search over the messages of all agents, living and killed.
+
+use std::hash::{DefaultHasher, Hash};
+
+use crate::base::clock::date_and_time;
+use crate::base::text;
+use crate::domain::draft::Draft;
+use crate::domain::flow::{Change, Shown};
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::key::{Key, KeyCode};
+use crate::domain::search::{SearchQuery, excerpt};
+use crate::repl::core::Core;
+use crate::repl::core::archive::nearest_above;
+use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::store::SearchHit;
+
+/// Messages that are found at most; more words find fewer.
+const MOST: usize = 200;
+/// Columns of the name, the time and the kind.
+const NAME: usize = 12;
+const TIME: usize = 16;
+const KIND: usize = 7;
+/// Lines of a message that are shown before the one with the first word.
+const LINES_BEFORE: usize = 2;
+
+#[derive(Default)]
+pub(super) struct SearchView {
+    typed: Draft,
+    /// Keys are for the list, not for the query.
+    is_in_list: bool,
+    query: SearchQuery,
+    hits: Vec<SearchHit>,
+    at: usize,
+    /// What is wrong with the query, or why it found nothing.
+    message: Option<String>,
+    revision: u64,
+}
+
+impl SearchView {
+    /// Begins with this query.
+    pub fn with(core: &Core, typed: &str) -> Self {
+        let mut view = Self::default();
+        view.typed.set(typed);
+        view.search(core);
+        view
+    }
+
+    pub fn is_typing(&self) -> bool {
+        !self.is_in_list
+    }
+
+    fn search(&mut self, core: &Core) {
+        (self.at, self.message) = (0, None);
+        self.revision += 1;
+        let found = SearchQuery::parse(self.typed.text(), core.clock.unix_ms()).and_then(|query| {
+            let hits = core.store.search(&query, MOST)?;
+            self.query = query;
+            Ok(hits)
+        });
+        match found {
+            Ok(hits) => self.hits = hits,
+            Err(error) => self.message = Some(error.message),
+        }
+        if self.hits.is_empty() && self.message.is_none() && !self.typed.text().trim().is_empty() {
+            let unindexed = core.store.unindexed().unwrap_or(0);
+            self.message = Some(match unindexed {
+                0 => "nothing found".into(),
+                count => format!("nothing found yet: {count} older messages are still being indexed"),
+            });
+        }
+    }
+
+    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
+        (self.revision, self.at, self.is_in_list, self.typed.text(), self.typed.cursor()).hash(hash);
+    }
+
+    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let Key::Press(code, modifiers) = key else {
+            if let Key::Paste(pasted) = key {
+                self.typed.insert(&pasted.replace('\n', " "));
+                self.search(core);
+            }
+            return ViewAct::Done;
+        };
+        let last = self.hits.len().saturating_sub(1);
+        match code {
+            KeyCode::Escape if self.is_in_list => self.is_in_list = false,
+            KeyCode::Escape => return ViewAct::Close,
+            KeyCode::Up => self.at = self.at.saturating_sub(1),
+            KeyCode::Down => self.at = (self.at + 1).min(last),
+            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
+            KeyCode::PageDown => self.at = (self.at + 10).min(last),
+            KeyCode::Tab => self.is_in_list = !self.is_in_list && !self.hits.is_empty(),
+            KeyCode::Enter if self.is_in_list || self.hits.len() == 1 => return self.go(core),
+            KeyCode::Enter => self.is_in_list = !self.hits.is_empty(),
+            _ if modifiers.alt => {}
+            KeyCode::Char('f') if self.is_in_list => return self.fork(core),
+            KeyCode::Char('q') if self.is_in_list => return self.quote(),
+            KeyCode::Char('/') if self.is_in_list => self.is_in_list = false,
+            _ if self.is_in_list => {}
+            _ => self.edit(core, *code, modifiers.ctrl),
+        }
+        ViewAct::Done
+    }
+
+    fn edit(&mut self, core: &Core, code: KeyCode, is_ctrl: bool) {
+        let before = self.typed.text().to_owned();
+        match code {
+            KeyCode::Backspace => drop(self.typed.backspace()),
+            KeyCode::Delete => drop(self.typed.delete()),
+            KeyCode::Left => drop(self.typed.left()),
+            KeyCode::Right => drop(self.typed.right()),
+            KeyCode::Home => drop(self.typed.home()),
+            KeyCode::End => drop(self.typed.end()),
+            KeyCode::Char('u') if is_ctrl => self.typed.set(""),
+            KeyCode::Char('w') if is_ctrl => drop(self.typed.kill_word_back()),
+            KeyCode::Char(c) if !is_ctrl => self.typed.insert(&c.to_string()),
+            _ => {}
+        }
+        if self.typed.text() != before {
+            self.search(core);
+        }
+    }
+
+    fn marked(&self) -> Option<&SearchHit> {
+        self.hits.get(self.at)
+    }
+
+    fn go(&self, core: &Core) -> ViewAct {
+        match self.marked() {
+            Some(hit) if core.roster.get(hit.agent).is_some() => {
+                let (agent, message) = (hit.agent, hit.id);
+                ViewAct::Leave(agent, Change::Show(Shown::Message { agent, message }))
+            }
+            Some(_) => ViewAct::Notice("this agent was killed or archived: f forks a new one from this message"),
+            None => ViewAct::Done,
+        }
+    }
+
+    fn fork(&self, core: &Core) -> ViewAct {
+        let Some(hit) = self.marked() else { return ViewAct::Done };
+        let is_listed = core.roster.get(hit.agent).is_some();
+        let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok() };
+        let fork = Change::ForkAt { agent: hit.agent, message: hit.id };
+        at.map_or(ViewAct::Done, |at| ViewAct::Leave(at, fork))
+    }
+
+    fn quote(&self) -> ViewAct {
+        self.marked().map_or(ViewAct::Done, |hit| {
+            let quoted: String = hit.content.lines().map(|line| format!("> {line}\n")).collect();
+            ViewAct::Quote(quoted)
+        })
+    }
+
+    pub fn body(&self, columns: u16, height: usize) -> Body {
+        let mut rows = vec![rule(&self.title(), columns)];
+        let prompt = if self.is_in_list { Style::DIM } else { Style::color(Color::User) };
+        let mut query = Row::of("/ ", prompt);
+        query.push(text::sanitise(self.typed.text()).replace('\n', " "), Style::default());
+        let column = (text::width(&text::sanitise(&self.typed.text()[..self.typed.cursor()])) + 2).min(columns.into());
+        let cursor = (!self.is_in_list).then(|| (u16::try_from(column).unwrap_or(0), 1));
+        rows.push(query);
+        if let Some(message) = &self.message {
+            rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
+        }
+        let hints = self.hints(columns);
+        let room = height.saturating_sub(rows.len() + hints.len() + 1);
+        let list = (room / 2).max(1).min(self.hits.len());
+        let first = (self.at + 1).saturating_sub(list);
+        let shown = self.hits.iter().enumerate().skip(first).take(list);
+        rows.extend(shown.map(|(at, hit)| self.hit_row(hit, at == self.at, columns)));
+        if let Some(hit) = self.marked() {
+            let title = format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at));
+            rows.push(rule(&title, columns));
+            let room = height.saturating_sub(rows.len() + hints.len());
+            rows.extend(self.message_rows(hit, columns.into(), room));
+        }
+        rows.resize(height.saturating_sub(hints.len()), Row::default());
+        rows.extend(hints);
+        Body { cursor, ..Body::of(rows) }
+    }
+
+    fn title(&self) -> String {
+        let agents: std::collections::BTreeSet<i64> = self.hits.iter().map(|hit| hit.ordinal).collect();
+        let count = if self.hits.len() == MOST { format!("the newest {MOST}") } else { self.hits.len().to_string() };
+        match self.hits.is_empty() {
+            true => "search".into(),
+            false => format!("search ─ {count} in {}", text::counted(agents.len(), "agent", "agents")),
+        }
+    }
+
+    fn hit_row(&self, hit: &SearchHit, is_marked: bool, columns: u16) -> Row {
+        let sign = if is_marked { ">" } else { " " };
+        let mut line = format!("{sign} {} ", column(&hit.label(), NAME));
+        if columns >= 60 {
+            line += &format!("{} ", column(&date_and_time(hit.created_at), TIME));
+        }
+        line += &format!("{} ", column(hit.kind_name(), KIND));
+        let room = usize::from(columns).saturating_sub(text::width(&line));
+        let found = excerpt(&hit.content, self.query.words(), room.saturating_sub(2));
+        let found = hit.tool.as_ref().map(|tool| format!("{tool}: {found}")).unwrap_or(found);
+        line += &column(&found, room);
+        let style = match (is_marked, hit.is_running) {
+            (true, _) => Style { reverse: true, ..Style::default() },
+            (false, true) => Style::default(),
+            (false, false) => Style::DIM,
+        };
+        Row::of(line, style)
+    }
+
+    /// The lines of the message from shortly before the first that has one of the words.
+    fn message_rows(&self, hit: &SearchHit, columns: usize, room: usize) -> Vec<Row> {
+        let words: Vec<String> = self.query.words().map(str::to_lowercase).collect();
+        let has_word = |line: &str| {
+            let line = line.to_lowercase();
+            words.iter().any(|word| line.contains(word.as_str()))
+        };
+        let lines: Vec<&str> = hit.content.lines().collect();
+        let first = lines.iter().position(|line| has_word(line)).unwrap_or(0).saturating_sub(LINES_BEFORE);
+        let mut rows = Vec::new();
+        for line in lines.iter().skip(first).take(room) {
+            let style = if has_word(line) { Style::BOLD } else { Style::default() };
+            let expanded = text::expand_tabs(line);
+            let safe = text::sanitise(&expanded);
+            rows.extend(
+                text::wrap(&safe, columns.saturating_sub(2).max(1))
+                    .map(|(_, part)| Row::of(format!("  {part}"), style)),
+            );
+        }
+        rows.truncate(room);
+        rows
+    }
+
+    fn hints(&self, columns: u16) -> Vec<Row> {
+        let hints = match self.is_in_list {
+            true => "Enter go there   f fork from here   q quote into the draft   / query   Esc back",
+            false => "who: is:prompt|reply|call|result|killed tool: since:2h   Enter or Tab to the list   Esc back",
+        };
+        hint_rows(hints, columns)
+    }
+}

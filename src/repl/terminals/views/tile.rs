@@ -1,0 +1,146 @@
+//! A tile of the wall: one agent, with the last rows of its conversation.
+
+use crate::agent::{Agent, Role, State};
+use crate::base::text;
+use crate::commands::dollars;
+use crate::domain::flow::TurnEnd;
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::scrollback::Reader;
+use crate::repl::core::Core;
+use crate::repl::core::activity::one_line;
+use crate::repl::terminals::conversation;
+use crate::repl::terminals::draw::GUTTER;
+
+/// What an agent does, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum TileState {
+    Asks,
+    Failed,
+    Writes,
+    Tool,
+    Waits,
+    Interrupted,
+    Idle,
+}
+
+impl TileState {
+    pub fn of(core: &Core, agent: &Agent) -> Self {
+        match agent.state() {
+            State::AwaitingApproval => Self::Asks,
+            State::ExecutingTool => Self::Tool,
+            State::WaitingForLlm if agent.partial_text().is_empty() || core.is_held_up(agent.id()) => Self::Waits,
+            State::WaitingForLlm => Self::Writes,
+            State::Idle if agent.last_end() == Some(TurnEnd::Failed) => Self::Failed,
+            State::Idle if agent.is_interrupted() => Self::Interrupted,
+            State::Idle => Self::Idle,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Asks => "ASKS",
+            Self::Failed => "FAILED",
+            Self::Writes => "writes",
+            Self::Tool => "tool",
+            Self::Waits => "waits",
+            Self::Interrupted => "interrupted",
+            Self::Idle => "idle",
+        }
+    }
+
+    const fn color(self) -> Color {
+        match self {
+            Self::Asks | Self::Interrupted => Color::Attention,
+            Self::Failed => Color::Error,
+            Self::Writes | Self::Tool | Self::Waits => Color::Activity,
+            Self::Idle => Color::Default,
+        }
+    }
+}
+
+/// Whether an agent has a tile.
+pub(super) fn has_tile(agent: &Agent) -> bool {
+    agent.role != Role::Summary
+}
+
+/// The rows of a tile of this size, borders included. Each is exactly so wide.
+pub(super) fn rows(
+    core: &Core,
+    agent: &Agent,
+    (columns, height): (u16, usize),
+    is_marked: bool,
+    is_chosen: bool,
+) -> Vec<Row> {
+    let state = TileState::of(core, agent);
+    let border = match (is_marked, is_chosen) {
+        (true, _) => Style { bold: true, ..Style::color(Color::User) },
+        (_, true) => Style::color(Color::User),
+        _ => Style { dim: true, ..Style::color(state.color()) },
+    };
+    let inner = usize::from(columns).saturating_sub(2);
+    let sign = if is_chosen { "*" } else { "" };
+    let label = match &agent.identity.name {
+        Some(name) => format!("{sign}{} {name}", agent.identity.ordinal),
+        None => format!("{sign}{}", agent.identity.ordinal),
+    };
+    let mut rows = vec![edge(['┌', '┐'], &label, &heading(agent, state), inner, border)];
+    let content = if height > 2 { content(core, agent, columns.saturating_sub(2), height - 2) } else { Vec::new() };
+    for row in content {
+        let mut line = Row::of("│", border);
+        let used = text::width(&row.text());
+        row.spans.into_iter().for_each(|span| line.push(span.text, span.style));
+        line.push(" ".repeat(inner.saturating_sub(used)), Style::default());
+        line.push("│", border);
+        rows.push(line);
+    }
+    rows.push(edge(['└', '┘'], "", &cost(agent), inner, border));
+    rows
+}
+
+fn heading(agent: &Agent, state: TileState) -> String {
+    let is_used = agent.context_tokens().is_some_and(|(tokens, _)| tokens > 0);
+    let percent = agent.context_percent().filter(|_| is_used).map(|percent| format!(" ─ {percent}%"));
+    format!("{}{}", state.name(), percent.unwrap_or_default())
+}
+
+fn cost(agent: &Agent) -> String {
+    agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("${}", dollars(cost))).unwrap_or_default()
+}
+
+/// An upper or lower border with a text at each side.
+fn edge([left, right]: [char; 2], label: &str, end: &str, inner: usize, style: Style) -> Row {
+    let end = if end.is_empty() { String::new() } else { format!(" {end} ") };
+    let end = text::shortened(&end, inner).into_owned();
+    let room = inner.saturating_sub(text::width(&end));
+    let label = text::sanitise(label);
+    let label = text::shortened(&label, room.saturating_sub(2));
+    let label = if label.is_empty() { String::new() } else { format!("{label} ") };
+    let line = "─".repeat(room.saturating_sub(text::width(&label)));
+    Row::of(format!("{left}{label}{line}{end}{right}"), style)
+}
+
+/// The question of the agent, or else the last rows of its conversation.
+fn content(core: &Core, agent: &Agent, columns: u16, height: usize) -> Vec<Row> {
+    let mut rows = match agent.question() {
+        Some(asked) => {
+            let title = format!("{}{}", asked.question.answers.ask, one_line(&asked.question.title));
+            let title =
+                text::wrap(&title, columns.into()).map(|(_, part)| Row::of(part, Style::color(Color::Attention)));
+            title.take(height).collect()
+        }
+        None => conversation::rows(&agent.view.scrollback, Reader::End, columns, height, None),
+    };
+    if let (State::WaitingForLlm, Some(last)) = (agent.state(), rows.last_mut())
+        && last.text().trim().is_empty()
+    {
+        *last = Row::of(core.activity(agent.id(), false), Style::DIM);
+    }
+    rows.truncate(height);
+    rows.resize(height, Row::default());
+    rows.into_iter().map(|row| row.cut(columns)).collect()
+}
+
+/// Columns of a tile that has room for some words.
+pub(super) const TILE_COLUMNS: u16 = 24 + GUTTER;
+/// Rows of a tile, borders included.
+pub(super) const TILE_ROWS: usize = 5;

@@ -1,0 +1,382 @@
+//! The timeline: everything that happened in a conversation, and what a person can do at each point of it.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash};
+
+use crate::agent::Agent;
+use crate::base::clock::time_of_day;
+use crate::base::id::{AgentId, MessageId};
+use crate::base::text;
+use crate::domain::file_change::UndoRequest;
+use crate::domain::flow::{Change, HistoryEdit};
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::key::{Key, KeyCode};
+use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
+use crate::repl::core::Core;
+use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::team::changes::{FileDiff, changes};
+
+/// Columns of the number and of the speaker.
+const NUMBER: usize = 5;
+const SPEAKER: usize = 10;
+/// Columns at the right: what changed, or the size of the context.
+const EFFECT: usize = 14;
+/// Rows that a page moves.
+const PAGE: usize = 10;
+/// Files that are named below the list.
+const MOST_NAMED: usize = 4;
+
+/// The timeline of one agent.
+#[derive(Default)]
+pub(super) struct TimelineView {
+    agent: Option<AgentId>,
+    entries: Vec<Entry>,
+    /// What the entries were made of.
+    seen: Option<Seen>,
+    /// The last line with text of a reply that is being received.
+    streaming: Option<String>,
+    /// The marked entry; `None`: the newest one, also when others follow.
+    at: Option<usize>,
+    /// The first row of the marked entry, if it is shown in whole.
+    unfolded: Option<usize>,
+    /// One of two points that are compared.
+    from: Option<MessageId>,
+    /// What changed between two points, and its first row on the screen.
+    diff: Option<(Vec<Row>, usize)>,
+}
+
+/// The newest message, the number of children, and whether tools are at work.
+type Seen = (MessageId, usize, bool);
+
+impl TimelineView {
+    pub fn update(&mut self, core: &mut Core, focus: AgentId) {
+        let id = *self.agent.get_or_insert(focus);
+        // The error is shown when a message is sent.
+        drop(core.load(id));
+        let Some(agent) = core.roster.get(id) else { return };
+        let last = agent.partial_text().lines().rev().find(|line| !line.trim().is_empty());
+        self.streaming = last.map(str::to_owned);
+        let Some(history) = &agent.inputs.history else { return };
+        let seen = (history.last_id(), core.roster.children(id).count(), agent.has_live_tool());
+        if self.seen == Some(seen) {
+            return;
+        }
+        let steps = core.store.file_steps(id, MessageId(0)).unwrap_or_default();
+        let known: HashSet<MessageId> = history.conversation().iter().map(|message| message.id).collect();
+        let children: Vec<Child> = core.roster.children(id).filter_map(|child| child_of(core, child)).collect();
+        self.entries = timeline(history.iter(), &known, &steps, &children);
+        self.seen = Some(seen);
+    }
+
+    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
+        // The entries change only with what they were made of.
+        (self.seen, self.at, self.unfolded, self.from, &self.streaming).hash(hash);
+        self.diff.as_ref().map(|(_, first)| first).hash(hash);
+    }
+
+    fn last(&self) -> usize {
+        self.entries.len().saturating_sub(1)
+    }
+
+    fn index(&self) -> usize {
+        self.at.unwrap_or(self.last()).min(self.last())
+    }
+
+    fn marked(&self) -> Option<&Entry> {
+        self.entries.get(self.index())
+    }
+
+    fn move_to(&mut self, to: usize) {
+        self.at = (to < self.last()).then_some(to);
+        self.unfolded = None;
+    }
+
+    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        if self.scroll(*code) {
+            return ViewAct::Done;
+        }
+        let at = self.index();
+        match code {
+            KeyCode::Up | KeyCode::Char('k') => self.move_to(at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.move_to(at + 1),
+            KeyCode::PageUp => self.move_to(at.saturating_sub(PAGE)),
+            KeyCode::PageDown => self.move_to(at + PAGE),
+            KeyCode::Home => self.move_to(0),
+            KeyCode::End => self.move_to(self.last()),
+            KeyCode::Enter => return self.open(),
+            KeyCode::Char('f') => return self.fork(),
+            KeyCode::Char('e') => return self.edit(),
+            KeyCode::Char('w') => return self.rewind(core),
+            KeyCode::Char('u') => return self.undo(),
+            KeyCode::Char('c') => return self.compare(core),
+            KeyCode::Escape if self.from.take().is_some() => {}
+            KeyCode::Escape => return ViewAct::Close,
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    /// Keys while a diff or a whole message is shown. False if it means something else.
+    fn scroll(&mut self, code: KeyCode) -> bool {
+        let first = match (&mut self.diff, &mut self.unfolded) {
+            (Some((rows, first)), _) => {
+                *first = (*first).min(rows.len().saturating_sub(1));
+                first
+            }
+            (None, Some(first)) => first,
+            (None, None) => return false,
+        };
+        match code {
+            KeyCode::Up => *first = first.saturating_sub(1),
+            KeyCode::Down => *first += 1,
+            KeyCode::PageUp => *first = first.saturating_sub(PAGE),
+            KeyCode::PageDown => *first += PAGE,
+            KeyCode::Home => *first = 0,
+            KeyCode::Enter | KeyCode::Escape if self.diff.take().is_some() => {}
+            KeyCode::Enter | KeyCode::Escape => self.unfolded = None,
+            _ => return self.diff.is_some(),
+        }
+        true
+    }
+
+    /// Enter: all of the entry, or the child that left here.
+    fn open(&mut self) -> ViewAct {
+        match self.marked().map(|entry| &entry.kind) {
+            Some(Kind::Fork(Some(child))) => return ViewAct::Go(*child),
+            Some(_) => self.unfolded = Some(0),
+            None => {}
+        }
+        ViewAct::Done
+    }
+
+    fn fork(&self) -> ViewAct {
+        match (self.agent, self.marked().map(|entry| entry.last)) {
+            (Some(agent), Some(Some(message))) => ViewAct::Leave(agent, Change::ForkAt { agent, message }),
+            (Some(_), Some(None)) => ViewAct::Notice("its tools are not done yet: fork from an earlier message"),
+            _ => ViewAct::Done,
+        }
+    }
+
+    fn edit(&self) -> ViewAct {
+        match (self.agent, self.marked()) {
+            (Some(agent), Some(Entry { kind: Kind::Prompt, previous, text, .. })) => {
+                ViewAct::Leave(agent, Change::EditFork { after: *previous, text: text.clone() })
+            }
+            _ => ViewAct::Notice("only messages of yours can be edited: mark one"),
+        }
+    }
+
+    /// The marked message becomes the last one; a message of the person goes back to the draft.
+    fn rewind(&self, core: &Core) -> ViewAct {
+        let (Some(agent), Some(entry)) = (self.agent, self.marked()) else { return ViewAct::Done };
+        let point = core.roster.get(agent).map_or(MessageId(0), |agent| agent.identity.fork_point);
+        let (after, text) = match (&entry.kind, entry.last) {
+            (Kind::Prompt, _) => (entry.previous, Some(entry.text.clone())),
+            (_, Some(last)) => (last, None),
+            (_, None) => return ViewAct::Notice("its tools are not done yet: stop them with Esc in the conversation"),
+        };
+        if !entry.is_known {
+            return ViewAct::Notice("this message is above a /clear: f forks from it");
+        }
+        if after < point {
+            return ViewAct::Notice("this message is inherited: f forks from it");
+        }
+        ViewAct::Leave(agent, Change::EditHistory(HistoryEdit::RewindTo { after, text }))
+    }
+
+    fn undo(&self) -> ViewAct {
+        let (Some(agent), Some(entry)) = (self.agent, self.marked()) else { return ViewAct::Done };
+        let request = UndoRequest::new(Some(entry.message.0), false, false);
+        ViewAct::Leave(agent, Change::Undo { agent, request })
+    }
+
+    /// Notes the first point, or shows what changed between it and this one.
+    fn compare(&mut self, core: &Core) -> ViewAct {
+        let (Some(agent), Some(message)) = (self.agent, self.marked().map(|entry| entry.message)) else {
+            return ViewAct::Done;
+        };
+        let Some(from) = self.from.take() else {
+            self.from = Some(message);
+            return ViewAct::Notice("mark another message and press c again; Esc takes it back");
+        };
+        let (first, last) = (from.min(message), from.max(message));
+        // The newest point is now.
+        let is_to_the_end = self.entries.last().is_some_and(|newest| newest.message == last) || from == message;
+        let before = (!is_to_the_end).then_some(last);
+        let snapshots = core.roster.get(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
+        let found = snapshots.and_then(|snapshots| changes(&core.store, &snapshots, agent, first, before).ok());
+        let found = found.unwrap_or_default();
+        if found.is_empty() {
+            return ViewAct::Notice("no tool changed a file between these messages");
+        }
+        self.diff = Some((diff_rows(&found), 0));
+        ViewAct::Done
+    }
+
+    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
+        let mut rows = vec![rule(&self.title(core), columns)];
+        let hints = self.hints(columns);
+        let room = height.saturating_sub(rows.len() + hints.len());
+        match (&self.diff, self.unfolded, self.marked()) {
+            (Some((diff, first)), ..) => rows.extend(diff.iter().skip(*first).take(room).cloned()),
+            (None, Some(first), Some(entry)) => rows.extend(whole(entry, columns, first, room)),
+            _ if self.entries.is_empty() && self.streaming.is_none() => {
+                rows.extend([Row::default(), Row::of("  nothing has happened yet; Esc goes back", Style::DIM)]);
+            }
+            _ => rows.extend(self.list(core, columns, room)),
+        }
+        rows.resize(height.saturating_sub(hints.len()), Row::default());
+        rows.extend(hints);
+        Body::of(rows)
+    }
+
+    fn title(&self, core: &Core) -> String {
+        let name = self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default();
+        let forks = self.entries.iter().filter(|entry| matches!(entry.kind, Kind::Fork(_))).count();
+        let messages = text::counted(self.entries.len() - forks, "message", "messages");
+        let forks = match forks {
+            0 => String::new(),
+            count => format!(" ─ {}", text::counted(count, "fork", "forks")),
+        };
+        let from = self.from.map(|from| format!(" ─ comparing from {}", from.0)).unwrap_or_default();
+        format!("{name} ─ timeline ─ {messages}{forks}{from}")
+    }
+
+    /// The list around the marked entry, and below it what its files became.
+    fn list(&self, core: &Core, columns: u16, room: usize) -> Vec<Row> {
+        let below = self.below(core, columns);
+        let live = self.streaming.as_ref().map(|last| self.live_row(core, last, columns));
+        let space = room.saturating_sub(below.len() + usize::from(live.is_some()) + 1).max(1);
+        let at = self.index();
+        // As many entries after the marked one as before it, where there are so many.
+        let first = at.saturating_sub(space / 2).min(self.entries.len().saturating_sub(space));
+        let shown = self.entries.iter().enumerate().skip(first).take(space);
+        let mut rows: Vec<Row> = shown.map(|(n, entry)| self.row(core, entry, n == at, columns)).collect();
+        rows.extend(live);
+        rows.push(Row::default());
+        rows.extend(below);
+        rows
+    }
+
+    fn row(&self, core: &Core, entry: &Entry, is_marked: bool, columns: u16) -> Row {
+        let sign = if is_marked { ">" } else { " " };
+        let first = entry.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+        let speaker = match &entry.kind {
+            Kind::Prompt => "you".to_owned(),
+            Kind::Reply => self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default(),
+            Kind::Tool { name, .. } => name.clone(),
+            Kind::Event => "·".into(),
+            Kind::Fork(_) => "├─ fork".into(),
+        };
+        let number = if matches!(entry.kind, Kind::Fork(_)) { String::new() } else { entry.message.0.to_string() };
+        let effect = effect(entry);
+        let mut line = format!("{sign} {} {number:>NUMBER$}  {} ", time_of_day(entry.at), column(&speaker, SPEAKER));
+        let effect_columns = if columns >= 60 { EFFECT } else { 0 };
+        let room = usize::from(columns).saturating_sub(text::width(&line) + effect_columns + 1);
+        line += &column(first, room);
+        if effect_columns > 0 {
+            line += &format!(" {effect:>EFFECT$}");
+        }
+        let style = match &entry.kind {
+            _ if is_marked => Style { reverse: true, ..Style::default() },
+            _ if self.from == Some(entry.message) => Style::color(Color::Attention),
+            Kind::Tool { has_failed: true, .. } => Style::color(Color::Error),
+            _ if !entry.is_known || matches!(entry.kind, Kind::Event) => Style::DIM,
+            Kind::Prompt => Style::color(Color::User),
+            _ => Style::default(),
+        };
+        Row::of(line, style)
+    }
+
+    fn live_row(&self, core: &Core, last: &str, columns: u16) -> Row {
+        let name = self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default();
+        let head = format!("  {:5} {:>NUMBER$}  {} ", "now", "", column(&name, SPEAKER));
+        let room = usize::from(columns).saturating_sub(text::width(&head));
+        Row::of(head + &column(last, room), Style::DIM)
+    }
+
+    /// The files that changed from the marked entry on, and why not all may be known.
+    fn below(&self, core: &Core, columns: u16) -> Vec<Row> {
+        let Some(entry) = self.marked() else { return Vec::new() };
+        let files = changed_since(&self.entries, entry.message);
+        let top = self.agent.and_then(|agent| core.roster.get(agent)).map(directory);
+        let shown = |path: &std::path::Path| {
+            let below = top.as_ref().and_then(|top| path.strip_prefix(top).ok()).unwrap_or(path);
+            below.display().to_string()
+        };
+        let times = |count: usize| if count > 1 { format!(" ({count} calls)") } else { String::new() };
+        let mut names: Vec<String> =
+            files.iter().take(MOST_NAMED).map(|(path, count)| shown(path) + &times(*count)).collect();
+        if files.len() > MOST_NAMED {
+            names.push(format!("and {} more", files.len() - MOST_NAMED));
+        }
+        let mut lines = Vec::new();
+        if !names.is_empty() {
+            lines.push(format!("files changed from {} on: {}", entry.message.0, names.join(", ")));
+        }
+        lines.extend(entry.flaw.as_ref().map(|flaw| format!("cannot be undone: {flaw}")));
+        let width = usize::from(columns).saturating_sub(2).max(1);
+        let rows =
+            lines.iter().flat_map(|line| text::wrap(line, width).map(|(_, part)| part.to_owned()).collect::<Vec<_>>());
+        rows.map(|part| Row::of(format!("  {}", text::sanitise(&part)), Style::DIM)).collect()
+    }
+
+    fn hints(&self, columns: u16) -> Vec<Row> {
+        let hints = match (&self.diff, self.unfolded) {
+            (Some(_), _) | (None, Some(_)) => "Up, Down, PageUp, PageDown scroll   Enter or Esc back",
+            _ => "Enter unfold  f fork here  e edit, fork  w rewind here  u files back  c compare",
+        };
+        hint_rows(hints, columns)
+    }
+}
+
+fn directory(agent: &Agent) -> std::path::PathBuf {
+    let environment = &agent.inputs.environment;
+    environment.worktree.clone().unwrap_or_else(|| environment.working_directory.clone())
+}
+
+fn child_of(core: &Core, id: AgentId) -> Option<Child> {
+    let child = core.roster.get(id)?;
+    let text = format!("{}  {}", child.identity.label(), child.status().name());
+    Some(Child { agent: id, point: child.identity.fork_point, text })
+}
+
+/// What a call changed, or the context after it.
+fn effect(entry: &Entry) -> String {
+    let changed = entry.files.iter().filter(|(_, is_undone)| !is_undone).count();
+    match (&entry.kind, changed) {
+        (Kind::Tool { has_failed: true, .. }, 0) => "failed".into(),
+        (Kind::Tool { .. }, 0) if !entry.files.is_empty() => "undone".into(),
+        (Kind::Tool { .. }, 0) if entry.flaw.is_some() => "no undo".into(),
+        (_, 0) => entry.context.map(|tokens| format!("ctx {}", text::with_commas(tokens))).unwrap_or_default(),
+        (_, count) => text::counted(count, "file", "files"),
+    }
+}
+
+/// All of an entry, from a row on.
+fn whole(entry: &Entry, columns: u16, first: usize, room: usize) -> Vec<Row> {
+    let width = usize::from(columns).saturating_sub(2).max(1);
+    let mut rows = Vec::new();
+    for line in entry.text.lines() {
+        let line = text::sanitise(&text::expand_tabs(line)).into_owned();
+        rows.extend(text::wrap(&line, width).map(|(_, part)| Row::of(format!("  {part}"), Style::default())));
+    }
+    let first = first.min(rows.len().saturating_sub(1));
+    rows.into_iter().skip(first).take(room).collect()
+}
+
+fn diff_rows(diffs: &[FileDiff]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for FileDiff { path, counts, lines } in diffs {
+        rows.push(Row::of(format!(" {}  {counts}", text::sanitise(&path.display().to_string())), Style::BOLD));
+        rows.extend(lines.iter().map(|line| {
+            let style = Style::of_diff_line(line.chars().next());
+            Row::of(format!("   {}", text::sanitise(&text::expand_tabs(line))), style)
+        }));
+    }
+    rows
+}

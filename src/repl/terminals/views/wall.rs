@@ -1,0 +1,286 @@
+//! The wall: the agents as live tiles, as many as fit, then pages.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash};
+
+use crate::agent::State;
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::flow::{Change, Decision};
+use crate::domain::frame::{Row, Style};
+use crate::domain::key::{Key, KeyCode};
+use crate::repl::core::Core;
+use crate::repl::terminals::draw::show_newest;
+use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState};
+use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
+
+const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
+
+#[derive(Default)]
+pub(super) struct WallView {
+    /// All agents with a tile that the filter lets through.
+    agents: Vec<AgentId>,
+    marked: Option<AgentId>,
+    /// The agents that Space has chosen.
+    chosen: BTreeSet<AgentId>,
+    /// What follows `/`; `None` while nothing is filtered.
+    filter: Option<String>,
+    is_filtering: bool,
+    is_zoomed: bool,
+    /// The number that is being typed.
+    number: i64,
+    /// Tiles beside and below each other.
+    grid: (usize, usize),
+    /// An agent that X kills if it is pressed again.
+    kills: Option<AgentId>,
+}
+
+impl WallView {
+    fn index(&self) -> usize {
+        self.agents.iter().position(|id| Some(*id) == self.marked).unwrap_or(0)
+    }
+
+    pub fn update(&mut self, core: &mut Core, (columns, rows): (u16, u16)) {
+        let before = self.index();
+        let words: Vec<String> = self.filter.iter().flat_map(|f| f.split_whitespace()).map(str::to_lowercase).collect();
+        let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
+        let agents = core.roster.iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
+            if words.is_empty() {
+                return true;
+            }
+            let directory = agent.inputs.environment.working_directory.to_string_lossy();
+            let state = TileState::of(core, agent).name();
+            matches(&format!("{} {state} {directory}", agent.identity.label()).to_lowercase())
+        });
+        self.agents = agents.map(crate::agent::Agent::id).collect();
+        let is_here = self.marked.is_some_and(|marked| self.agents.contains(&marked));
+        if !is_here {
+            self.marked = self.agents.get(before.min(self.agents.len().saturating_sub(1))).copied();
+        }
+        self.chosen.retain(|id| core.roster.get(*id).is_some());
+        let room = usize::from(rows).saturating_sub(3);
+        self.grid = match self.is_zoomed {
+            true => (1, 1),
+            false => (usize::from(columns / TILE_COLUMNS).max(1), (room / TILE_ROWS).max(1)),
+        };
+        for id in self.page() {
+            show_newest(core, id, rows.into());
+        }
+    }
+
+    fn page_size(&self) -> usize {
+        (self.grid.0 * self.grid.1).max(1)
+    }
+
+    fn page(&self) -> Vec<AgentId> {
+        let first = self.index() / self.page_size() * self.page_size();
+        self.agents.iter().skip(first).take(self.page_size()).copied().collect()
+    }
+
+    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        for id in self.page() {
+            let Some(agent) = core.roster.get(id) else { continue };
+            (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
+        }
+        (self.agents.len(), self.marked, &self.chosen, &self.filter, self.grid, self.is_filtering).hash(hash);
+        (core.roster.at_work().len(), core.roster.asking().len(), self.is_zoomed, self.kills).hash(hash);
+    }
+
+    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        let kills = self.kills.take();
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
+        if modifiers.ctrl || modifiers.alt {
+            return ViewAct::Done;
+        }
+        if self.is_filtering {
+            return self.on_filter_key(*code);
+        }
+        if !matches!(code, KeyCode::Char('0'..='9')) {
+            self.number = 0;
+        }
+        let columns = isize::try_from(self.grid.0).unwrap_or(1);
+        let page = isize::try_from(self.page_size()).unwrap_or(1);
+        match code {
+            KeyCode::Escape => return self.leave(),
+            KeyCode::Left => self.step(-1),
+            KeyCode::Right | KeyCode::Tab => self.step(1),
+            KeyCode::BackTab => self.step(-1),
+            KeyCode::Up => self.step(-columns),
+            KeyCode::Down => self.step(columns),
+            KeyCode::PageUp => self.step(-page),
+            KeyCode::PageDown => self.step(page),
+            KeyCode::Home => self.step(isize::MIN / 2),
+            KeyCode::End => self.step(isize::MAX / 2),
+            KeyCode::Char(digit @ '0'..='9') => self.mark_number(core, *digit),
+            KeyCode::Char(' ') => self.choose(),
+            KeyCode::Char('z') => self.is_zoomed = !self.is_zoomed,
+            KeyCode::Char('/') => (self.is_filtering, self.filter) = (true, Some(String::new())),
+            KeyCode::Char('g') => return self.marked.map_or(ViewAct::Done, ViewAct::Go),
+            KeyCode::Enter | KeyCode::Char('i') => return ViewAct::Write(self.marked.into_iter().collect()).checked(),
+            KeyCode::Char('*') => return ViewAct::Write(self.targets(core)).checked(),
+            KeyCode::Char('n') => return self.refuse(core),
+            KeyCode::Char('y') => return self.asked(core).map_or(ASKS_NOTHING, |(agent, _)| ViewAct::Inbox(agent)),
+            KeyCode::Char('s') => return self.stop(core),
+            KeyCode::Char('X') => return self.kill(core, kills),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn on_filter_key(&mut self, code: KeyCode) -> ViewAct {
+        let filter = self.filter.get_or_insert_default();
+        match code {
+            KeyCode::Escape => (self.filter, self.is_filtering) = (None, false),
+            KeyCode::Enter => self.is_filtering = false,
+            KeyCode::Backspace => drop(filter.pop()),
+            KeyCode::Char(c) => filter.push(c),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn leave(&mut self) -> ViewAct {
+        if std::mem::take(&mut self.is_zoomed) || self.filter.take().is_some() || !self.chosen.is_empty() {
+            self.chosen.clear();
+            return ViewAct::Done;
+        }
+        ViewAct::Close
+    }
+
+    fn step(&mut self, by: isize) {
+        let last = isize::try_from(self.agents.len()).unwrap_or(0) - 1;
+        let at = isize::try_from(self.index()).unwrap_or(0).saturating_add(by).clamp(0, last.max(0));
+        self.marked = self.agents.get(usize::try_from(at).unwrap_or(0)).copied();
+    }
+
+    /// Marks the agent of the number typed so far, or of this digit alone.
+    fn mark_number(&mut self, core: &Core, digit: char) {
+        let digit = i64::from(digit.to_digit(10).unwrap_or(0));
+        let numbers = [self.number.saturating_mul(10).saturating_add(digit), digit];
+        let found = numbers
+            .into_iter()
+            .find_map(|number| Some((number, core.roster.numbered(number).filter(|id| self.agents.contains(id))?)));
+        if let Some((number, agent)) = found {
+            (self.number, self.marked) = (number, Some(agent));
+        }
+    }
+
+    fn choose(&mut self) {
+        if let Some(marked) = self.marked {
+            if !self.chosen.remove(&marked) {
+                self.chosen.insert(marked);
+            }
+            self.step(1);
+        }
+    }
+
+    /// The chosen agents, or else all that the filter shows.
+    fn targets(&self, core: &Core) -> Vec<AgentId> {
+        match self.chosen.is_empty() {
+            true => self.agents.clone(),
+            false => core.roster.ids().into_iter().filter(|id| self.chosen.contains(id)).collect(),
+        }
+    }
+
+    /// The marked agent and the number of its question.
+    fn asked(&self, core: &Core) -> Option<(AgentId, u64)> {
+        self.marked.and_then(|id| Some((id, core.roster.get(id)?.question()?.number)))
+    }
+
+    fn refuse(&self, core: &Core) -> ViewAct {
+        self.asked(core).map_or(ASKS_NOTHING, |(agent, question)| {
+            ViewAct::Changes(vec![(agent, Change::Answer { question, decision: Decision::Deny(None) })])
+        })
+    }
+
+    fn stop(&self, core: &Core) -> ViewAct {
+        let targets: Vec<AgentId> =
+            if self.chosen.is_empty() { self.marked.into_iter().collect() } else { self.targets(core) };
+        let is_busy = |id: &AgentId| core.roster.get(*id).is_some_and(|agent| agent.state() != State::Idle);
+        let busy: Vec<AgentId> = targets.into_iter().filter(is_busy).collect();
+        match busy.is_empty() {
+            true => ViewAct::Notice("nothing to stop: no marked agent works"),
+            false => ViewAct::Changes(busy.into_iter().map(|id| (id, Change::Interrupt)).collect()),
+        }
+    }
+
+    fn kill(&mut self, core: &Core, kills: Option<AgentId>) -> ViewAct {
+        let Some(marked) = self.marked else { return ViewAct::Done };
+        let Some(parent) = core.roster.parent(marked) else { return ViewAct::Notice("agent 0 cannot be killed") };
+        if kills != Some(marked) {
+            self.kills = Some(marked);
+            return ViewAct::Notice("X again kills the marked agent; this cannot be undone");
+        }
+        ViewAct::Changes(vec![(parent, Change::Kill { agent_id: marked, cascade: false })])
+    }
+
+    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
+        let page = self.page();
+        let first = self.index() / self.page_size() * self.page_size();
+        let mut rows = vec![rule(&self.title(core, first, page.len()), columns)];
+        let hints: Vec<Row> = self.hints(columns);
+        let room = height.saturating_sub(1 + hints.len());
+        let (across, down) = self.grid;
+        let down = down.min(page.len().div_ceil(across)).max(1);
+        let tile_rows = if self.is_zoomed { room } else { (room / down).clamp(TILE_ROWS.min(room), room.max(1)) };
+        let across_shown = across.min(page.len()).max(1);
+        let width = columns / u16::try_from(across_shown).unwrap_or(1);
+        for line in page.chunks(across_shown) {
+            let tiles: Vec<Vec<Row>> = line
+                .iter()
+                .filter_map(|id| core.roster.get(*id))
+                .map(|agent| {
+                    let id = agent.id();
+                    tile::rows(core, agent, (width, tile_rows), Some(id) == self.marked, self.chosen.contains(&id))
+                })
+                .collect();
+            rows.extend((0..tile_rows).map(|at| joined(&tiles, at)));
+        }
+        if page.is_empty() {
+            rows.extend([Row::default(), Row::of("  no agent matches; Esc drops the filter", Style::DIM)]);
+        }
+        rows.truncate(height.saturating_sub(hints.len()));
+        rows.resize(height.saturating_sub(hints.len()), Row::default());
+        rows.extend(hints);
+        Body::of(rows)
+    }
+
+    fn title(&self, core: &Core, first: usize, count: usize) -> String {
+        let mut parts = vec!["wall".to_owned(), text::counted(self.agents.len(), "agent", "agents")];
+        if count < self.agents.len() {
+            parts.push(format!("{} to {}", first + 1, first + count));
+        }
+        let counts = [(core.roster.at_work().len(), "at work"), (core.roster.asking().len(), "ask")];
+        parts.extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
+        if let Some(filter) = &self.filter {
+            parts.push(format!("/{filter}{}", if self.is_filtering { "▌" } else { "" }));
+        }
+        parts.join(" ─ ")
+    }
+
+    fn hints(&self, columns: u16) -> Vec<Row> {
+        let hints = match self.is_filtering {
+            true => "filter by name, state, directory   Enter keeps it   Esc drops it",
+            false => {
+                "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
+            }
+        };
+        hint_rows(hints, columns)
+    }
+}
+
+impl ViewAct {
+    /// A text needs someone to whom it goes.
+    pub(super) fn checked(self) -> Self {
+        if matches!(&self, Self::Write(to) if to.is_empty()) { Self::Done } else { self }
+    }
+}
+
+/// A row of tiles that are beside each other.
+fn joined(tiles: &[Vec<Row>], at: usize) -> Row {
+    let mut row = Row::default();
+    for part in tiles.iter().filter_map(|tile| tile.get(at)) {
+        part.spans.iter().for_each(|span| row.push(span.text.as_str(), span.style));
+    }
+    row
+}

@@ -1,0 +1,52 @@
+//! Archived agents: they are kept with everything that they know, and no list shows them.
+
+use rusqlite::params;
+
+use super::database::Store;
+use super::error::store_error;
+use super::ids;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+
+#[doc(hidden)]
+impl Store {
+    /// Archives these agents, in one transaction. What they used stays with the agent above them.
+    ///
+    /// # Errors
+    /// One of them is not running, or the database cannot be written; nothing is stored then.
+    pub(crate) fn archive(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
+        let sql = "UPDATE agents SET archived_at = coalesce(archived_at, ?2), unseen_since = NULL WHERE ordinal = ?1";
+        self.write(|conn| {
+            for agent in agents {
+                let ordinal = ids::running(conn, *agent)?;
+                conn.prepare_cached(sql)?.execute(params![ordinal, now_ms])?;
+                conn.prepare_cached("DELETE FROM spent WHERE agent = ?1")?.execute([ordinal])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Brings an archived agent back. Unless another `--print` run goes on with it, it is not one of a run any more.
+    ///
+    /// # Errors
+    /// It is not archived, or the database cannot be written.
+    pub(crate) fn unarchive(&self, agent: AgentId, is_for_run: bool) -> Result<()> {
+        let sql = "UPDATE agents SET archived_at = NULL, is_print_run = is_print_run AND ?2
+                   WHERE uuid = ?1 AND status = 'running' AND archived_at IS NOT NULL";
+        self.write(|conn| match conn.prepare_cached(sql)?.execute(params![agent, is_for_run])? {
+            0 => Err(store_error(format!("agent {} is not archived", agent.short()))),
+            _ => Ok(()),
+        })
+    }
+
+    /// Records that an agent was made for one `--print` run.
+    ///
+    /// # Errors
+    /// The agent is not running, or the database cannot be written.
+    pub(crate) fn set_print_run(&self, agent: AgentId) -> Result<()> {
+        self.write(|conn| {
+            let sql = "UPDATE agents SET is_print_run = 1 WHERE ordinal = ?1";
+            Ok(conn.prepare_cached(sql)?.execute([ids::running(conn, agent)?]).map(drop)?)
+        })
+    }
+}

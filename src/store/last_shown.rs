@@ -1,0 +1,57 @@
+//! The agent that a terminal showed last, for each directory in which terminals were opened.
+
+use rusqlite::{OptionalExtension as _, params};
+
+use super::database::Store;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+
+/// Whether there is something to go on with: more than an agent that was just created.
+const IS_BEGUN: &str = "(shown.name IS NOT NULL OR coalesce(shown.fork_message_id, 0) > 0
+    OR EXISTS (SELECT 1 FROM messages WHERE messages.agent = shown.ordinal AND kind NOT IN ('clear', 'fork'))
+    OR EXISTS (SELECT 1 FROM queue WHERE queue.agent = shown.ordinal)
+    OR EXISTS (SELECT 1 FROM drafts WHERE drafts.agent = shown.ordinal AND content <> ''))";
+
+/// Whether a person has sent a text to another agent of this directory since then.
+const IS_OUTDATED: &str = "EXISTS (SELECT 1 FROM messages CROSS JOIN agents AS other ON other.ordinal = messages.agent
+    WHERE messages.id > last_shown.message AND kind = 'user' AND other.ordinal <> shown.ordinal
+        AND other.status = 'running' AND other.made_by = 0 AND other.run IS NULL
+        AND (other.archived_at IS NULL OR other.is_print_run) AND other.directory IS last_shown.directory)";
+
+#[doc(hidden)]
+impl Store {
+    /// A terminal that was opened in this directory shows this agent.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn set_last_shown(&self, directory: &str, agent: AgentId) -> Result<()> {
+        // Replaced rather than updated: the newest row has the greatest id.
+        let sql = "INSERT OR REPLACE INTO last_shown (directory, agent, message)
+                   VALUES (?1, ?2, (SELECT coalesce(max(id), 0) FROM messages))";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![directory, agent]).map(drop)?))
+    }
+
+    /// The agent that a terminal showed last, wherever it was opened.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn last_shown(&self) -> Result<Option<AgentId>> {
+        let sql = "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = agent
+                   WHERE status = 'running' AND archived_at IS NULL ORDER BY last_shown.id DESC LIMIT 1";
+        Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
+    }
+
+    /// The agent that a terminal opened in this directory showed last, unless there is nothing in it yet, or a person has
+    /// sent a text to another agent of this directory since then.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn last_shown_in(&self, directory: &str) -> Result<Option<AgentId>> {
+        let sql = format!(
+            "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent
+             WHERE last_shown.directory = ?1 AND status = 'running' AND archived_at IS NULL
+                 AND {IS_BEGUN} AND NOT {IS_OUTDATED}"
+        );
+        Ok(self.conn.prepare_cached(&sql)?.query_row([directory], |row| row.get(0)).optional()?)
+    }
+}

@@ -1,0 +1,80 @@
+//! What was changed in a worktree since its branch left, with what is not committed.
+//!
+//! The files are added to a copy of the index, and their contents to a directory of ours: nothing changes in the repository.
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file_access::reason;
+use super::git::Git;
+use super::worktree::{Left, branch_of, call};
+use super::{Environment, Job, Output, Running};
+use crate::base::error::Result as StartResult;
+use crate::sandbox;
+
+/// The most bytes of a diff that are shown.
+const MAX_DIFF: usize = 256 << 10;
+
+/// Compares on a thread. The result is the diff.
+///
+/// # Errors
+/// No thread or no descriptor is left.
+pub fn diff(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
+    let run = move |job: &Job| match compare(&root, &env, job) {
+        Ok(text) => Output::success(text),
+        Err(why) => Output::failure(format!("cannot compare {}: {why}", root.display())),
+    };
+    Running::spawn(call("diff"), run, wake)
+}
+
+fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> {
+    let common = sandbox::git_directory(root).ok_or("it is no longer part of a repository")?;
+    let mut git = Git::to_remove(root, env, job).without_filters(root)?;
+    let (base, target) = base(root, &git)?;
+    let index = root.join(git.run(root, &["rev-parse", "--git-path", "index"])?);
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    let place = root.with_file_name(format!("diff-{name}"));
+    drop(fs::remove_dir_all(&place));
+    let prepare = || {
+        DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
+        fs::copy(&index, place.join("index")).map(drop)
+    };
+    let compared = prepare().map_err(|error| reason(&error)).and_then(|()| {
+        git.variables = vec![
+            format!("GIT_INDEX_FILE={}", place.join("index").display()),
+            format!("GIT_OBJECT_DIRECTORY={}", place.join("objects").display()),
+            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quoted(&common.join("objects"))),
+        ];
+        git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
+        git.max_output = MAX_DIFF;
+        let options = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-color", "--stat", "--patch"];
+        git.run(root, &[&["-c", "core.quotePath=false"], &options[..], &[&base]].concat())
+    });
+    drop(fs::remove_dir_all(&place));
+    let (branch, short) = (branch_of(root), base.get(..7).unwrap_or(&base));
+    Ok(match compared? {
+        diff if diff.is_empty() => format!("nothing has changed since {branch} left {target} at {short}"),
+        diff => format!("{branch} since it left {target} at {short}, with what is not committed:\n{diff}"),
+    })
+}
+
+/// The commit from which the worktree left, and the branch. What was landed since, or merged from there, is not part of what
+/// has changed.
+fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
+    let merge_base = |commit: &str| git.run(root, &["merge-base", "HEAD", commit]);
+    let Some(Left { branch, commit }) = Left::read(root) else {
+        let listed = git.run(root, &["worktree", "list", "--porcelain"])?;
+        let head = listed.lines().find_map(|line| line.strip_prefix("HEAD "));
+        return Ok((merge_base(head.ok_or("the repository has no commits")?)?, "the repository".into()));
+    };
+    let on_branch = if branch.is_empty() { None } else { merge_base(&format!("refs/heads/{branch}")).ok() };
+    let target = if branch.is_empty() { "the repository".into() } else { branch };
+    Ok((on_branch.map_or_else(|| merge_base(&commit), Ok)?, target))
+}
+
+/// For a list that colons separate (git(1)).
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\""))
+}

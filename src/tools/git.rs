@@ -1,0 +1,166 @@
+//! Runs git for the program itself: like a command, supervised and in the sandbox, and without any program that the repository
+//! names: no hooks, file system monitor, filters or transports.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::capture::Capture;
+use super::command::{self, Ending, Program};
+use super::file_access::reason;
+use super::{Environment, Job};
+use crate::sandbox;
+
+/// For one run of git. Checking out a large repository takes minutes.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// The most bytes of git's output that are read.
+const MAX_OUTPUT: usize = 8 << 10;
+
+/// Git without variables that select another repository, and without programs that the repository configures (git(1)). A
+/// partial clone would fetch missing objects through a transport that may be any program.
+const ENV: [&str; 13] = [
+    "env",
+    "-u",
+    "GIT_DIR",
+    "-u",
+    "GIT_WORK_TREE",
+    "-u",
+    "GIT_INDEX_FILE",
+    "-u",
+    "GIT_COMMON_DIR",
+    "GIT_NO_LAZY_FETCH=1",
+    "GIT_ALLOW_PROTOCOL=none",
+    "POLYLOGUE_EMPTY=",
+    "POLYLOGUE_FALSE=false",
+];
+const GIT: [&str; 5] = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
+
+/// Runs git in the sandbox unless the job is cancelled.
+pub(super) struct Git<'a> {
+    pub env: &'a Environment,
+    pub job: &'a Job,
+    workspace: PathBuf,
+    writable: Vec<PathBuf>,
+    /// Options that turn off the filters of the repository.
+    filters: Vec<String>,
+    /// Variables of git's environment.
+    pub variables: Vec<String>,
+    /// The most bytes of its output that are read.
+    pub max_output: usize,
+}
+
+impl<'a> Git<'a> {
+    /// For a repository and a worktree to come.
+    pub(super) fn beside(directory: &Path, root: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        Self::in_workspace(directory, root.parent().map(Path::to_owned).into_iter().collect(), env, job)
+    }
+
+    /// To remove a worktree, which must not be a mount point.
+    pub(super) fn to_remove(root: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        Self::in_workspace(root.parent().unwrap_or(root), sandbox::git_directory(root).into_iter().collect(), env, job)
+    }
+
+    /// To change what is checked out in a directory of a repository; `common` is its git directory.
+    pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Self {
+        Self::in_workspace(checkout, vec![common.to_owned()], env, job)
+    }
+
+    fn in_workspace(workspace: &Path, writable: Vec<PathBuf>, env: &'a Environment, job: &'a Job) -> Self {
+        let workspace = workspace.to_owned();
+        Self { env, job, workspace, writable, filters: Vec::new(), variables: Vec::new(), max_output: MAX_OUTPUT }
+    }
+
+    /// Whether the repository configures filters, which are turned off.
+    pub(super) fn has_filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
+    /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
+    /// configuration still run.
+    ///
+    /// # Errors
+    /// As for [`Git::run`].
+    pub(super) fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
+        // It fails if there are none.
+        let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
+        let listed = listed.unwrap_or_default();
+        if listed.len() > MAX_OUTPUT / 2 {
+            return Err("the repository configures too many filters to turn them off".into());
+        }
+        let names: BTreeSet<&str> = listed.lines().filter_map(filter_of_repository).collect();
+        if names.iter().any(|name| name.contains('=')) {
+            return Err("the repository configures a filter with = in its name, which cannot be turned off".into());
+        }
+        let off = |name: &&str| {
+            let variables = [("clean", "EMPTY"), ("smudge", "EMPTY"), ("process", "EMPTY"), ("required", "FALSE")];
+            variables.map(|(key, value)| format!("--config-env=filter.{name}.{key}=POLYLOGUE_{value}"))
+        };
+        self.filters = names.iter().flat_map(off).collect();
+        Ok(self)
+    }
+
+    /// The output of git without the last line end.
+    ///
+    /// # Errors
+    /// The reason that git prints, or why it could not be run.
+    pub(super) fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, String> {
+        if self.job.is_cancelled() {
+            return Err("interrupted".into());
+        }
+        let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
+        let variables: Vec<&str> = self.variables.iter().map(String::as_str).collect();
+        let arguments = [&ENV[..], &variables, &GIT, &filters, arguments].concat();
+        let mut capture = Capture::new(self.max_output, &self.env.output_directory);
+        let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
+        // Git itself runs without a sandbox where there is none: nothing is promised.
+        let program = Program { workspace, writable, is_git: true, ..Program::new(&arguments, directory) };
+        let outcome = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
+            .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
+        let output = capture.finish().trim_end_matches('\n').to_owned();
+        match outcome.ending {
+            Ending::Exited(Some(0)) => Ok(output),
+            Ending::Exited(Some(127)) => Err("git is not installed".into()),
+            Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
+            Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
+            Ending::Interrupted => Err("interrupted".into()),
+            Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
+        }
+    }
+}
+
+/// The name of the filter that a line of `git config --show-scope --name-only` sets for the repository.
+fn filter_of_repository(line: &str) -> Option<&str> {
+    let (scope, key) = line.split_once('\t')?;
+    let name = key.strip_prefix("filter.")?.rsplit_once('.')?.0;
+    matches!(scope, "local" | "worktree").then_some(name)
+}
+
+/// The line in which git reports why it failed: the first that starts with `fatal: `, because hints may follow, else
+/// the last.
+fn error_line(output: &str) -> Option<&str> {
+    output.lines().find(|line| line.starts_with("fatal: ")).or_else(|| output.lines().last())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_of_the_repository_are_found_and_those_of_the_user_are_not() {
+        assert_eq!(filter_of_repository("local\tfilter.a.b.smudge"), Some("a.b"));
+        assert_eq!(filter_of_repository("worktree\tfilter.x.clean"), Some("x"));
+        for other in ["global\tfilter.lfs.smudge", "local\tuser.name", "local\tfilter.x", "command\tfilter.x.clean"] {
+            assert_eq!(filter_of_repository(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_error_line_is_not_the_hint_after_it() {
+        let output = "fatal: not a git repository (or any parent up to mount point /mnt)\nStopping at filesystem boundary \
+                    (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).";
+        assert!(error_line(output).is_some_and(|why| why.contains("not a git repository")));
+        assert_eq!(error_line("Preparing\nerror: no"), Some("error: no"));
+        assert_eq!(error_line(""), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! Brings what an agent did in its worktree to the branch that the worktree left.
+//!
+//! ```text
+//!   WORKTREES/AGENT ── commits ──► WORKTREES/landing-AGENT: git merges or rebases there
+//!                                           │ conflicts: it is removed, nothing has changed
+//!                                           ▼
+//!                                  the branch goes on to the new commit, with the files where it is checked out
+//! ```
+//!
+//! The files of a person are touched only by the last step, which git refuses if one of them would be overwritten. No program
+//! that the repository names is run; where it needs some, the person is told to merge.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::git::Git;
+use super::worktree::{Left, branch_of, call};
+use super::{Environment, Job, Output, Running};
+use crate::base::error::Result as StartResult;
+use crate::base::text::counted;
+use crate::domain::file_change::LandRequest;
+use crate::sandbox;
+
+/// Settings that would run programs, change more than asked for, or ask.
+const PLAIN: [&str; 20] = [
+    "-c",
+    "commit.gpgSign=false",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "rebase.autoStash=false",
+    "-c",
+    "rebase.updateRefs=false",
+    "-c",
+    "rebase.rebaseMerges=false",
+    "-c",
+    "rerere.enabled=false",
+    "-c",
+    "submodule.recurse=false",
+    "-c",
+    "core.editor=false",
+    "-c",
+    "core.quotePath=false",
+];
+
+/// What git leaves in its directory while something is under way that must be finished first.
+const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+
+/// So many files are named in a message.
+const MOST_NAMED: usize = 10;
+
+type Outcome<T> = Result<T, String>;
+
+/// Lands the worktree at `root` on a thread. The result is a message for the person.
+///
+/// # Errors
+/// No thread or no descriptor is left.
+pub fn land(
+    root: PathBuf,
+    request: LandRequest,
+    env: Arc<Environment>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+) -> StartResult<Running> {
+    let run = move |job: &Job| match Landing::prepare(&root, &env, job).and_then(|landing| landing.land(&request)) {
+        Ok(text) => Output::success(text),
+        Err(why) => Output::failure(why),
+    };
+    Running::spawn(call("land"), run, wake)
+}
+
+struct Landing<'a> {
+    root: &'a Path,
+    git: Git<'a>,
+    /// The git directory of the repository.
+    common: PathBuf,
+    /// The branch that the worktree left.
+    target: String,
+    /// Where that is checked out.
+    checkout: Option<PathBuf>,
+}
+
+/// A worktree of the repository, and the branch that is checked out there.
+struct Checkout {
+    path: PathBuf,
+    branch: Option<String>,
+}
+
+impl<'a> Landing<'a> {
+    fn prepare(root: &'a Path, env: &'a Environment, job: &'a Job) -> Outcome<Self> {
+        let common = sandbox::git_directory(root).ok_or("its worktree is no longer part of a repository")?;
+        let git = Git::to_remove(root, env, job).without_filters(root)?;
+        let listed = git.run(root, &plain(&["worktree", "list", "--porcelain"]))?;
+        let mut checkouts = checkouts(&listed);
+        let left = Left::read(root).map(|left| left.branch);
+        let target = left.or_else(|| checkouts.first()?.branch.clone()).filter(|branch| !branch.is_empty());
+        let branch = branch_of(root);
+        let target = target.ok_or_else(|| {
+            format!(
+                "no branch was checked out where the worktree left: run git merge {branch} on the branch of your choice"
+            )
+        })?;
+        checkouts.retain(|checkout| checkout.branch.as_ref() == Some(&target));
+        let checkout = checkouts.pop().map(|checkout| checkout.path);
+        let drivers = git.run(root, &["config", "--local", "--name-only", "--get-regexp", r"^merge\..*\.driver$"]);
+        if git.has_filters() || drivers.is_ok_and(|drivers| !drivers.is_empty()) {
+            return Err(format!(
+                "the repository configures filters or merge drivers, which polylogue does not run: \
+                 commit in {} and run git merge {branch} on {target}",
+                root.display()
+            ));
+        }
+        Ok(Self { root, git, common, target, checkout })
+    }
+
+    fn land(&self, request: &LandRequest) -> Outcome<String> {
+        let (target, branch) = (&self.target, branch_of(self.root));
+        let old =
+            self.run(self.root, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{target}^{{commit}}")]);
+        let old = old.map_err(|_| format!("the branch {target}, which the worktree left, is gone"))?;
+        self.require_clean_checkout()?;
+        let committed = self.commit(request.commit.as_deref())?;
+        let tip = self.run(self.root, &["rev-parse", "HEAD"])?;
+        let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
+        let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
+        if count == 0 {
+            return Err(format!("nothing to land: {target} has all commits of {branch}"));
+        }
+        let new = self.combine(request.is_rebase, &old, &tip).map_err(|why| format!("{why}{committed}"))?;
+        self.advance(&old, &new).map_err(|why| format!("{why}{committed}"))?;
+        let how = match request.is_rebase {
+            true => "rebased",
+            false if new == tip => "fast-forward",
+            false => "merged",
+        };
+        let place = self.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
+        let mut text = format!("landed {} of {branch} on {target}{place} ({how})", counted(count, "commit", "commits"));
+        if request.is_rebase
+            && let Err(why) = self.run(self.root, &["reset", "--quiet", "--keep", &new])
+        {
+            text.push_str(&format!("; the worktree stays at its own commits: {why}"));
+        }
+        Ok(text)
+    }
+
+    /// Commits what is not committed, or refuses. Returns what to add to a message.
+    fn commit(&self, message: Option<&str>) -> Outcome<String> {
+        let (root, shown) = (self.root, self.root.display());
+        let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
+        if !unmerged.is_empty() {
+            return Err(format!("{shown} has unresolved conflicts:\n{}", named(unmerged.lines())));
+        }
+        let changed = self.run(root, &["status", "--porcelain"])?;
+        match message {
+            _ if changed.is_empty() => Ok(String::new()),
+            None => Err(format!(
+                "uncommitted changes in {shown}; --commit MESSAGE commits them first:\n{}",
+                named(changed.lines().map(path_in_status))
+            )),
+            Some(message) => {
+                self.run(root, &["add", "--all"])?;
+                self.run(root, &["commit", "--quiet", "--no-verify", "-m", message])?;
+                Ok(format!("\nthe changes in {shown} are committed"))
+            }
+        }
+    }
+
+    /// A person's files are touched only where git knows all of them.
+    fn require_clean_checkout(&self) -> Outcome<()> {
+        let Some(checkout) = &self.checkout else { return Ok(()) };
+        let (target, shown) = (&self.target, checkout.display());
+        // In the sandbox only this one sees the files there.
+        let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
+        for name in UNDER_WAY {
+            let path = git.run(checkout, &plain(&["rev-parse", "--git-path", name]))?;
+            if checkout.join(path).exists() {
+                return Err(format!("a merge or rebase is under way in {shown}: finish or abort it first"));
+            }
+        }
+        let changed = git.run(checkout, &plain(&["status", "--porcelain", "--untracked-files=no"]))?;
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "{shown}, where {target} is checked out, has uncommitted changes; commit or stash them first:\n{}",
+            named(changed.lines().map(path_in_status))
+        ))
+    }
+
+    /// Merges or rebases in a worktree that is removed afterwards, and returns the new commit.
+    fn combine(&self, is_rebase: bool, old: &str, tip: &str) -> Outcome<String> {
+        let name = self.root.file_name().unwrap_or_default().to_string_lossy();
+        let place = self.root.with_file_name(format!("landing-{name}"));
+        self.remove(&place);
+        let (from, branch) = (if is_rebase { tip } else { old }, branch_of(self.root));
+        let outcome = self
+            .run(self.root, &["worktree", "add", "--quiet", "--detach", &place.to_string_lossy(), from])
+            .and_then(|_| match is_rebase {
+                true => self.run(&place, &["rebase", "--quiet", old]),
+                false => {
+                    let message = format!("Merge branch '{branch}'");
+                    let options = ["merge", "--quiet", "--ff", "--no-edit", "--no-verify", "--no-verify-signatures"];
+                    self.run(&place, &[&options[..], &["-m", &message, tip]].concat())
+                }
+            })
+            .and_then(|_| self.run(&place, &["rev-parse", "HEAD"]))
+            .map_err(|why| {
+                let conflicts = self.run(&place, &["diff", "--name-only", "--diff-filter=U"]).unwrap_or_default();
+                match conflicts.as_str() {
+                    "" => why,
+                    conflicts => format!(
+                        "{branch} conflicts with {}, nothing was landed:\n{}\n\
+                         merge {} into {branch} in the worktree {}, which an agent there can do, and land again",
+                        self.target,
+                        named(conflicts.lines()),
+                        self.target,
+                        self.root.display()
+                    ),
+                }
+            });
+        self.remove(&place);
+        outcome
+    }
+
+    fn remove(&self, place: &Path) {
+        if place.exists() {
+            drop(self.run(self.root, &["worktree", "remove", "--force", "--force", &place.to_string_lossy()]));
+            drop(fs::remove_dir_all(place));
+            drop(self.run(self.root, &["worktree", "prune"]));
+        }
+    }
+
+    /// Moves the branch on to the new commit, with the files where it is checked out.
+    fn advance(&self, old: &str, new: &str) -> Outcome<()> {
+        let target = &self.target;
+        let Some(checkout) = &self.checkout else {
+            let reference = format!("refs/heads/{target}");
+            return self.run(self.root, &["update-ref", "-m", "polylogue land", &reference, new, old]).map(drop);
+        };
+        let added = self.run(self.root, &["diff", "--name-only", "--no-renames", "--diff-filter=A", old, new])?;
+        let in_the_way = added.lines().filter(|name| checkout.join(name).symlink_metadata().is_ok());
+        let in_the_way = named(in_the_way);
+        if !in_the_way.is_empty() {
+            return Err(format!("{}: untracked files would be overwritten:\n{in_the_way}", checkout.display()));
+        }
+        let git = Git::at(checkout, &self.common, self.git.env, self.git.job);
+        let arguments = ["merge", "--quiet", "--ff-only", "--no-overwrite-ignore", "--no-verify-signatures", new];
+        git.run(checkout, &plain(&arguments))
+            .map(drop)
+            .map_err(|why| format!("{target} stays as it was in {}: {why}", checkout.display()))
+    }
+
+    fn run(&self, directory: &Path, arguments: &[&str]) -> Outcome<String> {
+        self.git.run(directory, &plain(arguments))
+    }
+}
+
+fn plain<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&PLAIN[..], arguments].concat()
+}
+
+/// From `git worktree list --porcelain`; the main working tree is the first.
+fn checkouts(listed: &str) -> Vec<Checkout> {
+    let mut found: Vec<Checkout> = Vec::new();
+    for line in listed.lines() {
+        if let Some(path) = line.strip_prefix("worktree ") {
+            found.push(Checkout { path: path.into(), branch: None });
+        } else if let (Some(branch), Some(checkout)) = (line.strip_prefix("branch refs/heads/"), found.last_mut()) {
+            checkout.branch = Some(branch.to_owned());
+        }
+    }
+    found
+}
+
+/// The path in a line of `git status --porcelain`.
+fn path_in_status(line: &str) -> &str {
+    line.get(3..).unwrap_or(line)
+}
+
+/// One name a line, the first ones.
+fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let mut lines: Vec<String> = names.iter().take(MOST_NAMED).map(|name| format!("  {name}")).collect();
+    if names.len() > MOST_NAMED {
+        lines.push(format!("  and {} more", names.len() - MOST_NAMED));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_branch_of_each_checkout_is_read() {
+        let listed = "worktree /a b\nHEAD 1\nbranch refs/heads/main\n\nworktree /c\nHEAD 2\ndetached\n";
+        let found: Vec<_> = checkouts(listed).into_iter().map(|found| (found.path, found.branch)).collect();
+        assert_eq!(found, [("/a b".into(), Some("main".to_owned())), ("/c".into(), None)]);
+    }
+
+    #[test]
+    fn the_first_names_are_listed() {
+        assert_eq!(named(["a", "b"].into_iter()), "  a\n  b");
+        assert_eq!(named(["x"; 12].into_iter()).lines().last(), Some("  and 2 more"));
+        assert_eq!(path_in_status(" M a b"), "a b");
+    }
+}

@@ -1,0 +1,405 @@
+//! What a command changed in a repository: git compares the working tree before and after it.
+//!
+//! Git works in a directory of ours, with an index and objects of its own; the objects of the repository are only read, and no
+//! configuration, hook, filter or attribute of it is used. The contents of changed files move to the kept ones, so that nothing
+//! here is needed afterwards. Ignored files are not compared.
+//!
+//! ```text
+//!   DATA/snapshots/trees/ROOT/            a git directory; ROOT is a digest of the path of the working tree
+//!   DATA/snapshots/trees/ROOT/index       which files had which content; each call works on a copy and leaves it as the next one
+//!   DATA/snapshots/trees/ROOT/call-ID/    the copy of the index, and what git prints
+//! ```
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{MOST_KEPT, OpenStep, Snapshots};
+use crate::base::file::ancestors_in_repository;
+use crate::base::id::AgentId;
+use crate::base::text::hex;
+use crate::domain::file_change::{FileChange, FileState, FileStep};
+use crate::policy;
+use crate::sandbox;
+use crate::tools::capture::Capture;
+use crate::tools::command::{self, Ending, Program};
+use crate::tools::file_access::reason;
+use crate::tools::{Environment, Job};
+
+/// For one comparison. The first one of a repository reads every file.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// The same after a command that was interrupted: the person waits for its end.
+const TIME_LIMIT_AT_END: Duration = Duration::from_secs(2);
+/// So many changed files of one command are kept.
+const MOST_FILES: usize = 5_000;
+/// Entries of one of the 256 directories of objects from which on all objects are removed, as in `git gc --auto`.
+const MANY_OBJECTS: usize = 27;
+/// The permissions that most directories have.
+const DIRECTORY_MODE: u32 = 0o755;
+
+/// Takes other repositories out of the index: git would look into those that it knows, with their own filters.
+const FORGET_REPOSITORIES: &str = "git ls-files -s | sed -n 's/^160000 /0 /p' | git update-index --index-info; ";
+const BEFORE: &str = "git add -A --ignore-errors 2>>\"$OUT/errors\"; git write-tree >\"$OUT/before\"; \
+    git ls-files -z >\"$OUT/files\"";
+const AFTER: &str = "git add -A --ignore-errors 2>>\"$OUT/errors\"; \
+    git diff-tree -r -t -z --no-renames \"$(cat \"$OUT/before\")\" \"$(git write-tree)\" >\"$OUT/changes\"";
+const CONTENTS: &str = "git cat-file --batch <\"$OUT/wanted\" >\"$OUT/contents\"";
+
+/// Working trees in which a comparison took too long in this process.
+static SLOW: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A command that is about to run, or runs.
+pub struct Watched<'a> {
+    env: &'a Environment,
+    snapshots: Snapshots,
+    step: OpenStep,
+    /// None if it is not known what it changes.
+    tree: Option<Tree>,
+}
+
+/// Looks at the working tree before a command, unless it only reads. `None` if nothing is kept.
+pub fn watch<'a>(tool: &str, command: &str, env: &'a Environment, job: &Job) -> Option<Watched<'a>> {
+    let recorder = env.recorder.as_ref()?;
+    if policy::only_reads(command, env.is_sandboxed()) {
+        return None;
+    }
+    let mut step = recorder.begin(tool);
+    let tree = Tree::before(env, &recorder.snapshots, job);
+    let flaw = match &tree {
+        Ok(_) => "the program ended while it ran, so it is not known what it changed".to_owned(),
+        Err(why) => format!("it is not known what it changed: {why}"),
+    };
+    step.set_flaw(Some(flaw));
+    step.save();
+    Some(Watched { env, snapshots: recorder.snapshots.clone(), step, tree: tree.ok() })
+}
+
+impl Watched<'_> {
+    /// Looks at the working tree again. `has_run` is false for a command that was not started.
+    pub fn finish(mut self, has_run: bool, is_interrupted: bool) -> Option<FileStep> {
+        if let Some(tree) = self.tree.take() {
+            let limit = if is_interrupted { TIME_LIMIT_AT_END } else { TIME_LIMIT };
+            match tree.changes(self.env, &self.snapshots, limit) {
+                Ok((changes, flaw)) => {
+                    self.step.set_flaw(flaw);
+                    self.step.set_compared(changes);
+                }
+                Err(why) => self.step.set_flaw(Some(format!("it is not known what it changed: {why}"))),
+            }
+        }
+        self.step.finish(has_run)
+    }
+}
+
+/// A working tree, and where git compares it.
+struct Tree {
+    top: PathBuf,
+    git: PathBuf,
+    /// The objects of the repository.
+    objects: PathBuf,
+    /// The directory of this call.
+    out: PathBuf,
+    /// The permissions before the command, of which git knows only whether a file can be run; without the usual ones.
+    modes: HashMap<Vec<u8>, u32>,
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // What stays takes only space.
+        let _ = fs::remove_dir_all(&self.out);
+    }
+}
+
+impl Tree {
+    fn before(env: &Environment, snapshots: &Snapshots, job: &Job) -> Result<Self, String> {
+        let workspace = env.worktree.as_ref().unwrap_or(&env.working_directory);
+        let is_top = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+        let top = ancestors_in_repository(workspace).find(is_top).ok_or("its directory is in no git repository")?;
+        let common = sandbox::git_directory(top).ok_or("its repository is not readable")?;
+        let data = snapshots.directory.parent().unwrap_or(&snapshots.directory);
+        if real(data).starts_with(real(top)) {
+            return Err("the data directory of polylogue is in its repository".into());
+        }
+        if SLOW.lock().unwrap_or_else(PoisonError::into_inner).contains(top) {
+            return Err("its repository is too large to compare".into());
+        }
+        let git = snapshots.directory.join("trees").join(hex(Sha256::digest(top.as_os_str().as_bytes())));
+        let out = git.join(format!("call-{}", AgentId::random()));
+        let mut tree = Self { top: top.to_owned(), objects: common.join("objects"), out, git, modes: HashMap::new() };
+        tree.prepare(&common).map_err(|error| reason(&error))?;
+        tree.run(&format!("{FORGET_REPOSITORIES}{BEFORE}"), TIME_LIMIT, env, job)?;
+        tree.modes = tree.unusual_modes().map_err(|error| reason(&error))?;
+        Ok(tree)
+    }
+
+    /// The permissions of files and directories that git would not make in the same way.
+    fn unusual_modes(&self) -> io::Result<HashMap<Vec<u8>, u32>> {
+        let files = fs::read(self.out.join("files"))?;
+        let (mut modes, mut last) = (HashMap::new(), PathBuf::new());
+        let mut look = |path: &Path| {
+            let Ok(found) = self.top.join(path).symlink_metadata() else { return };
+            let mode = found.mode() & 0o7777;
+            let is_usual = if found.is_file() { matches!(mode, 0o644 | 0o755) } else { mode == DIRECTORY_MODE };
+            if !is_usual && !found.is_symlink() {
+                modes.insert(path.as_os_str().as_bytes().to_owned(), mode);
+            }
+        };
+        for path in files.split(|byte| *byte == 0).map(|path| Path::new(OsStr::from_bytes(path))) {
+            let parent = path.parent().unwrap_or(Path::new(""));
+            // Files of a directory follow each other.
+            if parent != last {
+                parent.ancestors().filter(|above| !last.starts_with(above)).for_each(&mut look);
+                last = parent.to_owned();
+            }
+            look(path);
+        }
+        Ok(modes)
+    }
+
+    /// Makes the git directory and the directory of this call, with a copy of the index.
+    fn prepare(&self, common: &Path) -> io::Result<()> {
+        let is_many = |below: &str| fs::read_dir(self.git.join(below)).is_ok_and(|found| found.count() > MANY_OBJECTS);
+        if is_many("objects/17") || is_many("objects/pack") {
+            fs::remove_file(self.git.join("index")).or_else(ignore_missing)?;
+            fs::remove_dir_all(self.git.join("objects"))?;
+        }
+        let create = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        for directory in [&self.out, &self.git.join("objects"), &self.git.join("refs"), &self.git.join("info")] {
+            create(directory)?;
+        }
+        // Nothing of an earlier call configures git.
+        fs::remove_file(self.git.join("config")).or_else(ignore_missing)?;
+        fs::remove_dir_all(self.git.join("hooks")).or_else(ignore_missing)?;
+        fs::write(self.git.join("HEAD"), "ref: refs/heads/none\n")?;
+        // The bytes of each file are what is compared, whatever the attributes of the repository say.
+        let attributes = "* -text -ident -filter -working-tree-encoding !eol\n";
+        fs::write(self.git.join("info/attributes"), attributes)?;
+        let exclude = fs::read(common.join("info/exclude")).unwrap_or_default();
+        fs::write(self.git.join("info/exclude"), exclude)?;
+        let (kept, own) = (self.git.join("index"), self.out.join("index"));
+        match fs::metadata(&kept) {
+            Ok(found) => {
+                fs::copy(&kept, &own)?;
+                // Git compares files that were written when the index was, because of the coarse clock of file systems.
+                File::options().write(true).open(&own)?.set_modified(found.modified()?)
+            }
+            Err(error) => ignore_missing(error),
+        }
+    }
+
+    /// Runs a script in the sandbox, outside of which nothing of ours is changed.
+    fn run(&self, script: &str, limit: Duration, env: &Environment, job: &Job) -> Result<(), String> {
+        let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
+        let own = [
+            variable("GIT_DIR", &self.git),
+            variable("GIT_WORK_TREE", &self.top),
+            variable("GIT_INDEX_FILE", &self.out.join("index")),
+            variable("GIT_ALTERNATE_OBJECT_DIRECTORIES", &self.objects),
+            variable("OUT", &self.out),
+        ];
+        let fixed =
+            ["GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_NO_LAZY_FETCH=1"];
+        let settings = [
+            "GIT_CONFIG_COUNT=5",
+            "GIT_CONFIG_KEY_0=core.autocrlf",
+            "GIT_CONFIG_VALUE_0=false",
+            "GIT_CONFIG_KEY_1=core.attributesFile",
+            "GIT_CONFIG_VALUE_1=/dev/null",
+            "GIT_CONFIG_KEY_2=core.fsmonitor",
+            "GIT_CONFIG_VALUE_2=false",
+            "GIT_CONFIG_KEY_3=core.compression",
+            "GIT_CONFIG_VALUE_3=1",
+            "GIT_CONFIG_KEY_4=advice.addEmbeddedRepo",
+            "GIT_CONFIG_VALUE_4=false",
+        ];
+        let own = own.iter().map(String::as_str);
+        let all = ["env"].into_iter().chain(own).chain(fixed).chain(settings).chain(["sh", "-c", script]);
+        let arguments: Vec<&str> = all.collect();
+        let mut capture = Capture::new(4 << 10, &env.output_directory);
+        let writable = [self.git.clone()];
+        let program =
+            Program { workspace: Some(&self.top), writable: &writable, ..Program::new(&arguments, &self.top) };
+        let outcome = command::run(&program, env, &mut capture, limit, job).map_err(|error| reason(&error))?;
+        match outcome.ending {
+            Ending::Exited(Some(0)) => Ok(()),
+            Ending::Exited(Some(127)) => Err("git is not installed".into()),
+            Ending::Exited(_) => Err(format!("git failed: {}", capture.finish().lines().last().unwrap_or_default())),
+            Ending::TimedOut => {
+                SLOW.lock().unwrap_or_else(PoisonError::into_inner).insert(self.top.clone());
+                Err("its repository is too large to compare".into())
+            }
+            Ending::Interrupted => Err("interrupted".into()),
+            Ending::Lost(why) | Ending::NotStarted(why) | Ending::Weaker(why) => Err(why),
+        }
+    }
+
+    /// What changed, and why that is not everything.
+    fn changes(
+        self,
+        env: &Environment,
+        snapshots: &Snapshots,
+        limit: Duration,
+    ) -> Result<(Vec<FileChange>, Option<String>), String> {
+        // The job of the call may have been cancelled.
+        let job = Job::new().map_err(|error| error.message)?;
+        self.run(&format!("{FORGET_REPOSITORIES}{AFTER}"), limit, env, &job)?;
+        let entries = self.entries().map_err(|error| reason(&error))?;
+        if !entries.iter().all(Entry::is_inside) {
+            return Err("git printed something unexpected".into());
+        }
+        // The next call begins with what this one knows.
+        let _ = fs::rename(self.out.join("index"), self.git.join("index"));
+        let mut flaw = None;
+        let too_many = entries.len().checked_sub(MOST_FILES).filter(|more| *more > 0);
+        if let Some(more) = too_many {
+            flaw = Some(format!("it changed {} files, of which {more} were not kept", entries.len()));
+        }
+        let entries = &entries[..entries.len().min(MOST_FILES)];
+        if entries.is_empty() {
+            return Ok((Vec::new(), flaw));
+        }
+        let before = self.contents(entries, limit, env, &job)?;
+        let mut changes = Vec::new();
+        for (entry, before) in entries.iter().zip(before) {
+            if let Some(content) = before.kept {
+                snapshots.put(&hex(Sha256::digest(&content)), &content).map_err(|error| reason(&error))?;
+            }
+            let path = self.top.join(OsStr::from_bytes(&entry.path));
+            match (path.to_str(), entry.is_repository()) {
+                (Some(_), false) => {
+                    let after = snapshots.state(&path).unwrap_or(FileState::Other);
+                    changes.push(FileChange { path, before: before.state, after });
+                }
+                (None, _) => flaw = Some(format!("the name of {} is not UTF-8", path.display())),
+                (_, true) => flaw = Some(format!("{} is another repository", path.display())),
+            }
+        }
+        Ok((changes, flaw))
+    }
+
+    fn entries(&self) -> io::Result<Vec<Entry>> {
+        let raw = fs::read(self.out.join("changes"))?;
+        let mut parts = raw.split(|byte| *byte == 0);
+        let mut entries = Vec::new();
+        while let (Some(head), Some(path)) = (parts.next(), parts.next()) {
+            entries.extend(Entry::parse(head, path));
+        }
+        Ok(entries)
+    }
+
+    /// The states before the command, with the contents of files and links.
+    fn contents(
+        &self,
+        entries: &[Entry],
+        limit: Duration,
+        env: &Environment,
+        job: &Job,
+    ) -> Result<Vec<Before>, String> {
+        let wanted: Vec<String> =
+            entries.iter().filter(|entry| entry.has_content()).map(|entry| entry.id.clone()).collect();
+        let mut output = Vec::new();
+        if !wanted.is_empty() {
+            fs::write(self.out.join("wanted"), wanted.join("\n") + "\n").map_err(|error| reason(&error))?;
+            self.run(CONTENTS, limit, env, job)?;
+            output = fs::read(self.out.join("contents")).map_err(|error| reason(&error))?;
+        }
+        let mut rest = output.as_slice();
+        let next = |entry: &Entry| {
+            if !entry.has_content() {
+                let mode = self.modes.get(&entry.path).copied().unwrap_or(DIRECTORY_MODE);
+                let state = if entry.mode == 0o040_000 { FileState::Directory { mode } } else { FileState::Absent };
+                return Some(Before { state, kept: None });
+            }
+            let (content, after) = next_object(rest)?;
+            rest = after;
+            let mode = self.modes.get(&entry.path).copied().unwrap_or(entry.mode & 0o777);
+            Some(Before::of(entry, mode, content))
+        };
+        entries
+            .iter()
+            .map(next)
+            .collect::<Option<Vec<Before>>>()
+            .ok_or_else(|| "git printed something unexpected".into())
+    }
+}
+
+/// The state of a file before the command, and its content if it can be kept.
+struct Before {
+    state: FileState,
+    kept: Option<Vec<u8>>,
+}
+
+impl Before {
+    fn of(entry: &Entry, mode: u32, content: &[u8]) -> Self {
+        let (digest, size) = (hex(Sha256::digest(content)), content.len() as u64);
+        let state = match entry.mode {
+            0o120_000 => FileState::Link { digest, size },
+            _ => FileState::File { mode, digest, size },
+        };
+        Self { state, kept: (size <= MOST_KEPT).then(|| content.to_owned()) }
+    }
+}
+
+/// A line of `git diff-tree`: what was at a path before.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    mode: u32,
+    mode_after: u32,
+    id: String,
+    path: Vec<u8>,
+}
+
+impl Entry {
+    /// `:100644 100755 ID ID M`
+    fn parse(head: &[u8], path: &[u8]) -> Option<Self> {
+        let head = std::str::from_utf8(head).ok()?.strip_prefix(':')?;
+        let mut parts = head.split(' ');
+        let mut mode = || u32::from_str_radix(parts.next()?, 8).ok();
+        let (mode, mode_after) = (mode()?, mode()?);
+        let id = parts.next()?.to_owned();
+        // A directory of which only files changed.
+        let is_same = mode == 0o040_000 && mode_after == 0o040_000;
+        (!is_same).then(|| Self { mode, mode_after, id, path: path.to_owned() })
+    }
+
+    /// Whether its path leads neither out of the working tree nor to a repository's own files.
+    fn is_inside(&self) -> bool {
+        let is_usual = |part: Component<'_>| match part {
+            Component::Normal(name) => !name.eq_ignore_ascii_case(".git"),
+            _ => false,
+        };
+        Path::new(OsStr::from_bytes(&self.path)).components().all(is_usual)
+    }
+
+    fn has_content(&self) -> bool {
+        matches!(self.mode & 0o170_000, 0o100_000 | 0o120_000)
+    }
+
+    fn is_repository(&self) -> bool {
+        self.mode == 0o160_000 || self.mode_after == 0o160_000
+    }
+}
+
+/// The content of the first object that `git cat-file --batch` printed, and the rest.
+fn next_object(output: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = output.iter().position(|byte| *byte == b'\n')?;
+    let size: usize = std::str::from_utf8(&output[..end]).ok()?.rsplit(' ').next()?.parse().ok()?;
+    let content = output.get(end + 1..end + 1 + size)?;
+    Some((content, output.get(end + 2 + size..)?))
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+fn ignore_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}

@@ -1,0 +1,6 @@
+//! Agents that are kept: archived, brought back, deleted, and found again where they worked.
+
+mod archive;
+mod delete;
+mod directories;
+mod starts;

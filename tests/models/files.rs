@@ -1,0 +1,141 @@
+//! Images and PDF files in messages, as each protocol takes them.
+
+use std::path::Path;
+
+use polylogue::config::{Endpoint, ModelFacts};
+use serde_json::{Value, json};
+
+use crate::support::harness::{self, Harness, Plan};
+use crate::support::peer::Peer;
+use crate::support::scene::assert_shows;
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n not a whole one";
+const PDF: &[u8] = b"%PDF-1.7 nor this";
+
+fn write(app: &Harness, name: &str, bytes: &[u8]) {
+    std::fs::write(app.directory().join(name), bytes).expect("a file");
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// The request that the server gets; it is refused.
+fn refused(app: &mut Harness, peer: &Peer) -> Value {
+    let exchange = app.accept(peer);
+    exchange.error(400, "invalid_request_error", "enough");
+    app.turn_until_idle();
+    exchange.request().json()
+}
+
+fn plan(kind: &str, model: &str, peer: &Peer) -> Plan {
+    Plan { endpoint: harness::endpoint(kind, model, &peer.url()), ..Plan::default() }
+}
+
+#[test]
+fn each_protocol_gets_the_files_in_its_own_form() {
+    let (png, pdf) = (base64(PNG), base64(PDF));
+    let (png_url, pdf_url) = (format!("data:image/png;base64,{png}"), format!("data:application/pdf;base64,{pdf}"));
+    let texts = ["see [image: shot.png, 1 KB]", " and [PDF: paper.pdf, 1 KB]", " please"];
+    let text = |kind: &str, at: usize| json!({"type": kind, "text": texts[at]});
+    let cases = [
+        (
+            "openai",
+            "m",
+            "/messages/1/content",
+            json!([
+                text("text", 0), {"type": "image_url", "image_url": {"url": png_url}},
+                text("text", 1), {"type": "file", "file": {"filename": "paper.pdf", "file_data": pdf_url}}, text("text", 2),
+            ]),
+        ),
+        (
+            "openai-responses",
+            "m",
+            "/input/0/content",
+            json!([
+                text("input_text", 0), {"type": "input_image", "image_url": png_url, "detail": "auto"},
+                text("input_text", 1), {"type": "input_file", "filename": "paper.pdf", "file_data": pdf_url},
+                text("input_text", 2),
+            ]),
+        ),
+        (
+            "anthropic",
+            "claude-haiku-4-5",
+            "/messages/0/content",
+            json!([
+                text("text", 0), {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": png}},
+                text("text", 1),
+                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": pdf}},
+                {"type": "text", "text": texts[2], "cache_control": {"type": "ephemeral"}},
+            ]),
+        ),
+        (
+            "google",
+            "gemini-2.5-pro",
+            "/contents/0/parts",
+            json!([
+                {"text": texts[0]}, {"inlineData": {"mimeType": "image/png", "data": png}},
+                {"text": texts[1]}, {"inlineData": {"mimeType": "application/pdf", "data": pdf}}, {"text": texts[2]},
+            ]),
+        ),
+    ];
+    for (kind, model, place, expected) in cases {
+        let peer = Peer::start();
+        let mut app = Harness::new(plan(kind, model, &peer));
+        write(&app, "shot.png", PNG);
+        write(&app, "paper.pdf", PDF);
+        app.enter("see @shot.png and @paper.pdf please");
+        assert_eq!(refused(&mut app, &peer).pointer(place), Some(&expected), "{kind}");
+        assert_shows(&mut app, "see [image: shot.png, 1 KB] and [PDF: paper.pdf, 1 KB] please");
+    }
+}
+
+#[test]
+fn a_file_is_sent_from_the_store_after_a_restart_and_to_forks_and_not_to_a_model_without_images() {
+    let peer = Peer::start();
+    let mut app = Harness::new(plan("openai", "m", &peer));
+    write(&app, "shot.png", PNG);
+    let path = app.directory().join("shot.png").display().to_string();
+    app.enter(&format!("{path} what is this?"));
+    refused(&mut app, &peer);
+    std::fs::remove_file(Path::new(&path)).expect("it was there");
+    app.fork(0);
+    let mut app = app.crash_and_restart();
+    for n in [0, 1] {
+        app.say(n, "and now?");
+        let sent = refused(&mut app, &peer)["messages"].to_string();
+        assert!(sent.contains(&base64(PNG)) && sent.contains("[image: shot.png, 1 KB]"), "{n}: {sent}");
+    }
+    let facts = ModelFacts { images: Some(false), ..ModelFacts::default() };
+    app.reconfigure(|plan| Plan { endpoint: Endpoint { facts, ..plan.endpoint }, ..plan });
+    let mut app = app.crash_and_restart();
+    app.say(0, "and now?");
+    let sent = refused(&mut app, &peer)["messages"].to_string();
+    assert!(!sent.contains(&base64(PNG)) && sent.contains("[image: shot.png, 1 KB]"), "{sent}");
+}
+
+#[test]
+fn what_cannot_be_attached_is_refused_and_the_message_stays() {
+    let peer = Peer::start();
+    let mut plan = plan("openai", "m", &peer);
+    plan.endpoint.facts.documents = Some(false);
+    let mut app = Harness::new(plan);
+    write(&app, "text.png", b"no image");
+    write(&app, "paper.pdf", PDF);
+    write(&app, "large.png", &[PNG, &vec![0; 5 << 20]].concat());
+    for (line, expected) in [
+        ("see @text.png now", "is not a PNG, JPEG, GIF"),
+        ("see @paper.pdf now", "openai/m takes no PDF files"),
+        ("see @large.png now", "is larger than 5 MB"),
+    ] {
+        app.enter(line);
+        assert_shows(&mut app, expected);
+        assert_eq!(app.draft(0).text(), line);
+        app.type_bytes(b"\x15");
+    }
+    assert!(peer.try_accept().is_none());
+    app.enter("see @none.png and me@home.png");
+    let sent = refused(&mut app, &peer)["messages"].to_string();
+    assert!(sent.contains("see @none.png and me@home.png"), "{sent}");
+}

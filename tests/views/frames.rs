@@ -1,0 +1,93 @@
+//! Golden frames of the views, with few agents and with many: see [`crate::frames`].
+
+use std::time::Duration;
+
+use crate::frames::{compare, drawn, merged, terminal};
+use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Body, Probe, Reply, Wait};
+use crate::support::scene::app_with_agents;
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+
+/// Of ten agents one asks, one has failed and one works; the others have finished.
+fn agents(count: usize) -> Harness {
+    let plan = Plan { size: Some(SIZES[0]), device: || terminal(true), working_limit: 200, ..Plan::default() };
+    let mut app = app_with_agents(count, plan);
+    for n in 1..count {
+        let text = match n % 10 {
+            2 => format!("%tool bash {{\"command\":\"make number-{n}\"}}"),
+            4 => "%fail 400 no".to_owned(),
+            6 => "%hang".to_owned(),
+            _ => format!("item {n} of the list\nis done, with **one** change in `src/item{n}.rs`"),
+        };
+        app.say(n, &text);
+        app.turn_until("a reply", |app| {
+            let agent = app.agent(n);
+            matches!(agent.wait(), Wait::Script { .. }) && n % 10 == 6
+                || agent.status().is_at_rest()
+                || agent.question().is_some()
+        });
+        app.advance(Duration::from_millis(50));
+    }
+    app
+}
+
+fn check(app: &mut Harness, name: &str) {
+    for size in SIZES {
+        app.resize(size);
+        app.turn_until_colored();
+        compare(&format!("{name}-{}x{}", size.0, size.1), &merged(&[&drawn(app.screen())]));
+    }
+}
+
+#[test]
+fn views_over_one_ten_a_hundred_and_a_thousand_agents() {
+    for count in [1, 10, 100, 1_000] {
+        let mut app = agents(count);
+        for (view, open) in [("inbox", &b"\x1ba"[..]), ("wall", b"\x1bw"), ("search", b"\x06item src")] {
+            app.type_bytes(open);
+            check(&mut app, &format!("{view}-{count}"));
+            app.escape();
+            app.escape();
+        }
+    }
+}
+
+#[test]
+fn views_with_nothing_in_them() {
+    let mut app = app_with_agents(1, Plan { size: Some(SIZES[0]), device: || terminal(true), ..Plan::default() });
+    for (view, open) in [("wall", &b"\x1bw/nobody\r"[..]), ("search", b"\x06"), ("timeline", b"\x18t")] {
+        app.type_bytes(open);
+        check(&mut app, &format!("{view}-0"));
+        app.escape();
+        app.escape();
+    }
+}
+
+#[test]
+fn timelines_of_one_ten_a_hundred_and_a_thousand_messages() {
+    for count in [1, 10, 100, 1_000] {
+        let plan = Plan { size: Some(SIZES[0]), device: || terminal(true), ..Plan::default() };
+        let app = app_with_agents(1, plan);
+        let reply = |text| Body::Assistant(Reply { text, ..Reply::default() });
+        let body =
+            |n: usize| if n.is_multiple_of(2) { Body::User(format!("step {n}")) } else { reply(format!("did {n}")) };
+        app.repl.store().append(app.id(0), (0..count).map(body).collect(), 0).expect("messages");
+        let mut app = app.crash_and_restart();
+        app.type_bytes(b"\x18t");
+        app.type_bytes(b"\x1b[5~");
+        check(&mut app, &format!("timeline-{count}"));
+    }
+}
+
+#[test]
+fn answers_of_one_and_of_ten_agents() {
+    for count in [1, 10] {
+        let plan = Plan { size: Some(SIZES[0]), device: || terminal(true), ..Plan::default() };
+        let mut app = app_with_agents(count, plan);
+        app.enter("/ask all which crate reads the store?");
+        app.turn_until_idle();
+        app.advance(Duration::from_millis(300));
+        check(&mut app, &format!("compare-{count}"));
+    }
+}
