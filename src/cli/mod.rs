@@ -36,7 +36,7 @@ use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::supervisor;
 use arguments::{Arguments, Command, MultiAgentCommand};
-use config::ProcessEnvironment;
+use config::{Loaded, ProcessEnvironment};
 
 /// Runs the program with the arguments and environment of the process.
 pub fn main() -> ExitCode {
@@ -115,6 +115,11 @@ fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8>
     if let Some(code) = connect::instead_of_chat(arguments, &loaded)? {
         return Ok(code);
     }
+    start_chat(arguments, env, loaded)
+}
+
+/// Starts a chat, or attaches if another process takes the data directory meanwhile.
+fn start_chat(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded) -> Result<u8> {
     let directory = loaded.config().data_directory.clone();
     match chat::run(arguments, loaded) {
         Ok(code) => Ok(code),
@@ -138,7 +143,8 @@ fn attach_or_chat(
         None => {
             let resume = agent.map(|agent| Some(agent.to_owned()));
             let arguments = Arguments { command: None, resume, ..arguments.clone() };
-            chat_or_attach(&Arguments { read_only: arguments.read_only || is_read_only, ..arguments }, env)
+            let arguments = Arguments { read_only: arguments.read_only || is_read_only, ..arguments };
+            start_chat(&arguments, env, config::load(&arguments, env))
         }
     }
 }

@@ -36,6 +36,8 @@ fn answer(directory: PathBuf, status: &Value, ready: impl FnOnce()) {
             let response = if is_stop { json!({"ok": null}) } else { status.clone() };
             writeln!(&stream, "{response}").expect("it reads");
             if is_stop {
+                // A child of another test that is just being started has a copy of the listener.
+                std::fs::remove_file(path.join("socket")).expect("it is there");
                 return drop((listener, store));
             }
         }
