@@ -86,7 +86,8 @@ const LISTENERS: &str = r#"use Socket; $| = 1; chdir $ENV{TOP};
     bound(SOCK_STREAM, "A", "home/work", "relative"); bound(SOCK_STREAM, "B", "outside", "relative");
     bound(SOCK_STREAM, "C", "home/work", "a b"); bound(SOCK_STREAM, "D", "outside", "$ENV{TOP}/outside/two\nlines");
     bound(SOCK_DGRAM, "E", "outside", "$ENV{TOP}/outside/datagram"); bound(SOCK_STREAM, "F", "home/work", "first");
-    listen($_, 1) or die for "A", "B", "C", "D", "F"; mkdir "sub"; rename "first", "sub/renamed" or die;
+    bound(SOCK_STREAM, "S", "home/work", "stale");
+    listen($_, 1) or die for "A", "B", "C", "D", "F", "S"; close "S"; mkdir "sub"; rename "first", "sub/renamed" or die;
     chdir "$ENV{TOP}/outside"; print "ready\n"; sleep 1000"#;
 
 #[test]
@@ -100,7 +101,6 @@ fn sockets_with_strange_names_and_datagrams_are_out_of_reach() {
         let mut perl = perl.spawn().expect("Perl");
         let mut ready = [0; 6];
         perl.stdout.take().expect("a pipe").read_exact(&mut ready).expect("it listens");
-        drop(UnixListener::bind(place.path("home/work/stale")).expect("a socket"));
         place.own();
         let (work, outside) = (place.path("home/work"), place.path("outside"));
         let to = |path: &str| {
