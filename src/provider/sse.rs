@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr2};
+
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// Maximum length of a line, and of the data of one event, in bytes: the arguments of a call fit, escaped twice.
@@ -47,7 +49,7 @@ impl Sse {
                 rest = &rest[1..];
                 continue;
             }
-            let Some(end) = rest.iter().position(|&byte| byte == b'\n' || byte == b'\r') else {
+            let Some(end) = memchr2(b'\n', b'\r', rest) else {
                 return self.begin_line(rest);
             };
             self.after_cr = rest[end] == b'\r';
@@ -106,7 +108,7 @@ impl Sse {
             self.is_bare = true;
             return self.add_data(line);
         }
-        let (field, value) = match line.iter().position(|&byte| byte == b':') {
+        let (field, value) = match memchr(b':', line) {
             Some(colon) => (&line[..colon], &line[colon + 1..]),
             None => (line, &[][..]),
         };

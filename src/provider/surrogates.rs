@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use crate::domain::stream::StreamEvent;
 
 /// The first of 2,048 private characters, one for each surrogate.
@@ -15,7 +17,7 @@ const SURROGATES: std::ops::RangeInclusive<u32> = 0xD800..=0xDFFF;
 /// Replaces the escapes of lone surrogates, where there are any. Tells whether the result contains markers, which it does
 /// not if the text contains one itself.
 pub(super) fn mark(json: &str) -> (Cow<'_, str>, bool) {
-    if !json.as_bytes().windows(3).any(|bytes| matches!(bytes, [b'\\', b'u', b'd' | b'D'])) {
+    if !memmem::find_iter(json.as_bytes(), b"\\u").any(|at| matches!(json.as_bytes().get(at + 2), Some(b'd' | b'D'))) {
         return (Cow::Borrowed(json), false);
     }
     let has_markers = json.chars().any(|c| half_of(c).is_some());

@@ -312,12 +312,14 @@ impl Harness {
         self.turn_within(Duration::ZERO)
     }
 
-    /// Turns until a condition holds.
+    /// Turns until a condition holds. What the loop is not woken by, such as a request at the peer, is mostly there soon.
     pub fn turn_until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let mut patience = Patience::new();
+        let mut limit = Duration::from_millis(1);
         while !holds(self) {
             assert!(patience.has_time(), "never came: {what}\n{}", self.screen_text());
-            self.turn_within(Duration::from_millis(20));
+            self.turn_within(limit);
+            limit = Duration::from_millis(20).min(limit * 2);
         }
     }
 
