@@ -174,7 +174,7 @@ pub enum Request {
         agent: String,
         text: String,
     },
-    /// Text for an agent, answered by the chunks of the turn that it starts and of no other. The client is a program:
+    /// Text for an agent, answered by the chunks of the turn that it starts and of no other, and by each wait in it. The client is a program:
     /// tool calls that need a person's approval are refused during the turn. The turn goes on if the client leaves.
     Turn {
         agent: String,
@@ -372,7 +372,7 @@ pub enum Response {
     End(String),
     /// This many chunks were dropped before they could be sent.
     Missed(u64),
-    /// A line made by [`crate::domain::chunk::Numbered::to_line`].
+    /// A line made by [`crate::domain::chunk::Numbered::to_line`] or [`crate::domain::chunk::wait_line`].
     #[serde(untagged, skip_deserializing)]
     Chunk(Value),
 }

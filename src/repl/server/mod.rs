@@ -141,7 +141,11 @@ impl Server {
     pub(super) fn publish(&mut self, core: &mut Core) {
         for id in self.ids() {
             match self.clients.get(&id).map(|client| &client.state) {
-                Some(ClientState::Logs { .. } | ClientState::Turn(_)) => self.send_chunks(core, id),
+                Some(ClientState::Logs { .. }) => self.send_chunks(core, id),
+                Some(ClientState::Turn(_)) => {
+                    self.send_chunks(core, id);
+                    self.tell_wait(core, id);
+                }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
                 Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}
             }
