@@ -162,6 +162,8 @@ fn a_file_is_attached() {
     assert!(sent.contains("data:image/png;base64,") && sent.contains("[image: a shot.png, 1 KB]"), "{sent}");
     exchange.stream().text("a shot").finish("stop").done();
     assert_eq!(program.ends().code, 0);
+    let denied = home.run(&["-p", "--deny", "read(**/*.png)", "--attach", &path, "x"]);
+    assert!(denied.code != 0 && denied.err.contains("refused by the rule deny read(**/*.png)"), "{denied:?}");
     let missing = home.run(&["-p", "--attach", "/none.png", "x"]);
     assert!(missing.code == 2 && missing.err.contains("--attach /none.png: "), "{missing:?}");
     std::fs::write(&path, b"text").expect("a file");
