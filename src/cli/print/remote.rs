@@ -124,6 +124,7 @@ impl ServerHost {
                 | Response::Suspend {}
                 | Response::Edit(_)
                 | Response::View(_)
+                | Response::Paste {}
                 | Response::End(_) => {}
             }
         }

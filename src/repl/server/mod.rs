@@ -21,7 +21,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::base::text;
-use crate::domain::wire::{LONGEST_LINE, Request, Response};
+use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
@@ -162,9 +162,9 @@ impl Server {
         core: &mut Core,
         id: ClientId,
         terminal: TerminalId,
-        (can_edit, can_view): (bool, bool),
+        &TerminalFacts { can_edit, can_view, can_paste, .. }: &TerminalFacts,
     ) {
-        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view });
+        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view, can_paste });
     }
 
     pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {
