@@ -2,6 +2,7 @@
 
 mod agents;
 mod compare;
+mod cut;
 mod ends;
 mod formats;
 mod pipes;

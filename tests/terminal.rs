@@ -5,6 +5,7 @@
 
 mod attacks;
 mod background;
+mod clipboard;
 mod completion;
 mod crash;
 mod exits;

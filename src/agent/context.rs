@@ -13,6 +13,7 @@ use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
+use crate::domain::stream::Usage;
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -119,6 +120,16 @@ pub type TracedEvent = (AgentId, &'static str, usize);
 impl Outbox {
     pub fn forget(&mut self, agent: AgentId) {
         self.effects.retain(|(agent_id, _)| *agent_id != agent);
+    }
+
+    /// What an agent wants to store of the tokens of its requests.
+    pub fn usage_of(&self, agent: AgentId) -> impl Iterator<Item = &Usage> {
+        let own = self.effects.iter().filter(move |(agent_id, _)| *agent_id == agent);
+        let bodies = own.filter_map(|(_, effect)| match effect {
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => Some(bodies),
+            _ => None,
+        });
+        bodies.flatten().filter_map(|body| if let Body::Usage(usage) = body { Some(usage) } else { None })
     }
 
     pub fn push(&mut self, agent: AgentId, effect: Effect) {

@@ -21,6 +21,7 @@ use crate::domain::wire::{LONGEST_EDITED, LONGEST_LINE, Request, Response, Termi
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
 use crate::socket::{Connection, Line};
 use crate::terminal::abilities;
+use crate::terminal::clipboard_image::ClipboardImage;
 use crate::terminal::editor::{Editor, Program};
 use crate::terminal::screen::Palette;
 use crate::terminal::tty::{Modes, ReadOutcome, Tty};
@@ -60,6 +61,7 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
         is_closed: false,
         mode: Mode::Initial,
         editor: None,
+        image: None,
         sent: None,
         give_up: Instant::now() + RESPONSE_TIMEOUT,
         tty,
@@ -82,7 +84,18 @@ fn terminal_facts((columns, rows): (u16, u16), is_plain: bool) -> TerminalFacts 
     let Palette { color, attributes, unicode, .. } = Palette::of_process();
     let abilities = Abilities { is_plain, ..abilities::of_process() };
     let is_in_tmux = abilities.is_in_tmux;
-    TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, can_edit: true, can_view: true }
+    TerminalFacts {
+        columns,
+        rows,
+        color,
+        attributes,
+        unicode,
+        is_in_tmux,
+        abilities,
+        can_edit: true,
+        can_view: true,
+        can_paste: true,
+    }
 }
 
 /// Why the connection ended, if the server gave a reason.
@@ -98,6 +111,8 @@ struct Attached {
     is_closed: bool,
     mode: Mode,
     editor: Option<Editor>,
+    /// The image in the clipboard, while it is read.
+    image: Option<ClipboardImage>,
     /// The editor that has ended, until the server has shown that it has the text.
     sent: Option<Editor>,
     /// The deadline for the first frame.
@@ -127,6 +142,7 @@ impl Attached {
             }
         }
         self.finish_editor();
+        self.finish_paste();
         self.flush();
         // Frames before keys: the reason for the end has to be read even if the server takes no more keys.
         if let Some(end) = self.pass_frames()? {
@@ -224,6 +240,7 @@ impl Attached {
             Response::Suspend {} => self.suspend()?,
             Response::Edit(text) => self.open(Program::Editor, &text),
             Response::View(text) => self.open(Program::Pager, &text),
+            Response::Paste {} => self.paste(),
             Response::End(reason) => return Ok(Some(Some(reason))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
             Response::Done(_) | Response::Missed(_) | Response::Chunk(_) => {}
@@ -297,6 +314,24 @@ impl Attached {
         }
         self.sent = Some(editor);
         self.take_back(ended.map(Some));
+    }
+
+    /// Reads the image in the clipboard, until [`Attached::finish_paste`] sends it.
+    fn paste(&mut self) {
+        let wake = self.reactor.waker();
+        if self.image.is_none() {
+            match ClipboardImage::start(move || wake()) {
+                Ok(image) => self.image = Some(image),
+                Err(error) => self.send(&Request::Pasted { image: Vec::new(), error: Some(error.message) }),
+            }
+        }
+    }
+
+    fn finish_paste(&mut self) {
+        let Some(read) = self.image.as_ref().and_then(ClipboardImage::poll) else { return };
+        self.image = None;
+        let (image, error) = read.map_or_else(|error| (Vec::new(), Some(error)), |image| (image, None));
+        self.send(&Request::Pasted { image, error });
     }
 
     fn take_back(&mut self, ended: std::result::Result<Option<String>, String>) {

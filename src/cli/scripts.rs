@@ -160,7 +160,12 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
             }
             Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
             Response::Done(_) => break,
-            Response::Frame(_) | Response::Suspend {} | Response::Edit(_) | Response::View(_) | Response::End(_) => {}
+            Response::Frame(_)
+            | Response::Suspend {}
+            | Response::Edit(_)
+            | Response::View(_)
+            | Response::Paste {}
+            | Response::End(_) => {}
         }
     }
     printer.end();

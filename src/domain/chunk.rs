@@ -18,14 +18,16 @@
 //! | `finish` | `stop_reason`: `stop`, `length`, `content_filter`, `tool_rounds`, `empty` |
 //! | `error` | `kind` (see [`crate::base::error::ErrorKind::name`]), `text` |
 //! | `mail` | `from` (an agent's id), `id` |
+//! | `wait` | `ms`, `text`; only for a turn of a program ([`wait_line`]), without `epoch` and `n` |
 //!
 //! Consecutive `text` (or `thinking`) chunks form one text; the boundaries between them have no meaning. A reader ignores
 //! types and fields that it does not know; those that it knows keep their meaning as long as `v` is 1.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -155,6 +157,12 @@ impl Status {
     pub const fn is_at_rest(self) -> bool {
         matches!(self, Self::Idle | Self::Interrupted | Self::Dead)
     }
+}
+
+/// The line that tells a program of a wait in its turn: a request of this agent is not sent before this time has passed.
+pub fn wait_line(agent: &str, length: Duration, reason: &str) -> Value {
+    let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    json!({"v": VERSION, "agent": agent, "type": "wait", "ms": ms, "text": reason})
 }
 
 /// The tag of a record in a ring whose content is not plain text.

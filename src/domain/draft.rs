@@ -134,6 +134,13 @@ impl Draft {
         self.insert_or_fold(pasted, is_large);
     }
 
+    /// Inserts the marker of a file, which is shown without its digest.
+    pub fn attach(&mut self, marker: &str) {
+        self.begin(Edit::Other);
+        self.insert_or_fold(marker, true);
+        self.insert_or_fold(" ", false);
+    }
+
     fn insert_or_fold(&mut self, text: &str, fold: bool) {
         let marker = u32::try_from(self.pastes.len()).ok().and_then(|number| char::from_u32(FIRST_MARKER + number));
         // Text that contains the private characters is folded too, so that they are preserved.

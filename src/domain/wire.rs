@@ -11,7 +11,8 @@
 //! read. Three requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
 //! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `attach` by frames until
 //! `{"end":"..."}`. While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the
-//! server has sent `{"edit":TEXT}` or `{"view":TEXT}`; during a `turn` it may send `cut`. These five are not answered.
+//! server has sent `{"edit":TEXT}` or `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` it may send `cut`.
+//! These six are not answered.
 //!
 //! | `request` | value of `ok` |
 //! |---|---|
@@ -76,6 +77,9 @@ pub struct TerminalFacts {
     /// Whether the client can open a pager on it.
     #[serde(default, rename = "pager")]
     pub can_view: bool,
+    /// Whether the client can read images from the clipboard.
+    #[serde(default, rename = "clipboard")]
+    pub can_paste: bool,
 }
 
 /// What a new agent may do, as the command line of a client names it.
@@ -154,6 +158,13 @@ pub enum Request {
         #[serde(default)]
         error: Option<String>,
     },
+    /// The image in the clipboard of the client, or why there is none.
+    Pasted {
+        #[serde(default, with = "base64_text")]
+        image: Vec<u8>,
+        #[serde(default)]
+        error: Option<String>,
+    },
     #[serde(rename = "ps")]
     Agents,
     Sessions,
@@ -174,8 +185,9 @@ pub enum Request {
         agent: String,
         text: String,
     },
-    /// Text for an agent, answered by the chunks of the turn that it starts and of no other. The client is a program:
-    /// tool calls that need a person's approval are refused during the turn. The turn goes on if the client leaves.
+    /// Text for an agent, answered by the chunks of the turn that it starts and of no other, and by each wait in it. The
+    /// client is a program: tool calls that need a person's approval are refused during the turn. The turn goes on if the
+    /// client leaves.
     Turn {
         agent: String,
         text: String,
@@ -368,11 +380,13 @@ pub enum Response {
     Edit(String),
     /// The client shows this text in the person's pager, and answers with `edited` without a text.
     View(String),
+    /// The client reads the image in the person's clipboard, and answers with `pasted`.
+    Paste {},
     /// The terminal is detached, for this reason.
     End(String),
     /// This many chunks were dropped before they could be sent.
     Missed(u64),
-    /// A line made by [`crate::domain::chunk::Numbered::to_line`].
+    /// A line made by [`crate::domain::chunk::Numbered::to_line`] or [`crate::domain::chunk::wait_line`].
     #[serde(untagged, skip_deserializing)]
     Chunk(Value),
 }
@@ -433,6 +447,7 @@ mod tests {
             is_in_tmux: true,
             can_edit: true,
             can_view: true,
+            can_paste: true,
             abilities: Abilities { has_title: true, ..Abilities::default() },
         };
         for request in [
@@ -441,6 +456,7 @@ mod tests {
             Request::Size { columns: 1, rows: 65_535 },
             Request::Redraw,
             Request::Edited { text: Some("a\nb".into()), error: None },
+            Request::Pasted { image: vec![0, 0xff], error: None },
         ] {
             assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
         }
@@ -513,6 +529,7 @@ mod tests {
             Response::Refused { kind: "usage".into(), message: "no".into() },
             Response::Frame("\x1b[2J".into()),
             Response::Suspend {},
+            Response::Paste {},
             Response::Edit("a\nb".into()),
             Response::View("a\nb".into()),
             Response::End("detached".into()),

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, Wait};
-use crate::base::clock::Moment;
+use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -16,6 +15,7 @@ use crate::domain::chunk::Status;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::domain::title::title;
+use crate::repl::core::activity::{HeldUp, held_up};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
 use crate::repl::core::spawn::{Inherit, Spawn, project_directory};
 use crate::repl::core::{agent_gone, require_answered};
@@ -24,7 +24,7 @@ use crate::repl::start::slots;
 use crate::repl::terminals::TerminalMode;
 use crate::repl::{Device, Repl, steer};
 use crate::socket::Listener;
-use crate::team::{Gate, Roster};
+use crate::team::Roster;
 
 /// An agent in [`Repl::list`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -238,20 +238,9 @@ impl Repl {
         self.dispatcher.is_out_of_requests(&self.core)
     }
 
-    /// What holds up an agent's request: until when, how long that is from now, and why.
-    pub(crate) fn held_up(&self, agent_id: AgentId) -> Option<(Moment, Duration, String)> {
-        let (core, now) = (&self.core, self.core.clock.now());
-        let agent = core.roster.get(agent_id)?;
-        let (until, reason) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
-            (Wait::Retry { at, error }, _) => (*at, error.message.clone()),
-            (_, Some(Gate::Paused { until, reason })) => (until, reason.to_string()),
-            _ => return None,
-        };
-        let reason = match agent.retries() {
-            0 => reason,
-            failed => format!("{reason}; attempt {} follows", failed + 1),
-        };
-        Some((until, until.since(now), reason))
+    /// What holds up an agent's request, if something does.
+    pub(crate) fn held_up(&self, agent_id: AgentId) -> Option<HeldUp> {
+        held_up(&self.core, agent_id)
     }
 
     /// The limit of a tree of agents that was reached and about which no person could be asked, in words.

@@ -54,15 +54,14 @@ impl Attached<'_> {
         let focus =
             named.or(self.server.last_focus).or_else(newest).or_else(earlier).or_else(|| self.core.roster.nth(0));
         let focus = focus.expect("there is at least agent 0");
-        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, can_edit, can_view } =
-            *facts;
+        let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, .. } = *facts;
         let abilities = Abilities { is_in_tmux, ..abilities };
         let palette = Palette { color, attributes, unicode, links: abilities.has_links };
         let size = bounded((columns, rows));
         let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
         let terminal = self.terminals.attach(self.core, Device::Remote(device), focus, mode);
-        self.server.attach(self.core, id, terminal, (can_edit, can_view));
+        self.server.attach(self.core, id, terminal, facts);
         Ok(())
     }
 
@@ -79,6 +78,9 @@ impl Attached<'_> {
                     Request::Edited { text, error } => {
                         let ended = error.map_or(Ok(text), Err);
                         self.terminals.on_edited(self.core, terminal, ended);
+                    }
+                    Request::Pasted { image, error } => {
+                        self.terminals.on_pasted(self.core, terminal, error.map_or(Ok(image), Err));
                     }
                     _ => self.terminals.get_mut(terminal).into_iter().for_each(Terminal::redraw),
                 }

@@ -40,6 +40,7 @@ impl Repl {
                 }
             }
             Act::Editor => self.open_editor(id),
+            Act::PasteImage => self.paste_image(id),
             Act::Pager(text) => self.open_pager(id, &text),
             Act::Suspend if self.terminals.suspend_remote(id) => {}
             Act::Suspend => self.suspend()?,

@@ -26,6 +26,7 @@ mod limits;
 mod mail_waits;
 mod objections;
 mod offers;
+mod pasting;
 mod probe;
 mod proxy;
 mod queue;
@@ -103,6 +104,8 @@ pub struct Repl {
     waiting: Option<Waiting>,
     /// The editor of a draft, while it runs.
     editor: Option<editor::OpenEditor>,
+    /// The image in the clipboard, while it is read.
+    paste: Option<pasting::OpenPaste>,
     trace: Trace,
     callbacks: Callbacks,
     external: ExternalDescriptors,

@@ -141,7 +141,11 @@ impl Repl {
             | Request::Land { .. }
             | Request::Cut
             | Request::Wait { .. } => unreachable!("not answered at once"),
-            Request::Keys { .. } | Request::Size { .. } | Request::Redraw | Request::Edited { .. } => {
+            Request::Keys { .. }
+            | Request::Size { .. }
+            | Request::Redraw
+            | Request::Edited { .. }
+            | Request::Pasted { .. } => {
                 unreachable!("the server hands these out for attached terminals only")
             }
         })

@@ -97,6 +97,7 @@ impl Repl {
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             editor: None,
+            paste: None,
             welcome: Vec::new(),
             shell: crate::repl::shell::ShellCommands::default(),
             search_index: crate::repl::search_index::SearchIndex::default(),

@@ -49,6 +49,7 @@ impl Repl {
         self.trace.begin(&timeout, &ready);
         self.external.on_ready(&ready);
         self.finish_editor();
+        self.finish_paste();
         let is_ending = self.handle_signals(&ready)? == Turn::Exit
             || self.read_ready(&ready)? == Turn::Exit
             || self.handle_input()? == Turn::Exit;

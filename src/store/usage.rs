@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use rusqlite::{Row, params};
 
 use super::database::Store;
-use super::ids;
+use super::{ids, log};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::message::Body;
+use crate::domain::stream::Usage;
 
 /// Tokens and money of many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,6 +110,20 @@ fn grouped(expression: &str) -> String {
 
 #[doc(hidden)]
 impl Store {
+    /// Adds what requests used for an agent, which may have been killed.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be written.
+    pub(crate) fn add_usage(&self, agent: AgentId, costs: Vec<Usage>, now_ms: i64) -> Result<()> {
+        if costs.is_empty() {
+            return Ok(());
+        }
+        self.write(|conn| {
+            let ordinal = ids::known(conn, agent)?;
+            costs.into_iter().try_for_each(|usage| log::insert(conn, ordinal, Body::Usage(usage), now_ms).map(drop))
+        })
+    }
+
     /// Usage of this agent's requests or, for `None`, of all agents, including killed ones.
     ///
     /// # Errors
@@ -186,8 +202,6 @@ impl Store {
 mod tests {
     use super::*;
     use crate::base::id::MessageId;
-    use crate::domain::message::Body;
-    use crate::domain::stream::Usage;
     use crate::store::NewAgent;
 
     fn usage(input: u64, cost: Option<u64>) -> Body {

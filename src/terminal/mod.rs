@@ -6,6 +6,7 @@
 pub mod abilities;
 pub mod announce;
 pub mod clipboard;
+pub mod clipboard_image;
 pub mod editor;
 pub mod inline;
 pub mod keys;

@@ -1,7 +1,7 @@
 //! Whether a prepared call needs approval: it becomes a request to `policy`, with the paths resolved.
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::locate::{MAX_LINKS, Opener, canonical};
@@ -49,6 +49,24 @@ pub struct Judge<'a> {
     pub allowed: &'a AllowedDirectories,
     /// Where the agent's conversation is sent.
     pub endpoint: &'a Endpoint,
+}
+
+/// Opens a file that a person attaches to a message, and returns its canonical path. A person may attach what no tool
+/// would open without a question, but nothing that is on the deny list or that a deny rule of the agent names.
+///
+/// # Errors
+/// Why it is not opened; the text follows the path and `: `.
+pub fn open_attached(environment: &Environment, rules: &AgentRules, path: &str) -> Result<(PathBuf, File), String> {
+    let found = environment.locate(path, Access::Read)?;
+    let workspace = environment.path_policy().workspace;
+    let rules = rules.over(&environment.rules, &[], workspace);
+    let home = environment.denied.home.as_deref();
+    let permissions = Permissions { policy: Policy::Yolo, rules: &rules, sandboxed: false, workspace, home };
+    if let Verdict::Refuse(why) = decide(&permissions, &Request::Read { path: &found.path, place: &found.verdict }) {
+        return Err(why);
+    }
+    let (file, _) = Opener::new(environment).open(&found.path)?;
+    Ok((found.path, file))
 }
 
 /// What was decided about a call.

@@ -57,7 +57,7 @@ pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
-pub use judge::{Judge, Judged, WaysToAllow};
+pub use judge::{Judge, Judged, WaysToAllow, open_attached};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
 use snapshots::{Recorder, Snapshots};

@@ -140,6 +140,57 @@ fn a_reply_that_was_shown_in_part_is_not_begun_again_elsewhere() {
     assert!(second.try_accept().is_none());
 }
 
+/// The last text that was sent; one that has no answer precedes it in the same message.
+fn asked(exchange: &Exchange) -> String {
+    let request = exchange.request().json();
+    let last = request["messages"].as_array().and_then(|all| all.last().cloned()).expect("a message");
+    let content = &last["content"];
+    let text = content.as_str().or(content[0]["text"].as_str()).expect("a text");
+    text.rsplit("\n\n").next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_message_that_waits_in_a_paused_queue_is_sent_by_no_model_until_the_person_resumes_it() {
+    // The turn is interrupted while the second model answers, or that fails too.
+    for is_interrupted in [true, false] {
+        let (first, second) = (Peer::start(), Peer::start());
+        let mut app = Harness::new(plan(&first, &second, 0));
+        app.enter("hello");
+        let exchange = app.accept(&first);
+        app.enter("later");
+        exchange.error(503, "overloaded", "try later");
+        let exchange = app.accept(&second);
+        assert_eq!(asked(&exchange), "hello", "the turn goes on, the queue does not");
+        if is_interrupted {
+            exchange.stream();
+            app.escape();
+        } else {
+            exchange.error(529, "overloaded_error", "second is full");
+        }
+        app.turn_until_idle();
+        assert_shows(&mut app, "the queue is paused");
+        app.advance(Duration::from_secs(600));
+        let mut app = app.crash_and_restart();
+        assert_eq!(app.agent(0).queue.len(), 1);
+        assert!(first.try_accept().is_none() && second.try_accept().is_none());
+        // A message to another agent, whose model falls back, resumes no queue but its own.
+        app.fork(0);
+        app.say(1, "aside");
+        app.accept(&first).error(503, "overloaded", "try later");
+        let exchange = app.accept(&second);
+        assert_eq!(asked(&exchange), "aside");
+        answer_second(exchange, "me");
+        app.turn_until_idle();
+        assert_eq!(app.agent(0).queue.len(), 1);
+        app.ask(0, polylogue::Change::Resume);
+        let exchange = app.accept(&first);
+        assert_eq!(asked(&exchange), "later", "the next turn begins with the agent's own model");
+        answer(exchange, "now");
+        app.turn_until_idle();
+        assert!(second.try_accept().is_none());
+    }
+}
+
 #[test]
 fn a_fork_during_the_turn_has_the_model_that_was_chosen() {
     let (first, second) = (Peer::start(), Peer::start());

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polylogue::config::{Endpoint, ModelFacts};
+use polylogue::config::{Endpoint, ModelFacts, Rules};
 use serde_json::{Value, json};
 
 use crate::support::harness::{self, Harness, Plan};
@@ -113,6 +113,43 @@ fn a_file_is_sent_from_the_store_after_a_restart_and_to_forks_and_not_to_a_model
     app.say(0, "and now?");
     let sent = refused(&mut app, &peer)["messages"].to_string();
     assert!(!sent.contains(&base64(PNG)) && sent.contains("[image: shot.png, 1 KB]"), "{sent}");
+}
+
+#[test]
+fn a_person_attaches_any_file_but_what_is_on_the_deny_list_or_named_by_a_deny_rule() {
+    let peer = Peer::start();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let outside = |name: &str| elsewhere.path().join(name).display().to_string();
+    let rules = [format!("read({}/secret*)", elsewhere.path().canonicalize().expect("a path").display())];
+    let rules = rules.iter().map(String::as_str).chain(["read(hidden/**)"]);
+    let deny = rules.map(|rule| rule.parse().expect("a rule")).collect();
+    let rules = Rules { deny, ..Rules::default() };
+    let mut app = Harness::new(Plan { rules, size: Some((200, 24)), ..plan("openai", "m", &peer) });
+    for name in ["free.png", "secret.png"] {
+        std::fs::write(outside(name), PNG).expect("a file");
+    }
+    std::fs::create_dir(app.directory().join("hidden")).expect("a directory");
+    write(&app, "hidden/shot.png", PNG);
+    std::os::unix::fs::symlink(outside("secret.png"), app.directory().join("link.png")).expect("a link");
+    let own = app.data().join("shot.png");
+    std::fs::write(&own, PNG).expect("a file");
+    std::fs::hard_link(&own, app.directory().join("same.png")).expect("a link");
+    for (line, expected) in [
+        ("see @hidden/shot.png now".to_owned(), "hidden/shot.png: refused by the rule deny read(hidden/**)"),
+        ("see @link.png now".to_owned(), "link.png: refused by the rule deny read("),
+        (format!("{} what is it", outside("secret.png")), "refused by the rule deny read("),
+        (format!("see @{} now", own.display()), "access denied: data and configuration of polylogue"),
+        ("see @same.png now".to_owned(), "same.png: access denied: another name of this file"),
+    ] {
+        app.enter(&line);
+        assert_shows(&mut app, expected);
+        assert_eq!(app.draft(0).text(), line);
+        app.type_bytes(b"\x15");
+    }
+    assert!(peer.try_accept().is_none());
+    app.enter(&format!("see @{} now", outside("free.png")));
+    let sent = refused(&mut app, &peer)["messages"].to_string();
+    assert!(sent.contains(&base64(PNG)), "{sent}");
 }
 
 #[test]

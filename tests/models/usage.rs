@@ -13,6 +13,9 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::program::{Home, Response};
 use crate::support::random::Random;
 
+/// Its server says at the beginning of a reply what the request had.
+const STREAMING: &str = "anthropic/claude-haiku-4-5";
+
 /// What a server said of one request.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Said {
@@ -196,6 +199,8 @@ struct Day {
     by_model: BTreeMap<String, Said>,
     /// How often each thing was done.
     done: BTreeMap<&'static str, usize>,
+    /// Replies that have not ended.
+    open: Vec<Exchange>,
 }
 
 impl Day {
@@ -222,7 +227,7 @@ impl Day {
         let endpoint = Endpoint { provider: "unused".into(), ..endpoint("openai", "test", &peer.url()) };
         let app = Some(Harness::new(Plan { endpoint, providers, real_time: true, ..Plan::default() }));
         let (by_agent, by_model, done) = Default::default();
-        Self { app, peer, random: Random(seed), by_agent, by_model, done }
+        Self { app, peer, random: Random(seed), by_agent, by_model, done, open: Vec::new() }
     }
 
     fn app(&mut self) -> &mut Harness {
@@ -265,21 +270,62 @@ impl Day {
 
     /// A reply of Anthropic's protocol, which says at its beginning what the request had, is interrupted.
     fn interrupted(&mut self, n: usize) {
-        let app = self.app.as_mut().expect("a program");
-        app.ask(n, Change::Model("anthropic/claude-haiku-4-5".into()));
+        let app = self.app();
+        app.ask(n, Change::Model(STREAMING.into()));
         app.say(n, "too long");
-        let exchange = app.accept(&self.peer);
+        let _half = self.half_answer(n);
+        let app = self.app();
+        app.turn_until("the half", |app| app.agent(n).partial_text() == "half");
+        app.ask(n, Change::Interrupt);
+        app.turn_until("it is idle", |app| app.state(n) == State::Idle);
+    }
+
+    /// The same, but the agent is killed, with one below it that is at work too.
+    fn killed_at_work(&mut self, n: usize) {
+        self.app().fork(n);
+        let child = self.app().repl.roster().len() - 1;
+        let app = self.app();
+        let victim = app.id(n);
+        for at in [n, child] {
+            let app = self.app();
+            app.ask(at, Change::Model(STREAMING.into()));
+            app.say(at, "too long");
+            let half = self.half_answer(at);
+            self.app().turn_until("the half", |app| app.agent(at).partial_text() == "half");
+            self.open.push(half);
+        }
+        self.app().ask(0, Change::Kill { agent_id: victim, cascade: true });
+        self.open.clear();
+    }
+
+    /// An agent is killed while a summary for it is written.
+    fn killed_in_compaction(&mut self, n: usize) {
+        let victim = self.app().id(n);
+        self.app().ask(n, Change::Model(STREAMING.into()));
+        // A conversation may be too short.
+        while self.app().repl.apply(victim, Change::EditHistory(HistoryEdit::Compact(None))).is_err() {
+            self.turn(n);
+            self.app().ask(n, Change::Model(STREAMING.into()));
+        }
+        let _half = self.half_answer(n);
+        let writer = self.app().agent(n).helper.expect("an agent writes the summary");
+        let has_half = |app: &mut Harness| app.repl.roster().get(writer).expect("it writes").partial_text() == "half";
+        self.app().turn_until("the half", has_half);
+        self.app().ask(0, Change::Kill { agent_id: victim, cascade: false });
+    }
+
+    /// The next request is half answered for this agent.
+    fn half_answer(&mut self, n: usize) -> Exchange {
+        let exchange = self.app.as_mut().expect("a program").accept(&self.peer);
         let usage = json!({"input_tokens": 70, "cache_read_input_tokens": 30, "output_tokens": 2});
         let start = json!({"type": "message_start", "message": {"type": "message", "content": [], "usage": usage}});
         let text =
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}});
         exchange.stream().event(&start).event(&text);
-        app.turn_until("the half", |app| app.agent(n).partial_text() == "half");
-        app.ask(n, Change::Interrupt);
-        app.turn_until("it is idle", |app| app.state(n) == State::Idle);
-        let id = app.id(n);
+        let id = self.app().id(n);
         let said = Said { requests: 1, input: 100, cached: 30, output: 2, ..Said::default() };
-        self.count(id, "anthropic/claude-haiku-4-5", said);
+        self.count(id, STREAMING, said);
+        exchange
     }
 
     fn compact(&mut self, n: usize) -> bool {
@@ -296,7 +342,7 @@ impl Day {
 
     fn step(&mut self) {
         let count = self.app().repl.roster().len();
-        let (n, action) = (self.random.below(count), self.random.below(12));
+        let (n, action) = (self.random.below(count), self.random.below(14));
         let id = self.app().id(n);
         let what = match action {
             0 if count < 6 => {
@@ -318,6 +364,14 @@ impl Day {
             6 => {
                 self.interrupted(n);
                 "interrupt"
+            }
+            7 if n > 0 => {
+                self.killed_at_work(n);
+                "kill at work"
+            }
+            8 if n > 0 => {
+                self.killed_in_compaction(n);
+                "kill in a compaction"
             }
             _ => {
                 self.turn(n);
@@ -342,9 +396,10 @@ fn rows(directory: &Path, by: &str) -> Vec<Value> {
 #[test]
 fn the_sums_of_a_day_are_what_the_servers_said() {
     let mut day = Day::begin(0x5eed_u64);
-    (0..150).for_each(|_| day.step());
+    (0..200).for_each(|_| day.step());
     let kinds = ["turn", "fork", "kill", "restart", "compaction", "mark", "rewind", "interrupt"];
-    assert!(kinds.iter().all(|kind| day.done.contains_key(kind)), "{:?}", day.done);
+    let kinds = kinds.iter().chain(&["kill at work", "kill in a compaction"]);
+    assert!(kinds.clone().all(|kind| day.done.contains_key(kind)), "{:?}", day.done);
     assert_eq!(day.by_model.len(), MODELS.len());
     let directory = day.app.take().expect("a program").close();
     let mut all = Said::default();

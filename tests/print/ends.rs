@@ -83,18 +83,6 @@ fn each_wait_for_another_attempt_is_said_once() {
 }
 
 #[test]
-fn the_timeout_says_what_the_run_waited_for() {
-    let peer = Peer::start();
-    let mut home = Home::with_server(&peer.url());
-    home.variables.push(("POLYLOGUE_RETRY_BASE".into(), "60".into()));
-    let program = home.start(&["-p", "--timeout", "1", "hello"]);
-    peer.accept().error(503, "overloaded", "come back later");
-    let output = program.ends();
-    assert_eq!(output.code, 4, "{output:?}");
-    assert!(output.err.contains("--timeout while a request waited: the provider is overloaded"), "{output:?}");
-}
-
-#[test]
 fn an_error_of_a_run_advises_no_command_of_the_chat() {
     for (status, code, text) in [
         (400, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),

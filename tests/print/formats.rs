@@ -150,24 +150,6 @@ fn a_run_whose_last_turn_was_interrupted_has_the_exit_code_of_an_interrupt() {
 }
 
 #[test]
-fn an_answer_that_is_not_whole_is_no_success() {
-    for (text, finish, code, outcome, reason, message) in [
-        ("half", "length", 4, "limit", "length", "the reply was cut at the length limit of the model"),
-        ("", "stop", 1, "failed", "empty", "the reply is empty"),
-    ] {
-        let peer = Peer::start();
-        let home = Home::with_server(&peer.url());
-        let program = home.start(&["-p", "explain", "--output-format", "json"]);
-        peer.accept().stream().text(text).finish(finish).done();
-        let output = program.ends();
-        let result = output.result();
-        assert_eq!((output.code, &result["outcome"]), (code, &json!(outcome)), "{output:?}");
-        assert_eq!((&result["stop_reason"], &result["error"]["text"]), (&json!(reason), &json!(message)));
-        assert!(output.err.contains(message), "{output:?}");
-    }
-}
-
-#[test]
 fn a_file_is_attached() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
@@ -180,6 +162,8 @@ fn a_file_is_attached() {
     assert!(sent.contains("data:image/png;base64,") && sent.contains("[image: a shot.png, 1 KB]"), "{sent}");
     exchange.stream().text("a shot").finish("stop").done();
     assert_eq!(program.ends().code, 0);
+    let denied = home.run(&["-p", "--deny", "read(**/*.png)", "--attach", &path, "x"]);
+    assert!(denied.code != 0 && denied.err.contains("refused by the rule deny read(**/*.png)"), "{denied:?}");
     let missing = home.run(&["-p", "--attach", "/none.png", "x"]);
     assert!(missing.code == 2 && missing.err.contains("--attach /none.png: "), "{missing:?}");
     std::fs::write(&path, b"text").expect("a file");

@@ -290,6 +290,30 @@ fn the_editor_of_the_client_gets_its_terminal_and_the_draft_while_agents_go_on()
 }
 
 #[test]
+fn the_client_reads_the_clipboard() {
+    let peer = Peer::start();
+    let mut app = App::served_with(&peer.url());
+    let helpers = tempfile::tempdir().expect("a directory");
+    let script = b"#!/bin/sh\nprintf '\\211PNG\\r\\n\\032\\n not a whole one'\n";
+    crate::support::write_executable(&helpers.path().join("wl-paste"), script);
+    // Only where the terminal is.
+    app.variables.push(("PATH".into(), format!("{}:/usr/bin:/bin", helpers.path().display())));
+    app.variables.push(("WAYLAND_DISPLAY".into(), "wayland-test".into()));
+    let mut pty = app.attach(&[], (80, 24));
+    pty.send("\x16");
+    pty.wait_for_text("> [image: clipboard.png, 1 KB]");
+    pty.send("what is it?\r");
+    let exchange = peer.accept();
+    let sent = exchange.request().json()["messages"].to_string();
+    assert!(sent.contains("data:image/png;base64,iVBORw0K") && sent.contains("what is it?"), "{sent}");
+    exchange.stream().text("a shot").finish("stop").done();
+    pty.wait_for_text("a shot");
+    std::fs::remove_file(helpers.path().join("wl-paste")).expect("it was there");
+    pty.send("\x16");
+    pty.wait_for_text("no program that reads images from the clipboard");
+}
+
+#[test]
 fn the_pager_of_the_client_shows_the_whole_question() {
     let mut app = App::served();
     let directory = tempfile::tempdir().expect("a directory");

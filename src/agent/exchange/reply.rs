@@ -6,7 +6,7 @@ use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::{Body, Signature};
-use crate::domain::stream::{Finish, StreamEvent};
+use crate::domain::stream::{Finish, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 
 impl Agent {
@@ -70,16 +70,23 @@ impl Agent {
 
     /// Adds what the server has said of the tokens of the request, also if the reply is cut.
     pub(in crate::agent) fn count(&mut self, bodies: &mut Vec<Body>) {
-        if let Some(mut usage) = self.exchange.usage.take() {
-            usage.model = self.request_endpoint().full_name();
-            let prices = self.request_endpoint().facts.prices;
-            usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
+        if let Some(usage) = self.usage_so_far() {
+            self.exchange.usage = None;
             self.used.add(&usage);
             let sent = self.exchange.sent;
             self.context_use.iter_mut().for_each(|known| known.on_counted(&usage.model, sent, &usage));
             self.emit(&Chunk::Usage(usage.clone()));
             bodies.push(Body::Usage(usage));
         }
+    }
+
+    /// What the server has said so far of the tokens of the request that is under way.
+    pub fn usage_so_far(&self) -> Option<Usage> {
+        let mut usage = self.exchange.usage.clone()?;
+        usage.model = self.request_endpoint().full_name();
+        let prices = self.request_endpoint().facts.prices;
+        usage.cost = usage.cost.or_else(|| prices.map(|prices| prices.cost(&usage)));
+        Some(usage)
     }
 
     fn end_turn(&mut self, mut bodies: Vec<Body>, finish: Option<Finish>, calls: usize, context: &mut Context) {

@@ -122,6 +122,7 @@ fn take(answer: &mut Answer, response: Response) {
         | Response::Suspend {}
         | Response::Edit(_)
         | Response::View(_)
+        | Response::Paste {}
         | Response::End(_) => {}
     }
 }

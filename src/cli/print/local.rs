@@ -9,6 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
+use crate::domain::chunk::wait_line;
 use crate::domain::flow::Change;
 use crate::repl::{Repl, Turn};
 use crate::team::ViewerId;
@@ -47,9 +48,10 @@ impl LocalHost {
 
     /// Says each wait once.
     fn say_wait(&mut self, output: &mut PrintOutput) {
-        let Some((until, length, reason)) = self.repl.held_up(self.agent_id) else { return };
-        if self.said_until.replace(until) != Some(until) {
-            output.on_wait(&self.agent_id.to_string(), length, &reason);
+        let Some(held_up) = self.repl.held_up(self.agent_id) else { return };
+        if self.said_until.replace(held_up.until) != Some(held_up.until) {
+            let line = wait_line(&self.agent_id.to_string(), held_up.length, &held_up.reason);
+            output.on_wait(held_up.length, &held_up.reason, || line.to_string());
         }
     }
 
@@ -131,7 +133,7 @@ impl Host for LocalHost {
     }
 
     fn waits_for(&self) -> Option<String> {
-        self.repl.held_up(self.agent_id).map(|(_, _, reason)| reason)
+        self.repl.held_up(self.agent_id).map(|held_up| held_up.reason)
     }
 
     fn agent(&self) -> String {

@@ -19,7 +19,7 @@
 //!
 //! ```json
 //! {"v":1,"type":"result","agent":"<id>","outcome":"completed","text":"...","usage":{"input":9,"cached":0,"written":0,
-//!  "output":5},"cost":120000,"error":null,"turns":1,"ms":830}
+//!  "output":5},"cost":120000,"error":null,"stop_reason":"stop","turns":1,"ms":830}
 //! ```
 //!
 //! | field | |
@@ -28,6 +28,7 @@
 //! | `text` | the text of the last turn |
 //! | `usage`, `cost` | tokens, and billionths of a US dollar, of all turns; `cost` is null if it is not known |
 //! | `error` | null, or `kind` and `text` of the first turn that failed, or of the limit (`kind` is `limit`) |
+//! | `stop_reason` | why the last reply ended, as in the chunk `finish`; null if it did not |
 //! | `turns` | requests to models, which `--max-turns` limits; retries do not count |
 //! | `ms` | milliseconds since the start of the program |
 //!

@@ -10,7 +10,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
 use crate::cli::stdio::streams::{Streams, WriteError};
-use crate::domain::chunk::{Chunk, StopReason, VERSION};
+use crate::domain::chunk::{Chunk, StopReason};
 
 const LIMIT: &str = ErrorKind::Limit.name();
 
@@ -80,12 +80,10 @@ impl PrintOutput {
         }
     }
 
-    /// A request of the agent is not sent before this time has passed.
-    pub fn on_wait(&mut self, agent: &str, length: Duration, reason: &str) {
-        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    /// A request of the agent is not sent before this time has passed; `line` makes its line of JSON.
+    pub fn on_wait(&mut self, length: Duration, reason: &str, line: impl FnOnce() -> String) {
         if self.format == OutputFormat::StreamJson {
-            let line = json!({"v": VERSION, "agent": agent, "type": "wait", "ms": ms, "text": reason});
-            self.streams.line(line.to_string());
+            self.streams.line(line());
         }
         self.note(&format!("waiting {:.1} s: {reason}", length.as_secs_f64()));
     }

@@ -43,6 +43,8 @@ pub struct ServerHost {
     /// The policy that the command line names.
     approval: Option<String>,
     requests: u32,
+    /// The last wait of a request: its end, and the reason.
+    wait: Option<(Instant, String)>,
     /// Set when the run cannot continue.
     ending: Option<Ending>,
 }
@@ -61,6 +63,7 @@ impl ServerHost {
             max_requests,
             approval,
             requests: 0,
+            wait: None,
             ending: None,
         })
     }
@@ -110,12 +113,7 @@ impl ServerHost {
     fn handle_responses(&mut self, output: &mut PrintOutput) -> Result<()> {
         while let Line::Whole(line) = self.server.next_line() {
             match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
-                Response::Chunk(value) => {
-                    // A type that this version does not know is skipped.
-                    if let Ok(chunk) = Chunk::deserialize(&value) {
-                        output.on_chunk(&chunk, || String::from_utf8_lossy(&line).into_owned());
-                    }
-                }
+                Response::Chunk(value) => self.on_line(&value, || String::from_utf8_lossy(&line).into_owned(), output),
                 Response::Missed(count) => output.on_missed(count),
                 Response::Done(result) => self.on_turn_ended(&result),
                 Response::Refused { kind, message } => {
@@ -126,6 +124,7 @@ impl ServerHost {
                 | Response::Suspend {}
                 | Response::Edit(_)
                 | Response::View(_)
+                | Response::Paste {}
                 | Response::End(_) => {}
             }
         }
@@ -135,6 +134,18 @@ impl ServerHost {
             self.ending = Some(Ending::Failed(Error::new(ErrorKind::System, server_ended().message).into()));
         }
         Ok(())
+    }
+
+    /// A chunk or a wait. A type that this version does not know is skipped.
+    fn on_line(&mut self, value: &Value, line: impl FnOnce() -> String, output: &mut PrintOutput) {
+        if value["type"] == "wait" {
+            let length = Duration::from_millis(value["ms"].as_u64().unwrap_or_default());
+            let reason = value["text"].as_str().unwrap_or_default();
+            output.on_wait(length, reason, line);
+            self.wait = Instant::now().checked_add(length).map(|until| (until, reason.to_owned()));
+        } else if let Ok(chunk) = Chunk::deserialize(value) {
+            output.on_chunk(&chunk, line);
+        }
     }
 
     fn on_turn_ended(&mut self, result: &Value) {
@@ -203,6 +214,11 @@ impl Host for ServerHost {
             self.write(&Request::Archive { agent: self.agent.clone(), when_idle: true }.to_line());
         }
         Ok(None)
+    }
+
+    fn waits_for(&self) -> Option<String> {
+        let (_, reason) = self.wait.as_ref().filter(|(until, _)| *until > Instant::now())?;
+        Some(reason.clone())
     }
 
     fn agent(&self) -> String {

@@ -4,6 +4,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{Draft, is_marker};
 use crate::base::text::{self, TAB_COLUMNS};
+use crate::domain::attachment::{references, shown};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLayout {
@@ -38,8 +39,11 @@ impl Draft {
     }
 }
 
-/// The marker of a folded paste.
+/// The marker of a folded paste, or of a file.
 pub(super) fn label(number: usize, paste: &str) -> String {
+    if references(paste).first().is_some_and(|file| file.range == (0..paste.len())) {
+        return shown(paste).into_owned();
+    }
     let lines = text::counted(paste.lines().count(), "line", "lines");
     format!("[pasted #{number}: {lines}, {}]", size(paste.len()))
 }

@@ -53,6 +53,30 @@ impl Core {
     }
 }
 
+/// What holds up a request.
+pub(crate) struct HeldUp {
+    pub until: Moment,
+    /// From now on.
+    pub length: Duration,
+    pub reason: String,
+}
+
+/// What holds up the request of an agent, if something does.
+pub(in crate::repl) fn held_up(core: &Core, agent_id: AgentId) -> Option<HeldUp> {
+    let now = core.clock.now();
+    let agent = core.roster.get(agent_id)?;
+    let (until, reason) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
+        (Wait::Retry { at, error }, _) => (*at, error.message.clone()),
+        (_, Some(Gate::Paused { until, reason })) => (until, reason.to_string()),
+        _ => return None,
+    };
+    let reason = match agent.retries() {
+        0 => reason,
+        failed => format!("{reason}; attempt {} follows", failed + 1),
+    };
+    Some(HeldUp { until, length: until.since(now), reason })
+}
+
 /// What the description depends on besides the agent.
 struct ActivityContext {
     pub now: Moment,

@@ -10,13 +10,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::agent::{Agent, Role};
 use crate::base::error::{Error, Result, system_message};
-use crate::base::file::open_regular;
 use crate::base::id::AgentId;
 use crate::base::text::hex;
 use crate::domain::attachment::{self, Files, LoadedFile, MAX_DOCUMENT, MAX_IMAGE, PDF, references};
 use crate::domain::message::Body;
-use crate::policy::paths::Access;
 use crate::repl::core::{Core, agent_gone};
+use crate::tools::open_attached;
 
 /// The most files of one message.
 const MAX_FILES: usize = 20;
@@ -30,7 +29,7 @@ struct Mention {
 /// Stores the files that a text names, and replaces their paths by markers.
 ///
 /// # Errors
-/// A file cannot be read, is too large, has an unknown type, or the model is known not to take it.
+/// A file cannot be read or may not be, is too large, has an unknown type, or the model is known not to take it.
 pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String) -> Result<String> {
     let mentions = mentions(&text);
     if mentions.is_empty() {
@@ -55,11 +54,28 @@ pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String) -> R
 }
 
 fn store_file(core: &Core, agent: &Agent, path: &str) -> Result<String> {
-    let located = agent.inputs.environment.locate(path, Access::Read).map_err(Error::usage)?;
+    let (found, file) =
+        open_attached(&agent.inputs.environment, &agent.rules, path).map_err(|why| refused(path, &why))?;
     let unreadable = |error: std::io::Error| Error::usage(format!("cannot be read: {}", system_message(&error)));
-    let (file, mut bytes) = (open_regular(&located.path).map_err(unreadable)?, Vec::new());
+    let mut bytes = Vec::new();
     file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    let media_type = attachment::media_type(&bytes)
+    let name = found.file_name().unwrap_or_default().to_string_lossy();
+    store_bytes(core, agent, &name, &bytes)
+}
+
+/// Stores the image that was in the clipboard, and returns its marker.
+///
+/// # Errors
+/// It is too large or of an unknown type, the model is known not to take it, or the store cannot be written.
+pub(in crate::repl) fn attach_image(core: &Core, agent_id: AgentId, bytes: &[u8]) -> Result<String> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let kind = attachment::media_type(bytes).and_then(|media_type| media_type.strip_prefix("image/"));
+    let name = format!("clipboard.{}", kind.ok_or_else(|| Error::usage("the clipboard has no image"))?);
+    store_bytes(core, agent, &name, bytes).map_err(|error| error.context("clipboard"))
+}
+
+fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<String> {
+    let media_type = attachment::media_type(bytes)
         .ok_or_else(|| Error::usage("is not a PNG, JPEG, GIF, WebP or PDF file: it cannot be attached"))?;
     let (most, can_read, what) = match media_type {
         PDF => (MAX_DOCUMENT, agent.inputs.endpoint.facts.documents, "PDF files"),
@@ -72,10 +88,14 @@ fn store_file(core: &Core, agent: &Agent, path: &str) -> Result<String> {
     if bytes.len() > most {
         return Err(Error::usage(format!("is larger than {} MB, the limit for {what}", most >> 20)));
     }
-    let digest = hex(Sha256::digest(&bytes));
-    core.store.put_attachment(&digest, media_type, &bytes)?;
-    let name = located.path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(attachment::marker(&name, media_type, bytes.len(), &digest))
+    let digest = hex(Sha256::digest(bytes));
+    core.store.put_attachment(&digest, media_type, bytes)?;
+    Ok(attachment::marker(name, media_type, bytes.len(), &digest))
+}
+
+/// Some messages begin with the path, which is added to all.
+fn refused(path: &str, why: &str) -> Error {
+    Error::usage(why.strip_prefix(path).and_then(|why| why.strip_prefix(": ")).unwrap_or(why))
 }
 
 /// The paths in a text that may be files to attach.

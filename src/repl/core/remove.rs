@@ -6,7 +6,9 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::{Chunk, Status};
+use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
+use crate::domain::stream::Usage;
 use crate::repl::core::file_steps::keep_step;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
@@ -24,7 +26,7 @@ impl Core {
             return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
-        self.store.kill(&self.roster.by_creation(&victims), self.clock.unix_ms())?;
+        kill_stored(self, &victims)?;
         let now = self.clock.unix_ms();
         if cascade {
             self.trees.on_subtree_removed(&self.roster, id, &victims, now);
@@ -49,8 +51,8 @@ impl Core {
         let mut victims = self.roster.subtree(id);
         // The deepest are the first, and the agent itself is the last.
         victims.pop();
+        kill_stored(self, &victims)?;
         let now = self.clock.unix_ms();
-        self.store.kill(&self.roster.by_creation(&victims), now)?;
         let children: Vec<AgentId> = self.roster.children(id).collect();
         for child in children {
             let subtree = self.roster.subtree(child);
@@ -114,6 +116,28 @@ impl Core {
             drop(running.collect());
         }
     }
+}
+
+/// Marks these agents as killed in the store, and counts what their last requests have used.
+fn kill_stored(core: &mut Core, victims: &[AgentId]) -> Result<()> {
+    let now = core.clock.unix_ms();
+    let used: Vec<(AgentId, Vec<Usage>)> = victims.iter().map(|id| (*id, unstored_usage(core, *id))).collect();
+    core.transaction(|core| {
+        for (id, used) in used.iter().filter(|(_, used)| !used.is_empty()) {
+            core.store.append(*id, used.iter().cloned().map(Body::Usage).collect(), now)?;
+        }
+        core.store.kill(&core.roster.by_creation(victims), now).map(drop)
+    })?;
+    for (id, used) in &used {
+        used.iter().for_each(|usage| core.trees.count_usage(&core.roster, *id, usage));
+    }
+    Ok(())
+}
+
+/// What the requests of an agent have used that is not stored yet.
+fn unstored_usage(core: &Core, id: AgentId) -> Vec<Usage> {
+    let running = core.roster.get(id).and_then(Agent::usage_so_far);
+    core.outbox.usage_of(id).cloned().chain(running).collect()
 }
 
 fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {

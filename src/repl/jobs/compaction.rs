@@ -27,7 +27,8 @@ pub(super) struct CompactionJob {
     piece: usize,
     writer: AgentId,
     text: Option<String>,
-    costs: Vec<Usage>,
+    /// The usage of the summaries so far.
+    pub(super) costs: Vec<Usage>,
 }
 
 impl Jobs {
@@ -188,8 +189,9 @@ impl Jobs {
     /// Removes a compaction and its summary agent.
     pub(super) fn drop_compaction(&mut self, core: &mut Core, agent: AgentId) -> Option<CompactionJob> {
         let index = self.compactions.iter().position(|job| job.agent == agent)?;
-        let job = self.compactions.remove(index);
-        core.remove(job.writer, None);
+        let mut job = self.compactions.remove(index);
+        let writer = core.remove(job.writer, None);
+        job.costs.extend(writer.and_then(|writer| writer.usage_so_far()));
         core.roster.with(agent, |agent| agent.set_compacting(None));
         Some(job)
     }

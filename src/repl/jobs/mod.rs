@@ -29,8 +29,8 @@ use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
 use landing::LandingJob;
 pub(super) use parked::Parked;
-use slice::SliceJob;
 pub(super) use slice::StagedSlice;
+use slice::{SliceJob, count_usage_of_removed};
 use worktree::{UnusedWorktree, WorktreeJob};
 
 #[derive(Default)]
@@ -105,8 +105,9 @@ impl Component for Jobs {
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
             dropped.iter().for_each(|parked| self.release_for(core, &parked.change, adopter));
-            drop(self.drop_slice(core, *agent));
-            drop(self.drop_compaction(core, *agent));
+            let slice = self.drop_slice(core, *agent).map(|slice| slice.costs);
+            let compaction = self.drop_compaction(core, *agent).map(|compaction| compaction.costs);
+            count_usage_of_removed(core, *agent, slice.into_iter().chain(compaction).flatten().collect());
             if let Some(root) = worktree {
                 self.release_worktree(root.clone(), adopter);
             }

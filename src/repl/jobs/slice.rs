@@ -27,7 +27,7 @@ pub(super) struct SliceJob {
     /// In the order of the cut.
     summaries: Vec<Summary>,
     /// The usage of the summaries so far.
-    costs: Vec<Usage>,
+    pub(super) costs: Vec<Usage>,
 }
 
 struct Summary {
@@ -166,9 +166,10 @@ impl Jobs {
     /// Removes a waiting slice and its summary agents.
     pub(super) fn drop_slice(&mut self, core: &mut Core, agent: AgentId) -> Option<SliceJob> {
         let index = self.slices.iter().position(|slice| slice.agent == agent)?;
-        let slice = self.slices.remove(index);
+        let mut slice = self.slices.remove(index);
         for summary in &slice.summaries {
-            core.remove(summary.writer, None);
+            let writer = core.remove(summary.writer, None);
+            slice.costs.extend(writer.and_then(|writer| writer.usage_so_far()));
         }
         self.publish_progress(core, agent);
         Some(slice)
@@ -203,6 +204,14 @@ pub(super) fn spawn_summary(core: &mut Core, agent: AgentId, request: String) ->
 /// Adds tokens to an agent's usage that summary agents used for it.
 pub(super) fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
     core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(cost)));
+}
+
+/// Stores the tokens that summary agents used for an agent that is gone.
+pub(super) fn count_usage_of_removed(core: &mut Core, agent: AgentId, costs: Vec<Usage>) {
+    let Err(error) = core.store.add_usage(agent, costs, core.clock.unix_ms()) else { return };
+    if let Some(root) = core.roster.nth(0) {
+        core.note(root, LineKind::Error, &format!("the cost of a summary was not saved: {error}"));
+    }
 }
 
 /// Stores the child. Returns it with the note that it gets.

@@ -37,8 +37,9 @@ pub(super) enum ClientState {
     Wait { agent: AgentId, until: Option<Moment> },
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
-    /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager.
-    Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool },
+    /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager and
+    /// read the clipboard.
+    Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool, can_paste: bool },
 }
 
 impl Client {
@@ -87,8 +88,14 @@ impl Client {
 
     /// Refuses a request that does not fit what is under way.
     pub(super) fn check(&self, request: Request) -> Result<Request> {
-        let is_for_terminal =
-            matches!(request, Request::Keys { .. } | Request::Size { .. } | Request::Redraw | Request::Edited { .. });
+        let is_for_terminal = matches!(
+            request,
+            Request::Keys { .. }
+                | Request::Size { .. }
+                | Request::Redraw
+                | Request::Edited { .. }
+                | Request::Pasted { .. }
+        );
         let message = match self.state {
             ClientState::Terminal { .. } if !is_for_terminal => {
                 "a terminal is attached to this connection: use another connection for other requests"
@@ -130,6 +137,11 @@ impl Client {
             ClientState::Terminal { can_edit, .. } => can_edit,
             _ => false,
         }
+    }
+
+    /// Whether the client can read images from the clipboard.
+    pub(in crate::repl) fn can_paste(&self) -> bool {
+        matches!(self.state, ClientState::Terminal { can_paste: true, .. })
     }
 
     /// Notes how many bytes of keys are buffered for its terminal.

@@ -21,7 +21,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId, TerminalId};
 use crate::base::text;
-use crate::domain::wire::{LONGEST_LINE, Request, Response};
+use crate::domain::wire::{LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
@@ -141,7 +141,11 @@ impl Server {
     pub(super) fn publish(&mut self, core: &mut Core) {
         for id in self.ids() {
             match self.clients.get(&id).map(|client| &client.state) {
-                Some(ClientState::Logs { .. } | ClientState::Turn(_)) => self.send_chunks(core, id),
+                Some(ClientState::Logs { .. }) => self.send_chunks(core, id),
+                Some(ClientState::Turn(_)) => {
+                    self.send_chunks(core, id);
+                    self.tell_wait(core, id);
+                }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
                 Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}
             }
@@ -158,9 +162,9 @@ impl Server {
         core: &mut Core,
         id: ClientId,
         terminal: TerminalId,
-        (can_edit, can_view): (bool, bool),
+        &TerminalFacts { can_edit, can_view, can_paste, .. }: &TerminalFacts,
     ) {
-        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view });
+        self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view, can_paste });
     }
 
     pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {

@@ -14,12 +14,15 @@ use serde_json::{Value, json};
 use super::Server;
 use super::client::ClientState;
 use crate::agent::{Agent, Queued, State};
+use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::approval::Policy;
+use crate::domain::chunk::wait_line;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
+use crate::repl::core::activity::held_up;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
@@ -36,6 +39,8 @@ pub(super) struct ClientTurn {
     is_limited: bool,
     /// The limit of a tree of agents that ended it, in words.
     limit: Option<String>,
+    /// The end of the wait of which the client was told last.
+    told_until: Option<Moment>,
 }
 
 #[derive(Clone, Copy)]
@@ -116,7 +121,8 @@ impl Server {
         bounds: (Option<u32>, Policy),
     ) {
         let (stage, (most, policy)) = (Stage::Queued { is_resumed: false }, bounds);
-        let turn = ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None };
+        let turn =
+            ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None, told_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -181,6 +187,17 @@ impl Server {
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
             }
+        }
+    }
+
+    /// Tells the client of each wait in its turn, once.
+    pub(super) fn tell_wait(&mut self, core: &Core, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
+        let ClientState::Turn(turn) = &mut client.state else { return };
+        let Some(held_up) = held_up(core, turn.agent).filter(|_| turn.is_running()) else { return };
+        if turn.told_until.replace(held_up.until) != Some(held_up.until) {
+            let line = wait_line(&turn.agent.to_string(), held_up.length, &held_up.reason);
+            client.send(&Response::Chunk(line));
         }
     }
 

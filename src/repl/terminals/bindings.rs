@@ -87,6 +87,7 @@ pub enum Action {
     ShowKeys,
     SearchHistory,
     Editor,
+    PasteImage,
     Go(Direction),
     Redraw,
     Suspend,
@@ -211,6 +212,7 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::ShowKeys => Action::ShowKeys,
         KeyAction::SearchHistory => Action::SearchHistory,
         KeyAction::Editor => Action::Editor,
+        KeyAction::PasteImage => Action::PasteImage,
         KeyAction::Up if situation.is_draft_empty && situation.has_queue => {
             Action::Change(Change::EditQueue(QueueEdit::TakeBackNewest))
         }

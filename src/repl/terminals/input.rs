@@ -30,6 +30,8 @@ pub(in crate::repl) enum Act {
     Pager(String),
     /// The draft is to be edited in the person's editor.
     Editor,
+    /// The image in the clipboard is to be attached to the draft.
+    PasteImage,
     Suspend,
     /// Leaves the terminal, and everything goes on.
     Background,
@@ -96,6 +98,7 @@ impl Terminals {
             Action::Change(change) => Some(Act::Change(change)),
             Action::Go(direction) => self.go(core, id, agent, direction).map(|to| Act::Change(Change::Switch(to))),
             Action::Editor => Some(Act::Editor),
+            Action::PasteImage => Some(Act::PasteImage),
             Action::Suspend => Some(Act::Suspend),
             Action::Background => Some(Act::Background),
             Action::Leave => Some(Act::Leave),

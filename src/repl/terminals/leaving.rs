@@ -10,7 +10,7 @@ use crate::domain::keymap::KeyAction;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::Source;
 use crate::repl::component::Turn;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, files};
 use crate::repl::terminals::terminal::Repeat;
 use crate::repl::terminals::{Terminal, Terminals};
 
@@ -158,6 +158,25 @@ impl Terminals {
             Ok(Some(text)) => self.set_draft(core, id, agent, &text),
             Ok(None) => {}
             Err(error) => self.notify(id, error),
+        }
+    }
+
+    /// The image in the clipboard was read for this terminal, or there is none: attaches it to the draft.
+    pub(in crate::repl) fn on_pasted(
+        &mut self,
+        core: &mut Core,
+        id: TerminalId,
+        image: std::result::Result<Vec<u8>, String>,
+    ) {
+        let Some(agent) = self.get(id).map(|terminal| terminal.focus).filter(|_| !self.is_read_only(id)) else {
+            return;
+        };
+        match image.map_err(Error::usage).and_then(|bytes| files::attach_image(core, agent, &bytes)) {
+            Ok(marker) => {
+                self.edit(core, id, |draft| draft.attach(&marker));
+                self.get_mut(id).into_iter().for_each(|terminal| terminal.input.notice = None);
+            }
+            Err(error) => self.notify(id, error.message),
         }
     }
 

@@ -1,0 +1,152 @@
+//! The image in the person's clipboard. Terminals pass only text on, so a helper program reads it, as editors do; it is the
+//! person's own, and runs with the whole environment, as the editor of a draft does.
+
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::base::error::{Error, Result, system_message};
+use crate::domain::attachment::{MAX_IMAGE, PDF, media_type};
+
+/// How long all helper programs together may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// In the arguments of a helper program, the wanted type.
+const TYPE: &str = "TYPE";
+const PNG: &[&str] = &["image/png"];
+const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
+
+/// A program that writes what is in the clipboard to standard output.
+struct Helper {
+    program: &'static str,
+    arguments: &'static [&'static str],
+    /// Without this variable it has no clipboard to read.
+    variable: Option<&'static str>,
+    types: &'static [&'static str],
+}
+
+/// wl-paste(1) of wl-clipboard, xclip(1), and pngpaste, which has only PNG.
+const HELPERS: [Helper; 3] = [
+    Helper {
+        program: "wl-paste",
+        arguments: &["--no-newline", "--type", TYPE],
+        variable: Some("WAYLAND_DISPLAY"),
+        types: TYPES,
+    },
+    Helper {
+        program: "xclip",
+        arguments: &["-selection", "clipboard", "-o", "-t", TYPE],
+        variable: Some("DISPLAY"),
+        types: TYPES,
+    },
+    Helper { program: "pngpaste", arguments: &["-"], variable: None, types: PNG },
+];
+
+/// An image that is read on a thread of its own.
+pub struct ClipboardImage(Receiver<std::result::Result<Vec<u8>, String>>);
+
+impl ClipboardImage {
+    /// Begins to read the clipboard, and calls `wake` from another thread when that has ended.
+    ///
+    /// # Errors
+    /// The thread cannot be made.
+    pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self> {
+        let (sender, end) = mpsc::channel();
+        let run = move || {
+            // The receiver may be gone.
+            let _ = sender.send(read(Instant::now() + PATIENCE));
+            wake();
+        };
+        let thread = std::thread::Builder::new().name("clipboard".into()).spawn(run);
+        thread.map_err(|error| Error::usage(format!("cannot read the clipboard: {}", system_message(&error))))?;
+        Ok(Self(end))
+    }
+
+    /// The bytes of the image, or why there is none; nothing while it is read.
+    pub fn poll(&self) -> Option<std::result::Result<Vec<u8>, String>> {
+        match self.0.try_recv() {
+            Ok(image) => Some(image),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err("the clipboard could not be read".into())),
+        }
+    }
+}
+
+fn read(give_up: Instant) -> std::result::Result<Vec<u8>, String> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let mut has_helper = false;
+    for helper in HELPERS.iter().filter(|helper| helper.variable.is_none_or(is_set)) {
+        for wanted in helper.types {
+            match output_of(helper, wanted, give_up) {
+                Ok(bytes) if is_image(&bytes) => return Ok(bytes),
+                Ok(_) => has_helper = true,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(format!("{}: {}", helper.program, system_message(&error))),
+            }
+        }
+    }
+    Err(match has_helper {
+        true => "the clipboard has no image",
+        false => {
+            "no program that reads images from the clipboard: install wl-clipboard (Wayland), xclip (X11) or pngpaste \
+             (macOS), or attach a file: @PATH"
+        }
+    }
+    .into())
+}
+
+fn is_image(bytes: &[u8]) -> bool {
+    media_type(bytes).is_some_and(|media_type| media_type != PDF)
+}
+
+/// What the program writes. One that takes too long or writes too much is ended, with those that it has started.
+fn output_of(helper: &Helper, wanted: &str, give_up: Instant) -> io::Result<Vec<u8>> {
+    let arguments = helper.arguments.iter().map(|argument| if *argument == TYPE { wanted } else { argument });
+    let mut command = Command::new(helper.program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+    let mut child = command.spawn()?;
+    let output = child.stdout.take().map_or_else(|| Ok(Vec::new()), |stdout| read_within(stdout, give_up));
+    end(&mut child);
+    output
+}
+
+fn read_within(mut stdout: ChildStdout, give_up: Instant) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while is_readable(&stdout, give_up)? {
+        let mut buffer = [0; 64 << 10];
+        match stdout.read(&mut buffer)? {
+            0 => return Ok(bytes),
+            count => bytes.extend_from_slice(&buffer[..count]),
+        }
+        if bytes.len() > MAX_IMAGE {
+            let most = MAX_IMAGE >> 20;
+            return Err(io::Error::other(format!("the image is larger than {most} MB, the limit for images")));
+        }
+    }
+    Err(io::Error::other(format!("no answer within {} s", PATIENCE.as_secs())))
+}
+
+/// Waits until something can be read; false if nothing can in time.
+fn is_readable(stdout: &ChildStdout, give_up: Instant) -> io::Result<bool> {
+    loop {
+        let left = give_up.saturating_duration_since(Instant::now());
+        let limit = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(stdout, PollFlags::IN)], Some(&limit)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// A program that has closed its output may still run.
+fn end(child: &mut Child) {
+    // It may have ended by itself.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    let _ = child.wait();
+}
