@@ -25,7 +25,7 @@
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
 //!   drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
-//!   log  queue
+//!   log  queue  conversations
 //!   agents  archive  delete
 //!   runs  slice
 //!   recover  health  search
@@ -35,6 +35,7 @@ mod agents;
 mod archive;
 mod attachments;
 mod connection;
+mod conversations;
 mod copy;
 mod database;
 mod delete;
@@ -63,6 +64,7 @@ mod slice;
 mod usage;
 
 pub use agents::{Forked, NewAgent};
+pub(crate) use conversations::Conversation;
 pub use database::Store;
 pub use health::health;
 pub use inputs::InputRow;
