@@ -11,6 +11,7 @@
 //!   runs      tasks of several agents and their outcomes
 //!   limits    what was set for a tree of agents; `spent`: what its agents used
 //!   file_steps, file_changes    what tool calls and undos changed in files
+//!   comparisons, compared  prompts that several agents answer, and who does
 //!   last_shown  the agent that a terminal showed last, for each directory
 //!   queue     waiting texts and commands; a text gets its id in `messages` when it enters the conversation
 //! ```
@@ -24,7 +25,7 @@
 //!   copy
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
-//!   drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
+//!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
 //!   log  queue  conversations
 //!   agents  archive  delete
 //!   runs  slice
@@ -34,6 +35,7 @@
 mod agents;
 mod archive;
 mod attachments;
+mod comparisons;
 mod connection;
 mod conversations;
 mod copy;
