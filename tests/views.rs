@@ -3,6 +3,7 @@
 mod compare;
 mod frames;
 mod inbox;
+mod picker;
 mod search;
 mod timeline;
 mod wall;

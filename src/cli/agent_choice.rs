@@ -3,9 +3,9 @@
 use super::arguments::Arguments;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::commands::agent_tree;
 use crate::domain::flow::Change;
 use crate::repl::Repl;
+use crate::terminal::tty::Tty;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AgentChoice {
@@ -13,7 +13,7 @@ pub enum AgentChoice {
     Last,
     /// By name, number or the beginning of its id.
     Named(String),
-    /// `--resume` without a name: the agents are listed.
+    /// `--resume` without a name: a person chooses in a list.
     Unnamed,
 }
 
@@ -27,13 +27,23 @@ impl AgentChoice {
         }
     }
 
+    /// Fails if a person has to choose, and there is no terminal for that.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn require_terminal(&self) -> Result<()> {
+        if *self == Self::Unnamed && Tty::open().is_err() {
+            return Err(no_name());
+        }
+        Ok(())
+    }
+
     /// Finds or creates the agent. `model` is the model it shall use from now on, `new_model` that of a new agent, which is
     /// one of a `--print` run.
     ///
     /// # Errors
     /// There is no such agent, or the model is not configured.
     pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: Option<&str>) -> Result<AgentId> {
-        let root = repl.roster().nth(0).expect("there is at least agent 0");
         let agent_id = match self {
             Self::New => return repl.create_print_run(new_model),
             Self::Last => match if new_model.is_some() { repl.last_addressed(true)? } else { repl.last_here()? } {
@@ -45,10 +55,7 @@ impl AgentChoice {
                 },
             },
             Self::Named(name) => repl.called(name, new_model.is_some())?,
-            Self::Unnamed => {
-                let agents = agent_tree(&repl.command_context(root));
-                return Err(Error::usage(format!("--resume needs the name, number or id of an agent:\n{agents}")));
-            }
+            Self::Unnamed => return Err(no_name()),
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.inputs.endpoint.full_name());
         if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
@@ -56,6 +63,14 @@ impl AgentChoice {
         }
         Ok(agent_id)
     }
+}
+
+/// Without a terminal nothing can be chosen from a list.
+pub fn no_name() -> Error {
+    Error::usage(
+        "--resume without a name shows a list and needs a terminal: pass the name, number or id of an agent \
+         (polylogue -r NAME); polylogue ps --all lists them",
+    )
 }
 
 #[cfg(test)]

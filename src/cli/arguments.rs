@@ -35,7 +35,7 @@ pub struct Arguments {
     /// Continue the last conversation of this directory
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
     pub continue_last: bool,
-    /// Continue with this agent, given by name, number or id; without AGENT, list them
+    /// Continue with this agent, given by name, number or id; without AGENT, choose one in a list
     #[arg(short, long, value_name = "AGENT", conflicts_with = "ephemeral")]
     pub resume: Option<Option<String>>,
     /// Output format of --print

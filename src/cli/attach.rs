@@ -34,6 +34,8 @@ const SERVER: Source = Source::Client(0);
 
 pub struct Options {
     pub agent: Option<String>,
+    /// The person chooses the agent, which then gets this prompt, if there is one.
+    pub picks: Option<Option<String>>,
     pub is_read_only: bool,
     pub display: DisplaySettings,
     /// Where this process was started.
@@ -68,8 +70,9 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
     let terminal = terminal_facts(attached.tty.size()?, modes.plain);
-    let Options { agent, is_read_only, directory, .. } = options;
-    attached.send(&Request::Attach { agent, is_read_only, terminal, directory });
+    let Options { agent, picks, is_read_only, directory, .. } = options;
+    let (picks, prompt) = (picks.is_some(), picks.flatten());
+    attached.send(&Request::Attach { agent, is_read_only, terminal, directory, picks, prompt });
     let outcome = loop {
         if let Some(end) = attached.turn().transpose() {
             break end;

@@ -116,11 +116,7 @@ fn start(
             last_note = last;
             new
         }
-        AgentChoice::Unnamed => {
-            let agents = agent_tree(&repl.command_context(root));
-            repl.announce(root, &format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}"));
-            root
-        }
+        AgentChoice::Unnamed => return Ok(pick(repl, tty, arguments, (model, policy), note)),
         choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
     if agent_id != root {
@@ -136,6 +132,26 @@ fn start(
         repl.apply(agent_id, Change::Submit(prompt))?;
     }
     Ok(agent_id)
+}
+
+/// Draws all conversations, of which the person chooses one. What the command line names counts for that one.
+fn pick(
+    repl: &mut Repl,
+    tty: Tty,
+    arguments: &Arguments,
+    (model, policy): (&str, Option<Policy>),
+    note: Option<&str>,
+) -> AgentId {
+    let root = repl.roster().nth(0).expect("there is at least agent 0");
+    let model = arguments.model.is_some().then(|| Change::Model(model.to_owned()));
+    let prompt = arguments.prompt().map(Change::Submit);
+    let then = model.into_iter().chain(policy.map(Change::Approval)).chain(prompt).collect();
+    if !repl.attach_picker(Device::Terminal(Box::new(tty)), root, then) {
+        let agents = agent_tree(&repl.command_context(root));
+        repl.announce(root, &format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}"));
+    }
+    note.into_iter().for_each(|note| repl.announce(root, note));
+    root
 }
 
 fn farewell(arguments: &Arguments, is_stored: bool, agents: usize, options: &str) -> String {

@@ -34,7 +34,9 @@ pub fn attach(
     let directory = data_directory::required(arguments, env)?;
     let mut client = Client::require(&directory)?;
     match versions::check(&mut client, &directory)? {
-        Use::Server => attach_to(client, arguments, &config::load(arguments, env), agent, is_read_only).map(Some),
+        Use::Server => {
+            attach_to(client, arguments, &config::load(arguments, env), (agent, None), is_read_only).map(Some)
+        }
         Use::Stopped => Ok(None),
     }
 }
@@ -43,12 +45,12 @@ fn attach_to(
     client: Client,
     arguments: &Arguments,
     loaded: &Loaded,
-    agent: Option<String>,
+    (agent, picks): (Option<String>, Option<Option<String>>),
     is_read_only: bool,
 ) -> Result<u8> {
     let display = loaded.config().display.clone();
     let directory = Some(loaded.config().working_directory.clone());
-    let options = Options { agent, is_read_only: is_read_only || arguments.read_only, display, directory };
+    let options = Options { agent, picks, is_read_only: is_read_only || arguments.read_only, display, directory };
     let reason = attach::run(client.into_stream(), options)?;
     let options = data_directory::options(arguments, loaded.explicit_data_directory());
     attach::print_farewell(reason.as_deref(), &options);
@@ -76,6 +78,9 @@ pub fn instead_of_chat(arguments: &Arguments, loaded: &Loaded) -> Result<Option<
     // Nothing is sent that no terminal would show.
     drop(Tty::open()?);
     let choice = AgentChoice::of(arguments);
+    if choice == AgentChoice::Unnamed {
+        return attach_to(client, arguments, loaded, (None, Some(arguments.prompt())), false).map(Some);
+    }
     let named = match (choice, arguments.prompt().is_some()) {
         (AgentChoice::Named(agent), _) => Some(Request::Show { agent: Some(agent), directory, is_for_terminal: true }),
         (AgentChoice::Last, _) => Some(Request::Show { agent: None, directory, is_for_terminal: true }),
@@ -88,7 +93,7 @@ pub fn instead_of_chat(arguments: &Arguments, loaded: &Loaded) -> Result<Option<
     if let (Some(text), Some(agent)) = (arguments.prompt(), agent.clone()) {
         client.request(&Request::Send { agent, text })?;
     }
-    attach_to(client, arguments, loaded, agent, false).map(Some)
+    attach_to(client, arguments, loaded, (agent, None), false).map(Some)
 }
 
 fn new_conversation(arguments: &Arguments, directory: Option<PathBuf>) -> Request {

@@ -35,6 +35,7 @@ use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::supervisor;
+use agent_choice::AgentChoice;
 use arguments::{Arguments, Command, MultiAgentCommand};
 use config::{Loaded, ProcessEnvironment};
 
@@ -111,6 +112,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
 
 /// Attaches where another process answers for the data directory, and starts a chat where none does.
 fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
+    AgentChoice::of(arguments).require_terminal()?;
     let loaded = config::load(arguments, env);
     if let Some(code) = connect::instead_of_chat(arguments, &loaded)? {
         return Ok(code);

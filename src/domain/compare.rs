@@ -1,6 +1,38 @@
 //! One prompt for several agents, whose answers are compared.
 
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
+
+/// The letter of the column of a judge.
+pub const JUDGE: char = ' ';
+/// Comparisons that are kept; the oldest is forgotten first.
+pub const MOST_COMPARISONS: usize = 32;
+
+/// A prompt, and who answers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comparison {
+    /// Never given to another.
+    pub number: u64,
+    /// The agent at which the prompt was typed.
+    pub origin: AgentId,
+    pub prompt: String,
+    pub columns: Vec<Column>,
+    /// The agent that chooses the best answer.
+    pub judge: Option<Column>,
+}
+
+/// An answer. Its letter never changes and is never given to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    pub letter: char,
+    pub agent: AgentId,
+    /// The model or the agent.
+    pub label: String,
+    /// The prompt as it is stored: the first such message after `after` begins the answer.
+    pub prompt: String,
+    pub after: MessageId,
+    /// The agent was forked for this comparison.
+    pub is_fork: bool,
+}
 
 /// To whom a prompt goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -115,6 +115,8 @@ pub enum ViewName {
     Compare,
     /// Everything that happened in a conversation.
     Timeline,
+    /// All conversations, to choose one.
+    Picker,
 }
 
 /// A child to fork.

@@ -141,6 +141,12 @@ pub enum Request {
         /// Where the client was started.
         #[serde(default)]
         directory: Option<PathBuf>,
+        /// The terminal shows all conversations, to choose one.
+        #[serde(default)]
+        picks: bool,
+        /// What is sent to the agent that is chosen then.
+        #[serde(default)]
+        prompt: Option<String>,
     },
     /// Bytes typed at an attached terminal.
     Keys {
@@ -451,7 +457,14 @@ mod tests {
             abilities: Abilities { has_title: true, ..Abilities::default() },
         };
         for request in [
-            Request::Attach { agent: None, is_read_only: true, terminal, directory: Some("/w".into()) },
+            Request::Attach {
+                agent: None,
+                is_read_only: true,
+                terminal,
+                directory: Some("/w".into()),
+                picks: true,
+                prompt: Some("x".into()),
+            },
             Request::Keys { keys: vec![0, 0x1b, 0xff] },
             Request::Size { columns: 1, rows: 65_535 },
             Request::Redraw,

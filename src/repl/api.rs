@@ -50,7 +50,8 @@ pub struct AgentSummary {
 impl Repl {
     /// What `--resume` takes for the agent that the first terminal shows: its name, or its number.
     pub(crate) fn resume_name(&self) -> Option<String> {
-        let shown = self.terminals.focused().next()?;
+        let first = self.terminals.ids().into_iter().next()?;
+        let shown = self.terminals.get(first).filter(|_| !self.terminals.is_picking(first))?.focus;
         let agent = self.core.roster.get(shown)?;
         Some(agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string()))
     }
@@ -337,6 +338,15 @@ impl Repl {
     pub(crate) fn attach_terminal(&mut self, device: Device, agent_id: AgentId) {
         self.terminals.attach(&mut self.core, device, agent_id, TerminalMode::default());
         self.terminals.render(&mut self.core);
+    }
+
+    /// Attaches a terminal where a person chooses the conversation to go on with, at which these changes are made then.
+    /// Returns false for one that cannot be drawn on, which shows this agent.
+    pub(crate) fn attach_picker(&mut self, device: Device, agent_id: AgentId, then: Vec<Change>) -> bool {
+        let shown = (agent_id, TerminalMode::default());
+        let id = self.terminals.attach_picker(&mut self.core, device, shown, then);
+        self.terminals.render(&mut self.core);
+        self.terminals.is_picking(id)
     }
 
     /// Shows a note at an agent; it is not part of the conversation.

@@ -7,6 +7,7 @@ use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
 use crate::commands;
 use crate::domain::display::Abilities;
+use crate::domain::flow::Change;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::core::Core;
 use crate::repl::server::Server;
@@ -40,13 +41,15 @@ impl Attached<'_> {
         self.detach_released();
     }
 
-    /// Attaches a terminal for a client. It shows the named agent, otherwise the one that the last terminal showed.
+    /// Attaches a terminal for a client. It shows the named agent, otherwise the one that the last terminal showed. With `picks`
+    /// the person chooses, and these changes are made at that agent then.
     pub(super) fn attach(
         &mut self,
         id: ClientId,
         agent: Option<&str>,
         is_read_only: bool,
         (facts, directory): (&TerminalFacts, Option<PathBuf>),
+        picks: Option<Vec<Change>>,
     ) -> Result<()> {
         let named = agent.map(|agent| commands::agent_called_by_script(&self.core.roster, agent)).transpose()?;
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
@@ -60,7 +63,11 @@ impl Attached<'_> {
         let size = bounded((columns, rows));
         let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
-        let terminal = self.terminals.attach(self.core, Device::Remote(device), focus, mode);
+        let device = Device::Remote(device);
+        let terminal = match picks {
+            None => self.terminals.attach(self.core, device, focus, mode),
+            Some(then) => self.terminals.attach_picker(self.core, device, (focus, mode), then),
+        };
         self.server.attach(self.core, id, terminal, facts);
         Ok(())
     }
@@ -133,7 +140,7 @@ impl Attached<'_> {
     /// Detaches the terminals whose client is gone, and remembers which agent the last of them showed.
     pub(super) fn detach_released(&mut self) {
         for id in self.server.take_released_terminals() {
-            if let Some(terminal) = self.terminals.get(id) {
+            if let Some(terminal) = self.terminals.get(id).filter(|_| !self.terminals.is_picking(id)) {
                 self.server.last_focus = Some(terminal.focus);
             }
             self.terminals.detach(self.core, id);

@@ -4,7 +4,7 @@ use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text::counted;
-use crate::domain::compare::{AskTargets, CompareAct};
+use crate::domain::compare::{AskTargets, CompareAct, JUDGE};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
@@ -24,32 +24,38 @@ impl Repl {
         targets: AskTargets,
         prompt: String,
     ) -> Result<()> {
-        let columns = match targets {
-            AskTargets::Models(models) => ask_models(&mut self.core, agent_id, &models, &prompt)?,
-            AskTargets::Agents(agents) => self.ask_agents(&agents, &prompt)?,
+        let number = match targets {
+            AskTargets::Models(models) => ask_models(&mut self.core, agent_id, &models, prompt)?,
+            AskTargets::Agents(agents) => self.ask_agents(agent_id, &agents, prompt)?,
         };
-        let count = counted(columns.len(), "agent", "agents");
-        let number = self.core.comparisons.add(agent_id, prompt, columns);
         if self.terminals.show_comparison(&mut self.core, origin, number).is_err() {
+            let asked = self.core.comparisons.get(number).map_or(0, |comparison| comparison.columns.len());
+            let count = counted(asked, "agent", "agents");
             let note = format!("asked {count}: Alt+C shows the answers side by side where a view can be drawn");
             self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
         }
         Ok(())
     }
 
-    fn ask_agents(&mut self, agents: &[AgentId], prompt: &str) -> Result<Vec<Column>> {
+    /// Returns the number of the comparison.
+    fn ask_agents(&mut self, origin: AgentId, agents: &[AgentId], prompt: String) -> Result<u64> {
         require_count(agents.len())?;
         let mut columns = Vec::new();
         for (letter, id) in LETTERS.chars().zip(agents) {
             let label = self.core.roster.get(*id).ok_or_else(agent_gone)?.identity.label();
             let after = newest_message(&self.core, *id)?;
-            let prompt = files::attach(&self.core, *id, prompt.to_owned())?;
+            let prompt = files::attach(&self.core, *id, prompt.clone())?;
             columns.push(Column { letter, agent: *id, label, prompt, after, is_fork: false });
         }
+        let number = self.core.store.add_comparison(origin, &prompt, &columns)?;
         for column in &columns {
-            self.submit(Origin::Internal, column.agent, column.prompt.clone())?;
+            if let Err(error) = self.submit(Origin::Internal, column.agent, column.prompt.clone()) {
+                self.core.store.end_comparison(number)?;
+                return Err(error);
+            }
         }
-        Ok(columns)
+        self.core.comparisons.add(Comparison { number, origin, prompt, columns, judge: None });
+        Ok(number)
     }
 
     /// Carries out what was decided about compared answers. A terminal that shows them shows the error too.
@@ -81,12 +87,14 @@ impl Repl {
     /// Returns the agent to be shown.
     fn carry_out_act(&mut self, agent_id: AgentId, number: u64, act: CompareAct) -> Result<Option<AgentId>> {
         let core = &mut self.core;
+        load_answers(core, number)?;
         let comparison = core.comparisons.get(number).ok_or_else(|| Error::usage("this comparison is over"))?;
         match act {
             CompareAct::GoOn(letter) => {
                 let chosen = column(comparison, letter)?.agent;
                 core.roster.get(chosen).ok_or_else(agent_gone)?;
-                end_comparison(core, number, Some(chosen));
+                let archived = end_comparison(core, number, Some(chosen))?;
+                note_archived(core, chosen, &archived);
                 Ok(Some(chosen))
             }
             CompareAct::Merge(letter) => merge(core, number, letter).map(Some),
@@ -100,26 +108,32 @@ impl Repl {
 }
 
 /// Forks a child for each model. They have the conversation before the unfinished turn of the parent, if there is one.
-fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: &str) -> Result<Vec<Column>> {
+/// Returns the number of the comparison.
+fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: String) -> Result<u64> {
     require_count(models.len())?;
     let agent = core.roster.get(parent).ok_or_else(agent_gone)?;
     let inherit = if agent.state() == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
-    let prompt = files::attach(core, parent, prompt.to_owned())?;
+    let sent = files::attach(core, parent, prompt.clone())?;
     let after = newest_message(core, parent)?;
-    let staged = core.transaction(|core| {
-        let stage = |model: &String| {
-            let (model, prompt) = (Some(model.clone()), Some(prompt.clone()));
-            core.stage_child(Spawn { model, prompt, ..Spawn::new(parent, Origin::Internal, inherit) })
-        };
-        models.iter().map(stage).collect::<Result<Vec<StagedChild>>>()
-    })?;
-    let mut columns = Vec::new();
-    for ((letter, model), child) in LETTERS.chars().zip(models).zip(staged) {
-        let agent = core.install_child(child)?;
+    let column = |(letter, model): (char, &String)| {
         let label = model.rsplit('/').next().unwrap_or(model).to_owned();
-        columns.push(Column { letter, agent, label, prompt: prompt.clone(), after, is_fork: true });
+        Column { letter, agent: AgentId::random(), label, prompt: sent.clone(), after, is_fork: true }
+    };
+    let columns: Vec<Column> = LETTERS.chars().zip(models).map(column).collect();
+    let (number, staged) = core.transaction(|core| {
+        let stage = |(model, column): (&String, &Column)| {
+            let (model, prompt) = (Some(model.clone()), Some(sent.clone()));
+            let spec = Spawn::new(parent, Origin::Internal, inherit);
+            core.stage_child(Spawn { id: Some(column.agent), model, prompt, ..spec })
+        };
+        let staged = models.iter().zip(&columns).map(stage).collect::<Result<Vec<StagedChild>>>()?;
+        Ok((core.store.add_comparison(parent, &prompt, &columns)?, staged))
+    })?;
+    for child in staged {
+        core.install_child(child)?;
     }
-    Ok(columns)
+    core.comparisons.add(Comparison { number, origin: parent, prompt, columns, judge: None });
+    Ok(number)
 }
 
 /// The newest message of an agent's conversation.
@@ -143,18 +157,42 @@ fn column(comparison: &Comparison, letter: char) -> Result<&Column> {
     comparison.column(letter).ok_or_else(|| Error::usage(format!("there is no column {letter}")))
 }
 
-/// Ends a comparison: its forks are archived, except for the chosen one.
-fn end_comparison(core: &mut Core, number: u64, chosen: Option<AgentId>) {
-    let Some(comparison) = core.comparisons.get(number) else { return };
-    let others: Vec<AgentId> = comparison
+/// Reads the answers of a comparison from the store unless they are in memory.
+///
+/// # Errors
+/// The store cannot be read.
+pub(super) fn load_answers(core: &mut Core, number: u64) -> Result<()> {
+    let Some(comparison) = core.comparisons.get(number) else { return Ok(()) };
+    let agents: Vec<AgentId> = comparison.columns.iter().chain(&comparison.judge).map(|column| column.agent).collect();
+    agents.into_iter().try_for_each(|agent| core.load(agent))
+}
+
+/// Says at an agent which other answers were archived, and how one comes back.
+fn note_archived(core: &mut Core, at: AgentId, archived: &[Column]) {
+    let named = archived.iter().filter(|column| column.letter != JUDGE);
+    let named = named.map(|Column { letter, agent, label, .. }| format!("{letter} {label} ({})", agent.short()));
+    let note = match named.collect::<Vec<_>>().as_slice() {
+        [] => return,
+        [one] => format!("the other answer is archived: {one}; /unarchive ID brings it back"),
+        several => format!("the other answers are archived: {}; /unarchive ID brings one back", several.join(", ")),
+    };
+    core.note(at, LineKind::Mark, &note);
+}
+
+/// Ends a comparison: its forks are archived, except for the chosen one. Returns the columns of those.
+fn end_comparison(core: &mut Core, number: u64, chosen: Option<AgentId>) -> Result<Vec<Column>> {
+    let Some(comparison) = core.comparisons.get(number) else { return Ok(Vec::new()) };
+    let others: Vec<Column> = comparison
         .columns
         .iter()
         .chain(&comparison.judge)
         .filter(|column| column.is_fork && Some(column.agent) != chosen)
-        .map(|column| column.agent)
+        .cloned()
         .collect();
+    core.store.end_comparison(number)?;
     core.comparisons.remove(number);
-    others.into_iter().for_each(|agent| put_away(core, agent));
+    others.iter().for_each(|column| put_away(core, column.agent));
+    Ok(others)
 }
 
 /// Stops an agent that is no longer needed, and archives it.
@@ -187,16 +225,18 @@ fn merge(core: &mut Core, number: u64, letter: char) -> Result<AgentId> {
     let answers = comparison.complete(&core.roster);
     let prompt = Some(merge_prompt(&chosen, &answers));
     let child = core.spawn(Spawn { prompt, ..Spawn::new(chosen.agent, Origin::Internal, Inherit::All) })?;
-    end_comparison(core, number, Some(chosen.agent));
+    let archived = end_comparison(core, number, Some(chosen.agent))?;
+    note_archived(core, child, &archived);
     Ok(child)
 }
 
 fn drop_column(core: &mut Core, number: u64, letter: char) -> Result<()> {
     let comparison = core.comparisons.get_mut(number).ok_or_else(agent_gone)?;
     let dropped = column(comparison, letter)?.clone();
+    core.store.drop_column(number, letter)?;
     comparison.columns.retain(|column| column.letter != letter);
     if comparison.columns.is_empty() {
-        end_comparison(core, number, None);
+        end_comparison(core, number, None)?;
     }
     if dropped.is_fork {
         put_away(core, dropped.agent);
@@ -216,13 +256,14 @@ fn add_judge(core: &mut Core, number: u64, asked_at: AgentId) -> Result<(AgentId
     let spec = Spawn::new(parent, Origin::Internal, Inherit::Nothing);
     let agent = core.spawn(Spawn { system: Some(JUDGE_ROLE.into()), has_tools: false, ..spec })?;
     let judge = Column {
-        letter: ' ',
+        letter: JUDGE,
         agent,
         label: "judge".into(),
         prompt: prompt.clone(),
         after: MessageId(0),
         is_fork: true,
     };
+    core.store.set_judge(number, &judge)?;
     core.comparisons.get_mut(number).ok_or_else(agent_gone)?.judge = Some(judge);
     Ok((agent, prompt))
 }

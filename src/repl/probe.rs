@@ -4,6 +4,7 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::Config;
+use crate::domain::flow::Change;
 #[cfg(feature = "coordinator")]
 use crate::repl::RunId;
 use crate::repl::{Device, Repl, Terminal, TerminalMode, Timeout};
@@ -32,6 +33,9 @@ pub trait Probe: Sized {
     fn proxied(&self) -> usize;
     /// Attaches a terminal that shows this agent. It is drawn in the next turn.
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
+    /// Attaches a terminal that shows all conversations, to choose one, which gets this prompt then.
+    fn attach_picker(&mut self, device: Device, focus: AgentId, mode: TerminalMode, prompt: Option<&str>)
+    -> TerminalId;
     /// What is typed at a terminal, for the agent that it shows.
     fn draft_at(&self, at: TerminalId) -> String;
     /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
@@ -91,6 +95,17 @@ impl Probe for Repl {
 
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         self.terminals.attach(&mut self.core, device, focus, mode)
+    }
+
+    fn attach_picker(
+        &mut self,
+        device: Device,
+        focus: AgentId,
+        mode: TerminalMode,
+        prompt: Option<&str>,
+    ) -> TerminalId {
+        let then = prompt.map(|prompt| Change::Submit(prompt.to_owned())).into_iter().collect();
+        self.terminals.attach_picker(&mut self.core, device, (focus, mode), then)
     }
 
     fn detach_device(&mut self, at: TerminalId) {

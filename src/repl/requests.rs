@@ -55,8 +55,9 @@ impl Repl {
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
             Request::Stop => return Ok(Answer::Exit),
-            Request::Attach { agent, is_read_only, terminal, directory } => {
-                self.attached().attach(client, agent.as_deref(), is_read_only, (&terminal, directory))?;
+            Request::Attach { agent, is_read_only, terminal, directory, picks, prompt } => {
+                let picks = picks.then(|| prompt.map(Change::Submit).into_iter().collect());
+                self.attached().attach(client, agent.as_deref(), is_read_only, (&terminal, directory), picks)?;
             }
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;

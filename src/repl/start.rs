@@ -29,6 +29,7 @@ use crate::repl::undo::{self, Undos};
 use crate::repl::viewers::Callbacks;
 use crate::repl::{Device, Repl, TerminalMode, learned};
 use crate::store::{AgentRow, Store};
+use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, MINUTE, Roster, Trees};
 
 /// The directory in the first line is cut to so many columns.
@@ -59,6 +60,7 @@ impl Repl {
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
         restore_unread(&mut repl.core)?;
+        repl.core.comparisons = Comparisons::restored(repl.core.store.comparisons()?);
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::comparisons;
 use super::database::Store;
 use super::ids::{self, ROOT};
 use crate::base::error::{Error, Result};
@@ -77,6 +78,7 @@ fn hide(conn: &Connection, ordinal: i64, agent: AgentId, now_ms: i64) -> Result<
     ] {
         conn.prepare_cached(&sql)?.execute([ordinal])?;
     }
+    comparisons::forget(conn, agent)?;
     // Mail that it sent belongs to who got it.
     conn.prepare_cached("DELETE FROM mail WHERE to_uuid = ?1")?.execute([agent])?;
     let of_its_runs = "run IN (SELECT id FROM runs WHERE asker = ?1)";

@@ -11,6 +11,7 @@
 //!   runs      tasks of several agents and their outcomes
 //!   limits    what was set for a tree of agents; `spent`: what its agents used
 //!   file_steps, file_changes    what tool calls and undos changed in files
+//!   comparisons, compared  prompts that several agents answer, and who does
 //!   last_shown  the agent that a terminal showed last, for each directory
 //!   queue     waiting texts and commands; a text gets its id in `messages` when it enters the conversation
 //! ```
@@ -24,8 +25,8 @@
 //!   copy
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
-//!   drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
-//!   log  queue
+//!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
+//!   log  queue  conversations
 //!   agents  archive  delete
 //!   runs  slice
 //!   recover  health  search
@@ -34,7 +35,9 @@
 mod agents;
 mod archive;
 mod attachments;
+mod comparisons;
 mod connection;
+mod conversations;
 mod copy;
 mod database;
 mod delete;
@@ -63,6 +66,7 @@ mod slice;
 mod usage;
 
 pub use agents::{Forked, NewAgent};
+pub(crate) use conversations::Conversation;
 pub use database::Store;
 pub use health::health;
 pub use inputs::InputRow;

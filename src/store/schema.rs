@@ -12,9 +12,9 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
-    VERSION_11, VERSION_12,
+    VERSION_11, VERSION_12, VERSION_13,
 ];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
@@ -252,6 +252,27 @@ CREATE TABLE last_shown (
     agent TEXT NOT NULL,
     message INTEGER NOT NULL
 );
+";
+
+/// One prompt that several agents answer, until one answer is chosen: where it was typed, and who answers in which column. The
+/// judge has a blank as its letter. `after` is the newest message before the prompt.
+const VERSION_13: &str = "
+CREATE TABLE comparisons (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    origin TEXT NOT NULL,
+    prompt TEXT NOT NULL
+);
+CREATE TABLE compared (
+    comparison INTEGER NOT NULL REFERENCES comparisons (id),
+    letter TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    label TEXT NOT NULL,
+    prompt TEXT NOT NULL,
+    after INTEGER NOT NULL,
+    is_fork INTEGER NOT NULL,
+    PRIMARY KEY (comparison, letter)
+) WITHOUT ROWID;
+CREATE INDEX compared_agent ON compared (agent);
 ";
 
 /// Rejects the database of another program before anything in it is changed.

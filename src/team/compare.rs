@@ -7,41 +7,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::agent::{Agent, State};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::domain::chunk::title_of;
+use crate::domain::compare::MOST_COMPARISONS;
+pub use crate::domain::compare::{Column, Comparison};
 use crate::domain::message::{Body, Message};
 use crate::domain::stream::Usage;
 use crate::team::Roster;
 
 /// Letters of columns. The others are commands: d diff, i write, m merge, n no, r retry, s stop, v vote, x drop, y yes.
 pub const LETTERS: &str = "abcefghjklopqtuwz";
-/// Comparisons that are kept; the oldest is forgotten first.
-const MOST: usize = 32;
-
-pub struct Comparison {
-    /// Counts the comparisons of this process.
-    pub number: u64,
-    /// The agent at which the prompt was typed.
-    pub origin: AgentId,
-    pub prompt: String,
-    pub columns: Vec<Column>,
-    /// The agent that chooses the best answer.
-    pub judge: Option<Column>,
-}
-
-/// An answer. Its letter never changes and is never given to another.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    pub letter: char,
-    pub agent: AgentId,
-    /// The model or the agent.
-    pub label: String,
-    /// The prompt as it is stored: the first such message after `after` begins the answer.
-    pub prompt: String,
-    pub after: MessageId,
-    /// The agent was forked for this comparison.
-    pub is_fork: bool,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnswerState {
@@ -143,34 +118,33 @@ impl Comparison {
     }
 }
 
-/// The comparisons of this process, oldest first.
+/// The comparisons that were not ended, oldest first.
 #[derive(Default)]
-pub struct Comparisons {
-    all: Vec<Comparison>,
-    count: u64,
-}
+pub struct Comparisons(Vec<Comparison>);
 
 impl Comparisons {
-    /// Adds a comparison and returns its number.
-    pub fn add(&mut self, origin: AgentId, prompt: String, columns: Vec<Column>) -> u64 {
-        self.count += 1;
-        if self.all.len() == MOST {
-            self.all.remove(0);
+    /// Those of earlier processes.
+    pub fn restored(stored: Vec<Comparison>) -> Self {
+        Self(stored)
+    }
+
+    pub fn add(&mut self, comparison: Comparison) {
+        if self.0.len() == MOST_COMPARISONS {
+            self.0.remove(0);
         }
-        self.all.push(Comparison { number: self.count, origin, prompt, columns, judge: None });
-        self.count
+        self.0.push(comparison);
     }
 
     pub fn get(&self, number: u64) -> Option<&Comparison> {
-        self.all.iter().find(|comparison| comparison.number == number)
+        self.0.iter().find(|comparison| comparison.number == number)
     }
 
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Comparison> {
-        self.all.iter_mut().find(|comparison| comparison.number == number)
+        self.0.iter_mut().find(|comparison| comparison.number == number)
     }
 
     pub fn remove(&mut self, number: u64) {
-        self.all.retain(|comparison| comparison.number != number);
+        self.0.retain(|comparison| comparison.number != number);
     }
 
     /// The newest one of this agent, or else the newest of all.
@@ -178,7 +152,7 @@ impl Comparisons {
         let has = |comparison: &&Comparison| {
             comparison.origin == agent || comparison.columns.iter().any(|column| column.agent == agent)
         };
-        self.all.iter().rev().find(has).or(self.all.last())
+        self.0.iter().rev().find(has).or(self.0.last())
     }
 }
 

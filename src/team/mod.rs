@@ -1,5 +1,6 @@
 //! Many agents: the roster, how agents are created, environments, rate limits, and tasks for several agents.
 
+mod agreement;
 pub mod changes;
 pub mod compare;
 #[cfg(feature = "coordinator")]
@@ -17,6 +18,7 @@ mod trees;
 pub mod undo;
 mod viewers;
 
+pub use agreement::agreement;
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::{AgentFactory, SCHEMA, SET};
 pub use inbox::{InboxEntry, Need, UnseenEnd, inbox, questions_like};

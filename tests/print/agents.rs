@@ -68,7 +68,6 @@ fn the_chat_continues_agents_of_earlier_runs() {
         (&["-c", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),
         (&["-c", "--read-only"], "the first one"),
-        (&["-r"], "to show an agent: /switch NAME, NUMBER or ID"),
     ] {
         let mut pty = Pty::spawn(PROGRAM, args, &envs, (100, 30));
         pty.wait_for_text(seen);

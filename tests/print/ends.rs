@@ -34,7 +34,7 @@ fn exit_codes_are_those_of_the_documentation() {
         (&["-p", "x", "--output-format", "xml"], 2, "stream-json"),
         (&["x", "--output-format", "json"], 2, "--print"),
         (&["-p", "-r", "nobody", "--", "x"], 2, "no agent \"nobody\""),
-        (&["-p", "x", "-r"], 2, "0   agent 0"),
+        (&["-p", "x", "-r"], 2, "polylogue -r NAME"),
         (&["-p", "x", "-c", "--ephemeral"], 2, "--ephemeral"),
         (&["-p", "doctor"], 2, "put -- before it"),
         (&["-p", "x", "--data-dir", "/dev/null"], 1, "is a file"),

@@ -356,6 +356,22 @@ fn a_database_of_version_11_learns_which_turns_were_cut_and_what_was_used() {
 }
 
 #[test]
+fn a_database_of_version_12_keeps_how_turns_ended_and_has_no_comparisons() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v12.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let ends: Vec<_> = store.load_agents().unwrap().agents.iter().map(|row| (row.ordinal, row.last_end)).collect();
+    assert_eq!(ends, [(0, None), (3, Some(TurnEnd::Interrupted))]);
+    drop(store);
+    let count = |sql: &str| raw(dir.path()).query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((count("SELECT count(*) FROM last_shown"), count("SELECT count(*) FROM comparisons")), (1, 0));
+
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
 fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();

@@ -23,6 +23,14 @@ impl AttachedTerminal {
         Self { at, screen: vt100::Parser::new(rows, columns, 0) }
     }
 
+    /// Attaches a terminal of this size that shows all conversations, to choose one, which gets this prompt.
+    pub fn picker(app: &mut Harness, (columns, rows): (u16, u16), prompt: Option<&str>) -> Self {
+        let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
+        let at = app.repl.attach_picker(device, app.id(0), ATTACHED, prompt);
+        app.turn();
+        Self { at, screen: vt100::Parser::new(rows, columns, 0) }
+    }
+
     /// The same, with 80 columns and these abilities.
     pub fn with(app: &mut Harness, abilities: Abilities, n: usize, mode: TerminalMode) -> Self {
         let device = Device::Remote(RemoteTerminal { abilities, ..RemoteTerminal::default() });
@@ -73,6 +81,12 @@ impl AttachedTerminal {
         let output = std::mem::take(&mut self.remote(app).output);
         self.screen.process(&output);
         output.len()
+    }
+
+    /// What is on the screen.
+    pub fn screen(&mut self, app: &mut Harness) -> &vt100::Screen {
+        self.drawn(app);
+        self.screen.screen()
     }
 
     /// What the person sees.

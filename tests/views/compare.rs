@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use polylogue::Change;
 use polylogue::config::{Endpoint, ModelFacts, Prices, ProviderEntry};
+use rustix::process::Signal;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::openai::last_user_text;
 use crate::support::peer::{Exchange, Peer};
+use crate::support::program::{Home, PROGRAM};
+use crate::support::pty::Pty;
 use crate::support::random::Random;
 use crate::support::scene::{app_with_agents, assert_shows, texts_in};
 
@@ -109,6 +112,7 @@ fn a_letter_goes_on_with_that_column_and_the_letters_of_the_others_never_change(
     assert_eq!((app.focus(), app.repl.roster().len()), (1, 2), "the others are archived");
     assert!(!app.screen_text().contains("compare ─"));
     assert_shows(&mut app, "Use three.");
+    assert_shows(&mut app, "the other answer is archived: b two (");
     app.enter("/unarchive 1");
     assert_eq!(app.repl.roster().len(), 3);
 }
@@ -181,6 +185,76 @@ fn a_verdict_marks_the_column() {
     exchange.stream().text("best: b\nIt is shorter.").finish("stop").done();
     app.turn_until("the verdict", |app| app.screen_text().contains("judge: b is best. It is shorter."));
     assert_shows(&mut app, " b two (best)");
+}
+
+#[test]
+fn it_is_said_where_the_answers_agree_once_all_are_there() {
+    let peer = Peer::start();
+    let mut app = Harness::new(plan(&peer, (80, 24)));
+    app.enter(&format!("/ask --models {MODELS} which crate?"));
+    let exchanges = accept_models(&mut app, &peer, ["one", "two", "three"]);
+    let answers = ["Use rusqlite.", "Use diesel. Keep one connection.", "use  rusqlite"];
+    for (exchange, answer) in exchanges.iter().zip(answers).take(2) {
+        exchange.stream().text(answer).finish("stop").usage(100, 10).done();
+    }
+    app.turn_until("two are done", |app| app.screen_text().contains("2 of 3 answered"));
+    let screen = app.screen_text();
+    assert!(!screen.contains("agree") && !screen.contains("differ"), "{screen}");
+    exchanges[2].stream().text(answers[2]).finish("stop").usage(100, 10).done();
+    app.turn_until("all are done", |app| app.screen_text().contains("3 of 3 answered"));
+    assert_shows(&mut app, "= a and c agree; b differs");
+    settle(&mut app);
+    app.type_bytes(b"xb");
+    assert_shows(&mut app, "= all agree");
+}
+
+#[test]
+fn an_open_comparison_is_found_again_after_a_crash() {
+    let peer = Peer::start();
+    let mut app = answered(&peer).crash_and_restart();
+    app.type_bytes(ALT_C);
+    assert_shows(&mut app, "── compare ─ 3 of 3 answered");
+    for (column, answer) in [(" a one", "Use one."), (" b two", "Use two."), (" c three", "Use three.")] {
+        assert_shows(&mut app, column);
+        assert_shows(&mut app, answer);
+    }
+    assert_shows(&mut app, "110 tok  $0.020");
+    settle(&mut app);
+    app.type_bytes(b"xa");
+    assert_shows(&mut app, "2 of 2 answered");
+    let mut app = app.crash_and_restart();
+    app.enter("/compare");
+    let screen = app.screen_text();
+    assert!(!screen.contains(" a one") && screen.contains(" b two") && screen.contains(" c three"), "{screen}");
+    settle(&mut app);
+    app.type_bytes(b"c");
+    assert_shows(&mut app, "Use three.");
+    let mut app = app.crash_and_restart();
+    app.type_bytes(ALT_C);
+    assert_shows(&mut app, "nothing to compare");
+}
+
+#[test]
+fn a_comparison_that_was_killed_while_it_streamed_shows_what_had_come() {
+    let home = Home::new();
+    let (path, data) = (home.directory.path().to_str().expect("UTF-8"), home.data());
+    let envs = [("HOME", path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data.to_str().expect("UTF-8"))];
+    let mut chat = Pty::spawn(PROGRAM, &[], &envs, (100, 30));
+    chat.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+    chat.send("/fork --name kid\r");
+    chat.wait_for_text("── kid ");
+    chat.send(format!("/ask 0,kid %slow 400\x0afirst words{}\r", " and more".repeat(300)));
+    chat.wait_until(|pty| pty.screen_text().matches("first words").count() == 2, "both write");
+    chat.kill(Signal::KILL);
+    chat.wait_exit();
+    let mut again = Pty::spawn(PROGRAM, &["-r", "kid"], &envs, (100, 30));
+    again.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+    again.send(ALT_C);
+    again.wait_for_text("── compare ─ 2 of 2 answered");
+    again.wait_until(|pty| pty.screen_text().matches("stopped").count() == 2, "both were cut");
+    assert_eq!(again.screen_text().matches("first words").count(), 2, "{}", again.screen_text());
+    again.kill(Signal::TERM);
+    again.wait_exit();
 }
 
 #[test]

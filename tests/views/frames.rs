@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use polylogue::Change;
+
 use crate::frames::{compare, drawn, merged, terminal};
+use crate::support::attached::AttachedTerminal;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, Probe, Reply, Wait};
 use crate::support::scene::app_with_agents;
@@ -77,6 +80,22 @@ fn timelines_of_one_ten_a_hundred_and_a_thousand_messages() {
         app.type_bytes(b"\x18t");
         app.type_bytes(b"\x1b[5~");
         check(&mut app, &format!("timeline-{count}"));
+    }
+}
+
+#[test]
+fn conversations_to_choose_from() {
+    for count in [0, 1, 10, 100, 1_000] {
+        let mut app = agents(count);
+        for archived in [3, 8].into_iter().filter(|n| *n < count) {
+            let change = Change::Archive(app.id(archived));
+            app.ask(0, change);
+        }
+        for size in SIZES {
+            let mut terminal = AttachedTerminal::picker(&mut app, size, None);
+            terminal.type_bytes(&mut app, if count == 100 { b"list 7" } else { b"" });
+            compare(&format!("picker-{count}-{}x{}", size.0, size.1), &merged(&[&drawn(terminal.screen(&mut app))]));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::schema::Schema;
 use super::session::{Host, Progress};
 use super::summary::Failure;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::cli::agent_choice::AgentChoice;
+use crate::cli::agent_choice::{AgentChoice, no_name};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, request_line, server_ended};
 use crate::cli::config::ProcessEnvironment;
@@ -277,7 +277,7 @@ fn choose_agent(client: &mut Client, choice: &AgentChoice, new: NewAgent) -> Res
         AgentChoice::Last => None,
         AgentChoice::Named(name) => Some(name.clone()),
         AgentChoice::Unnamed => {
-            return Err(Error::usage("--resume needs the name, number or id of an agent: polylogue ps lists them"));
+            return Err(no_name());
         }
     };
     let agent = client.request(&Request::Show { agent, directory: new.directory, is_for_terminal: false })?;

@@ -345,7 +345,8 @@ impl Terminals {
             terminal.input.mentions = None;
             leave_view(core, at, reader, left);
         }
-        if self.unseen.remove(id) {
+        // Behind a list to choose from nothing is seen.
+        if !self.is_picking(at) && self.unseen.remove(id) {
             unseen::store_seen(core, id);
         }
         self.keep_shown(core, at);

@@ -41,7 +41,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId, TerminalId};
 use crate::commands::TerminalInfo;
 use crate::domain::chunk::Status;
-use crate::domain::flow::{Origin, TurnEnd};
+use crate::domain::flow::{Change, Origin, TurnEnd};
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
@@ -64,6 +64,7 @@ pub(super) use draw::{QUEUE_ROWS, rule_file, show_again, toggle_raw};
 pub(super) use input::Act;
 pub(super) use status::directory;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
+use views::acts_of;
 
 /// In the order of attaching.
 #[derive(Default)]
@@ -132,9 +133,33 @@ impl Terminals {
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
+        let id = self.add_at(core, device, focus, mode);
+        self.show(core, id, focus);
+        id
+    }
+
+    fn add_at(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let id = self.add(Terminal::new(device, focus, mode, &core.config.display, core.clock.unix_ms()));
         if !mode.is_read_only {
             core.draft_slots.attach(id);
+        }
+        id
+    }
+
+    /// Attaches a terminal that shows all conversations, of which the person chooses one; these changes are made at that one
+    /// then. A terminal that cannot be drawn on shows this agent instead, which they change.
+    pub(super) fn attach_picker(
+        &mut self,
+        core: &mut Core,
+        device: Device,
+        (focus, mode): (AgentId, TerminalMode),
+        then: Vec<Change>,
+    ) -> TerminalId {
+        let id = self.add_at(core, device, focus, mode);
+        if !self.is_line_mode(id) {
+            self.show_picker(core, id, then);
+        } else if let Some(terminal) = self.get_mut(id) {
+            terminal.input.acts = acts_of(then.into_iter().map(|change| (focus, change)));
         }
         self.show(core, id, focus);
         id
@@ -143,7 +168,7 @@ impl Terminals {
     /// Stores which agent a terminal shows, for the next one that is opened in its directory.
     pub(super) fn keep_shown(&self, core: &mut Core, id: TerminalId) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
-        if core.store.is_read_only() {
+        if core.store.is_read_only() || self.is_picking(id) {
             return;
         }
         let directory = terminal.directory().unwrap_or(&core.config.working_directory);

@@ -19,6 +19,7 @@ use crate::repl::core::Core;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::question::SETTLING;
 use crate::repl::terminals::views::ViewAct;
+use crate::team::agreement;
 use crate::team::compare::{self, AnswerState, Column, Comparison};
 use crate::tools::diff;
 use column::{ShownColumn, activity, rows_of, shown_time};
@@ -46,6 +47,8 @@ pub(super) struct CompareView {
     /// A command that waits for the letter of a column.
     verb: Option<Verb>,
     diff: Option<DiffText>,
+    /// Where the complete answers agree, and how long their parts were then.
+    agreement: (Vec<String>, Vec<(char, usize)>),
     /// A letter that stops the other agents if it is pressed again.
     stops: Option<char>,
     /// Since when these columns are on the screen.
@@ -78,10 +81,11 @@ impl CompareView {
         core.comparisons.get(self.number?)
     }
 
-    pub fn update(&mut self, core: &Core, focus: AgentId, (columns, rows): (u16, u16)) {
+    pub fn update(&mut self, core: &mut Core, focus: AgentId, (columns, rows): (u16, u16)) {
         if self.number.is_none() {
             self.number = core.comparisons.newest_of(focus).map(|comparison| comparison.number);
         }
+        self.load(core);
         let columns_now = self.comparison(core).map(|comparison| comparison.columns.clone()).unwrap_or_default();
         self.keep_columns(columns_now);
         let now = core.clock.unix_ms();
@@ -98,7 +102,37 @@ impl CompareView {
             }
         }
         self.next_second = next_second;
+        self.compare_texts(core);
         self.lay_out(columns, rows);
+    }
+
+    /// Says where the answers agree once all are there.
+    fn compare_texts(&mut self, core: &Core) {
+        let lengths = self.shown.iter().map(|shown| {
+            let parts = shown.parts.iter().map(|(_, part)| part.len());
+            (shown.column.letter, if shown.state.is_running() { 0 } else { 1 + parts.sum::<usize>() })
+        });
+        let lengths: Vec<(char, usize)> = lengths.collect();
+        if self.agreement.1 == lengths {
+            return;
+        }
+        let is_running = lengths.iter().any(|(_, length)| *length == 0);
+        let comparison = self.comparison(core).filter(|_| !is_running);
+        let answers = comparison.map(|comparison| comparison.complete(&core.roster)).unwrap_or_default();
+        let answers: Vec<(char, String)> =
+            answers.into_iter().map(|(column, answer)| (column.letter, answer)).collect();
+        self.agreement = (agreement(&answers), lengths);
+    }
+
+    /// Reads answers of an earlier process from the store.
+    fn load(&self, core: &mut Core) {
+        let Some(comparison) = self.comparison(core) else { return };
+        let columns = comparison.columns.iter().chain(&comparison.judge);
+        let agents: Vec<AgentId> = columns.map(|column| column.agent).collect();
+        for agent in agents {
+            // The error is reported when a message is sent.
+            drop(core.load(agent));
+        }
     }
 
     /// Keeps what was laid out of the columns that are still there.

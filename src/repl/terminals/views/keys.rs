@@ -73,7 +73,11 @@ impl Terminals {
     fn act_in_view(&mut self, core: &mut Core, id: TerminalId, key: &Key, action: Action) -> Option<(AgentId, Act)> {
         let terminal = self.get(id)?;
         let agent = terminal.asked_agent().unwrap_or(terminal.focus);
+        let is_picking = self.is_picking(id);
         match action {
+            // There is no conversation behind it yet.
+            Action::Leave if is_picking => Some((agent, Act::Leave)),
+            Action::Change(_) if is_picking => None,
             Action::Answer(_) | Action::Always(_) => {
                 self.get_mut(id)?.keyboard.count_act();
                 Some((agent, Act::Change(self.answer(core, id, agent, &action)?)))
@@ -114,6 +118,13 @@ impl Terminals {
                 let goes = focus.map(|focus| (focus, Act::Change(Change::Switch(agent))));
                 self.enqueue_acts(id, goes.into_iter().chain([(agent, Act::Change(change))]).collect())
             }
+            ViewAct::LeaveWith(changes) => {
+                self.close_view(id);
+                let focus = self.get(id)?.focus;
+                let changes = changes.into_iter().map(|(agent, change)| (agent.unwrap_or(focus), change));
+                self.enqueue_acts(id, acts_of(changes))
+            }
+            ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
             ViewAct::Quote(text) => {
                 self.close_view(id);
                 let focus = self.get(id)?.focus;
@@ -222,4 +233,15 @@ impl Terminals {
         };
         Some((agent, Act::Change(Change::Answer { question, decision })))
     }
+}
+
+/// Changes as acts. A message that cannot be sent goes to the draft.
+pub(in crate::repl::terminals) fn acts_of(
+    changes: impl Iterator<Item = (AgentId, Change)>,
+) -> VecDeque<(AgentId, Act)> {
+    let act_of = |change| match change {
+        Change::Submit(text) => Act::Answer { typed: text.clone(), change: Change::Submit(text) },
+        change => Act::Change(change),
+    };
+    changes.map(|(agent, change)| (agent, act_of(change))).collect()
 }

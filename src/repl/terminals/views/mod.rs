@@ -6,6 +6,7 @@
 mod compare;
 mod inbox;
 mod keys;
+mod picker;
 mod search;
 mod tile;
 mod timeline;
@@ -21,7 +22,7 @@ use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Origin, ViewName};
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::key::Key;
+use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
 use crate::repl::terminals::question::{Entry, Page};
@@ -29,6 +30,8 @@ use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::{Terminal, Terminals};
 use compare::CompareView;
 use inbox::InboxView;
+pub(super) use keys::acts_of;
+use picker::PickerView;
 use search::SearchView;
 use timeline::TimelineView;
 use wall::WallView;
@@ -51,6 +54,7 @@ enum ViewKind {
     Search(Box<SearchView>),
     Compare(Box<CompareView>),
     Timeline(Box<TimelineView>),
+    Picker(Box<PickerView>),
 }
 
 /// What is typed in a view.
@@ -76,6 +80,10 @@ enum ViewAct {
     Changes(Vec<(AgentId, Change)>),
     /// Closes the view, then changes this agent.
     Leave(AgentId, Change),
+    /// Closes the view, then makes these changes; without an agent, of the one that is shown.
+    LeaveWith(Vec<(Option<AgentId>, Change)>),
+    /// Leaves the terminal.
+    Exit,
     /// Closes the view and puts this text before the draft.
     Quote(String),
     /// Opens a text to these agents.
@@ -114,6 +122,7 @@ impl View {
             ViewName::Search => ViewKind::Search(Box::default()),
             ViewName::Compare => ViewKind::Compare(Box::default()),
             ViewName::Timeline => ViewKind::Timeline(Box::default()),
+            ViewName::Picker => ViewKind::Picker(Box::default()),
         };
         Self { kind, text: None }
     }
@@ -125,6 +134,7 @@ impl View {
             ViewKind::Search(_) => ViewName::Search,
             ViewKind::Compare(_) => ViewName::Compare,
             ViewKind::Timeline(_) => ViewName::Timeline,
+            ViewKind::Picker(_) => ViewName::Picker,
         }
     }
 
@@ -132,7 +142,7 @@ impl View {
     pub fn asked(&self) -> Option<AgentId> {
         match &self.kind {
             ViewKind::Inbox(inbox) => inbox.marked_agent(),
-            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Compare(_) | ViewKind::Timeline(_) => None,
+            _ => None,
         }
     }
 
@@ -144,6 +154,7 @@ impl View {
             ViewKind::Search(_) => {}
             ViewKind::Compare(compare) => compare.update(core, focus, screen),
             ViewKind::Timeline(timeline) => timeline.update(core, focus),
+            ViewKind::Picker(picker) => picker.update(core),
         }
         self.text.take_if(|text| match &mut text.purpose {
             Purpose::Message(to) => {
@@ -165,6 +176,7 @@ impl View {
             ViewKind::Search(search) => search.hash_shown(&mut hash),
             ViewKind::Compare(compare) => compare.hash_shown(core, &mut hash),
             ViewKind::Timeline(timeline) => timeline.hash_shown(&mut hash),
+            ViewKind::Picker(picker) => picker.hash_shown(core, &mut hash),
         }
         hash.finish()
     }
@@ -174,7 +186,7 @@ impl View {
         match &self.kind {
             ViewKind::Inbox(inbox) => inbox.next_change(now),
             ViewKind::Compare(compare) => compare.next_change(now),
-            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Timeline(_) => None,
+            _ => None,
         }
     }
 
@@ -183,7 +195,7 @@ impl View {
         match &mut self.kind {
             ViewKind::Inbox(inbox) => inbox.on_drawn(is_whole, now),
             ViewKind::Compare(compare) => compare.on_drawn(now),
-            ViewKind::Wall(_) | ViewKind::Search(_) | ViewKind::Timeline(_) => {}
+            _ => {}
         }
     }
 
@@ -193,7 +205,12 @@ impl View {
 
     /// Whether printable keys are text.
     fn is_typing(&self) -> bool {
-        matches!(&self.kind, ViewKind::Search(search) if search.is_typing())
+        matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || self.is_picker()
+    }
+
+    /// Whether no conversation has been chosen yet.
+    pub fn is_picker(&self) -> bool {
+        matches!(self.kind, ViewKind::Picker(_))
     }
 
     /// Marks the next question of this agent when it asks.
@@ -210,6 +227,7 @@ impl View {
             ViewKind::Search(search) => search.on_key(core, key),
             ViewKind::Compare(compare) => compare.on_key(core, key),
             ViewKind::Timeline(timeline) => timeline.on_key(core, key),
+            ViewKind::Picker(picker) => picker.on_key(key),
         }
     }
 
@@ -220,6 +238,7 @@ impl View {
             ViewKind::Search(search) => search.body(columns, height),
             ViewKind::Compare(compare) => compare.body(core, columns, height),
             ViewKind::Timeline(timeline) => timeline.body(core, columns, height),
+            ViewKind::Picker(picker) => picker.body(core, columns, height),
         }
     }
 }
@@ -264,6 +283,17 @@ impl Terminals {
         let compare = Box::new(CompareView::of(number));
         self.set_view(core, id, Some(View { kind: ViewKind::Compare(compare), text: None }));
         Ok(())
+    }
+
+    /// Shows all conversations, of which the person chooses one, at which these changes are made then.
+    pub(super) fn show_picker(&mut self, core: &mut Core, id: TerminalId, then: Vec<Change>) {
+        let picker = Box::new(PickerView::with(then));
+        self.set_view(core, id, Some(View { kind: ViewKind::Picker(picker), text: None }));
+    }
+
+    /// Whether no conversation has been chosen yet at this terminal.
+    pub(in crate::repl) fn is_picking(&self, id: TerminalId) -> bool {
+        self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(View::is_picker)
     }
 
     fn set_view(&mut self, core: &mut Core, id: TerminalId, view: Option<View>) {
@@ -359,6 +389,24 @@ fn hint_rows(hints: &str, columns: u16) -> Vec<Row> {
     }
     let parts = lines.iter().flat_map(|line| text::wrap(line, columns.max(1).into()));
     parts.map(|(_, part)| Row::of(part, Style::DIM)).collect()
+}
+
+/// Edits a text of one line. Returns whether it has changed.
+fn edit_line(typed: &mut Draft, code: KeyCode, is_ctrl: bool) -> bool {
+    let before = typed.text().to_owned();
+    match code {
+        KeyCode::Backspace => drop(typed.backspace()),
+        KeyCode::Delete => drop(typed.delete()),
+        KeyCode::Left => drop(typed.left()),
+        KeyCode::Right => drop(typed.right()),
+        KeyCode::Home => drop(typed.home()),
+        KeyCode::End => drop(typed.end()),
+        KeyCode::Char('u') if is_ctrl => typed.set(""),
+        KeyCode::Char('w') if is_ctrl => drop(typed.kill_word_back()),
+        KeyCode::Char(c) if !is_ctrl => typed.insert(&c.to_string()),
+        _ => {}
+    }
+    typed.text() != before
 }
 
 /// `── title ─────`.

@@ -11,7 +11,7 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::search::{SearchQuery, excerpt};
 use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
-use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
 use crate::store::SearchHit;
 
 /// Messages that are found at most; more words find fewer.
@@ -104,20 +104,7 @@ impl SearchView {
     }
 
     fn edit(&mut self, core: &Core, code: KeyCode, is_ctrl: bool) {
-        let before = self.typed.text().to_owned();
-        match code {
-            KeyCode::Backspace => drop(self.typed.backspace()),
-            KeyCode::Delete => drop(self.typed.delete()),
-            KeyCode::Left => drop(self.typed.left()),
-            KeyCode::Right => drop(self.typed.right()),
-            KeyCode::Home => drop(self.typed.home()),
-            KeyCode::End => drop(self.typed.end()),
-            KeyCode::Char('u') if is_ctrl => self.typed.set(""),
-            KeyCode::Char('w') if is_ctrl => drop(self.typed.kill_word_back()),
-            KeyCode::Char(c) if !is_ctrl => self.typed.insert(&c.to_string()),
-            _ => {}
-        }
-        if self.typed.text() != before {
+        if edit_line(&mut self.typed, code, is_ctrl) {
             self.search(core);
         }
     }

@@ -56,6 +56,9 @@ impl CompareView {
         let verdict = verdict_text(core, comparison);
         let verdict: Vec<Row> =
             verdict.iter().flat_map(|text| wrapped(text, columns, Color::Attention)).take(4).collect();
+        let agreement =
+            self.agreement.0.iter().flat_map(|text| wrapped(text, columns, Color::Activity).into_iter().take(2));
+        let verdict: Vec<Row> = agreement.chain(verdict).collect();
         let (first, fit) = self.window;
         let shown: Vec<&ShownColumn> = self.shown.iter().skip(first).take(fit).collect();
         let files = shown.iter().any(|shown| !shown.files.is_empty());

@@ -1,0 +1,241 @@
+//! All conversations, archived ones too, to choose the one to go on with.
+//!
+//! Nothing has been started yet: Enter opens the marked conversation, every way out leaves the terminal.
+
+use std::hash::{DefaultHasher, Hash};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::agent::{Agent, State};
+use crate::base::fuzzy::Fuzzy;
+use crate::base::text;
+use crate::commands::dollars;
+use crate::domain::draft::Draft;
+use crate::domain::flow::Change;
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::key::{Key, KeyCode};
+use crate::domain::title::title;
+use crate::repl::core::Core;
+use crate::repl::core::activity::one_line;
+use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
+use crate::store::Conversation;
+
+/// Columns of the number and the name, of the project, of the state, of the age and of the cost.
+const NAME: usize = 12;
+const WIDE_NAME: usize = 24;
+const PROJECT: usize = 10;
+const WIDE_PROJECT: usize = 24;
+const STATE: usize = 11;
+const AGE: usize = 7;
+const COST: usize = 8;
+/// Rows below the list that describe the marked conversation.
+const DETAIL_ROWS: usize = 4;
+/// Rows of a screen, at most.
+const MOST_ROWS: usize = 1_000;
+
+#[derive(Default)]
+pub(super) struct PickerView {
+    typed: Draft,
+    conversations: Vec<Conversation>,
+    /// The indices of those that match what was typed, the best first.
+    found: Vec<usize>,
+    at: usize,
+    /// What is done at the chosen agent.
+    then: Vec<Change>,
+    /// How many agents there were when the list was read.
+    agents: Option<usize>,
+    /// Why the list could not be read.
+    error: Option<String>,
+    revision: u64,
+}
+
+impl PickerView {
+    /// Makes these changes at the chosen agent.
+    pub fn with(then: Vec<Change>) -> Self {
+        Self { then, ..Self::default() }
+    }
+
+    /// Reads the list again if agents have come or gone.
+    pub fn update(&mut self, core: &Core) {
+        if self.agents.replace(core.roster.len()) == Some(core.roster.len()) {
+            return;
+        }
+        let marked = self.marked().map(|conversation| conversation.agent);
+        match core.store.conversations() {
+            Ok(conversations) => (self.conversations, self.error) = (conversations, None),
+            Err(error) => self.error = Some(error.message),
+        }
+        self.filter();
+        let is_marked = |at: &usize| Some(self.conversations[*at].agent) == marked;
+        self.at = self.found.iter().position(is_marked).unwrap_or(0);
+    }
+
+    fn filter(&mut self) {
+        let mut fuzzy = Fuzzy::words(self.typed.text().trim());
+        let scored = self.conversations.iter().enumerate();
+        let mut scored: Vec<(u32, usize)> =
+            scored.filter_map(|(at, one)| Some((fuzzy.score(&searched(one))?, at))).collect();
+        scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
+        self.found = scored.into_iter().map(|(_, at)| at).collect();
+        self.at = 0;
+        self.revision += 1;
+    }
+
+    fn marked(&self) -> Option<&Conversation> {
+        self.conversations.get(*self.found.get(self.at)?)
+    }
+
+    pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
+        (self.revision, self.at, self.typed.text(), self.typed.cursor()).hash(hash);
+        let now = core.clock.unix_ms();
+        let near = self.found.iter().skip(self.at.saturating_sub(MOST_ROWS)).take(2 * MOST_ROWS);
+        for conversation in near.filter_map(|at| self.conversations.get(*at)) {
+            (text::age(age(now, conversation)), state(core, conversation)).hash(hash);
+        }
+    }
+
+    pub fn on_key(&mut self, key: &Key) -> ViewAct {
+        let Key::Press(code, modifiers) = key else {
+            if let Key::Paste(pasted) = key {
+                self.typed.insert(&pasted.replace('\n', " "));
+                self.filter();
+            }
+            return ViewAct::Done;
+        };
+        let last = self.found.len().saturating_sub(1);
+        match code {
+            KeyCode::Escape => return ViewAct::Exit,
+            KeyCode::Enter => return self.open(),
+            KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
+            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
+            KeyCode::PageDown => self.at = (self.at + 10).min(last),
+            _ if modifiers.alt => {}
+            _ if edit_line(&mut self.typed, *code, modifiers.ctrl) => self.filter(),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn open(&self) -> ViewAct {
+        let Some(Conversation { agent, is_archived, .. }) = self.marked() else { return ViewAct::Done };
+        let back = is_archived.then_some(Change::Unarchive(*agent));
+        let at_focus = back.into_iter().chain([Change::Switch(*agent)]).map(|change| (None, change));
+        let then = self.then.iter().map(|change| (Some(*agent), change.clone()));
+        ViewAct::LeaveWith(at_focus.chain(then).collect())
+    }
+
+    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
+        let mut rows = vec![rule(&self.title(), columns)];
+        let mut query = Row::of("/ ", Style::color(Color::User));
+        query.push(text::sanitise(self.typed.text()).replace('\n', " "), Style::default());
+        let cursor = (text::width(&text::sanitise(&self.typed.text()[..self.typed.cursor()])) + 2).min(columns.into());
+        rows.push(query);
+        let message = match (&self.error, self.conversations.is_empty(), self.found.is_empty()) {
+            (Some(error), ..) => Some(error.as_str()),
+            (None, true, _) => Some("no conversation yet"),
+            (None, false, true) => Some("no conversation matches"),
+            _ => None,
+        };
+        rows.extend(message.map(|message| Row::of(format!("  {}", text::sanitise(message)), Style::DIM)));
+        let hints = hint_rows("type to filter   Up Down mark   Enter opens   Esc leaves", columns);
+        let room = height.saturating_sub(rows.len() + hints.len());
+        let details = if room > DETAIL_ROWS * 2 { DETAIL_ROWS } else { 0 };
+        let list = (room - details).max(1).min(self.found.len());
+        let first = (self.at + 1).saturating_sub(list);
+        let shown = self.found.iter().enumerate().skip(first).take(list);
+        let shown = shown.filter_map(|(at, index)| Some((at, self.conversations.get(*index)?)));
+        rows.extend(shown.map(|(at, one)| row(core, one, at == self.at, columns)));
+        let bottom = height.saturating_sub(details + hints.len());
+        rows.resize(bottom, Row::default());
+        if details > 0 {
+            rows.extend(self.marked().into_iter().flat_map(|one| described(core, one, columns)));
+        }
+        rows.resize(height.saturating_sub(hints.len()), Row::default());
+        rows.extend(hints);
+        Body { cursor: Some((u16::try_from(cursor).unwrap_or(0), 1)), ..Body::of(rows) }
+    }
+
+    fn title(&self) -> String {
+        let all = text::counted(self.conversations.len(), "conversation", "conversations");
+        match self.typed.text().trim().is_empty() {
+            true => format!("resume ─ {all}"),
+            false => format!("resume ─ {} of {all}", self.found.len()),
+        }
+    }
+}
+
+/// The text that is matched with what was typed.
+fn searched(conversation: &Conversation) -> String {
+    let Conversation { ordinal, name, said, directory, .. } = conversation;
+    let (name, directory) = (name.as_deref().unwrap_or_default(), directory.as_deref().unwrap_or_default());
+    format!("{ordinal} {name} {} {directory}", title(said))
+}
+
+fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) -> Row {
+    let is_wide = columns >= 120;
+    let (name, project) = if is_wide { (WIDE_NAME, WIDE_PROJECT) } else { (NAME, PROJECT) };
+    let sign = if is_marked { ">" } else { " " };
+    let mut line = format!("{sign} {} ", column(&label(conversation), name));
+    if columns >= 60 {
+        line += &format!("{} ", column(&project_of(core, conversation), project));
+    }
+    let mut end = format!(" {:>AGE$}", text::age(age(core.clock.unix_ms(), conversation)));
+    if columns >= 40 {
+        let cost = cost(core, conversation).map(|cost| format!("${}", dollars(cost))).unwrap_or_default();
+        end = format!(" {}{end} {cost:>COST$}", column(state(core, conversation), STATE));
+    }
+    let room = usize::from(columns).saturating_sub(text::width(&line) + text::width(&end));
+    line += &(column(&title(&conversation.said), room) + &end);
+    let style = match (is_marked, conversation.is_archived) {
+        (true, _) => Style { reverse: true, ..Style::default() },
+        (false, true) => Style::DIM,
+        (false, false) => Style::default(),
+    };
+    Row::of(line, style)
+}
+
+/// Number and name.
+fn label(Conversation { ordinal, name, .. }: &Conversation) -> String {
+    name.as_ref().map_or_else(|| ordinal.to_string(), |name| format!("{ordinal} {name}"))
+}
+
+fn project_of(core: &Core, conversation: &Conversation) -> String {
+    let directory = conversation.directory.as_ref().map_or(core.config.working_directory.as_path(), Path::new);
+    directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned()
+}
+
+fn age(now: i64, conversation: &Conversation) -> Duration {
+    Duration::from_secs(u64::try_from((now - conversation.last_at) / 1_000).unwrap_or(0))
+}
+
+/// What a person has to know before opening it.
+fn state(core: &Core, conversation: &Conversation) -> &'static str {
+    match core.roster.get(conversation.agent) {
+        None if conversation.is_print_run => "archived -p",
+        None if conversation.is_archived => "archived",
+        None => "",
+        Some(agent) if agent.question().is_some() => "asks",
+        Some(agent) if agent.state() != State::Idle => "at work",
+        Some(agent) if agent.is_interrupted() => "interrupted",
+        Some(_) => "",
+    }
+}
+
+fn cost(core: &Core, conversation: &Conversation) -> Option<u64> {
+    let of = |agent: &Agent| agent.used.cost;
+    core.roster.get(conversation.agent).map_or(conversation.cost, of).filter(|cost| *cost > 0)
+}
+
+/// Where the marked conversation works, with which model, and what was said last in it.
+fn described(core: &Core, conversation: &Conversation, columns: u16) -> Vec<Row> {
+    let directory = conversation.directory.as_deref().map_or(core.config.working_directory.as_path(), Path::new);
+    let model = conversation.endpoint.as_deref().unwrap_or_default();
+    let place = format!("  {}   {}   {model}", conversation.label(), directory.display());
+    let said = core.store.last_said(conversation.agent).ok().flatten().unwrap_or_default();
+    let mut rows = vec![rule("", columns), Row::of(text::sanitise(&place).into_owned(), Style::DIM)];
+    if !said.is_empty() {
+        rows.push(Row::of(format!("  {}", one_line(said.trim_start())), Style::default()));
+    }
+    rows
+}

@@ -1,0 +1,82 @@
+//! The conversations that a person can go on with.
+
+use rusqlite::Row;
+
+use super::database::Store;
+use super::row;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+
+/// Agents that are looked at, the newest of them.
+const MOST: usize = 20_000;
+
+/// A conversation in a list to choose from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Conversation {
+    pub agent: AgentId,
+    /// The agent's number in order of creation.
+    pub ordinal: i64,
+    pub name: Option<String>,
+    /// The title, or else the beginning of what the user said first.
+    pub said: String,
+    /// When something was said last, in milliseconds since 1970.
+    pub last_at: i64,
+    /// Where the agent works; `None`: where the program was started.
+    pub directory: Option<String>,
+    /// `provider/model`.
+    pub endpoint: Option<String>,
+    pub is_archived: bool,
+    /// It was made for one `--print` run.
+    pub is_print_run: bool,
+    /// What its requests have cost, in billionths of a dollar, where prices are known.
+    pub cost: Option<u64>,
+}
+
+impl Conversation {
+    /// The name, or `agent N`.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+    }
+}
+
+impl Store {
+    /// The conversations that a person can go on with, archived ones too, the one in which something was said last first. Not
+    /// those in which nothing has happened yet, nor archived members of teams.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn conversations(&self) -> Result<Vec<Conversation>> {
+        let sql = "SELECT uuid, ordinal, name,
+                coalesce(title, (SELECT substr(content, 1, 400) FROM messages
+                    WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
+                coalesce((SELECT created_at FROM messages WHERE agent = ordinal ORDER BY id DESC LIMIT 1), created_at) AS at,
+                directory, endpoint, archived_at IS NOT NULL, is_print_run, used_cost
+            FROM (SELECT * FROM agents WHERE status = 'running' AND (run IS NULL OR archived_at IS NULL)
+                ORDER BY ordinal DESC LIMIT ?1)
+            WHERE name IS NOT NULL OR coalesce(fork_message_id, 0) > 0
+                OR EXISTS (SELECT 1 FROM messages WHERE agent = ordinal AND kind NOT IN ('clear', 'fork'))
+                OR EXISTS (SELECT 1 FROM queue WHERE agent = ordinal)
+                OR EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
+            ORDER BY at DESC, ordinal DESC";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // A damaged row has no conversation to go on with; the start says which it is.
+        let found = statement.query_map([i64::try_from(MOST).unwrap_or(i64::MAX)], |row| Ok(conversation(row).ok()))?;
+        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+}
+
+fn conversation(row: &Row) -> rusqlite::Result<Conversation> {
+    let cost: Option<i64> = row.get(9)?;
+    Ok(Conversation {
+        agent: row.get(0)?,
+        ordinal: row.get(1)?,
+        name: row.get(2)?,
+        said: row::text(row, 3)?,
+        last_at: row.get(4)?,
+        directory: row.get(5)?,
+        endpoint: row.get(6)?,
+        is_archived: row.get(7)?,
+        is_print_run: row.get(8)?,
+        cost: cost.and_then(|cost| u64::try_from(cost).ok()),
+    })
+}
