@@ -13,6 +13,7 @@ use crate::support::internals::{ToolCall, tools};
 mod commands;
 mod editing;
 mod endings;
+mod multi_edit;
 mod paths;
 mod reading;
 mod searching;

@@ -125,7 +125,11 @@ fn an_undo_goes_back_turn_by_turn_or_to_a_message() {
     states.push(tree(&top));
     edit(&mut app, 0, "f", "one", "two");
     states.push(tree(&top));
-    edit(&mut app, 0, "f", "two", "three");
+    let edits = json!({"file_path": "f", "edits": [{"old_string": "tw", "new_string": "thr"},
+        {"old_string": "o\n", "new_string": "ee\n"}]});
+    app.say(0, &format!("%tool multi_edit {edits}"));
+    app.turn_until_idle();
+    assert_eq!(fs::read_to_string(top.join("f")).unwrap(), "three\n");
     let at = prompts(&app, 0);
     undo(&mut app, "/undo");
     assert_eq!(tree(&top), states[2]);

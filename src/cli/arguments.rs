@@ -544,7 +544,7 @@ pub enum ConfigCommand {
     Show,
     /// Open your configuration file in $VISUAL, $EDITOR or vi
     Edit,
-    /// Show what a project's .polylogue directory and AGENTS.md files contain, and ask whether to trust it
+    /// Show what a project's .polylogue directory and AGENTS.md or CLAUDE.md files contain, and ask whether to trust it
     Trust {
         /// Do not ask
         #[arg(short, long)]

@@ -244,7 +244,7 @@ fn files(earlier: Option<&Compaction>, left_out: &[&Message], most_bytes: usize)
 }
 
 fn path_of(call: &ToolCall) -> Option<String> {
-    let is_of_file = matches!(call.name.as_str(), "read_file" | "write_file" | "edit_file");
+    let is_of_file = matches!(call.name.as_str(), "read_file" | "write_file" | "edit_file" | "multi_edit");
     let arguments: serde_json::Value = serde_json::from_str(&call.arguments).ok().filter(|_| is_of_file)?;
     let path = ["file_path", "path"].iter().find_map(|key| arguments.get(key)?.as_str())?;
     Some(path.to_owned())

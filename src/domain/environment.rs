@@ -47,7 +47,7 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
     (
         "coding",
         Some("readonly"),
-        &["bash", "write_file", "edit_file"],
+        &["bash", "write_file", "edit_file", "multi_edit"],
         "readonly, plus changing files and running commands",
     ),
     (WORKTREE, Some("coding"), &[], "coding in its own git worktree"),

@@ -21,8 +21,8 @@ use crate::repl::shell::ShellCommands;
 use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn, limits, queue_edits, rules, steer};
 use crate::store::input_line;
-use crate::team::ResolvedEnvironment;
 use crate::team::changes::{changes, not_shown};
+use crate::team::{ResolvedEnvironment, instruction_file};
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -334,7 +334,7 @@ fn fork_at(core: &mut Core, origin: Origin, agent: AgentId, message: MessageId) 
 
 /// The file to which a person's instructions are added.
 pub(super) fn instructions_file(core: &Core, agent_id: AgentId) -> Option<PathBuf> {
-    Some(core.roster.get(agent_id)?.inputs.environment.working_directory.join("AGENTS.md"))
+    Some(instruction_file(&core.roster.get(agent_id)?.inputs.environment.working_directory))
 }
 
 /// Appends a line to the instructions of the project.

@@ -226,7 +226,7 @@ impl<'a> Answer<'a> {
 
 /// The file that a call of this tool changes.
 fn changed_file(tool: &str, arguments: &str) -> Option<String> {
-    if !matches!(tool, "edit_file" | "write_file") {
+    if !matches!(tool, "edit_file" | "multi_edit" | "write_file") {
         return None;
     }
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;

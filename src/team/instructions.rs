@@ -1,4 +1,4 @@
-//! Builds the system prompt of an environment: tools, directory, and the project's `AGENTS.md` files.
+//! Builds the system prompt of an environment: tools, directory, and the project's `AGENTS.md` or `CLAUDE.md` files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,17 +10,24 @@ use crate::domain::instructions::InstructionFile;
 use crate::domain::tool::Reach;
 use crate::tools::ToolSpec;
 
-/// Instructions of a project for agents.
-const FILE: &str = "AGENTS.md";
+/// Instructions of a project for agents. In each directory the first that exists counts.
+const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// The most bytes of all these files together.
 const MAX_BYTES: usize = 32 << 10;
 
 /// The instructions of the project of this directory, from the root of its repository down to the directory.
 pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
-    let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(|parent| parent.join(FILE)).collect();
+    let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(instruction_file).collect();
     paths.reverse();
     paths.into_iter().filter_map(|path| Some(InstructionFile { content: read(&path)?, path })).collect()
+}
+
+/// The file with the instructions of this directory, which may not exist.
+pub fn instruction_file(directory: &Path) -> PathBuf {
+    let paths = FILES.map(|name| directory.join(name));
+    let found = paths.iter().find(|path| path.symlink_metadata().is_ok());
+    found.unwrap_or(&paths[0]).clone()
 }
 
 /// The system prompt, and a line for the user about each of the project's `files`. `own` replaces the general part;
@@ -71,8 +78,11 @@ fn project(files: &[InstructionFile], trusted: &BTreeSet<String>) -> (String, Ve
         let length = remaining.min(content.len());
         remaining -= length;
         let is_truncated = length < content.len();
-        let notice =
-            if is_truncated { format!("\n[truncated: {FILE} files exceed {MAX_BYTES} bytes]") } else { String::new() };
+        let notice = if is_truncated {
+            format!("\n[truncated: the instructions exceed {MAX_BYTES} bytes]")
+        } else {
+            String::new()
+        };
         // A character that is cut in two is replaced like everything that is not UTF-8.
         let _ = write!(
             text,
@@ -111,11 +121,11 @@ mod tests {
     #[test]
     fn only_the_trusted_contents_of_a_file_are_used() {
         let top = tempfile::tempdir().unwrap();
-        fs::write(top.path().join(FILE), "as trusted").unwrap();
+        fs::write(top.path().join(FILES[0]), "as trusted").unwrap();
         let files = instruction_files(top.path());
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
         assert!(write(&[], top.path(), None, &files, &trusted).0.ends_with("as trusted"));
-        fs::write(top.path().join(FILE), "as changed").unwrap();
+        fs::write(top.path().join(FILES[0]), "as changed").unwrap();
         let (text, sources) = write(&[], top.path(), None, &instruction_files(top.path()), &trusted);
         assert!(!text.contains("as changed") && sources[0].contains("config trust"), "{text} {sources:?}");
     }
@@ -127,7 +137,7 @@ mod tests {
         fs::create_dir_all(&below).unwrap();
         fs::create_dir(top.path().join("project/.git")).unwrap();
         for (directory, text) in [("", "above"), ("project", "root"), ("project/a/b", "near")] {
-            fs::write(top.path().join(directory).join(FILE), text).unwrap();
+            fs::write(top.path().join(directory).join(FILES[0]), text).unwrap();
         }
         let (text, sources) = written(TOOLS, &below, None);
         assert!(text.find("root").unwrap() < text.find("near").unwrap() && !text.contains("above"), "{text}");
@@ -140,15 +150,35 @@ mod tests {
     }
 
     #[test]
+    fn claude_md_counts_where_there_is_no_agents_md() {
+        let top = tempfile::tempdir().unwrap();
+        let below = top.path().join("d");
+        fs::create_dir_all(&below).unwrap();
+        fs::create_dir(top.path().join(".git")).unwrap();
+        for (path, text) in [("CLAUDE.md", "other tool"), ("AGENTS.md", "at the root"), ("d/CLAUDE.md", "below")] {
+            fs::write(top.path().join(path), text).unwrap();
+        }
+        let (text, sources) = written(&[], &below, None);
+        assert!(text.contains("at the root") && text.ends_with("below") && !text.contains("other tool"), "{text}");
+        assert!(sources[1].contains("CLAUDE.md"), "{sources:?}");
+        let names = [top.path(), &below].map(|directory| instruction_file(directory).file_name().unwrap().to_owned());
+        assert_eq!(names, ["AGENTS.md", "CLAUDE.md"]);
+        // A link that is not read does not make the other file count.
+        fs::remove_file(top.path().join("AGENTS.md")).unwrap();
+        symlink("CLAUDE.md", top.path().join("AGENTS.md")).unwrap();
+        assert!(!written(&[], &below, None).0.contains("other tool"));
+    }
+
+    #[test]
     fn long_files_are_truncated_and_invalid_utf8_is_replaced() {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join(".git")).unwrap();
         fs::create_dir(top.path().join("d")).unwrap();
-        fs::write(top.path().join(FILE), [&b"\xff"[..], &vec![b'x'; MAX_BYTES - 10]].concat()).unwrap();
-        fs::write(top.path().join("d").join(FILE), "0123456789").unwrap();
+        fs::write(top.path().join(FILES[0]), [&b"\xff"[..], &vec![b'x'; MAX_BYTES - 10]].concat()).unwrap();
+        fs::write(top.path().join("d").join(FILES[0]), "0123456789").unwrap();
         let (text, sources) = written(&[], &top.path().join("d"), Some("Mine."));
         assert!(text.starts_with("Mine.") && text.contains("\u{fffd}xxx"), "{}", &text[..200]);
-        assert!(text.ends_with("012345678\n[truncated: AGENTS.md files exceed 32768 bytes]"));
+        assert!(text.ends_with("012345678\n[truncated: the instructions exceed 32768 bytes]"));
         assert!(sources[1].ends_with("truncated to 9 bytes"), "{sources:?}");
     }
 
@@ -156,11 +186,11 @@ mod tests {
     fn links_and_pipes_are_not_read() {
         let top = tempfile::tempdir().unwrap();
         fs::write(top.path().join("secret"), "secret text").unwrap();
-        symlink("secret", top.path().join(FILE)).unwrap();
+        symlink("secret", top.path().join(FILES[0])).unwrap();
         let (text, sources) = written(&[], top.path(), None);
         assert!(!text.contains("secret text") && sources[0].ends_with("skipped: not a regular file"));
-        fs::remove_file(top.path().join(FILE)).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(top.path().join(FILE)).status().unwrap().success());
+        fs::remove_file(top.path().join(FILES[0])).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(top.path().join(FILES[0])).status().unwrap().success());
         assert_eq!(written(&[], top.path(), None).1.len(), 1);
     }
 

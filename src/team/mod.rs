@@ -22,7 +22,7 @@ pub use agreement::agreement;
 pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::{AgentFactory, SCHEMA, SET};
 pub use inbox::{InboxEntry, Need, UnseenEnd, inbox, questions_like};
-pub use instructions::instruction_files;
+pub use instructions::{instruction_file, instruction_files};
 pub use pace::Gate;
 pub use reached::Reached;
 pub use request_limits::RequestLimits;

@@ -2,11 +2,14 @@
 //! written as strings, a string where an array is expected.
 //!
 //! Supports the part of JSON Schema that the built-in tools use: an object of strings, integers, booleans and arrays of
-//! strings, with `required`, `minimum`, `maximum` and `enum`.
+//! strings or of such objects, with `required`, `minimum`, `maximum`, `maxItems` and `enum`.
 
 use serde_json::{Map, Value};
 
 use crate::domain::tool::ToolDeclaration;
+
+/// Of the items of one array, in an error message.
+const MOST_PROBLEMS: usize = 5;
 
 /// Returns an object that fits the schema. Nulls are dropped (some providers send every optional argument as null), and
 /// an empty text is an empty object.
@@ -16,19 +19,38 @@ use crate::domain::tool::ToolDeclaration;
 pub fn parse(text: &str, declaration: &ToolDeclaration, aliases: &[(&str, &str)]) -> Result<Value, String> {
     let schema: Value = serde_json::from_str(declaration.parameters).expect("a tool's schema is JSON");
     let mut object = parse_object(text).map_err(|problem| error_message(declaration, &schema, &[problem]))?;
+    let problems = fit(&mut object, &schema, aliases, "");
+    if problems.is_empty() { Ok(Value::Object(object)) } else { Err(error_message(declaration, &schema, &problems)) }
+}
+
+/// Corrects an object where its meaning is clear. Returns what does not fit; `place` stands before the names.
+fn fit(object: &mut Map<String, Value>, schema: &Value, aliases: &[(&str, &str)], place: &str) -> Vec<String> {
     object.retain(|_, value| !value.is_null());
-    resolve_aliases(&mut object, aliases);
-    let mut problems: Vec<String> = missing(&object, &schema);
-    for (name, value) in &mut object {
+    resolve_aliases(object, schema, aliases);
+    let mut problems: Vec<String> = missing(object, schema, place);
+    for (name, value) in object {
         match schema["properties"].get(name) {
-            None => problems.push(format!("unknown argument `{name}`")),
+            None => problems.push(format!("unknown argument `{place}{name}`")),
             Some(expected) => {
                 convert(value, expected);
-                problems.extend(check(value, expected).err().map(|problem| format!("`{name}` must be {problem}")));
+                match check(value, expected) {
+                    Err(problem) => problems.push(format!("`{place}{name}` must be {problem}")),
+                    Ok(()) => problems.extend(fit_items(value, &expected["items"], aliases, &format!("{place}{name}"))),
+                }
             }
         }
     }
-    if problems.is_empty() { Ok(Value::Object(object)) } else { Err(error_message(declaration, &schema, &problems)) }
+    problems
+}
+
+/// The same for each object of an array.
+fn fit_items(array: &mut Value, schema: &Value, aliases: &[(&str, &str)], place: &str) -> Vec<String> {
+    let objects = array.as_array_mut().into_iter().flatten().enumerate();
+    let fit_item = |(at, item): (usize, &mut Value)| match item {
+        Value::Object(object) => fit(object, schema, aliases, &format!("{place}[{at}].")),
+        _ => Vec::new(),
+    };
+    objects.flat_map(fit_item).take(MOST_PROBLEMS).collect()
 }
 
 fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
@@ -43,8 +65,9 @@ fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 /// An alias beside the declared name is dropped.
-fn resolve_aliases(object: &mut Map<String, Value>, aliases: &[(&str, &str)]) {
-    for (alias, name) in aliases {
+fn resolve_aliases(object: &mut Map<String, Value>, schema: &Value, aliases: &[(&str, &str)]) {
+    let is_declared = |name: &str| schema["properties"].get(name).is_some();
+    for (alias, name) in aliases.iter().filter(|(_, name)| name.is_empty() || is_declared(name)) {
         if let Some(value) = object.remove(*alias)
             && !name.is_empty()
         {
@@ -53,9 +76,9 @@ fn resolve_aliases(object: &mut Map<String, Value>, aliases: &[(&str, &str)]) {
     }
 }
 
-fn missing(object: &Map<String, Value>, schema: &Value) -> Vec<String> {
+fn missing(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{name}` is missing")).collect()
+    required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{place}{name}` is missing")).collect()
 }
 
 /// Converts a value to the expected type where its meaning is clear.
@@ -65,6 +88,7 @@ fn convert(value: &mut Value, expected: &Value) {
         (Some("integer"), Value::Number(number)) => number.as_f64().and_then(whole_number),
         (Some("boolean"), Value::String(text)) => text.trim().to_ascii_lowercase().parse().ok().map(Value::Bool),
         (Some("array"), Value::String(text)) => Some(array_in(text)),
+        (Some("array"), Value::Object(_)) if has_objects(expected) => Some(Value::Array(vec![value.clone()])),
         _ => None,
     };
     if let Some(converted) = converted {
@@ -92,11 +116,16 @@ fn check(value: &Value, expected: &Value) -> Result<(), String> {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "integer" => value.is_i64(),
+        "array" if has_objects(expected) => value.as_array().is_some_and(|items| items.iter().all(Value::is_object)),
         "array" => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
         _ => true,
     };
     if !fits {
-        return Err(format!("{} (got {})", described_type(kind), describe(value)));
+        return Err(format!("{} (got {})", described_type(expected), describe(value)));
+    }
+    let count = value.as_array().map_or(0, Vec::len) as u64;
+    if let Some(most) = expected["maxItems"].as_u64().filter(|most| count > *most) {
+        return Err(format!("an array of at most {most} items (got {count})"));
     }
     let number = value.as_i64();
     if let (Some(number), Some(least)) = (number, expected["minimum"].as_i64().filter(|least| number < Some(*least))) {
@@ -114,11 +143,16 @@ fn check(value: &Value, expected: &Value) -> Result<(), String> {
     }
 }
 
-fn described_type(kind: &str) -> &'static str {
-    match kind {
+fn has_objects(expected: &Value) -> bool {
+    expected["items"]["type"] == "object"
+}
+
+fn described_type(expected: &Value) -> &'static str {
+    match expected["type"].as_str().unwrap_or_default() {
         "string" => "a string",
         "boolean" => "true or false",
         "integer" => "an integer",
+        _ if has_objects(expected) => "an array of objects",
         _ => "an array of strings",
     }
 }
@@ -133,14 +167,22 @@ fn describe(value: &Value) -> String {
 }
 
 fn error_message(declaration: &ToolDeclaration, schema: &Value, problems: &[String]) -> String {
-    let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|item| item == name));
-    let known = schema["properties"].as_object().into_iter().flatten().map(|(name, expected)| {
-        let kind = expected["type"].as_str().unwrap_or("value");
-        format!("{name} ({kind}{})", if is_required(name) { "" } else { ", optional" })
-    });
-    let known = known.collect::<Vec<_>>().join(", ");
+    let known = properties(schema);
     let expected = if known.is_empty() { "no arguments".into() } else { known };
     format!("invalid arguments for {}: {}; expected: {expected}", declaration.name, problems.join("; "))
+}
+
+/// The properties of an object, with their types.
+fn properties(schema: &Value) -> String {
+    let is_required = |name: &str| schema["required"].as_array().is_some_and(|all| all.iter().any(|item| item == name));
+    let known = schema["properties"].as_object().into_iter().flatten().map(|(name, expected)| {
+        let kind = match expected["type"].as_str().unwrap_or("value") {
+            "array" if has_objects(expected) => format!("array of {{{}}}", properties(&expected["items"])),
+            kind => kind.to_owned(),
+        };
+        format!("{name} ({kind}{})", if is_required(name) { "" } else { ", optional" })
+    });
+    known.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -154,7 +196,10 @@ mod tests {
         description: "",
         parameters: r#"{"type":"object","properties":{"path":{"type":"string"},"deep":{"type":"boolean"},
             "limit":{"type":"integer","minimum":1,"maximum":9},"mode":{"type":"string","enum":["a","b"]},
-            "names":{"type":"array","items":{"type":"string"}}},"required":["path"],"additionalProperties":false}"#,
+            "names":{"type":"array","items":{"type":"string"}},
+            "parts":{"type":"array","maxItems":3,"items":{"type":"object","properties":{"path":{"type":"string"},
+                "deep":{"type":"boolean"}},"required":["path"],"additionalProperties":false}}},
+            "required":["path"],"additionalProperties":false}"#,
     };
 
     const ALIASES: [(&str, &str); 3] = [("file", "path"), ("filePath", "path"), ("note", "")];
@@ -221,6 +266,34 @@ mod tests {
             let message = parse(text).unwrap_err();
             assert!(message.contains(expected), "{text}: {message}");
             assert!(message.contains("path (string)") && message.contains("limit (integer, optional)"), "{message}");
+        }
+    }
+
+    #[test]
+    fn objects_of_an_array_are_corrected_and_checked_like_the_arguments() {
+        let corrected = json!({"path": "a", "parts": [{"path": "b", "deep": true}]});
+        for text in [
+            r#"{"path":"a","parts":[{"file":"b","deep":"true","note":1}]}"#,
+            r#"{"path":"a","parts":"[{\"path\":\"b\",\"deep\":true}]"}"#,
+            r#"{"path":"a","parts":{"path":"b","deep":true}}"#,
+        ] {
+            assert_eq!(parse(text), Ok(corrected.clone()), "{text}");
+        }
+        for (parts, expected) in [
+            (
+                json!([{"path": "b"}, {"deep": 1}]),
+                "`parts[1].path` is missing; `parts[1].deep` must be true or false (got 1)",
+            ),
+            (json!([{"path": "b", "more": 1}]), "unknown argument `parts[0].more`"),
+            (json!(["b"]), "`parts` must be an array of objects (got an array)"),
+            (json!([{}, {}, {}, {}]), "`parts` must be an array of at most 3 items (got 4)"),
+        ] {
+            let message = parse(&json!({"path": "a", "parts": parts}).to_string()).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+            assert!(
+                message.contains("parts (array of {deep (boolean, optional), path (string)}, optional)"),
+                "{message}"
+            );
         }
     }
 

@@ -36,53 +36,54 @@ pub const SPEC: ToolSpec = ToolSpec {
             "additionalProperties": false
         }"#,
     },
-    aliases: &{
-        let [a, b, c, d] = FILE_PATH_ALIASES;
-        [
-            a,
-            b,
-            c,
-            d,
-            ("old_text", "old_string"),
-            ("oldString", "old_string"),
-            ("old_str", "old_string"),
-            ("new_text", "new_string"),
-            ("newString", "new_string"),
-            ("new_str", "new_string"),
-            ("replaceAll", "replace_all"),
-            ("allow_multiple", "replace_all"),
-        ]
-    },
+    aliases: &ALIASES,
     reach: Reach::Writes,
     judged: Judged::Write,
     check,
     run: Run::OnThread(run),
 };
 
+/// Other names for the parameters of an edit.
+pub const ALIASES: [(&str, &str); 12] = {
+    let [a, b, c, d] = FILE_PATH_ALIASES;
+    [
+        a,
+        b,
+        c,
+        d,
+        ("old_text", "old_string"),
+        ("oldString", "old_string"),
+        ("old_str", "old_string"),
+        ("new_text", "new_string"),
+        ("newString", "new_string"),
+        ("new_str", "new_string"),
+        ("replaceAll", "replace_all"),
+        ("allow_multiple", "replace_all"),
+    ]
+};
+
 /// Of the diff that the model gets.
 pub const MAX_REPORTED_LINES: usize = 40;
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
-    let edit = Edit::plan(arguments, env)?;
-    let path = arguments["file_path"].as_str().unwrap_or_default();
-    // What a person allows is what they could read.
-    let diff = edit.diff(usize::MAX);
-    let mut detail = vec![format!("{}: {}", visible(&edit.target.file.path.to_string_lossy()), diff.counts())];
-    let title = format!("edit_file: {} ({})", visible(path), diff.counts());
-    detail.extend(edit.target.warnings());
-    detail.extend(diff.lines);
-    Ok(Question { file: Some(edit.target.file), snapshot: Some(edit.snapshot), ..Question::new(title, detail) })
+    let edit = Edit::plan(arguments, &[Replacement::of(arguments, "")], env)?;
+    Ok(edit.question(SPEC.declaration.name, arguments))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
+    carry_out(SPEC.declaration.name, &[Replacement::of(&call.arguments, "")], call, env, job)
+}
+
+/// Makes these replacements in the file of a call.
+pub fn carry_out(tool: &str, all: &[Replacement<'_>], call: &Prepared, env: &Environment, job: &Job) -> Output {
     if job.is_cancelled() {
         return Output::failure("[interrupted; nothing was changed]");
     }
     let path = call.arguments["file_path"].as_str().unwrap_or_default();
     let mut changed = None;
-    let edited = Edit::plan(&call.arguments, env).and_then(|edit| {
+    let edited = Edit::plan(&call.arguments, all, env).and_then(|edit| {
         edit.target.require_same_file(call)?;
-        let recorded = edit.target.recorded(SPEC.declaration.name, &edit.new, env);
+        let recorded = edit.target.recorded(tool, &edit.new, env);
         let written = edit.target.write(&edit.new, call.question.snapshot, &env.known_files);
         changed = recorded.and_then(|step| step.finish(written.is_ok()));
         let written = written?;
@@ -98,8 +99,59 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     Output { changed: changed.map(Box::new), ..output }
 }
 
+/// A text of a file and what replaces it.
+pub struct Replacement<'a> {
+    from: &'a str,
+    to: &'a str,
+    all: bool,
+    /// Stands before the names of the arguments in messages.
+    place: String,
+}
+
+impl<'a> Replacement<'a> {
+    /// From an object with `old_string`, `new_string` and perhaps `replace_all`.
+    pub fn of(arguments: &'a Value, place: &str) -> Self {
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default();
+        let (from, to) = (text("old_string"), text("new_string"));
+        Self { from, to, all: arguments["replace_all"] == true, place: place.to_owned() }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let place = &self.place;
+        if self.from.is_empty() {
+            return Err(format!("`{place}old_string` must not be empty; use write_file to write a whole file"));
+        }
+        if self.from == self.to {
+            return Err(format!("`{place}old_string` and `{place}new_string` are the same"));
+        }
+        Ok(())
+    }
+
+    /// The text with the replacement, and how often it was made. `path` and `earlier` are for the message.
+    fn apply(&self, text: &str, path: &str, earlier: &str) -> Result<(String, usize), String> {
+        let (place, matches) = (&self.place, text.matches(self.from).count());
+        if matches == 0 {
+            return Err(format!(
+                "`{place}old_string` not found in {path}{earlier}; it must match exactly, including whitespace, without \
+                 line numbers"
+            ));
+        }
+        if matches > 1 && !self.all {
+            return Err(format!(
+                "found {matches} matches of `{place}old_string` in {path}{earlier}, expected 1; include more surrounding \
+                 lines or set `{place}replace_all`"
+            ));
+        }
+        let grown = matches.saturating_mul(self.to.len().saturating_sub(self.from.len()));
+        if text.len().saturating_add(grown) > MAX_FILE_SIZE as usize {
+            return Err(format!("`{place}new_string` would make {path} larger than {} MiB", MAX_FILE_SIZE >> 20));
+        }
+        Ok((text.replace(self.from, self.to), matches))
+    }
+}
+
 /// A change to an existing file.
-struct Edit {
+pub struct Edit {
     target: Target,
     snapshot: Snapshot,
     old: String,
@@ -108,11 +160,12 @@ struct Edit {
 }
 
 impl Edit {
+    /// Makes the replacements one after the other in the text of the file.
+    ///
     /// # Errors
-    /// A message for the model: the file is not in the expected version, or the text does not occur exactly once.
-    fn plan(arguments: &Value, env: &Environment) -> Result<Self, String> {
-        let text = |name: &str| arguments[name].as_str().unwrap_or_default();
-        let (path, from, to) = (text("file_path"), text("old_string"), text("new_string"));
+    /// A message for the model: the file is not in the expected version, or a text does not occur exactly once.
+    pub fn plan(arguments: &Value, all: &[Replacement<'_>], env: &Environment) -> Result<Self, String> {
+        let path = arguments["file_path"].as_str().unwrap_or_default();
         let target = Target::find(path, env)?;
         if target.old.is_none() {
             let suggestion = Opener::new(env).suggestion(&target.file.path, &std::io::ErrorKind::NotFound.into());
@@ -121,23 +174,30 @@ impl Edit {
                 if suggestion.is_empty() { "; use write_file to create it" } else { &suggestion }
             ));
         }
-        if from.is_empty() {
-            return Err("`old_string` must not be empty; use write_file to write a whole file".into());
-        }
-        if from == to {
-            return Err("`old_string` and `new_string` are the same".into());
-        }
+        all.iter().try_for_each(Replacement::check)?;
         let (snapshot, old) = known_content(path, &target, env)?;
-        match (old.matches(from).count(), arguments["replace_all"] == true) {
-            (0, _) => Err(format!(
-                "`old_string` not found in {path}; it must match exactly, including whitespace, without line numbers"
-            )),
-            (matches @ 2.., false) => Err(format!(
-                "found {matches} matches of `old_string` in {path}, expected 1; include more surrounding lines or set \
-                 `replace_all`"
-            )),
-            (matches, _) => Ok(Self { new: old.replace(from, to), target, snapshot, old, matches }),
+        let (mut new, mut matches) = (old.clone(), 0);
+        for (at, replacement) in all.iter().enumerate() {
+            let earlier = if at > 0 { " after the edits before it" } else { "" };
+            let (text, count) = replacement.apply(&new, path, earlier)?;
+            (new, matches) = (text, matches + count);
         }
+        if new == old {
+            return Err(format!("the edits leave {path} as it is"));
+        }
+        Ok(Self { target, snapshot, old, new, matches })
+    }
+
+    /// What the person is asked about it.
+    pub fn question(self, tool: &str, arguments: &Value) -> Question {
+        let path = arguments["file_path"].as_str().unwrap_or_default();
+        // What a person allows is what they could read.
+        let diff = self.diff(usize::MAX);
+        let mut detail = vec![format!("{}: {}", visible(&self.target.file.path.to_string_lossy()), diff.counts())];
+        let title = format!("{tool}: {} ({})", visible(path), diff.counts());
+        detail.extend(self.target.warnings());
+        detail.extend(diff.lines);
+        Question { file: Some(self.target.file), snapshot: Some(self.snapshot), ..Question::new(title, detail) }
     }
 
     fn diff(&self, limit: usize) -> Summary {
@@ -151,7 +211,7 @@ fn known_content(path: &str, target: &Target, env: &Environment) -> Result<(Snap
         Snapshot::take(&target.file.path).map_err(|error| format!("{path}: cannot be read: {}", reason(&error)))?;
     let content = content.ok_or_else(|| {
         let limit = MAX_FILE_SIZE >> 20;
-        format!("{path}: file is larger than the limit of edit_file ({limit} MiB); use bash to change it")
+        format!("{path}: file is larger than the limit of edits ({limit} MiB); use bash to change it")
     })?;
     match env.known_files.get(&target.file.path) {
         None => return Err(format!("{path}: file has not been read yet; read it with read_file first")),

@@ -27,6 +27,7 @@ pub mod landing;
 mod linux;
 mod list_dir;
 pub mod locate;
+mod multi_edit;
 mod network;
 mod read_file;
 pub mod snapshots;
@@ -69,6 +70,7 @@ pub const TOOLS: &[&ToolSpec] = &[
     &read_file::SPEC,
     &write_file::SPEC,
     &edit_file::SPEC,
+    &multi_edit::SPEC,
     &glob::SPEC,
     &grep::SPEC,
     &list_dir::SPEC,
@@ -439,9 +441,13 @@ mod tests {
             let schema: Value = serde_json::from_str(spec.declaration.parameters).unwrap();
             assert_eq!(schema["type"], "object", "{}", spec.declaration.name);
             assert_eq!(schema["additionalProperties"], false, "{}", spec.declaration.name);
+            let properties = &schema["properties"];
+            let of_items = |property: &Value| property["items"]["properties"].clone();
+            let levels: Vec<Value> = properties.as_object().unwrap().values().map(of_items).collect();
             for (alias, name) in spec.aliases {
-                assert!(schema["properties"][alias].is_null(), "{alias}");
-                assert!(name.is_empty() || schema["properties"][name].is_object(), "{name}");
+                assert!(properties[alias].is_null(), "{alias}");
+                let is_declared = levels.iter().chain([properties]).any(|level| level[name].is_object());
+                assert!(name.is_empty() || is_declared, "{name}");
             }
             for required in schema["required"].as_array().into_iter().flatten() {
                 assert!(schema["properties"][required.as_str().unwrap()].is_object());
@@ -456,6 +462,7 @@ mod tests {
         assert_eq!(find("bash").unwrap().reach, Reach::Writes);
         assert_eq!(find("write_file").unwrap().reach, Reach::Writes);
         assert_eq!(find("edit_file").unwrap().reach, Reach::Writes);
+        assert_eq!(find("multi_edit").unwrap().reach, Reach::Writes);
         for name in ["read_file", "glob", "grep", "list_dir"] {
             assert_eq!(find(name).unwrap().reach, Reach::Reads, "{name}");
         }

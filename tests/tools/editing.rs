@@ -150,7 +150,7 @@ fn a_file_that_is_not_text_or_too_large_is_refused() {
     }
     for (path, expected) in [
         ("binary", "not valid UTF-8"),
-        ("large", "larger than the limit of edit_file"),
+        ("large", "larger than the limit of edits"),
         ("none", "does not exist; use write_file to create it"),
         ("binari", "does not exist; did you mean "),
         ("pipe", "not a regular file"),

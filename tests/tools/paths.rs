@@ -53,11 +53,12 @@ impl Scene {
     }
 }
 
-fn calls(path: &str) -> [(&'static str, Value); 6] {
+fn calls(path: &str) -> [(&'static str, Value); 7] {
     [
         ("read_file", json!({"file_path": path})),
         ("write_file", json!({"file_path": path, "content": "mine"})),
         ("edit_file", json!({"file_path": path, "old_string": "key", "new_string": "mine"})),
+        ("multi_edit", json!({"file_path": path, "edits": [{"old_string": "key", "new_string": "mine"}]})),
         ("grep", json!({"pattern": "key", "path": path})),
         ("glob", json!({"pattern": "*", "path": path})),
         ("list_dir", json!({"path": path})),
