@@ -31,7 +31,7 @@ pub fn parse(text: &str, declaration: &ToolDeclaration, aliases: &[(&str, &str)]
     if problems.is_empty() { Ok(Value::Object(object)) } else { Err(error_message(declaration, &schema, &problems)) }
 }
 
-fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
