@@ -71,6 +71,7 @@ mod base;
 mod cli;
 mod commands;
 mod domain;
+mod mcp;
 mod net;
 mod policy;
 mod provider;
@@ -115,6 +116,7 @@ pub mod config {
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::limits::{LimitName, TreeLimits};
+    pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};
     pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};
     pub use crate::domain::reasoning::SendReasoning;
     pub use crate::domain::rule::{Rule, Rules, Scope, Subject};

@@ -25,6 +25,7 @@ mod limits;
 mod features;
 mod lookups;
 mod mail;
+mod mcp;
 mod memory;
 mod models;
 #[cfg(feature = "coordinator")]

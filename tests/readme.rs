@@ -12,6 +12,7 @@ const TOPICS: &[&str] = &[
     "approval",
     "files",
     "network",
+    "mcp",
     "settings",
     "parameters",
     "environments",

@@ -23,6 +23,7 @@ use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, short_title, title_of};
+use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
@@ -200,12 +201,8 @@ impl From<Progress> for Planned {
 
 fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
     let answered = |message: &str| Planned::from(Progress::Answered(failed(call, message)));
-    let spec = match judge.environment.tool(&call.name) {
-        Ok(spec) => spec,
-        Err(message) => return answered(&message),
-    };
-    let mut prepared = match spec.prepare(&call.arguments, judge.environment) {
-        Ok(prepared) => Box::new(prepared),
+    let (spec, mut prepared) = match judge.environment.prepare(&call.name, &call.arguments) {
+        Ok((spec, prepared)) => (spec, Box::new(prepared)),
         Err(message) => return answered(&message),
     };
     let in_loop = matches!(spec.run, Run::InEventLoop(_));
@@ -305,6 +302,11 @@ impl Agent {
 
     fn plan(&self, call: &ToolCall, context: &Context) -> Planned {
         self.plan_under(self.policy(), call, context)
+    }
+
+    /// Whether this call would run without a question.
+    pub fn is_free_call(&self, call: &ToolCall, context: &Context) -> bool {
+        matches!(self.plan(call, context).progress, Progress::Waiting(_, _, Permission::NotNeeded))
     }
 
     fn plan_under(&self, policy: Policy, call: &ToolCall, context: &Context) -> Planned {
@@ -456,6 +458,12 @@ impl Agent {
     /// Whether the loop still has to answer this call.
     pub fn is_waiting_call(&self, id: &str) -> bool {
         self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
+    }
+
+    /// Whether the answer to a call is awaited from an MCP server.
+    pub fn waits_for_server(&self) -> bool {
+        let is_it = |call: &Call| matches!(call.progress, Progress::ByLoop(_)) && call.call.name.starts_with(PREFIX);
+        self.work.calls.iter().any(is_it)
     }
 
     /// Reports waiting calls whose deadline has passed, and gives up on tools that do not stop.

@@ -12,6 +12,7 @@ use crate::domain::environment::EnvironmentEntry;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::keymap::KeyMap;
 use crate::domain::limits::TreeLimits;
+use crate::domain::mcp::McpServer;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
@@ -62,6 +63,8 @@ pub struct Config {
     pub instructions: Option<Vec<InstructionFile>>,
     /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
     pub trusted_instructions: BTreeSet<String>,
+    /// MCP servers: the user's, then those of a trusted project.
+    pub mcp: Vec<McpServer>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
     /// Templates and workflows: the user's, then those of a trusted project, which replace others of the same name.
@@ -190,6 +193,7 @@ impl Default for Config {
             environments: Vec::new(),
             instructions: None,
             trusted_instructions: BTreeSet::new(),
+            mcp: Vec::new(),
             commands: Vec::new(),
             team_files: Vec::new(),
             policy: Policy::Never,

@@ -528,4 +528,12 @@ pub enum ToolRequest {
         from: Vec<String>,
     },
     Agents,
+    /// Call a tool of an MCP server, or start the server.
+    Mcp {
+        server: String,
+        tool: String,
+        /// The call starts the server, to which the person has consented.
+        is_start: bool,
+        arguments: serde_json::Map<String, Value>,
+    },
 }

@@ -35,6 +35,7 @@ pub mod keymap;
 #[allow(missing_docs)]
 pub mod limits;
 pub mod mail;
+pub mod mcp;
 #[allow(missing_docs)]
 pub mod message;
 #[allow(missing_docs)]

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// A tool as declared to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolDeclaration {
+pub struct ToolDeclaration<'a> {
     /// The name that the model calls.
-    pub name: &'static str,
+    pub name: &'a str,
     /// The description for the model.
-    pub description: &'static str,
+    pub description: &'a str,
     /// JSON schema of the arguments, as JSON text.
-    pub parameters: &'static str,
+    pub parameters: &'a str,
 }
 
 /// A call as the model made it.

@@ -42,7 +42,6 @@ pub struct Permissions<'a> {
 }
 
 /// What an agent is about to do.
-#[cfg_attr(not(test), expect(dead_code, reason = "web_fetch and MCP ask for hosts and tools"))]
 pub enum Request<'a> {
     /// Reads the file or directory at this resolved path.
     Read {

@@ -78,7 +78,7 @@ pub struct Conversation<'a> {
     /// The messages, oldest first. Those that are not sent to a model are skipped.
     pub messages: &'a [&'a Message],
     /// The tools that the model may call; empty to disable tools.
-    pub tools: &'a [ToolDeclaration],
+    pub tools: &'a [ToolDeclaration<'a>],
 }
 
 /// What is to be done for a request.

@@ -162,7 +162,7 @@ fn is_header_name(name: &str) -> bool {
 ///
 /// # Errors
 /// `Tool` if it is not valid JSON.
-pub(super) fn schema(tool: &ToolDeclaration) -> Result<&'static str> {
+pub(super) fn schema<'a>(tool: &ToolDeclaration<'a>) -> Result<&'a str> {
     if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
         return Err(Error::new(ErrorKind::Tool, format!("the schema of tool {} is not valid JSON", tool.name)));
     }

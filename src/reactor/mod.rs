@@ -39,6 +39,8 @@ pub enum Source {
     Client(u64),
     /// A socket of the proxy, by its number; numbers are never reused.
     Proxy(u64),
+    /// A descriptor of an MCP server, by its number; numbers are never reused.
+    Mcp(u64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,6 +24,7 @@ mod json;
 mod learned;
 mod limits;
 mod mail_waits;
+mod mcp;
 mod objections;
 mod offers;
 mod pasting;
@@ -70,6 +71,7 @@ use dispatcher::Dispatcher;
 use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
+use mcp::Mcp;
 use objections::Objections;
 use proxy::Proxy;
 use search_index::SearchIndex;
@@ -86,6 +88,7 @@ pub struct Repl {
     dispatcher: Dispatcher,
     jobs: Jobs,
     mail_waits: MailWaits,
+    mcp: Mcp,
     objections: Objections,
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
@@ -112,7 +115,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 11 } else { 10 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 12 } else { 11 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -122,6 +125,7 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            mcp,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]
@@ -137,6 +141,7 @@ impl Repl {
             dispatcher,
             jobs,
             mail_waits,
+            mcp,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]

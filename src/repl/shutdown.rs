@@ -36,6 +36,7 @@ impl Repl {
         for id in self.core.roster.ids() {
             drafts::save_all(&self.core, id);
         }
+        self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
@@ -58,7 +59,7 @@ impl Repl {
 
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
-        while self.core.has_tool_threads() || self.jobs.is_git_busy() {
+        while self.core.has_tool_threads() || self.jobs.is_git_busy() || self.mcp.is_ending() {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;

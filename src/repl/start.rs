@@ -94,6 +94,7 @@ impl Repl {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
+            mcp: crate::repl::mcp::Mcp::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]

@@ -55,6 +55,8 @@ pub enum WakeReason {
     Team,
     /// A connection of the proxy has waited long enough, or a look-up is under way for one.
     Proxy,
+    /// The time limit of an MCP server, or one is being started or ended.
+    Mcp,
 }
 
 /// How often the spinner moves.

@@ -33,6 +33,10 @@ impl Repl {
             Err(error) => return answer_call(&mut self.core, agent_id, &call, Err(error)),
         }
         let answer = match request {
+            ToolRequest::Mcp { server, tool, is_start, arguments } => {
+                let tool = (!is_start).then_some(tool);
+                return self.mcp.call(&mut self.core, agent_id, call, (server, tool), arguments);
+            }
             ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
@@ -153,7 +157,7 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
         }
         ToolRequest::ReadMail(id) => core.read_mail(agent_id, id),
         ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
-        ToolRequest::Wait { .. } => unreachable!("a wait is not answered at once"),
+        ToolRequest::Wait { .. } | ToolRequest::Mcp { .. } => unreachable!("it is not answered at once"),
     }
 }
 

@@ -194,6 +194,7 @@ fn source_name(source: Source) -> String {
         Source::Listener => "listener".into(),
         Source::Client(number) => format!("client {number}"),
         Source::Proxy(number) => format!("proxy {number}"),
+        Source::Mcp(number) => format!("mcp {number}"),
     }
 }
 
@@ -215,5 +216,6 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::View => "view".into(),
         WakeReason::Client => "client".into(),
         WakeReason::Proxy => "proxy".into(),
+        WakeReason::Mcp => "mcp".into(),
     }
 }

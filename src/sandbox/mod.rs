@@ -49,5 +49,5 @@ pub use hints::likely_cause;
 pub use level::Level;
 pub use plan::{Places, Plan, Refusal, ResourceLimits};
 pub use policy::Policy;
-pub use report::Report;
+pub use report::{Descriptors, Report, send_input};
 pub use watch::Watch;

@@ -47,6 +47,10 @@ pub struct Plan {
     pub(super) index: Index,
     /// Names of variables besides the usual ones.
     pub variables: Vec<String>,
+    /// Variables of this command alone, with their values. The helpers do not get them.
+    pub own_variables: Vec<(String, String)>,
+    /// Whether the command gets a standard input, which follows the plan.
+    pub has_input: bool,
     pub limits: ResourceLimits,
 }
 
@@ -133,6 +137,8 @@ impl Plan {
             search: Search::default(),
             index: index.clone(),
             variables: settings.variables.clone(),
+            own_variables: Vec::new(),
+            has_input: false,
             limits,
             home,
             denied: denied.clone(),

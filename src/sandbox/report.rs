@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::stdio::stdin;
@@ -58,7 +59,8 @@ impl Report {
 }
 
 impl Plan {
-    /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy.
+    /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
+    /// has an input, [`send_input`] has to follow.
     ///
     /// # Errors
     /// The supervisor has ended.
@@ -71,10 +73,45 @@ impl Plan {
     ///
     /// # Errors
     /// Standard input is no socket, or what comes is not a plan.
-    pub fn receive() -> io::Result<(Self, Option<OwnedFd>)> {
-        let (text, proxy) = receive_text(&standard_input()?)?;
-        Ok((serde_json::from_str(&text).map_err(io::Error::other)?, proxy))
+    pub fn receive() -> io::Result<(Self, Descriptors)> {
+        let from = standard_input()?;
+        let (text, proxy) = receive_text(&from)?;
+        let plan: Self = serde_json::from_str(&text).map_err(io::Error::other)?;
+        let input = receive_input(&from, plan.has_input)?;
+        Ok((plan, Descriptors { proxy, input }))
     }
+}
+
+/// The descriptors that come with a plan.
+#[derive(Debug, Default)]
+pub struct Descriptors {
+    /// The init process sends the listener of its proxy on it.
+    pub proxy: Option<OwnedFd>,
+    /// The standard input of the command.
+    pub input: Option<OwnedFd>,
+}
+
+impl Descriptors {
+    /// The standard input of the command: empty, if none was given.
+    pub fn take_input(&mut self) -> Stdio {
+        self.input.take().map_or_else(Stdio::null, Stdio::from)
+    }
+}
+
+/// Sends the standard input of a command after its plan, with an empty text.
+///
+/// # Errors
+/// The other side has closed the socket.
+pub fn send_input(to: &UnixStream, input: BorrowedFd<'_>) -> io::Result<()> {
+    send_text(to, "", Some(input))
+}
+
+/// Receives what [`send_input`] sends.
+///
+/// # Errors
+/// As for [`receive_text`].
+pub fn receive_input(from: &UnixStream, has_input: bool) -> io::Result<Option<OwnedFd>> {
+    if has_input { receive_text(from).map(|(_, input)| input) } else { Ok(None) }
 }
 
 /// Another descriptor of the socket on which a helper was given its plan.

@@ -2,11 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode};
 
-use super::{Level, Plan, Report, variables};
+use super::{Descriptors, Level, Plan, Report, variables};
 
 /// The first argument that would select the init process.
 pub const INIT_FLAG: &str = "--supervise-init";
@@ -20,13 +19,18 @@ pub struct Started {
 ///
 /// # Errors
 /// The report that the caller should send.
-pub fn start(plan: Plan, _: Option<OwnedFd>, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+pub fn start(
+    plan: Plan,
+    mut descriptors: Descriptors,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Result<Started, Report> {
     if plan.level != Level::None {
         return Err(Report::Unavailable("there is no sandbox on this system".into()));
     }
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).process_group(0);
-    command.env_clear().envs(variables::given(&plan.variables, &[]));
+    command.args(arguments).stdin(descriptors.take_input()).process_group(0);
+    command.env_clear().envs(variables::given(&plan.variables, &[])).envs(plan.own_variables);
     let failed = |error: io::Error| Report::NotStarted(format!("cannot run {}: {error}", program.display()));
     Ok(Started { child: command.spawn().map_err(failed)? })
 }

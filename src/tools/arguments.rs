@@ -53,7 +53,7 @@ fn fit_items(array: &mut Value, schema: &Value, aliases: &[(&str, &str)], place:
     objects.flat_map(fit_item).take(MOST_PROBLEMS).collect()
 }
 
-fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
+pub(super) fn parse_object(text: &str) -> Result<Map<String, Value>, String> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }

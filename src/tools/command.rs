@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, PipeReader, Read};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,7 @@ pub fn find_level(env: &Environment) -> (Level, Vec<(Level, String)>) {
     (Level::None, failed)
 }
 
-fn try_level(env: &Environment) -> Result<(), String> {
+pub(super) fn try_level(env: &Environment) -> Result<(), String> {
     let without_proxy = |mut plan: Plan| {
         if matches!(plan.network, Network::Hosts(_)) {
             plan.network = Network::Off;
@@ -215,7 +215,7 @@ fn try_plan(env: &Environment, program: &Program<'_>, plan: Result<Plan, Refusal
     }
 }
 
-fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
+pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Refusal> {
     let places = Places {
         workspace: program.workspace.or(env.worktree.as_deref()).unwrap_or(&env.working_directory),
         is_own_worktree: env.worktree.is_some() || program.workspace.is_some(),
@@ -376,8 +376,34 @@ impl Supervised {
         }
     }
 
+    /// The socket on which the supervisor gets its plan and answers.
+    pub fn control(&self) -> &UnixStream {
+        &self.control
+    }
+
+    /// Readable once the supervisor has ended.
+    pub fn exit(&self) -> BorrowedFd<'_> {
+        self.exit.as_fd()
+    }
+
+    /// Has the supervisor end the command and itself. Does not wait.
+    pub fn end(&self) {
+        // Fails if the supervisor has just ended.
+        let _ = self.control.shutdown(Shutdown::Write);
+    }
+
+    /// The exit code if it has ended; without one if it was killed. Resumes it if it was stopped.
+    pub fn take_ended(&mut self) -> Option<Option<i32>> {
+        self.exit.resume();
+        let status = self.child.try_wait().ok()??;
+        if status.code().is_none() {
+            orphans::end();
+        }
+        Some(status.code())
+    }
+
     /// Kills a supervisor that does not end, and what it leaves. Returns a message if that fails.
-    fn kill(&mut self) -> Option<String> {
+    pub fn kill(&mut self) -> Option<String> {
         let is_killed = self.child.kill().and_then(|()| self.child.wait()).is_ok();
         (!is_killed || !orphans::end()).then(|| "its processes could not be killed and may still be running".into())
     }

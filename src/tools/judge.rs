@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::locate::{MAX_LINKS, Opener, canonical};
-use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec};
+use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec, mcp};
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::host::HostPattern;
@@ -31,6 +31,8 @@ pub enum Judged {
     Command,
     /// An agent with `model` is started.
     Fork,
+    /// A tool of an MCP server is called.
+    Mcp,
     /// Something else changes.
     Change,
 }
@@ -118,6 +120,10 @@ impl Judge<'_> {
         match spec.judged {
             Judged::Nothing => Verdict::Free,
             Judged::Change => decide(&Request::Change),
+            Judged::Mcp => decide(&Request::Mcp {
+                server: text("server").unwrap_or_default(),
+                tool: text("tool").unwrap_or_default(),
+            }),
             Judged::Read | Judged::Write => match &prepared.question.file {
                 None => decide(&Request::Change),
                 Some(file) if spec.reach == Reach::Reads => {
@@ -158,6 +164,7 @@ impl Judge<'_> {
                 .and_then(|model| Rule::new(Subject::Fork, model).ok())
                 .into_iter()
                 .collect(),
+            Judged::Mcp => mcp::rule(&prepared.arguments).into_iter().collect(),
             Judged::Nothing | Judged::Change => Vec::new(),
         }
     }

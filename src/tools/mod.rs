@@ -27,9 +27,11 @@ pub mod landing;
 mod linux;
 mod list_dir;
 pub mod locate;
+pub mod mcp;
 mod multi_edit;
 mod network;
 mod read_file;
+pub mod server_process;
 pub mod snapshots;
 pub mod supervisor;
 pub mod tool_thread;
@@ -47,6 +49,7 @@ use serde_json::Value;
 use crate::base::text::is_invisible_format;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
+use crate::domain::mcp::McpTool;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
@@ -56,6 +59,7 @@ use crate::sandbox::{Level, Policy};
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
+use capture::Capture;
 pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
 pub use judge::{Judge, Judged, WaysToAllow, open_attached};
@@ -97,7 +101,7 @@ const FILE_PATH_ALIASES: [(&str, &str); 4] =
 /// A tool that models can call.
 pub struct ToolSpec {
     /// The declaration that models get.
-    pub declaration: ToolDeclaration,
+    pub declaration: ToolDeclaration<'static>,
     /// Pairs of an accepted and a declared parameter name: models know other agents' names too. If the declared name is
     /// empty, the parameter is ignored.
     pub aliases: &'static [(&'static str, &'static str)],
@@ -257,6 +261,8 @@ pub struct Environment {
     pub output_cap: usize,
     /// What commands may do.
     pub sandbox: Policy,
+    /// The tools of MCP servers, as far as they are known.
+    pub mcp_tools: Arc<[McpTool]>,
     /// Serves commands that may reach single hosts, where there is an event loop.
     pub proxy: Option<Calls>,
     /// Where files are kept before they are changed; `None` without a data directory.
@@ -291,6 +297,7 @@ impl Environment {
             bash_timeout: Duration::from_secs(120),
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
+            mcp_tools: Arc::new([]),
             proxy: None,
             snapshots: None,
             recorder: None,
@@ -313,18 +320,35 @@ impl Environment {
         if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
             return Ok(spec);
         }
-        let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).collect();
+        let of_servers = self.mcp_tools.iter().map(|tool| tool.full_name.as_str());
+        let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).chain(of_servers).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
+            None if name.starts_with(crate::domain::mcp::PREFIX) => {
+                format!("tool {:?} is not offered by any MCP server now", one_line(name, 100))
+            }
             None => format!("unknown tool {:?}", one_line(name, 100)),
         };
         Err(format!("{problem}; available tools: {known}"))
     }
 
+    /// Finds the tool of this name, and checks the arguments as the model wrote them.
+    ///
+    /// # Errors
+    /// A message for the model: what is wrong and what is expected.
+    pub fn prepare(&self, name: &str, arguments: &str) -> Result<(&'static ToolSpec, Prepared), String> {
+        if let Some(tool) = self.mcp_tools.iter().find(|tool| tool.full_name == name) {
+            return mcp::prepare(tool, arguments, self).map(|prepared| (&mcp::SPEC, prepared));
+        }
+        let spec = self.tool(name)?;
+        spec.prepare(arguments, self).map(|prepared| (spec, prepared))
+    }
+
     /// The tools as a request declares them.
-    pub fn declarations(&self) -> Vec<ToolDeclaration> {
-        self.tools.iter().map(|spec| spec.declaration).collect()
+    pub fn declarations(&self) -> Vec<ToolDeclaration<'_>> {
+        let built_in = self.tools.iter().map(|spec| spec.declaration);
+        built_in.chain(self.mcp_tools.iter().map(McpTool::declaration)).collect()
     }
 }
 
@@ -385,6 +409,13 @@ impl fmt::Debug for ToolSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.declaration.name)
     }
+}
+
+/// A text that is longer than the model gets: its start and its end, and all of it in a file.
+pub fn capped(text: &str, is_error: bool, cap: usize, directory: &Path) -> Output {
+    let mut capture = Capture::new(cap, directory);
+    capture.push(text.as_bytes());
+    Output { is_error, ..Output::success(capture.finish()) }
 }
 
 /// Escapes every character that could make a line look different from what it is: control characters other than a tab,

@@ -50,12 +50,17 @@ impl NetworkRequest {
             parsed.map_err(|error| format!("`network`: {:?}: {}", super::one_line(text, 100), error.message))
         };
         let hosts: Vec<HostPattern> = named.iter().map(parse).collect::<Result<_, _>>()?;
+        Ok(Self::for_hosts(hosts, sandbox))
+    }
+
+    /// For these hosts; `None` if there are none.
+    pub(super) fn for_hosts(hosts: Vec<HostPattern>, sandbox: &Policy) -> Option<Self> {
         let access = match (sandbox.level(), &sandbox.settings.network) {
             (Level::None, _) | (_, Network::Host) => NetworkAccess::Open,
             (Level::Landlock, _) => NetworkAccess::Everything,
             (Level::Namespaces | Level::SharedProc, _) => NetworkAccess::Hosts,
         };
-        Ok((!hosts.is_empty()).then_some(Self { hosts, access }))
+        (!hosts.is_empty()).then_some(Self { hosts, access })
     }
 
     /// The hosts that have to be allowed.

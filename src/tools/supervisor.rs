@@ -104,7 +104,7 @@ fn supervise(program: &OsString, arguments: &[OsString], mode: &Mode) -> Result<
 /// Whatever keeps the command from being started is reported on the control socket.
 fn in_sandbox(program: &OsString, arguments: &[OsString], signals: &mut Signals) -> u8 {
     let plan = Plan::receive().map_err(|error| Report::NotStarted(format!("plan: {error}")));
-    match plan.and_then(|(plan, proxy)| sandbox::start(plan, proxy, program, arguments)) {
+    match plan.and_then(|(plan, descriptors)| sandbox::start(plan, descriptors, program, arguments)) {
         Ok(started) => {
             harden();
             let code = Processes::of(&started.child).run_to_end(signals);

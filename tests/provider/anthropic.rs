@@ -29,7 +29,7 @@ struct Asked<'a> {
     endpoint: Endpoint,
     thinking: Thinking,
     system: &'a str,
-    tools: &'a [ToolDeclaration],
+    tools: &'a [ToolDeclaration<'a>],
 }
 
 fn asked(model: &str) -> Asked<'static> {

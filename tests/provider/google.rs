@@ -27,7 +27,7 @@ struct Asked<'a> {
     endpoint: Endpoint,
     thinking: Thinking,
     system: &'a str,
-    tools: &'a [ToolDeclaration],
+    tools: &'a [ToolDeclaration<'a>],
 }
 
 impl Default for Asked<'_> {

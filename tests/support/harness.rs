@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, ModelFacts, Network, Policy, ProviderEntry,
-    Rules, SandboxSettings, Settings, Thinking, TreeLimits,
+    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, McpServer, ModelFacts, Network, Policy,
+    ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -56,6 +56,8 @@ pub struct Plan {
     pub providers: Vec<ProviderEntry>,
     /// Custom commands.
     pub commands: Vec<CustomCommand>,
+    /// MCP servers.
+    pub mcp: Vec<McpServer>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
     /// The policy of new agents.
@@ -94,6 +96,7 @@ impl Default for Plan {
             real_time: false,
             providers: Vec::new(),
             commands: Vec::new(),
+            mcp: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
@@ -164,6 +167,7 @@ impl Plan {
             looks_up_models: self.looks_up_models,
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
+            mcp: self.mcp.clone(),
             environments: self.environments.clone(),
             policy: self.policy,
             rules: self.rules.clone(),
@@ -259,6 +263,13 @@ impl Harness {
         // Dropping saves nothing: what was not stored is gone, as after SIGKILL.
         drop(repl);
         Self::open_in(plan, directory, workspace)
+    }
+
+    /// Crashes the program and keeps the directory of its tools.
+    pub fn crash(self) -> TempDir {
+        let Self { repl, workspace, .. } = self;
+        drop(repl);
+        workspace
     }
 
     /// Changes what the program is configured with at its next start.

@@ -6,11 +6,13 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader};
+use super::mcp;
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
 use crate::domain::environment::{EnvironmentEntry, is_built_in};
 use crate::domain::keymap::{self, KeyMap};
+use crate::domain::mcp::McpServer;
 use crate::domain::project_rules;
 use crate::domain::rule::{Rule, Rules};
 
@@ -23,6 +25,8 @@ pub struct Layer {
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
     pub environments: Vec<(EnvironmentEntry, Location)>,
+    /// `[mcp.NAME]`, in order.
+    pub mcp: Vec<McpServer>,
     /// `[rules]`.
     pub rules: Rules,
     /// `[projects.DIRECTORY]`.
@@ -43,11 +47,12 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "history",
     "fallback",
     "providers",
     "environments",
+    "mcp",
     "rules",
     "projects",
     "limits",
@@ -82,6 +87,10 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
         match entry.name {
             "providers" => layer.providers = providers::read(reader, &entry),
             "environments" => layer.environments = environments(reader, &entry),
+            "mcp" if reader.is_project() => {
+                reader.warn(&entry, "ignored: a project declares MCP servers in .mcp.json");
+            }
+            "mcp" => layer.mcp = mcp::read(reader, &entry),
             "rules" => layer.rules = rules(reader, &entry),
             project_rules::TABLE if reader.is_project() => {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");

@@ -6,7 +6,7 @@
 //! | `parse` | values of settings, from their text |
 //! | `source` | sources of values and their precedence |
 //! | `file` | reading, parsing and messages of one file |
-//! | `keys`, `providers` | the keys of a file |
+//! | `keys`, `providers`, `mcp` | the keys of a file |
 //! | `catalog` | the providers and models, and the default model |
 //! | `environment` | variables and directories of the process |
 //! | `project` | the configuration of a project |
@@ -20,6 +20,7 @@ mod custom;
 mod environment;
 pub(super) mod file;
 pub(super) mod keys;
+pub(super) mod mcp;
 mod parse;
 mod project;
 pub(super) mod providers;
@@ -76,7 +77,9 @@ struct ConfigFiles {
     is_trusted: bool,
     trusted: Trusted,
     instructions: Vec<InstructionFile>,
-    /// Instructions that are new or were changed.
+    /// The `.mcp.json` of the project, if the user trusts it.
+    mcp: Option<mcp::ProjectFile>,
+    /// Instructions and servers that are new or were changed.
     ignored: Vec<PathBuf>,
 }
 
@@ -106,7 +109,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
     sandbox.variables = user.opened.variables;
     sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
+    let withheld = sandbox.withheld.clone();
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
+    let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
+    values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
     values.config.private_paths =
         files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();
@@ -285,10 +291,13 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
     let trusted = directory.as_deref().map(Trusted::read).unwrap_or_default();
     let contents = Contents::of(&env.directory);
-    let ignored = contents.untrusted_instructions(&trusted).map(Path::to_owned).collect();
-    let Contents { project, instructions } = contents;
+    let untrusted_servers = contents.untrusted_servers(&trusted);
+    let ignored = contents.untrusted_instructions(&trusted).chain(untrusted_servers).map(Path::to_owned).collect();
+    let is_untrusted = untrusted_servers.is_some();
+    let Contents { project, mcp, instructions } = contents;
+    let mcp = mcp.filter(|_| !is_untrusted);
     let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
-    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, ignored }
+    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, ignored }
 }
 
 fn user_layer(

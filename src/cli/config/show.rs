@@ -14,6 +14,7 @@ use crate::base::text::sanitise;
 use crate::cli::arguments::{Arguments, ConfigCommand};
 use crate::domain::endpoint::{ModelFacts, ModelSettings};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::mcp::{McpServer, Transport};
 use crate::domain::reasoning::SendReasoning;
 use crate::domain::rule::Rules;
 
@@ -111,6 +112,7 @@ pub(super) fn shown(loaded: &Loaded) -> String {
         rules(&mut out, &format!("projects.{:?}", directory.display().to_string()), of_project);
     }
     loaded.config().environments.iter().for_each(|entry| environment(&mut out, entry));
+    loaded.config().mcp.iter().for_each(|server| mcp_server(&mut out, server));
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
     }
@@ -192,6 +194,35 @@ fn environment(out: &mut String, entry: &EnvironmentEntry) {
     }
     if let Some(system) = &entry.system {
         let _ = writeln!(out, "system = {system:?}");
+    }
+}
+
+/// Values of variables and headers may be secrets.
+fn mcp_server(out: &mut String, server: &McpServer) {
+    let _ = writeln!(out, "\n[mcp.{}]", server.name);
+    let names = |pairs: &[(String, String)]| {
+        let names: Vec<String> = pairs.iter().map(|(name, _)| format!("{name:?} = \"…\"")).collect();
+        if names.is_empty() { None } else { Some(format!("{{ {} }}", names.join(", "))) }
+    };
+    let secrets = match &server.transport {
+        Transport::Stdio { command, args, env } => {
+            line(out, &format!("command = {command:?}"), &server.source);
+            if !args.is_empty() {
+                let _ = writeln!(out, "args = {args:?}");
+            }
+            names(env).map(|env| format!("env = {env}"))
+        }
+        Transport::Http { url, headers } => {
+            line(out, &format!("url = {:?}", public_url(url)), &server.source);
+            names(headers).map(|headers| format!("headers = {headers}"))
+        }
+    };
+    if let Some(secrets) = secrets {
+        let _ = writeln!(out, "{secrets}");
+    }
+    if !server.net.is_empty() {
+        let hosts: Vec<String> = server.net.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "net = {hosts:?}");
     }
 }
 

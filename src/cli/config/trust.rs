@@ -1,4 +1,4 @@
-//! Trust in what a project brings: its `.polylogue` directory and its `AGENTS.md` files.
+//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json` and its `AGENTS.md` files.
 //!
 //! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
 //! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::mcp;
 use super::project::{Project, create_private, write_private};
 use super::providers::FileProvider;
 use super::providers_of;
@@ -59,24 +60,35 @@ impl Trusted {
 #[derive(Debug)]
 pub struct Contents {
     pub project: Option<Project>,
+    /// The programs and URLs of its MCP servers.
+    pub mcp: Option<mcp::ProjectFile>,
     /// Those that are no regular files never count.
     pub instructions: Vec<InstructionFile>,
 }
 
 impl Contents {
     pub fn of(directory: &Path) -> Self {
-        Self { project: Project::of(directory), instructions: instruction_files(directory) }
+        let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
+        Self { project: Project::of(directory), mcp, instructions }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.project.is_none() && self.instructions.iter().all(|file| file.content.is_err())
+        self.project.is_none() && self.mcp.is_none() && self.instructions.iter().all(|file| file.content.is_err())
     }
 
     /// Whether all of them are used already.
     pub fn is_trusted(&self, config_directory: &Path) -> bool {
         let trusted = Trusted::read(config_directory);
         let is_known = |project: &Project| trusted.has(&project.digest(), &project.directory);
-        self.project.as_ref().is_none_or(is_known) && self.untrusted_instructions(&trusted).next().is_none()
+        self.project.as_ref().is_none_or(is_known)
+            && self.untrusted_servers(&trusted).is_none()
+            && self.untrusted_instructions(&trusted).next().is_none()
+    }
+
+    /// The file of MCP servers, if it is new or was changed.
+    pub fn untrusted_servers(&self, trusted: &Trusted) -> Option<&Path> {
+        let is_new = |file: &&mcp::ProjectFile| !trusted.has(&file.digest(), &file.path);
+        self.mcp.as_ref().filter(is_new).map(|file| &*file.path)
     }
 
     /// The instructions that are new or were changed.
@@ -90,6 +102,7 @@ impl Contents {
     fn texts(&self) -> BTreeMap<String, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let files = self.project.iter().flat_map(Project::files);
+        let files = files.chain(self.mcp.iter().map(|file| (file.path.clone(), &file.bytes)));
         let files = files.map(|(path, bytes)| {
             (path.display().to_string(), bytes.as_ref().map_or_else(|why| format!("({why})\n"), |bytes| text(bytes)))
         });
@@ -132,7 +145,9 @@ impl Contents {
     }
 
     fn covers(&self, path: &str) -> bool {
-        self.project.as_ref().is_some_and(|project| Path::new(path).starts_with(&project.directory))
+        let is_in_project = |project: &Project| Path::new(path).starts_with(&project.directory);
+        self.project.as_ref().is_some_and(is_in_project)
+            || self.mcp.as_ref().is_some_and(|file| file.path == Path::new(path))
     }
 
     /// Trusts these contents instead of earlier ones.
@@ -144,7 +159,8 @@ impl Contents {
         let mut trusted = Trusted::read(config_directory);
         let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
         let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
-        for (digest, path) in project.chain(instructions) {
+        let servers = self.mcp.iter().map(|file| (file.digest(), file.path.as_path()));
+        for (digest, path) in project.chain(servers).chain(instructions) {
             if path.to_string_lossy().contains('\n') {
                 return Err(Error::new(ErrorKind::Usage, "cannot trust a path with a line break in it"));
             }

@@ -42,6 +42,7 @@ impl Core {
             limit: self.config.working_limit,
             gate: self.send_queue.gate_of(worker, now),
             held: self.trees.held(worker).map(|reached| reached.activity()),
+            has_servers: !self.config.mcp.is_empty(),
             has_keys,
         };
         let text = describe(agent, &context);
@@ -86,6 +87,8 @@ struct ActivityContext {
     pub limit: usize,
     /// Whether its provider is paused.
     pub gate: Option<Gate>,
+    /// MCP servers are declared, whose start a request may wait for.
+    pub has_servers: bool,
     /// The limit that holds its request back.
     pub held: Option<String>,
     /// The reader is a person at a terminal.
@@ -128,6 +131,9 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
         (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => {
             format!("waiting for a slot to run a tool, {} may work at once", context.limit)
         }
+        (State::ExecutingTool, _) if agent.waits_for_server() => {
+            format!("waiting for an MCP server … {seconds} s{}", context.keys("Esc stops it"))
+        }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
             format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
         }
@@ -154,6 +160,10 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
 fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     if let Some(held) = &context.held {
         return format!("{held}{}", context.keys("Esc cancels"));
+    }
+    if context.position.is_none() && context.has_servers {
+        let seconds = (context.now - agent.started()).as_secs();
+        return format!("starting MCP servers … {seconds} s{}", context.keys("Esc cancels"));
     }
     let (provider, before) = (&agent.inputs.endpoint.provider, context.position.unwrap_or(0));
     match &context.gate {

@@ -17,13 +17,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use nix::sched::CloneFlags;
 use serde::{Deserialize, Serialize};
 
-use super::report::send_text;
-use super::{Level, Plan, Report, variables};
+use super::report::{send_input, send_text};
+use super::{Descriptors, Level, Plan, Report, variables};
+use crate::base::error::system_message;
 use crate::domain::sandbox::Network;
 pub use init::main as init;
 
@@ -47,16 +48,21 @@ pub struct Started {
     temporary: Option<PathBuf>,
 }
 
-/// Starts a program with the restrictions of its plan. On `proxy` the init process sends the listener of its proxy.
+/// Starts a program with the restrictions of its plan.
 ///
 /// # Errors
 /// The report that the caller should send.
-pub fn start(plan: Plan, proxy: Option<OwnedFd>, program: &OsStr, arguments: &[OsString]) -> Result<Started, Report> {
+pub fn start(
+    plan: Plan,
+    mut descriptors: Descriptors,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> Result<Started, Report> {
     if plan.level == Level::None {
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
         let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).process_group(0);
-        command.env_clear().envs(variables::given(&plan.variables, &[]));
+        command.args(arguments).stdin(descriptors.take_input()).process_group(0);
+        command.env_clear().envs(variables::given(&plan.variables, &[])).envs(plan.own_variables);
         let child = command.spawn().map_err(|error| not_started(program, &error))?;
         return Ok(Started { child, reports: None, temporary: None });
     }
@@ -69,18 +75,18 @@ pub fn start(plan: Plan, proxy: Option<OwnedFd>, program: &OsStr, arguments: &[O
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
     let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
-    let (reports, child) = start_init(&plan, proxy.as_ref(), program, arguments)
+    let (reports, child) = start_init(&plan, &descriptors, program, arguments)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
     Ok(Started { child, reports: Some(reports), temporary })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {
-    Report::NotStarted(format!("cannot run {}: {error}", program.display()))
+    Report::NotStarted(format!("cannot run {}: {}", program.display(), system_message(error)))
 }
 
 fn start_init(
     plan: &InitPlan,
-    proxy: Option<&OwnedFd>,
+    descriptors: &Descriptors,
     program: &OsStr,
     arguments: &[OsString],
 ) -> io::Result<(UnixStream, Child)> {
@@ -92,7 +98,11 @@ fn start_init(
     command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
     let child = command.spawn()?;
     // The init process reads it at once, so that this cannot block for long.
-    send_text(&reports, &serde_json::to_string(plan).map_err(io::Error::other)?, proxy.map(OwnedFd::as_fd))?;
+    let text = serde_json::to_string(plan).map_err(io::Error::other)?;
+    send_text(&reports, &text, descriptors.proxy.as_ref().map(OwnedFd::as_fd))?;
+    if let Some(input) = &descriptors.input {
+        send_input(&reports, input.as_fd())?;
+    }
     Ok((reports, child))
 }
 

@@ -1,0 +1,355 @@
+//! MCP servers: `[mcp.NAME]` of the user's file, and `.mcp.json` of a project as other agents know it.
+//!
+//! `${VARIABLE}` and `${VARIABLE:-default}` are replaced in the command, its arguments and variables, the URL and headers. A
+//! server with a variable that is not set, or that holds the key of a provider, is left out with a warning.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
+use toml::de::DeValue;
+
+use super::environment::ProcessEnvironment;
+use super::file::{self, Diagnostics, Entry, FileReader};
+use super::parse::whole;
+use crate::base::file::ancestors_in_repository;
+use crate::base::text::hex;
+use crate::domain::host::HostPattern;
+use crate::domain::mcp::{McpServer, Transport, is_server_name};
+
+/// The file of a project.
+pub const FILE: &str = ".mcp.json";
+/// Python servers take five seconds to start, and package runners may have to download first.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_SERVERS: usize = 64;
+const NAME_EXPECTED: &str = "expected a name of letters, digits, - and _";
+
+/// The keys of `[mcp.NAME]`.
+pub const KEYS: &[(&str, &str)] = &[
+    ("command", "Program that serves on its standard input and output, in the sandbox"),
+    ("args", "Its arguments"),
+    ("env", "Table of variables that it gets besides the usual ones"),
+    ("net", "Hosts that it may reach; its first start asks"),
+    ("url", "Instead of a command: URL of a server over HTTP"),
+    ("headers", "Table of HTTP headers"),
+    ("bearer_token_env_var", "Variable with the token for the header Authorization"),
+    ("start_timeout", "Seconds until its tools must be known (default 30)"),
+    ("timeout", "Seconds that a call may take without progress (default 60)"),
+    ("enabled_tools", "Only these tools are offered"),
+    ("disabled_tools", "These tools are not offered"),
+    ("enabled", "Whether it is used (default true)"),
+];
+
+/// Reads `[mcp]`.
+pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<McpServer> {
+    let mut servers = Vec::new();
+    let tables = reader.table(entry);
+    if tables.len() > MAX_SERVERS {
+        reader.error(entry, &format!("{} servers exceed the limit of {MAX_SERVERS}", tables.len()));
+        return servers;
+    }
+    for inner in tables {
+        if is_server_name(inner.name) {
+            servers.extend(server(reader, &inner));
+        } else {
+            reader.error(&inner, NAME_EXPECTED);
+        }
+    }
+    servers
+}
+
+/// What a table says, before it is known whether the server is a process.
+#[derive(Default)]
+struct Fields {
+    command: Option<String>,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    url: Option<String>,
+    headers: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn transport(self) -> Result<Transport, &'static str> {
+        let Self { command, args, env, url, headers } = self;
+        match (command, url) {
+            (Some(command), None) => Ok(Transport::Stdio { command, args, env }),
+            (None, Some(url)) if url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${") => {
+                Ok(Transport::Http { url, headers })
+            }
+            (None, Some(_)) => Err("url: expected a URL that begins with http:// or https://"),
+            (Some(_), Some(_)) => Err("expected either command or url, not both"),
+            (None, None) => Err("expected command or url"),
+        }
+    }
+}
+
+fn server(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<McpServer> {
+    let (mut fields, mut is_enabled) = (Fields::default(), true);
+    let mut server = new_server(entry.name, reader.location(&entry.span).to_string());
+    for inner in reader.table(entry) {
+        match inner.name {
+            "command" => fields.command = reader.text(&inner),
+            "args" => fields.args = reader.texts(&inner),
+            "env" => fields.env = pairs(reader, &inner),
+            "url" => fields.url = reader.text(&inner),
+            "headers" => fields.headers = pairs(reader, &inner),
+            "bearer_token_env_var" => {
+                let token = reader.text(&inner).map(|name| format!("Bearer ${{{name}}}"));
+                fields.headers.extend(token.map(|token| ("Authorization".to_owned(), token)));
+            }
+            "net" => server.net = hosts(reader, &inner),
+            "start_timeout" => server.start_timeout = seconds(reader, &inner).unwrap_or(START_TIMEOUT),
+            "timeout" => server.call_timeout = seconds(reader, &inner).unwrap_or(CALL_TIMEOUT),
+            "enabled_tools" => server.enabled_tools = reader.texts(&inner),
+            "disabled_tools" => server.disabled_tools = reader.texts(&inner),
+            "enabled" => is_enabled = reader.boolean(&inner).unwrap_or(true),
+            _ => reader.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
+        }
+    }
+    match fields.transport() {
+        Ok(transport) => is_enabled.then_some(McpServer { transport, ..server }),
+        Err(problem) => {
+            reader.error(entry, problem);
+            None
+        }
+    }
+}
+
+fn new_server(name: &str, source: String) -> McpServer {
+    McpServer {
+        name: name.to_owned(),
+        transport: Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() },
+        net: Vec::new(),
+        start_timeout: START_TIMEOUT,
+        call_timeout: CALL_TIMEOUT,
+        enabled_tools: Vec::new(),
+        disabled_tools: Vec::new(),
+        project: None,
+        source,
+    }
+}
+
+fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for inner in reader.table(entry) {
+        match inner.value.get_ref() {
+            DeValue::String(text) if is_pair(inner.name, text) => {
+                pairs.push((inner.name.to_owned(), text.clone().into_owned()));
+            }
+            _ => reader.error(&inner, "expected a name, and a string of one line"),
+        }
+    }
+    pairs
+}
+
+/// Whether it can be a variable or a header.
+fn is_pair(name: &str, value: &str) -> bool {
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    !name.is_empty() && name.bytes().all(is_name) && !value.chars().any(|c| c.is_control() && c != '\t')
+}
+
+fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {
+    let mut hosts = Vec::new();
+    for text in reader.texts(entry) {
+        match text.parse::<HostPattern>() {
+            Ok(host) => hosts.push(host),
+            Err(error) => reader.error(entry, &error.message),
+        }
+    }
+    hosts
+}
+
+fn seconds(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Duration> {
+    let seconds = whole(&file::value_of(entry.value.get_ref()), 1);
+    if seconds.is_none() {
+        reader.error(entry, "expected a whole number of seconds, at least 1");
+    }
+    seconds.map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+/// The `.mcp.json` of a project.
+#[derive(Debug, Clone)]
+pub struct ProjectFile {
+    pub path: PathBuf,
+    pub bytes: Result<Vec<u8>, String>,
+}
+
+impl ProjectFile {
+    /// The nearest one in this directory or above it, up to the root of the repository.
+    pub fn of(directory: &Path) -> Option<Self> {
+        let above = ancestors_in_repository(directory).find(|above| file::exists(&above.join(FILE)))?;
+        let path = above.canonicalize().ok()?.join(FILE);
+        let bytes = file::read_regular(&path).and_then(|bytes| bytes.ok_or_else(|| "does not exist".into()));
+        Some(Self { path, bytes })
+    }
+
+    /// SHA-256 of its contents, in hexadecimal.
+    pub fn digest(&self) -> String {
+        hex(Sha256::digest(self.bytes.as_deref().unwrap_or_default()))
+    }
+
+    /// The servers in it. What is not understood is a warning.
+    pub fn servers(&self, warnings: &mut Vec<String>) -> Vec<McpServer> {
+        let path = self.path.display();
+        let parsed = self
+            .bytes
+            .clone()
+            .and_then(|bytes| serde_json::from_slice::<Json>(&bytes).map_err(|error| format!("invalid JSON: {error}")));
+        let json = match parsed {
+            Ok(json) => json,
+            Err(why) => {
+                warnings.push(format!("{path}: ignored: {why}"));
+                return Vec::new();
+            }
+        };
+        let mut servers = Vec::new();
+        for (name, entry) in json["mcpServers"].as_object().into_iter().flatten().take(MAX_SERVERS) {
+            let declared = if is_server_name(name) { declared(entry) } else { Err(NAME_EXPECTED) };
+            match declared {
+                Ok(transport) => {
+                    let project = self.path.parent().map(Path::to_path_buf);
+                    servers.push(McpServer { transport, project, ..new_server(name, path.to_string()) });
+                }
+                Err(problem) => warnings.push(format!("{path}: mcpServers.{name}: ignored: {problem}")),
+            }
+        }
+        servers
+    }
+}
+
+fn declared(entry: &Json) -> Result<Transport, &'static str> {
+    let text = |name: &str| entry[name].as_str().map(str::to_owned);
+    let args = entry["args"].as_array().into_iter().flatten();
+    let pairs = |name: &str| -> Option<Vec<(String, String)>> {
+        let pair = |(name, value): (&String, &Json)| {
+            let value = value.as_str().filter(|value| is_pair(name, value))?;
+            Some((name.clone(), value.to_owned()))
+        };
+        entry[name].as_object().into_iter().flatten().map(pair).collect()
+    };
+    let fields = Fields {
+        command: text("command"),
+        args: args.map(|arg| arg.as_str().map(str::to_owned)).collect::<Option<_>>().ok_or("args: expected strings")?,
+        env: pairs("env").ok_or("env: expected names with strings of one line")?,
+        url: text("url"),
+        headers: pairs("headers").ok_or("headers: expected names with strings of one line")?,
+    };
+    match entry["type"].as_str() {
+        Some("sse") => Err("the transport sse is not supported; use http"),
+        None | Some("stdio" | "http" | "streamable-http") => fields.transport(),
+        Some(_) => Err("unknown type: expected stdio or http"),
+    }
+}
+
+/// Replaces variables in the user's servers and those of the project that have other names.
+pub fn all(
+    user: Vec<McpServer>,
+    project: Vec<McpServer>,
+    env: &ProcessEnvironment,
+    withheld: &[String],
+    diagnostics: &mut Diagnostics,
+) -> Vec<McpServer> {
+    let mut all: Vec<McpServer> = Vec::new();
+    for mut server in user.into_iter().chain(project) {
+        let (name, source) = (server.name.clone(), server.source.clone());
+        if all.iter().any(|known| known.name == name) {
+            diagnostics
+                .warnings
+                .push(format!("{source}: mcp server {name}: ignored: your configuration has one of this name"));
+            continue;
+        }
+        let expanded = expand_transport(&server.transport, &|variable| {
+            let is_withheld = withheld.iter().any(|key| key == variable);
+            if is_withheld { Err(format!("{variable} holds the key of a provider")) } else { Ok(env.text(variable)) }
+        });
+        match expanded {
+            Ok(transport) => {
+                warn_of_plain_http(&transport, &name, &source, diagnostics);
+                server.transport = transport;
+                all.push(server);
+            }
+            Err(why) => diagnostics.warnings.push(format!("{source}: mcp server {name}: ignored: {why}")),
+        }
+    }
+    all
+}
+
+fn warn_of_plain_http(transport: &Transport, name: &str, source: &str, diagnostics: &mut Diagnostics) {
+    let Transport::Http { url, headers } = transport else { return };
+    let host = url.strip_prefix("http://").map(|rest| rest.split(['/', ':', '?']).next().unwrap_or_default());
+    let is_remote = host.is_some_and(|host| !["localhost", "127.0.0.1", "[::1]", "["].contains(&host));
+    if is_remote && !headers.is_empty() {
+        diagnostics.warnings.push(format!("{source}: mcp server {name}: its headers are sent unencrypted over http"));
+    }
+}
+
+type Variable<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+
+fn expand_transport(transport: &Transport, variable: Variable<'_>) -> Result<Transport, String> {
+    let pairs = |pairs: &[(String, String)]| {
+        pairs.iter().map(|(name, value)| Ok((name.clone(), expand(value, variable)?))).collect::<Result<_, String>>()
+    };
+    Ok(match transport {
+        Transport::Stdio { command, args, env } => Transport::Stdio {
+            command: expand(command, variable)?,
+            args: args.iter().map(|arg| expand(arg, variable)).collect::<Result<_, _>>()?,
+            env: pairs(env)?,
+        },
+        Transport::Http { url, headers } => Transport::Http { url: expand(url, variable)?, headers: pairs(headers)? },
+    })
+}
+
+/// `$VARIABLE` without braces stays as it is.
+fn expand(text: &str, variable: Variable<'_>) -> Result<String, String> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (inside, after) = after.split_once('}').ok_or("a variable ${ without }")?;
+        let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, value)| (name, Some(value)));
+        let value = variable(name)?.or_else(|| default.map(str::to_owned));
+        expanded.push_str(before);
+        expanded.push_str(&value.ok_or_else(|| format!("the variable {name} is not set"))?);
+        rest = after;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_or_the_server_is_refused() {
+        let variable = |name: &str| match name {
+            "SET" => Ok(Some("value".to_owned())),
+            "KEY" => Err("a key".to_owned()),
+            _ => Ok(None),
+        };
+        let expand = |text: &str| expand(text, &variable);
+        assert_eq!(expand("a ${SET} $SET ${UNSET:-default}").unwrap(), "a value $SET default");
+        for refused in ["${UNSET}", "${KEY}", "${KEY:-x}", "${open"] {
+            assert!(expand(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_project_file_declares_servers_as_other_agents_know_them() {
+        let json = r#"{"mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "server"], "env": {"A": "1"}},
+            "web": {"type": "http", "url": "https://example.org/mcp", "headers": {"X": "y"}},
+            "old": {"type": "sse", "url": "https://example.org/sse"},
+            "a b": {"command": "x"},
+            "none": {}
+        }}"#;
+        let file = ProjectFile { path: "/p/.mcp.json".into(), bytes: Ok(json.into()) };
+        let mut warnings = Vec::new();
+        let servers = file.servers(&mut warnings);
+        let shown: Vec<String> = servers.iter().map(|server| server.transport.about()).collect();
+        assert_eq!(shown, ["A=… npx -y server", "https://example.org/mcp"]);
+        assert!(servers.iter().all(|server| server.project.as_deref() == Some(Path::new("/p"))));
+        assert_eq!(warnings.len(), 3, "{warnings:?}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The tools that a server offers, and the names by which models call them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::schema;
+use crate::base::text::{self, hex};
+use crate::domain::mcp::{McpCall, McpServer, McpTool, PREFIX};
+
+/// Further tools of a server are left out.
+pub const MAX_TOOLS: usize = 256;
+/// In characters; longer descriptions are cut.
+const MAX_DESCRIPTION: usize = 8_000;
+/// MCP itself allows 128 characters.
+const MAX_TOOL_NAME: usize = 128;
+/// OpenAI and Google take names of 64 characters.
+const MAX_FULL_NAME: usize = 64;
+/// Of the digest in a name that would be too long or not unique.
+const DIGITS: usize = 8;
+
+/// The tools in the answers to `tools/list`, and why others are left out.
+pub fn tools(server: &McpServer, listed: &[Value]) -> (Vec<McpTool>, Vec<String>) {
+    let (mut tools, mut left_out) = (Vec::<McpTool>::new(), Vec::new());
+    for entry in listed {
+        match tool(server, entry) {
+            Ok(None) => {}
+            Ok(Some(tool)) if tools.iter().any(|known| known.name == tool.name) => {
+                left_out.push(format!("{}: it is listed twice", tool.name));
+            }
+            Ok(Some(_)) if tools.len() == MAX_TOOLS => {
+                left_out.push(format!("more than {MAX_TOOLS} tools"));
+                break;
+            }
+            Ok(Some(tool)) => tools.push(tool),
+            Err(why) => left_out.push(why),
+        }
+    }
+    (tools, left_out)
+}
+
+/// `None` if the tool is not to be offered.
+fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
+    let name = entry["name"].as_str().unwrap_or_default();
+    let is_fine = |c: char| !c.is_control() && !c.is_whitespace() && !text::is_invisible_format(c);
+    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(is_fine) {
+        return Err("a tool without a valid name".into());
+    }
+    let is_named = |list: &[String]| list.iter().any(|known| known == name);
+    let is_wanted = server.enabled_tools.is_empty() || is_named(&server.enabled_tools);
+    // A call of it always fails: polylogue has no tasks.
+    let needs_task = entry["execution"]["taskSupport"] == "required";
+    if !is_wanted || is_named(&server.disabled_tools) || needs_task {
+        return Ok(None);
+    }
+    let normal = schema::normalise(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?;
+    let about = entry["description"].as_str().or_else(|| entry["title"].as_str()).unwrap_or_default();
+    let mut description: String = about.trim().chars().take(MAX_DESCRIPTION).collect();
+    if let Some(note) = normal.note {
+        description = format!("{description}\n{note}").trim().to_owned();
+    }
+    Ok(Some(McpTool {
+        server: server.name.clone(),
+        name: name.to_owned(),
+        full_name: full_name(&server.name, name),
+        description,
+        parameters: normal.schema,
+        kind: McpCall::Tool,
+    }))
+}
+
+/// The name that models call. Claude Code and Codex use the same form, and models know it.
+pub fn full_name(server: &str, tool: &str) -> String {
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let full: String = format!("{PREFIX}{server}__{tool}").chars().map(|c| if is_fine(c) { c } else { '_' }).collect();
+    if full.len() <= MAX_FULL_NAME { full } else { with_digest(&full, server, tool) }
+}
+
+fn with_digest(full: &str, server: &str, tool: &str) -> String {
+    let digest = hex(&Sha256::digest(format!("{server}.{tool}"))[..DIGITS / 2]);
+    let start: String = full.chars().take(MAX_FULL_NAME - DIGITS - 1).collect();
+    format!("{start}_{digest}")
+}
+
+/// Makes the names of the tools of all servers unique.
+pub fn make_unique(tools: &mut [McpTool]) {
+    let mut taken = BTreeSet::new();
+    for tool in tools {
+        if !taken.insert(tool.full_name.clone()) {
+            tool.full_name = with_digest(&tool.full_name, &tool.server, &tool.name);
+            taken.insert(tool.full_name.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::mcp::Transport;
+
+    fn server() -> McpServer {
+        McpServer {
+            name: "s".into(),
+            transport: Transport::Http { url: String::new(), headers: Vec::new() },
+            net: Vec::new(),
+            start_timeout: Duration::ZERO,
+            call_timeout: Duration::ZERO,
+            enabled_tools: Vec::new(),
+            disabled_tools: vec!["off".into()],
+            project: None,
+            source: String::new(),
+        }
+    }
+
+    #[test]
+    fn names_are_short_plain_and_unique() {
+        assert_eq!(full_name("time", "get.time now"), "mcp__time__get_time_now");
+        let long = [full_name("s", &"x".repeat(100)), full_name("s", &"x".repeat(101))];
+        assert!(long.iter().all(|name| name.len() == 64) && long[0] != long[1], "{long:?}");
+        let (mut tools, _) = tools(&server(), &[json!({"name": "a.b"}), json!({"name": "a_b"})]);
+        make_unique(&mut tools);
+        assert_ne!(tools[0].full_name, tools[1].full_name);
+    }
+
+    #[test]
+    fn tools_that_lie_are_left_out_and_the_others_stay() {
+        let listed = [
+            json!({"name": "good", "description": "Does good.", "inputSchema": {"type": "object"}}),
+            json!({"name": "good"}),
+            json!({"name": "off"}),
+            json!({"name": "a\nb"}),
+            json!({"name": "text", "inputSchema": {"type": "string"}}),
+            json!({"name": "task", "execution": {"taskSupport": "required"}}),
+            json!(7),
+        ];
+        let (tools, left_out) = tools(&server(), &listed);
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["good"]);
+        assert_eq!(left_out.len(), 4, "{left_out:?}");
+    }
+}

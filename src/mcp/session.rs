@@ -1,0 +1,452 @@
+//! What is sent to one server, and what its messages mean.
+//!
+//! ```text
+//!   start ─▶ server/discover ──answer──▶ newer era ──────────┐
+//!                │ error or silence                           ▼
+//!                └─▶ initialize ──answer──▶ older era ─▶ tools/list, page by page ─▶ ready
+//! ```
+//!
+//! The owner sends [`Session::take_messages`], passes on what it receives, and calls [`Session::on_deadline`] in time. Nothing
+//! here waits or fails: what goes wrong is an [`Event`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::list;
+use super::message::{Failure, LEGACY, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse};
+use crate::base::clock::Moment;
+use crate::domain::mcp::{McpServer, McpTool};
+
+/// How long the answer to the first message may take before the server counts as one of the older era. Python servers take
+/// five seconds to start; what comes later is understood all the same.
+const PROBE: Duration = Duration::from_secs(8);
+/// Servers announce several changes of their list one after the other.
+const SETTLE: Duration = Duration::from_millis(100);
+const MAX_PAGES: usize = 64;
+/// Calls that report progress go on for so many times their limit at most.
+const MOST_EXTENSIONS: u32 = 10;
+/// A server that sends so many bytes without an answer to anything is ended.
+const MAX_UNASKED: usize = 32 << 20;
+
+/// The era of the protocol that a server speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Era {
+    /// Up to 2025-11-25: `initialize` first.
+    Legacy,
+    /// 2026-07-28: every request stands alone.
+    Modern,
+}
+
+/// What the owner has to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The tools are known, or have changed.
+    Tools(Vec<McpTool>),
+    /// The answer to the request with this tag.
+    Done { tag: u64, result: Result<Value, String> },
+    /// Something that the person should know.
+    Note(String),
+    /// The session is over, and why.
+    Failed(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Starting,
+    Ready,
+    Over,
+}
+
+#[derive(Debug)]
+enum Asked {
+    Probe,
+    Initialize,
+    List,
+    Listen,
+    /// A request of the owner.
+    Own {
+        tag: u64,
+        limit: Duration,
+        until: Moment,
+        most: Moment,
+        progress: Option<String>,
+    },
+}
+
+/// The state of one server.
+pub struct Session {
+    server: McpServer,
+    phase: Phase,
+    era: Option<Era>,
+    /// Whether requests can be cancelled by a message: on a pipe they always can.
+    is_pipe: bool,
+    next_id: u64,
+    asked: BTreeMap<u64, Asked>,
+    messages: VecDeque<Message>,
+    events: VecDeque<Event>,
+    /// The entries of the pages of `tools/list` so far, and the cursors that were followed.
+    listed: Vec<Value>,
+    cursors: BTreeSet<String>,
+    has_tools: bool,
+    /// It announces changes of its list.
+    announces: bool,
+    probe_until: Option<Moment>,
+    start_until: Option<Moment>,
+    list_again_at: Option<Moment>,
+    unasked: usize,
+}
+
+impl Session {
+    /// Begins with the first message. `era`: as known from an earlier session with this server.
+    pub fn start(server: McpServer, era: Option<Era>, is_pipe: bool, now: Moment) -> Self {
+        let start_until = Some(now + server.start_timeout);
+        let mut session = Self {
+            server,
+            phase: Phase::Starting,
+            era: None,
+            is_pipe,
+            next_id: 1,
+            asked: BTreeMap::new(),
+            messages: VecDeque::new(),
+            events: VecDeque::new(),
+            listed: Vec::new(),
+            cursors: BTreeSet::new(),
+            has_tools: true,
+            announces: false,
+            probe_until: None,
+            start_until,
+            list_again_at: None,
+            unasked: 0,
+        };
+        if era == Some(Era::Legacy) {
+            session.initialize();
+        } else {
+            session.probe_until = Some(now + PROBE);
+            session.ask(Asked::Probe, "server/discover", modern(Map::new()));
+        }
+        session
+    }
+
+    /// The era, once it is known.
+    pub fn era(&self) -> Option<Era> {
+        self.era
+    }
+
+    /// Whether requests can be made.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Whether it has not answered yet: a server that ends now may be one that does not know the newer era.
+    pub fn is_probing(&self) -> bool {
+        self.probe_until.is_some()
+    }
+
+    /// Makes a request. Its answer comes as [`Event::Done`] with this tag.
+    pub fn request(&mut self, tag: u64, method: &str, params: Map<String, Value>, now: Moment) {
+        let limit = self.server.call_timeout;
+        let most = now + limit * MOST_EXTENSIONS;
+        let mut params = self.with_meta(params);
+        params["_meta"]["progressToken"] = self.next_id.into();
+        self.ask(Asked::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
+    }
+
+    /// Cancels a request; its answer is not awaited any more. Returns the number of its message.
+    pub fn cancel(&mut self, tag: u64, reason: &str) -> Option<u64> {
+        let is_it = |asked: &Asked| matches!(asked, Asked::Own { tag: own, .. } if *own == tag);
+        let id = self.asked.iter().find(|(_, asked)| is_it(asked)).map(|(id, _)| *id)?;
+        self.asked.remove(&id);
+        // By HTTP, the newer era cancels by closing the response.
+        if self.is_pipe || self.era == Some(Era::Legacy) {
+            self.notify("notifications/cancelled", Some(json!({"requestId": id, "reason": reason})));
+        }
+        Some(id)
+    }
+
+    /// The messages to be sent, in order.
+    pub fn take_messages(&mut self) -> impl Iterator<Item = Message> {
+        std::mem::take(&mut self.messages).into_iter()
+    }
+
+    pub fn take_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Session::on_deadline`] must be called.
+    pub fn deadline(&self) -> Option<Moment> {
+        let own = self.asked.values().filter_map(|asked| match asked {
+            Asked::Own { until, .. } => Some(*until),
+            _ => None,
+        });
+        own.chain(self.probe_until).chain(self.start_until).chain(self.list_again_at).min()
+    }
+
+    pub fn on_deadline(&mut self, now: Moment) {
+        if self.start_until.is_some_and(|until| until <= now) {
+            let limit = self.server.start_timeout;
+            let answered = if self.era.is_some() { "list its tools" } else { "answer" };
+            return self.fail(format!("did not {answered} within {limit:?}"));
+        }
+        if self.probe_until.is_some_and(|until| until <= now) {
+            self.initialize();
+        }
+        if self.list_again_at.is_some_and(|at| at <= now) {
+            self.list_again_at = None;
+            self.list_from_start();
+        }
+        let late = |asked: &Asked| match asked {
+            Asked::Own { tag, until, .. } if *until <= now => Some(*tag),
+            _ => None,
+        };
+        let late: Vec<u64> = self.asked.values().filter_map(late).collect();
+        for tag in late {
+            let (limit, progress) = self.limit_of(tag);
+            self.cancel(tag, "timed out");
+            let progress = progress.map(|progress| format!("; its last progress: {progress}")).unwrap_or_default();
+            let result = Err(format!("timed out: no answer within {limit:?}{progress}"));
+            self.events.push_back(Event::Done { tag, result });
+        }
+    }
+
+    fn limit_of(&self, wanted: u64) -> (Duration, Option<String>) {
+        let found = self.asked.values().find_map(|asked| match asked {
+            Asked::Own { tag, limit, progress, .. } if *tag == wanted => Some((*limit, progress.clone())),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// A line or body from the server. What is no message is ignored, within bounds.
+    pub fn on_text(&mut self, text: &[u8], now: Moment) {
+        self.unasked += text.len();
+        for message in parse(text).unwrap_or_default() {
+            self.on_message(message, now);
+        }
+        if self.unasked > MAX_UNASKED && self.phase != Phase::Over {
+            self.fail(format!("sent {} MiB that nobody asked for", MAX_UNASKED >> 20));
+        }
+    }
+
+    fn on_message(&mut self, message: Received, now: Moment) {
+        match message {
+            Received::Answer(id, result) => {
+                // Two spaces of numbers: an answer to what was never asked is no answer.
+                let Some(asked) = self.asked.remove(&id) else { return };
+                self.unasked = 0;
+                self.on_answer(asked, result);
+            }
+            Received::Request { id, method } => self.messages.push_back(Message::answer(&id, &method)),
+            Received::Notification { method, params } => self.on_notification(&method, &params, now),
+            // An answer to the first message that cannot be attributed.
+            Received::Error(_) if self.probe_until.is_some() => self.initialize(),
+            Received::Error(_) => {}
+        }
+    }
+
+    fn on_notification(&mut self, method: &str, params: &Value, now: Moment) {
+        match method {
+            "notifications/tools/list_changed" if self.phase != Phase::Over && self.era.is_some() => {
+                self.list_again_at.get_or_insert(now + SETTLE);
+            }
+            "notifications/progress" => {
+                let Some(id) = params["progressToken"].as_u64() else { return };
+                if let Some(Asked::Own { limit, until, most, progress, .. }) = self.asked.get_mut(&id) {
+                    *until = (now + *limit).min(*most);
+                    *progress = Some(progress_text(params));
+                    self.unasked = 0;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_answer(&mut self, asked: Asked, result: Result<Value, Failure>) {
+        match (asked, result) {
+            (Asked::Probe, Ok(result)) => self.on_discovered(&result),
+            (Asked::Probe, Err(failure)) if failure.is_modern() => {
+                self.fail(format!("speaks none of the known revisions of MCP: {}", failure.message));
+            }
+            // Of a server that was slow, and is being initialized already.
+            (Asked::Probe, Err(_)) if self.probe_until.is_none() => {}
+            (Asked::Probe, Err(_)) => self.initialize(),
+            // The answer to the first message has come meanwhile.
+            (Asked::Initialize, _) if self.era.is_some() => {}
+            (Asked::Initialize, Ok(result)) => self.on_initialized(&result),
+            // It was slow to answer the first message, which has settled the era.
+            (Asked::Initialize, Err(failure)) if failure.code == UNSUPPORTED_VERSION && failure.supports(MODERN) => {
+                self.begin(Era::Modern);
+            }
+            (Asked::Initialize, Err(failure)) => self.fail(format!("refused to start: {}", failure.message)),
+            (Asked::List, Ok(result)) => self.on_page(&result),
+            (Asked::List, Err(failure)) if self.phase == Phase::Ready => {
+                self.events.push_back(Event::Note(format!("its tools could not be listed again: {}", failure.message)));
+            }
+            (Asked::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
+            (Asked::Listen, _) => {}
+            (Asked::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
+                let result = Err("the server asks for input from the user, which is not supported".into());
+                self.events.push_back(Event::Done { tag, result });
+            }
+            (Asked::Own { tag, .. }, result) => {
+                let result = result.map_err(|failure| format!("{} (error {})", failure.message, failure.code));
+                self.events.push_back(Event::Done { tag, result });
+            }
+        }
+    }
+
+    fn on_discovered(&mut self, result: &Value) {
+        if self.era.is_some() {
+            return;
+        }
+        let supported = result["supportedVersions"].as_array();
+        if supported.is_some_and(|list| !list.iter().any(|entry| entry == MODERN)) {
+            return self.initialize();
+        }
+        self.note_capabilities(result);
+        self.begin(Era::Modern);
+    }
+
+    fn on_initialized(&mut self, result: &Value) {
+        let revision = result["protocolVersion"].as_str().unwrap_or_default();
+        if !LEGACY_ACCEPTED.contains(&revision) {
+            let shown: String = revision.chars().filter(|c| !c.is_control()).take(40).collect();
+            return self.fail(format!("answered with an unknown revision of MCP: {shown:?}"));
+        }
+        self.note_capabilities(result);
+        self.notify("notifications/initialized", None);
+        self.begin(Era::Legacy);
+    }
+
+    fn note_capabilities(&mut self, result: &Value) {
+        let capabilities = &result["capabilities"];
+        self.has_tools = capabilities.get("tools").is_some();
+        self.announces = capabilities["tools"]["listChanged"] == true;
+    }
+
+    fn begin(&mut self, era: Era) {
+        (self.era, self.probe_until) = (Some(era), None);
+        if !self.has_tools {
+            return self.on_list(Vec::new());
+        }
+        if era == Era::Modern && self.announces && self.is_pipe {
+            let params = json!({"notifications": {"toolsListChanged": true}});
+            let params = self.with_meta(params.as_object().cloned().unwrap_or_default());
+            self.ask(Asked::Listen, "subscriptions/listen", params);
+        }
+        self.list_from_start();
+    }
+
+    fn list_from_start(&mut self) {
+        self.listed.clear();
+        self.cursors.clear();
+        // A list that is under way would be mixed with this one.
+        self.asked.retain(|_, asked| !matches!(asked, Asked::List));
+        self.list(None);
+    }
+
+    fn list(&mut self, cursor: Option<String>) {
+        let params = cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))).into_iter().collect();
+        let params = self.with_meta(params);
+        self.ask(Asked::List, "tools/list", params);
+    }
+
+    fn on_page(&mut self, result: &Value) {
+        self.listed.extend(result["tools"].as_array().into_iter().flatten().take(list::MAX_TOOLS + 1).cloned());
+        let next = result["nextCursor"]
+            .as_str()
+            .filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= list::MAX_TOOLS);
+        match next.map(str::to_owned) {
+            // The same cursor again would not end.
+            Some(next) if self.cursors.insert(next.clone()) => self.list(Some(next)),
+            _ => {
+                let listed = std::mem::take(&mut self.listed);
+                self.on_list(listed);
+            }
+        }
+    }
+
+    fn on_list(&mut self, listed: Vec<Value>) {
+        let (tools, left_out) = list::tools(&self.server, &listed);
+        (self.phase, self.start_until) = (Phase::Ready, None);
+        if !left_out.is_empty() {
+            self.events.push_back(Event::Note(format!("left out: {}", left_out.join("; "))));
+        }
+        self.events.push_back(Event::Tools(tools));
+    }
+
+    fn initialize(&mut self) {
+        self.probe_until = None;
+        if self.era.is_some() || self.phase == Phase::Over {
+            return;
+        }
+        let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client()});
+        self.ask(Asked::Initialize, "initialize", params);
+    }
+
+    fn ask(&mut self, asked: Asked, method: &str, params: Value) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.asked.insert(id, asked);
+        self.messages.push_back(Message::request(id, method, &params));
+    }
+
+    fn notify(&mut self, method: &str, params: Option<Value>) {
+        let params = match self.era {
+            Some(Era::Modern) => {
+                Some(self.with_meta(params.and_then(|params| params.as_object().cloned()).unwrap_or_default()))
+            }
+            _ => params,
+        };
+        self.messages.push_back(Message::notification(method, params.as_ref()));
+    }
+
+    /// The parameters of a request, with what the newer era wants in each.
+    fn with_meta(&self, params: Map<String, Value>) -> Value {
+        if self.era == Some(Era::Modern) { modern(params) } else { Value::Object(params) }
+    }
+
+    /// Ends the session; requests under way are answered with the same reason.
+    pub fn fail(&mut self, why: String) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        self.phase = Phase::Over;
+        (self.probe_until, self.start_until, self.list_again_at) = (None, None, None);
+        for asked in std::mem::take(&mut self.asked).into_values() {
+            if let Asked::Own { tag, .. } = asked {
+                self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
+            }
+        }
+        self.messages.clear();
+        self.events.push_back(Event::Failed(why));
+    }
+}
+
+fn client() -> Value {
+    json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
+}
+
+fn modern(mut params: Map<String, Value>) -> Value {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": client(),
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    params.insert("_meta".into(), meta);
+    Value::Object(params)
+}
+
+fn progress_text(params: &Value) -> String {
+    let number = |name: &str| params[name].as_f64().map(|number| number.to_string());
+    let of = number("total").map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = params["message"].as_str().map(|message| {
+        let message: String = message.chars().filter(|c| !c.is_control()).take(200).collect();
+        format!(", {message}")
+    });
+    format!("{}{of}{}", number("progress").unwrap_or_default(), message.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,462 @@
+//! MCP servers: processes that offer tools, driven by the loop.
+//!
+//! ```text
+//!   hold       a request waits until the servers of its agent have started for the first time
+//!   call       a call of a tool is sent to its server, which is started if it does not run
+//!   on_ready   pipes are read, within bounds
+//!   step       answers go to agents, tools to environments; what has failed is said in one line
+//! ```
+//!
+//! A server is shared by the agents that work in the same directory with the same powers, and ends with the last of them. One
+//! that fails is started again by the next request, after a pause that grows, or by the next call.
+
+mod process;
+mod server;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::agent::{Agent, State as AgentState, Wait};
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::id::AgentId;
+use crate::base::text::counted;
+use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::rule::Subject;
+use crate::domain::scrollback::LineKind;
+use crate::domain::tool::ToolCall;
+use crate::mcp::{Era, Event as SessionEvent, Session, content, list};
+use crate::reactor::{Ready, Source};
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use crate::tools::{self, Running};
+use process::{Ending, Port, Process, Starting};
+use server::{Call, Key, Server, State};
+
+/// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
+const END_TIME_LIMIT: Duration = Duration::from_secs(3);
+
+#[derive(Default)]
+pub(super) struct Mcp {
+    servers: BTreeMap<u64, Server>,
+    /// The server of each descriptor that the reactor watches.
+    sources: BTreeMap<u64, (u64, Port)>,
+    /// Of servers, descriptors and calls; never reused.
+    numbers: u64,
+    /// Agents whose request waits for servers.
+    held: BTreeSet<AgentId>,
+    /// The eras of servers that were asked, by declaration.
+    eras: BTreeMap<String, Era>,
+    ending: Vec<Ending>,
+    /// Results that are being written to files because they are long.
+    saving: Vec<(AgentId, String, Running)>,
+    is_due: bool,
+}
+
+impl Mcp {
+    /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
+    /// wait; it joins the send queue when it has not to any more.
+    pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        if core.config.mcp.is_empty() || !has_servers(core, agent) {
+            return false;
+        }
+        let now = core.clock.now();
+        let mine = self.servers_of(core, agent);
+        self.give_tools(core, agent);
+        for number in &mine {
+            self.take_given_consent(core, agent, *number);
+            if self.servers[number].may_start(now) {
+                self.start(core, *number);
+            }
+        }
+        let waits = mine.iter().any(|number| self.servers[number].is_awaited());
+        if waits {
+            self.held.insert(agent);
+        }
+        waits
+    }
+
+    /// The servers of an agent, which uses them from now on.
+    fn servers_of(&mut self, core: &Core, agent: AgentId) -> Vec<u64> {
+        let declared: Vec<McpServer> = core.config.mcp.clone();
+        let mut mine = Vec::new();
+        for declaration in declared {
+            let Some(key) = core.roster.get(agent).and_then(|agent| key(agent, &declaration)) else { continue };
+            let known = self.servers.iter().find(|(_, server)| server.key == key).map(|(number, _)| *number);
+            let number = known.unwrap_or_else(|| {
+                let number = self.next_number();
+                let environment = core.roster.get(agent).map(|agent| agent.inputs.environment.clone());
+                let mut environment = (*environment.expect("the agent is there")).clone();
+                Arc::make_mut(&mut environment.rules).deny.extend(key.denied.iter().cloned());
+                self.servers.insert(number, Server::new(key, declaration, Arc::new(environment)));
+                number
+            });
+            self.servers.get_mut(&number).expect("it is known").users.insert(agent);
+            mine.push(number);
+        }
+        mine
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// A rule or a policy may allow the start of a server without a question.
+    fn take_given_consent(&mut self, core: &mut Core, agent: AgentId, number: u64) {
+        let server = &self.servers[&number];
+        if server.has_consent {
+            return;
+        }
+        let name = server.tools.first().map(|tool| tool.full_name.clone()).unwrap_or_default();
+        let call = ToolCall { id: String::new(), name, arguments: String::new() };
+        if core.with_agent(agent, |agent, context| agent.is_free_call(&call, context)) == Some(true)
+            && let Some(server) = self.servers.get_mut(&number)
+        {
+            server.has_consent = true;
+        }
+    }
+
+    /// Carries out a call of a model. It is answered later.
+    pub(super) fn call(
+        &mut self,
+        core: &mut Core,
+        agent: AgentId,
+        id: String,
+        (server, tool): (String, Option<String>),
+        arguments: Map<String, Value>,
+    ) {
+        let tag = self.next_number();
+        let found = self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == server);
+        let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
+            return answer(core, agent, &id, Err(format!("the MCP server {server} is not declared any more")));
+        };
+        server.has_consent |= tool.is_none();
+        server.calls.push(Call { agent, id, tag, tool: tool.map(|tool| (tool, arguments)), is_sent: false });
+        if matches!(server.state, State::Stopped) {
+            self.start(core, number);
+        }
+        self.send_calls(core, number);
+    }
+
+    fn start(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let Some(program) = server.program() else { return };
+        match Starting::begin(program, server.environment.clone(), core) {
+            Ok(starting) => server.state = State::Starting(starting),
+            Err(error) => self.fail(core, number, &format!("was not started: {error}")),
+        }
+    }
+
+    /// Begins the session with a process that was started.
+    fn begin(&mut self, core: &mut Core, number: u64) {
+        let Some(State::Starting(starting)) = self.servers.get(&number).map(|server| &server.state) else { return };
+        let started = match starting.take() {
+            None => return,
+            Some(Ok(started)) => started,
+            Some(Err(why)) => return self.fail(core, number, &format!("was not started: {why}")),
+        };
+        let numbers = [(); 4].map(|()| self.next_number());
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let era = self.eras.get(&server.declaration.transport.about()).copied();
+        let session = Session::start(server.declaration.clone(), era, true, core.clock.now());
+        match Process::new(started, session, numbers, &mut core.reactor) {
+            Ok(process) => {
+                self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
+                server.state = State::Running(Box::new(process));
+                self.write(core, number);
+            }
+            Err(error) => self.fail(core, number, &format!("was not started: {}", error.message)),
+        }
+    }
+
+    fn process(&mut self, number: u64) -> Option<&mut Process> {
+        match &mut self.servers.get_mut(&number)?.state {
+            State::Running(process) => Some(process),
+            State::Stopped | State::Starting(_) => None,
+        }
+    }
+
+    fn write(&mut self, core: &mut Core, number: u64) {
+        let written = self.process(number).map(|process| process.write(&mut core.reactor));
+        if let Some(Err(error)) = written {
+            self.fail(core, number, &error.message);
+        }
+    }
+
+    /// Sends the calls that wait until the server is ready.
+    fn send_calls(&mut self, core: &mut Core, number: u64) {
+        let now = core.clock.now();
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let State::Running(process) = &mut server.state else { return };
+        if !process.session.is_ready() {
+            return;
+        }
+        let mut started = Vec::new();
+        for call in server.calls.iter_mut().filter(|call| !call.is_sent) {
+            call.is_sent = true;
+            match &call.tool {
+                Some((tool, arguments)) => {
+                    let params =
+                        [("name".to_owned(), tool.clone().into()), ("arguments".into(), arguments.clone().into())];
+                    process.session.request(call.tag, "tools/call", params.into_iter().collect(), now);
+                }
+                None => started.push((call.agent, call.id.clone())),
+            }
+        }
+        server.calls.retain(|call| call.tool.is_some());
+        let names: Vec<String> = server.tools.iter().map(|tool| tool.full_name.clone()).collect();
+        let message = format!("started: {}: {}", counted(names.len(), "tool", "tools"), names.join(", "));
+        started.into_iter().for_each(|(agent, id)| answer(core, agent, &id, Ok(message.clone())));
+        self.write(core, number);
+    }
+
+    /// Everything that has happened to a server since the last turn.
+    fn step_server(&mut self, core: &mut Core, number: u64) {
+        self.begin(core, number);
+        let now = core.clock.now();
+        self.cancel_unawaited(core, number);
+        let Some(process) = self.process(number) else { return };
+        if process.session.deadline().is_some_and(|at| at <= now) {
+            process.session.on_deadline(now);
+        }
+        self.write(core, number);
+        let end = self.process(number).and_then(|process| process.take_end(now));
+        while let Some(event) = self.process(number).and_then(|process| process.session.take_event()) {
+            self.on_event_of(core, number, event);
+        }
+        let Some(why) = end else { return };
+        // A server of the older era may end because of the first message of the newer one.
+        if self.process(number).is_some_and(|process| process.session.is_probing()) {
+            let about = self.servers[&number].declaration.transport.about();
+            if self.eras.insert(about, Era::Legacy).is_none() {
+                self.stop(core, number);
+                return self.start(core, number);
+            }
+        }
+        self.fail(core, number, &why);
+    }
+
+    fn on_event_of(&mut self, core: &mut Core, number: u64, event: SessionEvent) {
+        match event {
+            SessionEvent::Tools(tools) => {
+                let era = self.process(number).and_then(|process| process.session.era());
+                let Some(server) = self.servers.get_mut(&number) else { return };
+                server.on_ready();
+                server.tools = tools;
+                let (about, users) = (server.declaration.transport.about(), server.users.clone());
+                self.eras.extend(era.map(|era| (about, era)));
+                users.into_iter().for_each(|agent| self.give_tools(core, agent));
+                self.send_calls(core, number);
+            }
+            SessionEvent::Done { tag, result } => self.on_done(core, number, tag, result),
+            SessionEvent::Note(note) => self.note(core, number, LineKind::Note, &note),
+            SessionEvent::Failed(why) => self.fail(core, number, &why),
+        }
+    }
+
+    fn on_done(&mut self, core: &mut Core, number: u64, tag: u64, result: std::result::Result<Value, String>) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let Some(at) = server.calls.iter().position(|call| call.tag == tag) else { return };
+        let call = server.calls.remove(at);
+        let (text, is_error) = match result {
+            Ok(value) => content::result(&value),
+            Err(why) => (why, true),
+        };
+        let (cap, directory) = (core.config.settings.output_cap, server.environment.output_directory.clone());
+        if text.len() <= cap {
+            return answer(core, call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
+        }
+        // A disk may be slow.
+        let work = move |_: &tools::Job| tools::capped(&text, is_error, cap, &directory);
+        let tool = ToolCall { id: call.id.clone(), name: "mcp".into(), arguments: String::new() };
+        match Running::spawn(tool, work, core.waker.clone()) {
+            Ok(running) => self.saving.push((call.agent, call.id, running)),
+            Err(error) => answer(core, call.agent, &call.id, Err(error.message)),
+        }
+    }
+
+    /// Cancels the calls that agents do not wait for any more.
+    fn cancel_unawaited(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let is_awaited = |call: &Call| core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id));
+        let dropped: Vec<Call> = server.calls.extract_if(.., |call| !is_awaited(call)).collect();
+        if let State::Running(process) = &mut server.state {
+            for call in dropped {
+                process.session.cancel(call.tag, "the user interrupted");
+            }
+        }
+    }
+
+    /// Gives an agent the tools of its servers.
+    fn give_tools(&self, core: &mut Core, agent: AgentId) {
+        let mine = self.servers.values().filter(|server| server.users.contains(&agent));
+        let mut tools: Vec<McpTool> = mine.flat_map(|server| &server.tools).cloned().collect();
+        list::make_unique(&mut tools);
+        core.roster.with(agent, |agent| {
+            if *agent.inputs.environment.mcp_tools != *tools {
+                Arc::make_mut(&mut agent.inputs.environment).mcp_tools = tools.into();
+            }
+        });
+    }
+
+    /// Ends a server that has failed, and says so in one line.
+    fn fail(&mut self, core: &mut Core, number: u64, why: &str) {
+        self.stop(core, number);
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        server.on_failed(core.clock.now());
+        self.eras.remove(&server.declaration.transport.about());
+        for call in std::mem::take(&mut server.calls) {
+            answer(core, call.agent, &call.id, Err(format!("the MCP server {} {why}", server.key.name)));
+        }
+        self.note(core, number, LineKind::Error, why);
+    }
+
+    fn note(&self, core: &mut Core, number: u64, kind: LineKind, text: &str) {
+        let Some(server) = self.servers.get(&number) else { return };
+        let line = format!("mcp {}: {text}", server.key.name);
+        server.users.iter().for_each(|agent| core.note(*agent, kind, &line));
+    }
+
+    /// Ends the process of a server without waiting for its end.
+    fn stop(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        if let State::Running(process) = std::mem::replace(&mut server.state, State::Stopped) {
+            self.sources.retain(|_, (owner, _)| *owner != number);
+            self.ending.push(process.end(core.clock.now() + END_TIME_LIMIT, &mut core.reactor));
+        }
+    }
+
+    /// Ends all servers, because the program ends.
+    pub(super) fn shutdown(&mut self, core: &mut Core) {
+        for number in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.stop(core, number);
+        }
+        self.servers.clear();
+    }
+
+    /// Whether servers are being ended.
+    pub(super) fn is_ending(&self) -> bool {
+        !self.ending.is_empty()
+    }
+
+    fn forget(&mut self, core: &mut Core, agent: AgentId) {
+        self.held.remove(&agent);
+        for server in self.servers.values_mut() {
+            server.users.remove(&agent);
+        }
+        let unused: Vec<u64> =
+            self.servers.iter().filter(|(_, server)| server.users.is_empty()).map(|(number, _)| *number).collect();
+        for number in unused {
+            self.cancel_unawaited(core, number);
+            self.stop(core, number);
+            self.servers.remove(&number);
+        }
+    }
+
+    /// Lets the requests go on whose servers have started or failed.
+    fn release(&mut self, core: &mut Core) {
+        let awaited =
+            |agent: &AgentId| self.servers.values().any(|server| server.users.contains(agent) && server.is_awaited());
+        let free: Vec<AgentId> = self.held.iter().copied().filter(|agent| !awaited(agent)).collect();
+        for agent in free {
+            self.held.remove(&agent);
+            if core.roster.get(agent).is_some_and(waits_for_slot) {
+                core.join_send_queue(agent);
+            }
+        }
+    }
+
+    fn take_saved(&mut self, core: &mut Core) {
+        for (agent, id, running) in self.saving.extract_if(.., |(_, _, running)| running.is_complete()) {
+            let result = running.collect();
+            answer(core, agent, &id, if result.is_error { Err(result.content) } else { Ok(result.content) });
+        }
+    }
+}
+
+fn waits_for_slot(agent: &Agent) -> bool {
+    agent.state() == AgentState::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
+}
+
+/// Whether an agent is offered the tools of servers: where it can run commands.
+fn has_servers(core: &Core, agent: AgentId) -> bool {
+    core.config.settings.has_tools
+        && core.roster.get(agent).is_some_and(|agent| {
+            agent.inputs.has_tools && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
+        })
+}
+
+/// What the agent shares this server by; `None` if the server is not for it.
+fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
+    let environment = &agent.inputs.environment;
+    let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
+    let is_below = |project| worktree.is_some() || directory.starts_with(project);
+    if !declaration.project.as_ref().is_none_or(is_below) {
+        return None;
+    }
+    let denied = agent.rules.deny.iter().filter(|rule| rule.subject() == Subject::Net).cloned().collect();
+    Some(Key { name: declaration.name.clone(), directory, worktree, denied })
+}
+
+fn answer(core: &mut Core, agent: AgentId, call: &str, result: std::result::Result<String, String>) {
+    core.with_agent(agent, |agent, context| agent.answer_call(call, result, context));
+}
+
+impl Component for Mcp {
+    fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
+        let now = core.clock.now();
+        for item in ready {
+            let Source::Mcp(source) = item.source else { continue };
+            let Some((number, port)) = self.sources.get(&source).copied() else { continue };
+            let Core { reactor, .. } = core;
+            if let Some(process) = self.process(number) {
+                process.on_ready(source, port, now, reactor)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::Removed { agent, .. } => self.forget(core, *agent),
+            Event::Interrupted { agent, .. } => {
+                self.held.remove(agent);
+                self.is_due |= self.servers.values().any(|server| !server.calls.is_empty());
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.is_due = false;
+        for number in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.step_server(core, number);
+        }
+        self.take_saved(core);
+        self.release(core);
+        let now = core.clock.now();
+        self.ending.retain_mut(|ending| !ending.is_over(now));
+    }
+
+    fn has_work(&self, _: &Core) -> bool {
+        self.is_due
+    }
+
+    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
+        let now = core.clock.now();
+        let of_session = |server: &Server| match &server.state {
+            State::Stopped => None,
+            State::Starting(_) => Some(now + TOOL_POLL),
+            State::Running(process) => process.deadline(),
+        };
+        let is_busy = !self.ending.is_empty() || !self.saving.is_empty();
+        let at = self.servers.values().filter_map(of_session).chain(is_busy.then(|| now + TOOL_POLL)).min();
+        at.map(|at| (at, WakeReason::Mcp))
+    }
+}

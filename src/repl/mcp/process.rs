@@ -1,0 +1,254 @@
+//! One running server: its pipes, registered in the reactor, and its session.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write as _};
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::base::text::{sanitise, truncate};
+use crate::mcp::Session;
+use crate::mcp::lines::{Lines, MAX_LINE};
+use crate::reactor::{Reactor, Source};
+use crate::repl::core::Core;
+use crate::tools::Environment;
+use crate::tools::server_process::{ServerProcess, ServerProgram};
+
+/// What is read of one pipe in a turn, so that a server that floods its output keeps nobody waiting.
+const BYTES_PER_TURN: usize = 256 << 10;
+/// What waits to be written to a server that does not read.
+const MAX_UNWRITTEN: usize = 16 << 20;
+/// What is kept of what a server wrote for people, in bytes.
+const MAX_ERRORS: usize = 4 << 10;
+/// A server that has closed its output is about to end.
+const CLOSED: Duration = Duration::from_secs(1);
+/// In columns.
+const ERROR_WIDTH: usize = 160;
+
+/// The descriptors of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Port {
+    Input,
+    Output,
+    Errors,
+    Exit,
+}
+
+/// A server that is being started on a thread, because finding out what the sandbox has to protect may take long.
+pub(super) struct Starting(Arc<Mutex<Option<std::result::Result<ServerProcess, String>>>>);
+
+impl Starting {
+    /// # Errors
+    /// No thread is left.
+    pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> io::Result<Self> {
+        let (slot, wake) = (Arc::new(Mutex::new(None)), core.waker.clone());
+        let thread_slot = Arc::clone(&slot);
+        std::thread::Builder::new().name("mcp start".into()).spawn(move || {
+            let started = ServerProcess::start(&program, &env);
+            *thread_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+            wake();
+        })?;
+        Ok(Self(slot))
+    }
+
+    /// The process, once it is there. Returned once.
+    pub(super) fn take(&self) -> Option<std::result::Result<ServerProcess, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A server that runs.
+pub(super) struct Process {
+    pub(super) session: Session,
+    process: ServerProcess,
+    lines: Lines,
+    unwritten: VecDeque<u8>,
+    errors: Vec<u8>,
+    /// The numbers of its descriptors in the reactor.
+    sources: [(u64, Port); 4],
+    /// Its output has ended: it should end itself before this moment.
+    closed_until: Option<Moment>,
+    may_have_ended: bool,
+}
+
+impl Process {
+    /// Registers the descriptors with these numbers.
+    ///
+    /// # Errors
+    /// The kernel refuses to watch them.
+    pub(super) fn new(
+        process: ServerProcess,
+        session: Session,
+        numbers: [u64; 4],
+        reactor: &mut Reactor,
+    ) -> Result<Self> {
+        let [output, errors, exit, input] = numbers;
+        let sources = [(output, Port::Output), (errors, Port::Errors), (exit, Port::Exit), (input, Port::Input)];
+        let (lines, unwritten, errors) = (Lines::default(), VecDeque::new(), Vec::new());
+        let new =
+            Self { session, process, lines, unwritten, errors, sources, closed_until: None, may_have_ended: false };
+        for (number, port) in &new.sources[..3] {
+            reactor.watch(Source::Mcp(*number), new.fd(*port), true, false)?;
+        }
+        Ok(new)
+    }
+
+    pub(super) fn sources(&self) -> impl Iterator<Item = (u64, Port)> {
+        self.sources.into_iter()
+    }
+
+    fn fd(&self, port: Port) -> RawFd {
+        match port {
+            Port::Input => self.process.input.as_ref().map_or(-1, |input| input.as_raw_fd()),
+            Port::Output => self.process.output.as_raw_fd(),
+            Port::Errors => self.process.errors.as_raw_fd(),
+            Port::Exit => self.process.supervised.exit().as_raw_fd(),
+        }
+    }
+
+    /// Reads what is there, within bounds.
+    pub(super) fn on_ready(&mut self, number: u64, port: Port, now: Moment, reactor: &mut Reactor) -> Result<()> {
+        let mut bytes = Vec::new();
+        let is_open = match port {
+            Port::Output => read(&mut self.process.output, &mut bytes),
+            Port::Errors => read(&mut self.process.errors, &mut bytes),
+            Port::Exit => {
+                self.may_have_ended = true;
+                return reactor.rearm(Source::Mcp(number));
+            }
+            Port::Input => return Ok(()),
+        };
+        if is_open {
+            reactor.rearm(Source::Mcp(number))?;
+        } else {
+            reactor.unwatch(Source::Mcp(number));
+        }
+        if port == Port::Errors {
+            self.errors.extend_from_slice(&bytes);
+            let surplus = self.errors.len().saturating_sub(MAX_ERRORS);
+            self.errors.drain(..surplus);
+            return Ok(());
+        }
+        if !is_open {
+            self.closed_until = Some(now + CLOSED);
+        }
+        self.take_lines(&bytes, now);
+        Ok(())
+    }
+
+    fn take_lines(&mut self, bytes: &[u8], now: Moment) {
+        match self.lines.push(bytes) {
+            Ok(lines) => lines.iter().for_each(|line| self.session.on_text(line, now)),
+            Err(_) => self.session.fail(format!("sent a message of more than {} MiB", MAX_LINE >> 20)),
+        }
+    }
+
+    /// Writes what the session has to say, as far as the server reads it; the rest when it does.
+    pub(super) fn write(&mut self, reactor: &mut Reactor) -> Result<()> {
+        for message in self.session.take_messages() {
+            self.unwritten.extend(message.text.as_bytes());
+            self.unwritten.push_back(b'\n');
+        }
+        if self.unwritten.len() > MAX_UNWRITTEN {
+            self.session.fail("does not read its input".into());
+        }
+        let source = Source::Mcp(self.sources[3].0);
+        while let (Some(input), false) = (&mut self.process.input, self.unwritten.is_empty()) {
+            match input.write(self.unwritten.as_slices().0) {
+                Ok(count) => drop(self.unwritten.drain(..count)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let fd = input.as_raw_fd();
+                    return reactor.watch(source, fd, false, true);
+                }
+                // It has closed its input: its end, or the limits of requests, follow.
+                Err(_) => self.unwritten.clear(),
+            }
+        }
+        reactor.unwatch(source);
+        Ok(())
+    }
+
+    /// When something is due.
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        self.session.deadline().into_iter().chain(self.closed_until).min()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn take_end(&mut self, now: Moment) -> Option<String> {
+        let is_late = self.closed_until.is_some_and(|until| until <= now);
+        if !std::mem::take(&mut self.may_have_ended) && !is_late {
+            return None;
+        }
+        let Some(code) = self.process.supervised.take_ended() else {
+            return is_late.then(|| format!("closed its output{}", self.last_error()));
+        };
+        let mut rest = Vec::new();
+        read(&mut self.process.errors, &mut self.errors);
+        read(&mut self.process.output, &mut rest);
+        self.take_lines(&rest, now);
+        if let Some(why) = self.process.refusal() {
+            return Some(format!("was not started: {why}"));
+        }
+        let how = code.map_or_else(|| "was killed".into(), |code| format!("ended with exit code {code}"));
+        Some(format!("{how}{}", self.last_error()))
+    }
+
+    /// The last line that it wrote for people.
+    fn last_error(&self) -> String {
+        let text = String::from_utf8_lossy(&self.errors);
+        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        line.map(|line| format!(": {}", truncate(&sanitise(line), ERROR_WIDTH))).unwrap_or_default()
+    }
+
+    /// Ends it, with all its descendants. It is over when [`Ending::is_over`] says so.
+    pub(super) fn end(mut self, until: Moment, reactor: &mut Reactor) -> Ending {
+        // The kernel closes descriptors at once and gives their numbers to others.
+        self.sources().for_each(|(number, _)| reactor.unwatch(Source::Mcp(number)));
+        drop(self.process.input.take());
+        self.process.supervised.end();
+        Ending { process: Some(self.process), until }
+    }
+}
+
+/// A server that is being ended.
+pub(super) struct Ending {
+    process: Option<ServerProcess>,
+    /// What has not ended then is killed.
+    pub(super) until: Moment,
+}
+
+impl Ending {
+    /// Whether nothing is left of it. One that does not end in time is killed on a thread, which may have to wait.
+    pub(super) fn is_over(&mut self, now: Moment) -> bool {
+        let Some(process) = &mut self.process else { return true };
+        if process.supervised.take_ended().is_some() {
+            return true;
+        }
+        if now >= self.until
+            && let Some(mut process) = self.process.take()
+        {
+            let kill = move || drop(process.supervised.kill());
+            // Without a thread it is left to the kernel, which ends it with this process.
+            drop(std::thread::Builder::new().name("mcp end".into()).spawn(kill));
+            return true;
+        }
+        false
+    }
+}
+
+/// Appends what is there. Whether more may come.
+fn read(from: &mut impl Read, bytes: &mut Vec<u8>) -> bool {
+    let mut buffer = [0; 16 << 10];
+    while bytes.len() < BYTES_PER_TURN {
+        match from.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(count) => bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+        }
+    }
+    true
+}

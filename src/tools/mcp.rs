@@ -1,0 +1,79 @@
+//! Tools of MCP servers: how a call of one is judged and shown. The event loop carries it out.
+
+use serde_json::{Value, json};
+
+use super::arguments::parse_object;
+use super::{Environment, Judged, Prepared, Question, Run, ToolSpec, one_line, visible};
+use crate::domain::flow::ToolRequest;
+use crate::domain::mcp::{McpCall, McpTool};
+use crate::domain::rule::{Rule, Subject};
+use crate::domain::tool::{Reach, ToolDeclaration};
+
+/// What all tools of servers have in common. Models get the declaration of each tool instead.
+pub const SPEC: ToolSpec = ToolSpec {
+    declaration: ToolDeclaration { name: "mcp", description: "", parameters: r#"{"type": "object"}"# },
+    aliases: &[],
+    // What a server says of its own tools (`readOnlyHint`) grants nothing.
+    reach: Reach::Writes,
+    judged: Judged::Mcp,
+    check: |_, _| Ok(Question::new("mcp".into(), Vec::new())),
+    run: Run::InEventLoop(request),
+};
+
+/// The name by which rules know the start of a server.
+pub const START: &str = "start";
+
+/// A call of a server's tool. The server checks the arguments against its schema.
+///
+/// # Errors
+/// A message for the model: the arguments are not an object.
+pub fn prepare(tool: &McpTool, arguments: &str, env: &Environment) -> Result<Prepared, String> {
+    let arguments = parse_object(arguments)
+        .map_err(|problem| format!("{problem}; the arguments of {} are {}", tool.full_name, tool.parameters))?;
+    let shown = Value::from(arguments.clone());
+    let is_start = tool.kind != McpCall::Tool;
+    let name = if is_start { START } else { &tool.name };
+    let (title, detail) = match &tool.kind {
+        McpCall::Start(lines) => (format!("start the MCP server {}", tool.server), lines.clone()),
+        McpCall::Tool => {
+            let summary = if arguments.is_empty() { String::new() } else { shown.to_string() };
+            let called = visible(&format!("{}.{}", tool.server, tool.name));
+            (format!("mcp: {called} {}", one_line(&summary, 100)).trim_end().to_owned(), detail(&shown))
+        }
+    };
+    let call = json!({"server": tool.server, "tool": name, "is_start": is_start, "arguments": arguments});
+    Ok(Prepared { arguments: call, question: Question::new(title, detail), level: env.sandbox.level() })
+}
+
+/// Every argument in full, texts as they are.
+fn detail(arguments: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        match value {
+            Value::String(text) if text.contains('\n') => {
+                lines.push(format!("{}:", visible(name)));
+                lines.extend(text.lines().map(|line| format!("    {}", visible(line))));
+            }
+            value => lines.push(format!("{}: {}", visible(name), visible(&value.to_string()))),
+        }
+    }
+    lines
+}
+
+/// The rule that allows calls like this one; `None` if none can name the tool.
+pub fn rule(call: &Value) -> Option<Rule> {
+    let (server, tool) = (call["server"].as_str()?, call["tool"].as_str()?);
+    // A star of the name would become one of the rule.
+    let is_plain = tool.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    is_plain.then(|| Rule::new(Subject::Mcp, &format!("{server}.{tool}")).ok())?
+}
+
+fn request(call: &Value) -> ToolRequest {
+    let text = |name: &str| call[name].as_str().unwrap_or_default().to_owned();
+    ToolRequest::Mcp {
+        server: text("server"),
+        tool: text("tool"),
+        is_start: call["is_start"] == true,
+        arguments: call["arguments"].as_object().cloned().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,111 @@
+//! A process that serves for longer than one call: an MCP server on its standard input and output.
+//!
+//! It runs under [`super::supervisor`] in the sandbox, as a command of the `bash` tool does, and ends with all its descendants
+//! when this process ends, however that happens. Starting it blocks; all else does not.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::AsFd as _;
+use std::process::Command;
+
+use rustix::fs::{OFlags, fcntl_setfl};
+
+use super::command::{Program, Supervised, plan, try_level};
+use super::network::{self, NetworkRequest};
+use super::{Environment, supervisor};
+use crate::domain::host::HostPattern;
+use crate::domain::sandbox::Network;
+use crate::proxy::Announced;
+use crate::sandbox::{Level, Report, send_input};
+
+/// What is started.
+#[derive(Debug, Clone, Default)]
+pub struct ServerProgram {
+    /// The program and its arguments.
+    pub arguments: Vec<String>,
+    /// Variables besides those of every command, with their values.
+    pub variables: Vec<(String, String)>,
+    /// The hosts that it may reach.
+    pub hosts: Vec<HostPattern>,
+}
+
+/// A process that was started. Dropping it ends it without waiting.
+pub struct ServerProcess {
+    /// The process that starts it and ends it.
+    pub supervised: Supervised,
+    /// What it reads; `None` once closed. Does not block.
+    pub input: Option<PipeWriter>,
+    /// What it writes. Does not block.
+    pub output: PipeReader,
+    /// What it writes for people. Does not block.
+    pub errors: PipeReader,
+    /// The proxy serves the process until this is dropped.
+    _proxy: Option<Announced>,
+}
+
+impl ServerProcess {
+    /// Starts it in the directory of the environment. Blocks until the sandbox is known to work; not for the event loop.
+    ///
+    /// # Errors
+    /// Why it cannot be started. That its program cannot be run is found out later.
+    pub fn start(server: &ServerProgram, env: &Environment) -> Result<Self, String> {
+        let level = working_level(env)?;
+        let network = NetworkRequest::for_hosts(server.hosts.clone(), &env.sandbox);
+        let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
+        let program =
+            Program { network: network.as_ref(), promised: level, ..Program::new(&arguments, &env.working_directory) };
+        let mut plan = plan(&program, env)?;
+        (plan.own_variables, plan.has_input) = (server.variables.clone(), true);
+        let proxy = match (&plan.network, &env.proxy) {
+            (Network::Hosts(hosts), Some(calls)) => {
+                Some(calls.announce(network::hosts(hosts, &env.rules)).map_err(text)?)
+            }
+            _ => None,
+        };
+        let ((their_input, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
+        let mut command = Command::new(&env.supervisor);
+        command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(program.arguments);
+        command.current_dir(program.directory).env_clear().envs(env.sandbox.variables());
+        command.stdout(their_output).stderr(their_errors);
+        for fd in [input.as_fd(), output.as_fd(), errors.as_fd()] {
+            fcntl_setfl(fd, OFlags::NONBLOCK).map_err(text)?;
+        }
+        let supervised = Supervised::start(command).map_err(|error| {
+            format!("cannot run {}: {}", env.supervisor.display(), super::file_access::reason(&error))
+        })?;
+        // If it cannot be sent, the supervisor has ended, which is found out next.
+        let _ = plan
+            .send(supervised.control(), proxy.as_ref().map(Announced::socket))
+            .and_then(|()| send_input(supervised.control(), their_input.as_fd()));
+        Ok(Self { supervised, input: Some(input), output, errors, _proxy: proxy })
+    }
+
+    /// Why it was not started after all, if that is known.
+    pub fn refusal(&self) -> Option<String> {
+        let report = Report::receive(self.supervised.control()).into_iter().next();
+        report.map(|(Report::NotStarted(why) | Report::Unavailable(why))| why)
+    }
+}
+
+/// The strongest level that works here.
+fn working_level(env: &Environment) -> Result<Level, String> {
+    let mut failed = String::new();
+    loop {
+        let level = env.sandbox.level();
+        if level == Level::None && env.sandbox.settings.is_enabled {
+            return Err(format!("needs a sandbox, which this system cannot build{failed}; polylogue doctor says more"));
+        }
+        match if level == Level::None { Ok(()) } else { try_level(env) } {
+            Ok(()) => return Ok(level),
+            Err(why) => failed = format!(" ({why})"),
+        }
+        env.sandbox.falls_from(level);
+    }
+}
+
+fn pipe() -> Result<(PipeReader, PipeWriter), String> {
+    io::pipe().map_err(text)
+}
+
+fn text(error: impl Into<io::Error>) -> String {
+    super::file_access::reason(&error.into())
+}

@@ -1,0 +1,207 @@
+//! MCP servers: real processes that speak the protocol, or pretend to.
+
+mod faults;
+
+use std::path::Path;
+use std::time::Duration;
+
+use polylogue::config::{McpServer, McpTransport, Policy, Rules};
+use serde_json::Value;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::internals::Probe as _;
+use crate::support::peer::Peer;
+use crate::support::scene::{reply_with_calls, results_in};
+use crate::support::write_executable;
+
+/// The program of a scripted server, in this workspace: the rest of the disk may be invisible to it.
+const PROGRAM: &str = "server.sh";
+
+/// A scripted server of this behaviour, which is also its name.
+pub fn server(behaviour: &str) -> McpServer {
+    let args = vec!["-c".into(), format!("exec ./{PROGRAM} {behaviour}")];
+    McpServer {
+        name: behaviour.into(),
+        transport: McpTransport::Stdio { command: "sh".into(), args, env: vec![("TOKEN".into(), "t0ken".into())] },
+        net: Vec::new(),
+        start_timeout: Duration::from_secs(30),
+        call_timeout: Duration::from_secs(60),
+        enabled_tools: Vec::new(),
+        disabled_tools: Vec::new(),
+        project: None,
+        source: "config.toml:1".into(),
+    }
+}
+
+/// A program whose agents have these servers, and may call them without a question.
+pub fn app_with(peer: &Peer, servers: Vec<McpServer>) -> Harness {
+    let rules = Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() };
+    app_under(peer, servers, rules, Policy::Ask)
+}
+
+pub fn app_under(peer: &Peer, mcp: Vec<McpServer>, rules: Rules, policy: Policy) -> Harness {
+    let app = Harness::new(Plan { real_time: true, mcp, rules, policy, ..Plan::peer(&peer.url()) });
+    write_executable(&app.directory().join(PROGRAM), include_bytes!("mcp/server.sh"));
+    app
+}
+
+/// The names of the servers' tools in a request.
+pub fn offered(request: &Value) -> Vec<String> {
+    let names = request["tools"].as_array().into_iter().flatten();
+    let names = names.filter_map(|tool| tool["function"]["name"].as_str());
+    names.filter(|name| name.starts_with("mcp__")).map(str::to_owned).collect()
+}
+
+/// Sends a message, and answers with a call of this tool. Returns its result.
+pub fn result_of(app: &mut Harness, peer: &Peer, tool: &str) -> String {
+    app.enter("do it");
+    let exchange = app.accept(peer);
+    reply_with_calls(&exchange, &[(tool, r#"{"word":"hello"}"#)]);
+    let next = app.accept(peer);
+    let results = results_in(&next.request().json());
+    next.stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+    results.last().expect("a result").1.clone()
+}
+
+/// Sends a message and returns the request for it, which is answered.
+pub fn request_of(app: &mut Harness, peer: &Peer) -> Value {
+    app.enter("hello");
+    let exchange = app.accept(peer);
+    exchange.stream().text("hi").finish("stop").done();
+    app.turn_until_idle();
+    exchange.request().json()
+}
+
+#[test]
+fn tools_of_all_pages_are_offered_and_called_in_both_eras() {
+    for behaviour in ["legacy", "modern", "fragile"] {
+        let peer = Peer::start();
+        let mut app = app_with(&peer, vec![server(behaviour)]);
+        let request = request_of(&mut app, &peer);
+        assert_eq!(offered(&request), [format!("mcp__{behaviour}__first"), format!("mcp__{behaviour}__second")]);
+        let result = result_of(&mut app, &peer, &format!("mcp__{behaviour}__second"));
+        assert!(result.starts_with("marker "), "{behaviour}: {result}");
+    }
+}
+
+#[test]
+fn a_call_asks_with_all_arguments_and_a_rule_or_plan_decides_without() {
+    let peer = Peer::start();
+    let mut app = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Auto);
+    app.enter("do it");
+    reply_with_calls(&app.accept(&peer), &[("mcp__legacy__first", r#"{"word":"one\ntwo","n":1}"#)]);
+    app.turn_until_asked(0);
+    let shown = app.screen_text();
+    for part in ["mcp: legacy.first", "    two", "n: 1"] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    app.press_at_question(b"y");
+    let next = app.accept(&peer);
+    assert!(results_in(&next.request().json())[0].1.starts_with("marker "));
+    next.stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+
+    let deny = Rules { deny: vec!["mcp(legacy.first)".parse().expect("a rule")], ..Rules::default() };
+    let mut denied = app_under(&peer, vec![server("legacy")], deny, Policy::Yolo);
+    assert!(result_of(&mut denied, &peer, "mcp__legacy__first").contains("refused by the rule deny mcp(legacy.first)"));
+    assert!(result_of(&mut denied, &peer, "mcp__legacy__second").starts_with("marker "));
+    let allow = Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() };
+    let mut plan = app_under(&peer, vec![server("legacy")], allow, Policy::Plan);
+    assert!(result_of(&mut plan, &peer, "mcp__legacy__first").contains("policy plan"));
+    let mut never = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Never);
+    let refused = result_of(&mut never, &peer, "mcp__legacy__first");
+    assert!(
+        refused.contains("--allow \"mcp(legacy.first)\"") || refused.contains("--allow 'mcp(legacy.first)'"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn agents_of_one_directory_share_a_process_and_it_ends_with_the_program() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![server("legacy")]);
+    let first = result_of(&mut app, &peer, "mcp__legacy__first");
+    app.fork(0);
+    let second = result_of(&mut app, &peer, "mcp__legacy__first");
+    assert_eq!(first, second);
+    assert_eq!(servers_in(&app.directory()), 1);
+    app.repl.leave().expect("the end");
+    assert_eq!(servers_in(&app.directory()), 0);
+}
+
+#[test]
+fn a_server_runs_in_the_sandbox_with_its_own_variables_only() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![server("writes"), server("shows")]);
+    assert_eq!(result_of(&mut app, &peer, "mcp__writes__first"), "outside is closed");
+    assert_eq!(std::fs::read_to_string(app.directory().join("inside")).expect("a file"), "mine\n");
+    let shown = result_of(&mut app, &peer, "mcp__shows__first");
+    let directory = app.directory().canonicalize().expect("a directory");
+    assert_eq!(shown, format!("token t0ken, key none, at {}", directory.display()));
+}
+
+#[test]
+fn a_server_that_uses_the_network_starts_after_a_question_that_shows_all_of_it() {
+    let peer = Peer::start();
+    let net = McpServer { net: vec!["example.org".parse().expect("a host")], ..server("legacy") };
+    let mut app = app_under(&peer, vec![net.clone()], Rules::default(), Policy::Auto);
+    assert_eq!(offered(&request_of(&mut app, &peer)), ["mcp__legacy__start"]);
+    assert_eq!(servers_in(&app.directory()), 0);
+    app.enter("start it");
+    reply_with_calls(&app.accept(&peer), &[("mcp__legacy__start", "{}")]);
+    app.turn_until_asked(0);
+    let shown = app.screen_text();
+    for part in ["start the MCP server legacy", "server.sh legacy", "only example.org", "config.toml:1"] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+    }
+    assert!(!shown.contains("t0ken"), "{shown}");
+    app.press_at_question(b"y");
+    let next = app.accept(&peer).request().json();
+    assert!(results_in(&next)[0].1.contains("mcp__legacy__second"), "{next}");
+    assert_eq!(offered(&next), ["mcp__legacy__first", "mcp__legacy__second"]);
+
+    // Where a rule allows it, nothing is asked.
+    let mut allowed = app_with(&peer, vec![net]);
+    assert_eq!(offered(&request_of(&mut allowed, &peer)).len(), 2);
+}
+
+#[test]
+fn only_agents_that_can_run_commands_get_servers_and_a_project_s_only_below_it() {
+    let peer = Peer::start();
+    let elsewhere = McpServer { project: Some("/elsewhere".into()), name: "project".into(), ..server("legacy") };
+    let mut app = app_with(&peer, vec![server("legacy"), elsewhere]);
+    assert_eq!(offered(&request_of(&mut app, &peer)).len(), 2);
+    app.enter("/env readonly");
+    app.turn_until("the child", |app| app.repl.roster().len() == 2);
+    assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_program_leaves_no_server() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![server("legacy")]);
+    request_of(&mut app, &peer);
+    let directory = app.directory();
+    assert_eq!(servers_in(&directory), 1);
+    // What is dropped without a word is what the kernel does for a program that is killed.
+    let workspace = app.crash();
+    let mut patience = crate::support::Patience::new();
+    while servers_in(&directory) > 0 {
+        assert!(patience.has_time(), "a server is left");
+        std::thread::yield_now();
+    }
+    drop(workspace);
+}
+
+/// How many scripted servers run in a directory.
+pub fn servers_in(directory: &Path) -> usize {
+    let directory = directory.canonicalize().expect("a directory");
+    let processes = std::fs::read_dir("/proc").expect("a directory").flatten();
+    let is_server = |process: &std::fs::DirEntry| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let is_shell = line.starts_with(b"/bin/sh\0./server.sh") || line.starts_with(b"sh\0./server.sh");
+        is_shell && std::fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == directory)
+    };
+    processes.filter(is_server).count()
+}

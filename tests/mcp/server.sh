@@ -1,0 +1,64 @@
+#!/bin/sh
+# A scripted MCP server. Its behaviour is its first argument.
+behaviour=$1
+revision=2025-11-25
+read -r marker < /proc/sys/kernel/random/uuid
+echo "server $behaviour is here" >&2
+
+say() { printf '%s\n' "$1"; }
+answer() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$1}"; }
+refuse() { say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":$1,\"message\":\"$2\"}}"; }
+text() { answer "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+tool() { printf '{"name":"%s","description":"Does %s.","inputSchema":{"type":"object","properties":{"word":{"type":"string"}}}}' "$1" "$1"; }
+
+case $behaviour in
+mute) exec cat > /dev/null ;;
+crash) echo "module not found: left-pad" >&2; exit 3 ;;
+deaf) exec sleep 1000 ;;
+esac
+
+while read -r line; do
+    id=${line#*\"id\":}
+    id=${id%%[,\}]*}
+    case $line in
+    *'"method":"server/discover"'*)
+        case $behaviour in
+        modern) answer '{"capabilities":{"tools":{}},"resultType":"complete","supportedVersions":["2026-07-28"]}' ;;
+        fragile) exit 1 ;;
+        *) refuse -32601 'Method not found' ;;
+        esac ;;
+    *'"method":"initialize"'*)
+        [ "$behaviour" = future ] && revision=2099-01-01
+        answer "{\"protocolVersion\":\"$revision\",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"scripted\",\"version\":\"1\"}}" ;;
+    *'"method":"tools/list"'*)
+        case $line in
+        *'"cursor":"two"'*) answer "{\"tools\":[$(tool second)]}" ;;
+        *)
+            case $behaviour in
+            garbage) say 'this is no JSON'; say '[1,2'; say '{"id":"x","result":{}}'; answer "{\"tools\":[$(tool first)]}" ;;
+            liar) answer "{\"tools\":[$(tool first),{\"name\":\"text\",\"inputSchema\":{\"type\":\"string\"}},{\"name\":\"list\",\"inputSchema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"},\"b\":{\"type\":\"nonsense\"}}}},7]}" ;;
+            loop) answer "{\"tools\":[$(tool first)],\"nextCursor\":\"same\"}" ;;
+            changed) answer "{\"tools\":[$(tool third)]}" ;;
+            *) answer "{\"tools\":[$(tool first)],\"nextCursor\":\"two\"}" ;;
+            esac ;;
+        esac
+        [ "$behaviour" = flood ] && exec yes 'a line that nobody asked for' ;;
+    *'"method":"tools/call"'*)
+        case $behaviour in
+        dies) echo 'out of memory' >&2; exit 9 ;;
+        hangs) ;;
+        asks) say '{"jsonrpc":"2.0","id":0,"method":"sampling/createMessage","params":{}}'
+            read -r reply
+            case $reply in *-32601*) text 'refused as it should be' ;; *) text "unexpected" ;; esac ;;
+        huge) printf '{"jsonrpc":"2.0","id":%s,"result":"' "$id"; head -c 104857600 /dev/zero | tr '\0' x; say '"}' ;;
+        long) answer "{\"content\":[{\"type\":\"text\",\"text\":\"start $(head -c 100000 /dev/zero | tr '\0' x) end\"}]}" ;;
+        changing) behaviour=changed; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text 'changed' ;;
+        fails) answer '{"content":[{"type":"text","text":"no such word"}],"isError":true}' ;;
+        writes) if echo x > /polylogue-was-here; then text 'wrote outside'; else echo mine > inside; text 'outside is closed'; fi ;;
+        shows) text "token $TOKEN, key ${OPENAI_API_KEY-none}, at $PWD" ;;
+        *) text "marker $marker" ;;
+        esac ;;
+    *'"method":"notifications/cancelled"'*) echo cancelled > cancelled ;;
+    *) ;;
+    esac
+done
