@@ -70,6 +70,10 @@ impl Repl {
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, change.name());
         check_permission(&self.core, &self.terminals, origin, &change)?;
+        self.make(origin, agent_id, change)
+    }
+
+    fn make(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         let core = &mut self.core;
         match change {
             Change::Fork(fork) => self.jobs.fork(core, origin, agent_id, fork),

@@ -142,13 +142,7 @@ impl Repl {
             | Request::Land { .. }
             | Request::Cut
             | Request::Wait { .. } => unreachable!("not answered at once"),
-            Request::Keys { .. }
-            | Request::Size { .. }
-            | Request::Redraw
-            | Request::Edited { .. }
-            | Request::Pasted { .. } => {
-                unreachable!("the server hands these out for attached terminals only")
-            }
+            of_terminal => unreachable!("only attached terminals send {of_terminal:?}"),
         })
     }
 

@@ -75,6 +75,6 @@ fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
 }
 
 /// For a list that colons separate (git(1)).
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\""))
 }

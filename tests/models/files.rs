@@ -35,11 +35,24 @@ fn plan(kind: &str, model: &str, peer: &Peer) -> Plan {
 
 #[test]
 fn each_protocol_gets_the_files_in_its_own_form() {
+    for (kind, model, place, expected) in files_in_requests() {
+        let peer = Peer::start();
+        let mut app = Harness::new(plan(kind, model, &peer));
+        write(&app, "shot.png", PNG);
+        write(&app, "paper.pdf", PDF);
+        app.enter("see @shot.png and @paper.pdf please");
+        assert_eq!(refused(&mut app, &peer).pointer(place), Some(&expected), "{kind}");
+        assert_shows(&mut app, "see [image: shot.png, 1 KB] and [PDF: paper.pdf, 1 KB] please");
+    }
+}
+
+/// A kind of provider, its model, and where in its requests a message with files is, and what it is.
+fn files_in_requests() -> [(&'static str, &'static str, &'static str, Value); 4] {
     let (png, pdf) = (base64(PNG), base64(PDF));
     let (png_url, pdf_url) = (format!("data:image/png;base64,{png}"), format!("data:application/pdf;base64,{pdf}"));
     let texts = ["see [image: shot.png, 1 KB]", " and [PDF: paper.pdf, 1 KB]", " please"];
     let text = |kind: &str, at: usize| json!({"type": kind, "text": texts[at]});
-    let cases = [
+    [
         (
             "openai",
             "m",
@@ -79,16 +92,7 @@ fn each_protocol_gets_the_files_in_its_own_form() {
                 {"text": texts[1]}, {"inlineData": {"mimeType": "application/pdf", "data": pdf}}, {"text": texts[2]},
             ]),
         ),
-    ];
-    for (kind, model, place, expected) in cases {
-        let peer = Peer::start();
-        let mut app = Harness::new(plan(kind, model, &peer));
-        write(&app, "shot.png", PNG);
-        write(&app, "paper.pdf", PDF);
-        app.enter("see @shot.png and @paper.pdf please");
-        assert_eq!(refused(&mut app, &peer).pointer(place), Some(&expected), "{kind}");
-        assert_shows(&mut app, "see [image: shot.png, 1 KB] and [PDF: paper.pdf, 1 KB] please");
-    }
+    ]
 }
 
 #[test]

@@ -125,12 +125,8 @@ impl Crowd {
         let at = self.random.below(3);
         match self.random.below(18) {
             // In and around the inbox.
-            14 => {
-                self.terminals[at].type_bytes(&mut self.app, b"\x1ba");
-                self.settle();
-            }
-            15 | 16 => {
-                let keys: [&[u8]; 6] = [b"\x1b[B", b"\x1b[A", b" ", b"A", b"\t", b"\r"];
+            14..=16 => {
+                let keys: [&[u8]; 9] = [b"\x1ba", b"\x1ba", b"\x1ba", b"\x1b[B", b"\x1b[A", b" ", b"A", b"\t", b"\r"];
                 let key = keys[self.random.below(keys.len())];
                 self.terminals[at].type_bytes(&mut self.app, key);
                 self.settle();

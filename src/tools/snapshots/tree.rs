@@ -29,6 +29,7 @@ use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::policy;
 use crate::sandbox;
+use crate::tools::branch_diff::quoted;
 use crate::tools::capture::Capture;
 use crate::tools::command::{self, Ending, Program};
 use crate::tools::file_access::reason;
@@ -202,7 +203,7 @@ impl Tree {
             variable("GIT_DIR", &self.git),
             variable("GIT_WORK_TREE", &self.top),
             variable("GIT_INDEX_FILE", &self.out.join("index")),
-            variable("GIT_ALTERNATE_OBJECT_DIRECTORIES", &self.objects),
+            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quoted(&self.objects)),
             variable("OUT", &self.out),
         ];
         let fixed =

@@ -102,36 +102,7 @@ impl Terminals {
         let view = self.get_mut(id)?.input.view.as_mut()?;
         match view.on_key(core, key) {
             ViewAct::Done => None,
-            ViewAct::Close => {
-                self.close_view(id);
-                None
-            }
-            ViewAct::Go(agent) => {
-                self.close_view(id);
-                let focus = self.get(id)?.focus;
-                (agent != focus).then_some((focus, Act::Change(Change::Switch(agent))))
-            }
-            ViewAct::Leave(agent, change) => {
-                self.close_view(id);
-                // A fork of another agent is shown as one of this agent is.
-                let focus = Some(self.get(id)?.focus).filter(|focus| *focus != agent && core.config.follows_forks);
-                let goes = focus.map(|focus| (focus, Act::Change(Change::Switch(agent))));
-                self.enqueue_acts(id, goes.into_iter().chain([(agent, Act::Change(change))]).collect())
-            }
-            ViewAct::LeaveWith(changes) => {
-                self.close_view(id);
-                let focus = self.get(id)?.focus;
-                let changes = changes.into_iter().map(|(agent, change)| (agent.unwrap_or(focus), change));
-                self.enqueue_acts(id, acts_of(changes))
-            }
             ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
-            ViewAct::Quote(text) => {
-                self.close_view(id);
-                let focus = self.get(id)?.focus;
-                let draft = self.draft_at(core, id).map(Draft::expanded).unwrap_or_default();
-                self.set_draft(core, id, focus, &(text + &draft));
-                None
-            }
             ViewAct::Changes(changes) => {
                 let acts = changes.into_iter().map(|(agent, change)| (agent, Act::Change(change)));
                 self.enqueue_acts(id, acts.collect())
@@ -155,6 +126,31 @@ impl Terminals {
                 self.notify(id, text.into());
                 None
             }
+            closing => self.close_view_with(core, id, closing),
+        }
+    }
+
+    fn close_view_with(&mut self, core: &mut Core, id: TerminalId, act: ViewAct) -> Option<(AgentId, Act)> {
+        self.close_view(id);
+        let focus = self.get(id)?.focus;
+        match act {
+            ViewAct::Go(agent) => (agent != focus).then_some((focus, Act::Change(Change::Switch(agent)))),
+            ViewAct::Leave(agent, change) => {
+                // A fork of another agent is shown as one of this agent is.
+                let focus = Some(focus).filter(|focus| *focus != agent && core.config.follows_forks);
+                let goes = focus.map(|focus| (focus, Act::Change(Change::Switch(agent))));
+                self.enqueue_acts(id, goes.into_iter().chain([(agent, Act::Change(change))]).collect())
+            }
+            ViewAct::LeaveWith(changes) => {
+                let changes = changes.into_iter().map(|(agent, change)| (agent.unwrap_or(focus), change));
+                self.enqueue_acts(id, acts_of(changes))
+            }
+            ViewAct::Quote(text) => {
+                let draft = self.draft_at(core, id).map(Draft::expanded).unwrap_or_default();
+                self.set_draft(core, id, focus, &(text + &draft));
+                None
+            }
+            _ => None,
         }
     }
 
