@@ -15,7 +15,7 @@ use crate::support::scene::{
 };
 
 mod landing;
-mod worktrees;
+pub(crate) mod worktrees;
 
 fn echo() -> Harness {
     Harness::new(Plan { real_time: true, ..Plan::default() })

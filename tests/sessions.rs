@@ -10,6 +10,7 @@ mod chats;
 mod completions;
 mod crashes;
 mod editor;
+mod landing;
 mod lifecycle;
 mod proxy;
 mod restarts;

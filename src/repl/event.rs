@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::base::error::Result;
 use crate::base::id::{AgentId, ClientId};
+use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) enum Event {
         agent: AgentId,
         adopter: Option<AgentId>,
         worktree: Option<PathBuf>,
+        /// What was typed to it and is not stored any more, with whose it was.
+        drafts: Vec<(DraftSlot, String)>,
     },
     /// The agent's work was interrupted, or, if it was idle, the work that is done for it.
     Interrupted {

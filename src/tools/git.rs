@@ -36,6 +36,9 @@ const ENV: [&str; 13] = [
 ];
 const GIT: [&str; 5] = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
 
+/// How the lines begin that git adds to what it was asked for.
+const WARNING: &str = "warning: ";
+
 /// Runs git in the sandbox unless the job is cancelled.
 pub(super) struct Git<'a> {
     pub env: &'a Environment,
@@ -119,7 +122,7 @@ impl<'a> Git<'a> {
             .map_err(|error| format!("cannot start git: {}", reason(&error)))?;
         let output = capture.finish().trim_end_matches('\n').to_owned();
         match outcome.ending {
-            Ending::Exited(Some(0)) => Ok(output),
+            Ending::Exited(Some(0)) => Ok(without_warnings(output)),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
             Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
@@ -134,6 +137,15 @@ fn filter_of_repository(line: &str) -> Option<&str> {
     let (scope, key) = line.split_once('\t')?;
     let name = key.strip_prefix("filter.")?.rsplit_once('.')?.0;
     matches!(scope, "local" | "worktree").then_some(name)
+}
+
+/// What git was asked for. Warnings come in between, because a command has one output: of a file of the user that the sandbox hides, for
+/// example.
+fn without_warnings(output: String) -> String {
+    if !output.lines().any(|line| line.starts_with(WARNING)) {
+        return output;
+    }
+    output.lines().filter(|line| !line.starts_with(WARNING)).collect::<Vec<_>>().join("\n")
 }
 
 /// The line in which git reports why it failed: the first that starts with `fatal: `, because hints may follow, else
@@ -153,6 +165,13 @@ mod tests {
         for other in ["global\tfilter.lfs.smudge", "local\tuser.name", "local\tfilter.x", "command\tfilter.x.clean"] {
             assert_eq!(filter_of_repository(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn warnings_are_no_part_of_the_output() {
+        let output = "warning: unable to access '/h/.config/git/ignore': Permission denied\n M src/f\n?? warning: x";
+        assert_eq!(without_warnings(output.into()), " M src/f\n?? warning: x");
+        assert_eq!(without_warnings(" M a\n".into()), " M a\n");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::support::scene::{assert_shows, turn_a_while};
 use crate::support::write_executable;
 
 /// What git answers in this directory; it must not fail.
-pub(super) fn git(directory: &Path, args: &[&str]) -> String {
+pub(crate) fn git(directory: &Path, args: &[&str]) -> String {
     let identity = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "protocol.file.allow=always"];
     let mut command = Command::new("git");
     command.args(identity).args(args).current_dir(directory);
@@ -45,7 +45,7 @@ pub(super) fn app() -> Option<Harness> {
     })
 }
 
-fn make_repository(at: &Path) {
+pub(crate) fn make_repository(at: &Path) {
     fs::create_dir_all(at.join("src")).expect("a directory");
     git(at, &["init", "-q", "-b", "main"]);
     fs::write(at.join("src/f"), "one\n").expect("a file");

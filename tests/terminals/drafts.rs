@@ -131,3 +131,64 @@ fn a_queued_entry_is_taken_back_to_the_terminal_that_asks_and_a_client_overwrite
     app.ask(0, Change::EditQueue(QueueEdit::TakeBackNewest));
     assert_eq!(app.draft(0).text(), "first entry\nhalf a thought");
 }
+
+#[test]
+fn a_draft_whose_agent_is_removed_from_another_terminal_goes_to_the_agent_that_is_shown_then() {
+    for way in ["kill", "delete"] {
+        let mut app = app_with_agents(2, Plan::default());
+        app.switch(1);
+        let mut other = AttachedTerminal::new(&mut app, (60, 20), 1, ATTACHED);
+        app.type_bytes(b"typed here");
+        other.type_bytes(&mut app, b"typed there");
+        let victim = app.id(1);
+        let remove = match way {
+            "kill" => Change::Kill { agent_id: victim, cascade: false },
+            _ => Change::Delete(victim),
+        };
+        app.ask(0, remove);
+        app.turn();
+        assert_eq!(app.focus(), 0);
+        assert_shows(&mut app, "> typed here");
+        other.assert_sees(&mut app, "> typed there");
+        let mut app = app.crash_and_restart();
+        assert_shows(&mut app, "> typed here");
+        let mut other = AttachedTerminal::new(&mut app, (60, 20), 0, ATTACHED);
+        other.assert_sees(&mut app, "> typed there");
+    }
+}
+
+#[test]
+fn a_draft_of_a_removed_agent_that_no_terminal_shows_is_in_the_history_of_inputs() {
+    for restarts in [false, true] {
+        let mut app = app_with_agents(3, Plan::default());
+        app.switch(1);
+        app.type_bytes(b"half a thought");
+        app.switch(2);
+        app.advance(Duration::from_millis(300));
+        if restarts {
+            app = app.crash_and_restart();
+            app.switch(2);
+        }
+        app.type_bytes(b"another");
+        let kill = Change::Kill { agent_id: app.id(1), cascade: false };
+        app.ask(0, kill);
+        app.turn();
+        assert_shows(&mut app, "> another");
+        app.type_bytes(b"\x10");
+        assert_shows(&mut app, "> half a thought");
+    }
+}
+
+#[test]
+fn a_draft_to_an_agent_that_is_archived_comes_back_with_it() {
+    let mut app = app_with_agents(2, Plan::default());
+    app.switch(1);
+    app.type_bytes(b"half a thought");
+    let archived = app.id(1);
+    app.ask(0, Change::Archive(archived));
+    app.turn();
+    assert!(!app.screen_text().contains("half a thought"));
+    app.ask(0, Change::Unarchive(archived));
+    app.switch(1);
+    assert_shows(&mut app, "> half a thought");
+}

@@ -5,7 +5,7 @@ use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::require_at_rest;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, drafts};
 
 /// Deletes an agent with what no other one inherits of it, and says so where this was asked for.
 ///
@@ -49,6 +49,7 @@ fn remove_everywhere(core: &mut Core, id: AgentId) -> Result<()> {
         Some(_) => Some(require_at_rest(core, id, "deleted")?),
         None => None,
     };
+    drafts::load(core, id);
     let now = core.clock.unix_ms();
     core.store.delete(&[id], now)?;
     if adopter.is_some() {

@@ -6,13 +6,17 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::chunk::{Chunk, Status};
+use crate::domain::drafts::DraftSlot;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Usage;
 use crate::repl::core::file_steps::keep_step;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 use crate::tools::Running;
+
+/// Agents whose stored drafts are read before they are killed.
+const MOST_LOADED: usize = 100;
 
 impl Core {
     /// Kills an agent, with all its descendants if `cascade`; otherwise its nearest living ancestor adopts its children.
@@ -26,6 +30,7 @@ impl Core {
             return Err(Error::usage(format!("{label} is the root and cannot be killed")));
         };
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
+        load_drafts(self, &victims);
         kill_stored(self, &victims)?;
         let now = self.clock.unix_ms();
         if cascade {
@@ -51,6 +56,7 @@ impl Core {
         let mut victims = self.roster.subtree(id);
         // The deepest are the first, and the agent itself is the last.
         victims.pop();
+        load_drafts(self, &victims);
         kill_stored(self, &victims)?;
         let now = self.clock.unix_ms();
         let children: Vec<AgentId> = self.roster.children(id).collect();
@@ -95,6 +101,9 @@ impl Core {
     /// Like [`Core::remove`], where the agent does not count in its tree any more. One that comes back keeps its worktree.
     pub(super) fn take_out(&mut self, id: AgentId, adopter: Option<AgentId>, comes_back: bool) -> Option<Agent> {
         let now = self.clock.now();
+        if comes_back {
+            drafts::save_all(self, id);
+        }
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);
         self.outbox.forget(id);
@@ -102,7 +111,8 @@ impl Core {
         let removed = self.roster.remove(id)?;
         let has_worktree = removed.role != Role::Summary && !comes_back;
         let worktree = removed.inputs.environment.worktree.clone().filter(|_| has_worktree);
-        self.emit(Event::Removed { agent: id, adopter, worktree });
+        let drafts = if comes_back || adopter.is_none() { Vec::new() } else { drafts_of(&removed) };
+        self.emit(Event::Removed { agent: id, adopter, worktree, drafts });
         Some(removed)
     }
 
@@ -138,6 +148,19 @@ fn kill_stored(core: &mut Core, victims: &[AgentId]) -> Result<()> {
 fn unstored_usage(core: &Core, id: AgentId) -> Vec<Usage> {
     let running = core.roster.get(id).and_then(Agent::usage_so_far);
     core.outbox.usage_of(id).cloned().chain(running).collect()
+}
+
+/// Reads what was typed to agents that are about to be killed, before an earlier start too. Of many, nobody types to most.
+fn load_drafts(core: &mut Core, victims: &[AgentId]) {
+    if victims.len() <= MOST_LOADED {
+        victims.iter().for_each(|victim| drafts::load(core, *victim));
+    }
+}
+
+fn drafts_of(removed: &Agent) -> Vec<(DraftSlot, String)> {
+    let drafts = &removed.view.drafts;
+    let texts = drafts.slots().into_iter().filter_map(|slot| Some((slot, drafts.get(slot)?.expanded())));
+    texts.filter(|(_, text)| !text.trim().is_empty()).collect()
 }
 
 fn remove_killed(core: &mut Core, victims: &[AgentId], adopter: AgentId) {

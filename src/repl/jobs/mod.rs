@@ -100,7 +100,7 @@ impl Component for Jobs {
             Event::Interrupted { agent, .. } => self.cancel_compaction(core, *agent),
             _ => {}
         }
-        if let Event::Removed { agent, adopter, worktree } = event {
+        if let Event::Removed { agent, adopter, worktree, .. } = event {
             self.cancel_worktree(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();

@@ -70,6 +70,18 @@ impl Terminals {
         }
     }
 
+    /// Keeps what was typed to an agent that was removed: at the terminals that showed it, it goes before the draft to the agent
+    /// that they show now; the rest goes to the history of inputs.
+    pub(super) fn keep_drafts(&self, core: &mut Core, showed: &[TerminalId], drafts: &[(DraftSlot, String)]) {
+        for (slot, text) in drafts {
+            let terminal = showed.iter().find(|id| core.draft_slots.of(**id) == Some(*slot));
+            match terminal.and_then(|id| self.get(*id)).map(|terminal| terminal.focus) {
+                Some(focus) => drafts::return_to_slot(core, focus, *slot, text),
+                None => drop(core.store.remember_input(&project(core), text)),
+            }
+        }
+    }
+
     /// Moves up or down in the draft; at its edge, recalls an older or newer input, and at last the draft as it was.
     pub(super) fn recall(&mut self, core: &mut Core, at: TerminalId, older: bool) {
         if self.with_draft(core, at, |draft| if older { draft.up() } else { draft.down() }) == Some(false) {

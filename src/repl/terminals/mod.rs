@@ -321,11 +321,13 @@ impl Component for Terminals {
                 }
             }
             Event::TurnEnded { agent, .. } => self.on_turn_ended(core, *agent),
-            Event::Removed { agent, adopter, .. } => {
+            Event::Removed { agent, adopter, drafts, .. } => {
                 self.unseen.remove(*agent);
-                for (id, adopter) in self.showing(&[*agent]).into_iter().zip(adopter.iter().cycle()) {
-                    self.show(core, id, *adopter);
+                let showing = self.showing(&[*agent]);
+                for (id, adopter) in showing.iter().zip(adopter.iter().cycle()) {
+                    self.show(core, *id, *adopter);
                 }
+                self.keep_drafts(core, &showing, drafts);
             }
             _ => {}
         }

@@ -8,6 +8,7 @@ use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::commands::dollars;
 use crate::domain::flow::{Change, Decision};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
@@ -28,6 +29,9 @@ const WIDE_NAME: usize = 24;
 const PROJECT: usize = 10;
 const TOOL: usize = 10;
 const AGE: usize = 7;
+/// Columns of the cost, where one is known and there is room for it.
+const COST: usize = 8;
+const LEAST_FOR_COST: u16 = 72;
 /// Rows of the marked entry, at least.
 const DETAIL_ROWS: usize = 6;
 /// Messages of the marked entry that are read from the store.
@@ -115,7 +119,7 @@ impl InboxView {
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         let now = core.clock.now();
         for entry in &self.entries {
-            (entry.agent, entry.need, entry.age(now).map(text::age)).hash(hash);
+            (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
         }
         let revision = self.marked().and_then(|entry| core.roster.get(entry.agent)).map(|agent| agent.view.revision());
         (self.at, revision, self.several.len(), core.roster.at_work().len()).hash(hash);
@@ -249,10 +253,11 @@ impl InboxView {
         let first = marked.saturating_sub(shown.saturating_sub(1)).max((marked + 1).saturating_sub(shown));
         let digits = self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
         let digits = digits.map(|agent| agent.identity.ordinal.to_string().len()).max().unwrap_or(1).max(2);
+        let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
         for (is_marked, item) in list.into_iter().skip(first).take(shown) {
             rows.extend(match item {
                 Item::Heading(group) => Some(Row::of(format!("  ─ {group} ─"), Style::DIM)),
-                Item::Entry(entry) => self.entry_row(core, entry, is_marked, digits, columns),
+                Item::Entry(entry) => self.entry_row(core, entry, is_marked, (digits, has_costs), columns),
             });
         }
         rows.push(rule("", columns));
@@ -301,8 +306,15 @@ impl InboxView {
         list
     }
 
-    /// `digits` is the width of the column of numbers.
-    fn entry_row(&self, core: &Core, entry: &InboxEntry, is_marked: bool, digits: usize, columns: u16) -> Option<Row> {
+    /// `digits` is the width of the column of numbers, `has_costs` whether there is a column of costs.
+    fn entry_row(
+        &self,
+        core: &Core,
+        entry: &InboxEntry,
+        is_marked: bool,
+        (digits, has_costs): (usize, bool),
+        columns: u16,
+    ) -> Option<Row> {
         let agent = core.roster.get(entry.agent)?;
         let is_one_of_several =
             matches!(entry.need, Need::Question(number) if self.several.contains(&(entry.agent, number)));
@@ -319,8 +331,10 @@ impl InboxView {
         if is_wide {
             text += &format!("{} {} ", column(&project, PROJECT), column(&tool, TOOL));
         }
-        let room = usize::from(columns).saturating_sub(text::width(&text) + AGE + 1);
-        text += &format!("{} {age:>AGE$}", column(&summary, room));
+        let cost = has_costs.then(|| format!(" {:>COST$}", cost(core, entry.agent).unwrap_or_default()));
+        let end = format!(" {age:>AGE$}{}", cost.unwrap_or_default());
+        let room = usize::from(columns).saturating_sub(text::width(&text) + text::width(&end));
+        text += &(column(&summary, room) + &end);
         let style = match (is_marked, entry.need) {
             (true, _) => Style { reverse: true, ..Style::default() },
             (_, Need::Question(_) | Need::Limit | Need::Interrupted) => Style::color(Color::Attention),
@@ -341,6 +355,7 @@ impl InboxView {
         };
         match (entry.need, agent.question()) {
             (Need::Question(_), Some(asked)) => painter.question_rows(asked, room, false),
+            (Need::Limit, _) => plain(limit_rows(core, agent, columns, room)),
             _ => plain(conversation::rows(&agent.view.scrollback, Reader::End, columns, room, None)),
         }
     }
@@ -352,6 +367,23 @@ impl InboxView {
         };
         hint_rows(hints, columns)
     }
+}
+
+/// What its requests have cost, in dollars, where prices are known.
+fn cost(core: &Core, agent: AgentId) -> Option<String> {
+    let cost = core.roster.get(agent)?.used.cost.filter(|cost| *cost > 0)?;
+    Some(format!("${}", dollars(cost)))
+}
+
+/// Which limit holds an agent and how it is raised, above what it said last.
+fn limit_rows(core: &Core, agent: &Agent, columns: u16, room: usize) -> Vec<Row> {
+    let held = core.trees.held(agent.id()).map(|held| held.message(&core.roster)).unwrap_or_default();
+    let held = text::sanitise(&held).into_owned();
+    let lines = text::wrap(&held, usize::from(columns).max(1));
+    let mut rows: Vec<Row> = lines.map(|(_, line)| Row::of(line, Style::color(Color::Attention))).collect();
+    let room = room.saturating_sub(rows.len());
+    rows.extend(conversation::rows(&agent.view.scrollback, Reader::End, columns, room, None));
+    rows
 }
 
 /// The tool, and what is asked or was said last, in one line.

@@ -1,0 +1,85 @@
+//! `polylogue land` from the shell, of living and of killed agents, beside a chat and without one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::App;
+use super::chats::chat;
+use crate::environments::worktrees::{git, make_repository};
+use crate::support::pty::Pty;
+
+/// A chat with an agent in a worktree of a repository, the repository, and the worktree.
+fn in_worktree() -> Option<(App, Pty, PathBuf, PathBuf)> {
+    if Command::new("git").arg("--version").output().is_err() {
+        eprintln!("there is no git here: landing is not tried");
+        return None;
+    }
+    let app = App::new();
+    let repo = app.workspace.path().canonicalize().expect("a directory").join("repo");
+    make_repository(&repo);
+    git(&repo, &["config", "user.name", "test"]);
+    git(&repo, &["config", "user.email", "test@localhost"]);
+    let mut chat = chat(&app, &[]);
+    chat.send(format!("/env worktree@{}\r", repo.display()));
+    chat.wait_for_text("── agent 1 ");
+    let worktree = fs::read_dir(app.path().join("worktrees")).expect("worktrees").next().expect("one").expect("it");
+    Some((app, chat, repo, worktree.path()))
+}
+
+fn commit(at: &Path, file: &str) {
+    fs::write(at.join(file), "of the agent\n").expect("a file");
+    git(at, &["add", "."]);
+    git(at, &["commit", "-q", "-m", &format!("add {file}")]);
+}
+
+/// Lands agent 1; what was printed.
+fn landed(app: &App, repo: &Path, file: &str) -> String {
+    let printed = app.get(&["land", "1"]);
+    assert!(repo.join(file).exists(), "{printed}");
+    assert_eq!(git(repo, &["status", "--porcelain"]), "");
+    printed
+}
+
+#[test]
+fn a_living_agent_is_landed_beside_a_chat_and_after_it() {
+    let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
+    commit(&worktree, "one");
+    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+    assert!(app.run(&["land", "1"]).err.contains("nothing to land"));
+    fs::write(worktree.join("loose"), "not committed\n").expect("a file");
+    let refused = app.run(&["land", "1"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("--commit MESSAGE commits them first: loose"), "{refused:?}");
+    chat.leave();
+    let refused = app.run(&["land", "1"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("--commit MESSAGE commits them first: loose"), "{refused:?}");
+    assert!(app.get(&["land", "1", "--commit", "the rest"]).contains("(fast-forward)"));
+    assert_eq!(git(&repo, &["log", "--format=%s"]), "the rest\nadd one\nfirst");
+    let unknown = app.run(&["land", "nobody"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.err.contains("no agent \"nobody\""), "{unknown:?}");
+    assert!(app.run(&["land", "0"]).err.contains("does not work in a git worktree"));
+}
+
+#[test]
+fn a_killed_agent_is_landed_beside_a_chat() {
+    let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
+    commit(&worktree, "one");
+    app.get(&["kill", "1"]);
+    chat.wait_for_text("agent 1 killed");
+    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+    super::eventually("the landed worktree is removed", || !worktree.exists());
+    chat.leave();
+}
+
+#[test]
+fn a_killed_agent_is_landed_without_a_chat() {
+    let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
+    commit(&worktree, "one");
+    app.get(&["kill", "1"]);
+    chat.wait_for_text("agent 1 killed");
+    chat.leave();
+    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+}
