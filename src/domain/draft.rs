@@ -15,6 +15,7 @@ use std::rc::Rc;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text;
+use crate::domain::attachment::references;
 use kill_ring::KillRing;
 use undo::{Edit, Undo};
 
@@ -91,12 +92,21 @@ impl Draft {
         whole
     }
 
-    /// Replaces the text. The cursor moves to the end.
+    /// Replaces the text. The cursor moves to the end. Markers of files are shown without their digests.
     pub fn set(&mut self, text: &str) {
         self.begin(Edit::Other);
         self.text.clear();
         self.cursor = 0;
-        self.insert_or_fold(text, text.len() > FOLD_RECALLED_BYTES);
+        if text.len() > FOLD_RECALLED_BYTES {
+            return self.insert_or_fold(text, true);
+        }
+        let mut at = 0;
+        for file in references(text) {
+            self.insert_or_fold(&text[at..file.range.start], false);
+            self.insert_or_fold(&text[file.range.clone()], true);
+            at = file.range.end;
+        }
+        self.insert_or_fold(&text[at..], false);
     }
 
     /// Replaces the text with a command that failed, which is kept to be corrected but not stored.

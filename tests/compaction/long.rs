@@ -108,6 +108,9 @@ fn after_500_turns_no_request_was_refused_and_the_task_and_the_files_are_known()
     println!("{} requests, {} summaries", model.requests, model.summaries);
     assert_eq!(count(&app, 0, "user"), TURNS + 1, "the log is whole");
     assert_eq!(app.replies(0).len(), TURNS + 1);
+    assert_eq!((count(&app, 0, "tool_call"), count(&app, 0, "tool_result")), (model.call, model.call));
+    assert_eq!(count(&app, 0, "compaction_undone"), 0);
+    assert!(count(&app, 0, "compaction") > 10 && count(&app, 0, "error") == 0);
     app.enter("/rewind start");
     turn(&mut app, &peer, &mut model, "and now?", 0);
     assert!(model.last.ends_with("and now?") && !model.last.contains("[Summary"), "{}", model.last);

@@ -2,7 +2,17 @@
 //! or `llmock-` were recorded from servers and the others are constructed from the documentation and the official SDKs. What is
 //! expected is in the fixture: text, calls, signatures and usage. The peer checks each request.
 //!
-//! Interrupts and changes of the model are in `events` and `switching`.
+//! | case | where |
+//! |---|---|
+//! | first turn, tools, parallel tools, thinking across a turn with tools, usage | here |
+//! | refused keys, transient errors, cuts, slow first byte, empty replies, 20 agents, 1 MB | here |
+//! | cut by length or by a filter, errors and malformed data in the middle, too long | `ends` |
+//! | interrupts, kills, crashes, rewinds and what else may happen in any state | `events`, `walk` |
+//! | another provider at every turn, with tools and thinking in the history | `switching` |
+//! | images and PDF files | `files` |
+//! | tokens and cost of a day | `usage` |
+
+mod ends;
 
 use std::path::Path;
 use std::time::Duration;

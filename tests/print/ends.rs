@@ -290,7 +290,7 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
 #[test]
 fn a_full_context_is_compacted_between_two_requests_of_a_run() {
     let peer = Peer::start();
-    let home = Home::new();
+    let home = Home { variables: vec![("POLYLOGUE_RETRY_BASE".into(), "0.01".into())], ..Home::new() };
     let models = "[{ name = \"small\", context = 10000 }]";
     let file = format!(
         "model = \"local/small\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"{}\"\nmodels = {models}\n",
@@ -302,6 +302,7 @@ fn a_full_context_is_compacted_between_two_requests_of_a_run() {
     let program = home.start(&["-p", "list it"]);
     let exchange = peer.accept();
     exchange.stream().tool_call(0, "call-0", "list_dir", "{}").finish("tool_calls").usage(9_000, 10).done();
+    peer.accept().error(503, "overloaded", "come back later");
     let exchange = peer.accept();
     let asked = last_user_text(&exchange.request().json());
     assert!(asked.contains("[assistant calls list_dir]"), "{asked}");
@@ -312,6 +313,8 @@ fn a_full_context_is_compacted_between_two_requests_of_a_run() {
     exchange.stream().text("done").finish("stop").done();
     let output = program.ends();
     assert_eq!((output.code, output.out.trim_end()), (0, "done"), "{output:?}");
+    let waits: Vec<&str> = output.err.lines().filter(|line| line.contains("waiting ")).collect();
+    assert!(waits.len() == 1 && waits[0].contains("come back later"), "the wait of the summary is said: {output:?}");
 }
 
 #[test]

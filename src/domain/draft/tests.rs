@@ -277,3 +277,19 @@ fn text_typed_before_a_combining_mark_is_measured_with_it() {
     assert_eq!(layout.rows, ["❤\u{fe0f}", "b"]);
     assert_eq!(layout.cursor, (0, 1));
 }
+
+#[test]
+fn a_file_is_drawn_by_its_name_and_sent_with_its_digest() {
+    let marker = format!("[image: shot.png, 1 KB #{}]", "0f".repeat(16));
+    let mut draft = Draft::default();
+    draft.insert("see ");
+    draft.attach(&marker);
+    assert_eq!(draft.layout(80).rows, ["see [image: shot.png, 1 KB] "]);
+    let sent = draft.take();
+    assert_eq!(sent, format!("see {marker} "));
+    draft.set(&sent);
+    assert_eq!(draft.layout(80).rows, ["see [image: shot.png, 1 KB] "]);
+    assert_eq!(draft.expanded(), sent);
+    assert!(draft.backspace() && draft.backspace());
+    assert_eq!(draft.expanded(), "see ");
+}

@@ -62,9 +62,9 @@ pub(crate) struct HeldUp {
     pub reason: String,
 }
 
-/// What holds up the request of an agent, if something does.
+/// What holds up the request of an agent, or of the one that writes a summary for it.
 pub(in crate::repl) fn held_up(core: &Core, agent_id: AgentId) -> Option<HeldUp> {
-    let now = core.clock.now();
+    let (now, agent_id) = (core.clock.now(), core.worker(agent_id));
     let agent = core.roster.get(agent_id)?;
     let (until, reason) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
         (Wait::Retry { at, error }, _) => (*at, error.message.clone()),
