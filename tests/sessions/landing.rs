@@ -50,11 +50,12 @@ fn a_living_agent_is_landed_beside_a_chat_and_after_it() {
     fs::write(worktree.join("loose"), "not committed\n").expect("a file");
     let refused = app.run(&["land", "1"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("--commit MESSAGE commits them first: loose"), "{refused:?}");
+    assert!(refused.err.contains("--commit MESSAGE commits them first:\n  loose"), "{refused:?}");
+    assert!(!chat.screen_text().contains("/land"), "what a script asks for is not typed here");
     chat.leave();
     let refused = app.run(&["land", "1"]);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("--commit MESSAGE commits them first: loose"), "{refused:?}");
+    assert!(refused.err.contains("--commit MESSAGE commits them first:\n  loose"), "{refused:?}");
     assert!(app.get(&["land", "1", "--commit", "the rest"]).contains("(fast-forward)"));
     assert_eq!(git(&repo, &["log", "--format=%s"]), "the rest\nadd one\nfirst");
     let unknown = app.run(&["land", "nobody"]);

@@ -98,8 +98,10 @@ impl Jobs {
             let text = result.content.to_string();
             let outcome = match (result.is_error, kind) {
                 (true, Kind::Land(line)) => {
-                    // The message for a commit is not lost.
-                    drafts::return_text(core, shown_at, origin, &line);
+                    // The message for a commit is not lost. A client has it still.
+                    if !matches!(origin, Origin::Client(_)) {
+                        drafts::return_text(core, shown_at, origin, &line);
+                    }
                     Err(Error::usage(text))
                 }
                 (true, Kind::Diff(_)) => Err(Error::usage(text)),
