@@ -56,5 +56,6 @@ pub mod theme;
 pub mod thinking;
 pub mod timeline;
 pub mod title;
+pub mod todo;
 pub mod tool;
 pub(crate) mod wire;

@@ -105,7 +105,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
             format!("waiting for a slot to run a tool, {} may work at once", context.limit)
         }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
-            format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
+            format!("{} … {seconds} s{}", agent.work_of_loop(), context.keys("Esc stops it"))
         }
         (State::ExecutingTool, _) => format!("running a tool … {seconds} s{}", context.keys("Esc stops it")),
         (_, Wait::Key) => {
