@@ -42,7 +42,9 @@ fn the_current_environment_and_all_environments_are_listed() {
     let mut app = echo();
     app.enter("/env");
     let directory = fs::canonicalize(app.directory()).expect("a directory").display().to_string();
-    for expected in ["environment  coding", &format!("directory    {directory}"), "bash, read_file"] {
+    for expected in
+        ["environment  coding", &format!("directory    {directory}"), "bash, bash_output, bash_kill, read_file"]
+    {
         assert_shows(&mut app, expected);
     }
     app.enter("/env list");
@@ -62,7 +64,7 @@ fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() 
     let peer = Peer::start();
     let mut app = app(&peer);
     let before = converse(&mut app, &peer, 0, "hello", "hi");
-    assert_eq!(tools_in(&before).len(), 15);
+    assert_eq!(tools_in(&before).len(), 18);
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_shows(&mut app, "environment readonly+bash: 12 tools in ");

@@ -10,13 +10,16 @@ use tempfile::TempDir;
 use crate::support::internals::tools::{Environment, Prepared, Running};
 use crate::support::internals::{ToolCall, tools};
 
+mod background;
 mod commands;
 mod editing;
 mod endings;
 mod multi_edit;
 mod paths;
 mod reading;
+mod repeats;
 mod searching;
+mod todo;
 mod writing;
 
 /// The working directory of one test. The processes that its commands start are found by having it as current directory.

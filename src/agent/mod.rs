@@ -4,6 +4,7 @@
 //! puts into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
 
 mod advice;
+mod background;
 mod compaction;
 mod context;
 mod exchange;
@@ -41,6 +42,7 @@ use crate::provider::parameters::check;
 use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
+use background::Background;
 pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
@@ -200,6 +202,7 @@ pub struct Agent {
     exchange: Exchange,
     fallback: Fallback,
     work: Work,
+    background: Background,
     connection: Connection,
 }
 
@@ -235,6 +238,7 @@ impl Agent {
             exchange: Exchange::default(),
             fallback: Fallback::default(),
             work: Work::default(),
+            background: Background::default(),
             connection: Connection::default(),
         }
     }
@@ -442,6 +446,7 @@ impl Agent {
         if self.is_interrupted() && messages.iter().any(|message| message.body.undoes_turn()) {
             self.last_end = None;
         }
+        self.view.note_todo(&messages);
         self.count_added(&messages);
         if let Some(history) = &mut self.inputs.history {
             messages.into_iter().for_each(|message| history.push(message));
@@ -456,6 +461,7 @@ impl Agent {
         self.emit_logged(&message.body);
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
         self.exchange = Exchange::first(context.now, Some((message.id, text)));
+        self.work.forget_repeats();
         self.remember(vec![message]);
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);
@@ -498,7 +504,9 @@ impl Agent {
     pub fn abandon(&mut self, now: Moment) -> Vec<Running> {
         self.connection.close(now);
         self.work.cancel();
-        self.work.take_running()
+        let mut running = self.work.take_running();
+        running.extend(self.end_background());
+        running
     }
 
     fn enter(&mut self, next: State, context: &mut Context) {

@@ -12,10 +12,11 @@ use crate::base::id::MessageId;
 use crate::base::text;
 use crate::domain::chunk::Chunk;
 use crate::domain::drafts::Drafts;
-use crate::domain::message::Message;
+use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
+use crate::domain::todo::Todo;
 use crate::domain::tool::ToolResult;
-use outcome::{Written, outcome};
+use outcome::{TODO, Written, outcome};
 
 /// Whose words were shown last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct View {
     pub drafts: Drafts,
     /// A shell command of the person runs.
     pub has_command: bool,
+    /// The newest list of tasks of the model; `None` if it is not known.
+    todo: Option<Todo>,
     speaker: Option<Speaker>,
     turn: Option<Box<Turn>>,
     oldest: Option<MessageId>,
@@ -192,6 +195,16 @@ impl View {
         show(&mut self.scrollback, chunk, is_aside);
     }
 
+    /// The newest list of tasks of the model, as far as messages were read.
+    pub fn todo(&self) -> Option<&Todo> {
+        self.todo.as_ref()
+    }
+
+    /// Messages were added to the conversation.
+    pub(super) fn note_todo(&mut self, messages: &[Message]) {
+        self.todo = newest_todo(messages).or(self.todo.take());
+    }
+
     /// Messages were logged; older ones than the first of them are only in the store.
     pub fn note_logged(&mut self, first: MessageId, last: MessageId) {
         self.oldest.get_or_insert(first);
@@ -224,6 +237,7 @@ impl View {
             self.newest = older.last().map(|last| last.id);
             self.notes.iter_mut().for_each(|note| note.behind = self.newest);
         }
+        self.todo = self.todo.take().or_else(|| newest_todo(older));
         let mut front = self.scrollback.emptied(self.scrollback.is_raw());
         if self.is_whole {
             stored::add_missing(&mut front, &mut self.notes, None);
@@ -232,6 +246,15 @@ impl View {
         self.scrollback.prepend(stored::lines_of(front, older, &mut self.notes, name, next));
         self.touch();
     }
+}
+
+/// The list of tasks after these messages, if they tell; what removes a part of the conversation removes it.
+fn newest_todo(messages: &[Message]) -> Option<Todo> {
+    messages.iter().rev().find_map(|message| match &message.body {
+        Body::ToolResult(result) if result.name == TODO && !result.is_error => Some(Todo::parse(&result.content)),
+        Body::Clear | Body::Rewind(_) => Some(Todo::default()),
+        _ => None,
+    })
 }
 
 /// Shows who speaks, if it is another one than before.

@@ -1,5 +1,5 @@
 //! The tool calls of one reply, until all have a result. `questions` asks about calls, `restored` asks again after a
-//! restart.
+//! restart, `repeats` notices calls that lead nowhere.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
 //! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
@@ -12,6 +12,7 @@
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 mod questions;
+mod repeats;
 mod restored;
 
 use std::path::Path;
@@ -32,6 +33,7 @@ use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run,
 
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
+use repeats::{NOT_MADE, Repeats};
 
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -47,6 +49,7 @@ pub struct Work {
     has_slot: bool,
     /// A tool thread can be started as soon as there is a slot, and since when.
     slot_wanted_since: Option<Moment>,
+    repeats: Repeats,
 }
 
 struct Call {
@@ -94,6 +97,11 @@ impl Work {
         self.question.as_ref()
     }
 
+    /// A turn of a person begins.
+    pub fn forget_repeats(&mut self) {
+        self.repeats.forget();
+    }
+
     pub fn has_live_thread(&self) -> bool {
         self.calls.iter().any(|call| matches!(call.progress, Progress::Running(..)))
     }
@@ -105,6 +113,10 @@ impl Work {
                 running.cancel();
             }
         }
+    }
+
+    pub fn is_waiting_call(&self, id: &str) -> bool {
+        self.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
     }
 
     pub fn waits_for_slot_since(&self) -> Option<Moment> {
@@ -231,6 +243,30 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
     }
 }
 
+/// Adds a note to the result of a call. Commands end with how they ended, and stay so.
+fn add_note(content: &mut String, note: &str) {
+    let last = content.rfind('\n').map_or(0, |at| at + 1);
+    match content[last..].starts_with('[') {
+        true => content.insert_str(last, &format!("{note}\n")),
+        false => content.push_str(&format!("\n{note}")),
+    }
+}
+
+/// The person is asked about a call that leads nowhere; where no question may be asked, it is refused.
+fn objected(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> Planned {
+    match planned.progress {
+        Progress::Waiting(..) if policy == Policy::Never => {
+            let message = format!("{NOT_MADE}{reason}, and no question is asked (policy never); do something else");
+            Planned { refusal: None, progress: Progress::Answered(failed(call, &message)) }
+        }
+        Progress::Waiting(spec, mut prepared, _) => {
+            prepared.question.add_reason(reason);
+            Progress::Waiting(spec, prepared, Permission::Wanted).into()
+        }
+        progress => Planned { progress, ..planned },
+    }
+}
+
 /// The directory outside of the workspace that the call is about.
 fn outside(prepared: &Prepared) -> Option<&Path> {
     match &prepared.question.file.as_ref()?.verdict {
@@ -291,8 +327,12 @@ impl Agent {
 
     /// Shows a call that was answered without being run.
     fn show_unrunnable(&mut self, at: usize, context: &mut Context) {
-        let call = &mut self.work.calls[at];
+        let Work { calls, repeats, .. } = &mut self.work;
+        let call = &mut calls[at];
         let refusal = call.refusal.take();
+        if let Progress::Answered(result) = &mut call.progress {
+            repeats.add(&call.call, result);
+        }
         unrunnable(call).iter().for_each(|chunk| self.emit(chunk));
         if let Some(refusal) = refusal {
             self.emit(&Chunk::Note(format!("refused a tool call that needs approval: {refusal}")));
@@ -318,11 +358,15 @@ impl Agent {
             allowed: &self.allowed_directories,
             endpoint: &self.inputs.endpoint,
         };
-        plan(call, &judge)
+        let planned = plan(call, &judge);
+        match self.work.repeats.objection(call) {
+            Some(reason) => objected(call, planned, policy, &reason),
+            None => planned,
+        }
     }
 
     /// The environment of a call, whose changes of files are written down.
-    fn environment_of_call(&self, call: &str) -> Arc<Environment> {
+    pub(super) fn environment_of_call(&self, call: &str) -> Arc<Environment> {
         let mut environment = self.tool_environment();
         if let Some(snapshots) = environment.snapshots.clone() {
             let recorder = Recorder { snapshots, agent: self.id(), call: call.to_owned() };
@@ -417,6 +461,10 @@ impl Agent {
             call.progress = Progress::ByLoop(None);
             return;
         }
+        if spec.declaration.name == "bash" && tools::is_in_background(&prepared.arguments) {
+            let (called, prepared) = (call.call.clone(), (**prepared).clone());
+            return self.answer_started(at, called, prepared, context);
+        }
         let wake = context.wake.clone();
         let started = Running::start(spec, call.call.clone(), (**prepared).clone(), environment, wake);
         call.progress = match started {
@@ -429,13 +477,28 @@ impl Agent {
         };
     }
 
+    /// Starts a command in the background, and answers its call.
+    fn answer_started(&mut self, at: usize, call: ToolCall, prepared: Prepared, context: &mut Context) {
+        let started = self.start_in_background(call.clone(), prepared, context);
+        let is_error = started.is_err();
+        let mut result = ToolResult { is_error, ..failed(&call, &started.unwrap_or_else(|message| message)) };
+        if self.work.calls[at].is_edited {
+            questions::add_edit(&mut result, &call);
+        }
+        self.work.repeats.add(&call, &mut result);
+        self.work.calls[at].progress = Progress::Answered(result.clone());
+        self.emit(&Chunk::ToolResult(result));
+    }
+
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
-        let Some(call) = self.work.calls.iter_mut().find(waits) else { return false };
+        let Work { calls, repeats, .. } = &mut self.work;
+        let Some(call) = calls.iter_mut().find(waits) else { return false };
         let is_error = result.is_err();
         let content = result.unwrap_or_else(|message| message);
-        let result = ToolResult { is_error, ..failed(&call.call, &content) };
+        let mut result = ToolResult { is_error, ..failed(&call.call, &content) };
+        repeats.add(&call.call, &mut result);
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         call.progress = Progress::Answered(result.clone());
         self.emit(&Chunk::ToolResult(result));
@@ -457,7 +520,16 @@ impl Agent {
 
     /// Whether the loop still has to answer this call.
     pub fn is_waiting_call(&self, id: &str) -> bool {
-        self.work.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
+        self.work.is_waiting_call(id)
+    }
+
+    /// What the loop does for a call of this agent, for a person.
+    pub fn work_of_loop(&self) -> &'static str {
+        let by_loop = |call: &&Call| matches!(call.progress, Progress::ByLoop(_));
+        match self.work.calls.iter().find(by_loop).map(|call| call.call.name.as_str()) {
+            Some("bash_output" | "bash_kill") => "waiting for a background command",
+            _ => "waiting for mail",
+        }
     }
 
     /// Whether the answer to a call is awaited from an MCP server.
@@ -498,7 +570,8 @@ impl Agent {
             return;
         }
         let (mut results, mut warnings) = (Vec::new(), Vec::new());
-        for call in &mut self.work.calls {
+        let Work { calls, repeats, .. } = &mut self.work;
+        for call in calls {
             if !matches!(&call.progress, Progress::Running(running, _) if running.is_complete()) {
                 continue;
             }
@@ -511,6 +584,7 @@ impl Agent {
             if call.is_edited {
                 questions::add_edit(&mut result, &call.call);
             }
+            repeats.add(&call.call, &mut result);
             call.progress = Progress::Answered(result.clone());
             results.push(result);
         }

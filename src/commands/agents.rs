@@ -138,7 +138,7 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to retry",
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",
         (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => "waiting for its turn",
-        (State::ExecutingTool, _) if !agent.has_live_tool() => "waiting for mail",
+        (State::ExecutingTool, _) if !agent.has_live_tool() => agent.work_of_loop(),
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",
         (State::Idle, _) if agent.is_interrupted() => "interrupted",
@@ -150,11 +150,15 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         format!(", {}", text::counted(agent.unread, "unread message", "unread messages"))
     };
     let queued = if agent.queue.is_empty() { String::new() } else { format!(", {} queued", agent.queue.len()) };
+    let background = match agent.background_commands() {
+        0 => String::new(),
+        count => format!(", {} in the background", text::counted(count, "command", "commands")),
+    };
     let tokens = agent.used.tokens();
     let cost = agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("  ${}", dollars(cost))).unwrap_or_default();
     let left = format!("{here}{indent}{:<3} {}", agent.identity.ordinal, agent.identity.label());
     let right = format!(
-        "{}  {state}{queued}{mail}  {}  {tokens} tokens{cost}  {}",
+        "{}  {state}{queued}{mail}{background}  {}  {tokens} tokens{cost}  {}",
         agent.id().short(),
         age(context.unix_ms - agent.identity.created_at),
         agent.inputs.endpoint.full_name(),

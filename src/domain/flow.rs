@@ -16,6 +16,7 @@ use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Scope};
 use crate::domain::slice::SliceSpec;
 use crate::domain::thinking::Thinking;
+use crate::domain::todo::Todo;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InputResult {
@@ -535,5 +536,18 @@ pub enum ToolRequest {
         /// The call starts the server, to which the person has consented.
         is_start: bool,
         arguments: serde_json::Map<String, Value>,
+    },
+    /// Replace the list of tasks.
+    Todo(Todo),
+    /// Read the new output of a background command, at its end if it comes within `wait`.
+    BashOutput {
+        id: String,
+        /// A regular expression that lines have to match.
+        filter: Option<String>,
+        wait: Duration,
+    },
+    /// End a background command.
+    BashKill {
+        id: String,
     },
 }

@@ -57,5 +57,6 @@ pub mod theme;
 pub mod thinking;
 pub mod timeline;
 pub mod title;
+pub mod todo;
 pub mod tool;
 pub(crate) mod wire;

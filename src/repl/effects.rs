@@ -82,7 +82,10 @@ impl Repl {
             Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
-            Effect::WaitOver(call) => self.mail_waits.on_timeout(&mut self.core, agent_id, &call),
+            Effect::WaitOver(call) => {
+                self.mail_waits.on_timeout(&mut self.core, agent_id, &call);
+                self.core.with_agent(agent_id, |agent, context| agent.end_background_wait(&call, context));
+            }
             Effect::FallBack(error) => fallback::fall_back(&mut self.core, agent_id, error),
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),

@@ -101,7 +101,7 @@ impl Repl {
     }
 }
 
-/// Ends the turn of an agent, or leaves its question for the next start. Members are done with their run.
+/// Ends the turn of an agent and its background commands, or leaves its question for the next start. Members are done with their run.
 fn end_turn_of(core: &mut Core, id: AgentId) {
     let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
     if core.roster.get(id).is_some_and(is_asked_again) {
@@ -111,4 +111,6 @@ fn end_turn_of(core: &mut Core, id: AgentId) {
     } else {
         core.with_agent(id, Agent::exit);
     }
+    let background = core.with_agent(id, |agent, _| agent.end_background());
+    core.draining.extend(background.unwrap_or_default());
 }

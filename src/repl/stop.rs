@@ -46,7 +46,8 @@ pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
 }
 
 fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {
-    let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.has_background_work();
+    let is_busy =
+        |agent: &Agent| agent.state() != State::Idle || agent.has_background_work() || agent.background_commands() > 0;
     core.roster.get(id).is_some_and(is_busy) || jobs.is_pending(id)
 }
 
@@ -54,5 +55,8 @@ fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {
 fn stop(core: &mut Core, jobs: &mut Jobs, id: AgentId) {
     jobs.cancel(core, id, true);
     core.emit(Event::Interrupted { agent: id, was_idle: true });
-    core.with_agent(id, Agent::interrupt);
+    core.with_agent(id, |agent, context| {
+        agent.interrupt(context);
+        agent.cancel_background();
+    });
 }

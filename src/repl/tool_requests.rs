@@ -41,6 +41,15 @@ impl Repl {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
+            ToolRequest::BashOutput { id, filter, wait } => {
+                let wanted = (id, filter);
+                self.core.with_agent(agent_id, |agent, context| agent.read_background(&call, wanted, wait, context));
+                return;
+            }
+            ToolRequest::BashKill { id } => {
+                self.core.with_agent(agent_id, |agent, context| agent.kill_background(&call, id, context));
+                return;
+            }
             other => execute(&mut self.core, agent_id, other),
         };
         answer_call(&mut self.core, agent_id, &call, answer);
@@ -156,8 +165,13 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
             Ok(commands::mail_lines(&core.command_context(agent_id, Vec::new()), &mail))
         }
         ToolRequest::ReadMail(id) => core.read_mail(agent_id, id),
+        ToolRequest::Todo(todo) if todo.0.is_empty() => Ok("the list of tasks is empty".into()),
+        ToolRequest::Todo(todo) => Ok(todo.to_string()),
         ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
-        ToolRequest::Wait { .. } | ToolRequest::Mcp { .. } => unreachable!("it is not answered at once"),
+        ToolRequest::Wait { .. }
+        | ToolRequest::Mcp { .. }
+        | ToolRequest::BashOutput { .. }
+        | ToolRequest::BashKill { .. } => unreachable!("these are not answered here"),
     }
 }
 

@@ -115,11 +115,13 @@ impl Repl {
 
     fn serve_agents(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) {
         for id in self.agents_with_work(served, ready) {
-            self.core.with_agent(id, |agent, context| {
+            let notes = self.core.with_agent(id, |agent, context| {
                 agent.absorb_stream(context);
                 agent.poll_tools(context);
                 agent.check_deadlines(context);
+                agent.poll_background(context)
             });
+            notes.into_iter().flatten().for_each(|note| self.core.note(id, LineKind::Note, &note));
         }
         self.trace.on_callbacks(self.core.take_traced());
     }
@@ -133,6 +135,7 @@ impl Repl {
         if is_woken || now - self.tools_polled_at >= TOOL_POLL {
             self.tools_polled_at = now;
             agents.extend(self.core.roster.with_live_tools());
+            agents.extend(self.core.roster.with_background());
         }
         agents
     }

@@ -199,6 +199,6 @@ mod tests {
         let prompt = |tools: &[&ToolSpec]| written(tools, Path::new("/"), None).0;
         assert!(prompt(&[]).contains("no tools") && !prompt(&[]).contains("approval"));
         assert!(!prompt(&[find("glob").unwrap()]).contains("approval"));
-        assert!(prompt(TOOLS).contains("bash, read_file") && prompt(TOOLS).contains("approval"));
+        assert!(prompt(TOOLS).contains("read_file, write_file") && prompt(TOOLS).contains("approval"));
     }
 }

@@ -19,6 +19,7 @@ pub struct Roster {
     /// The deadline of each agent that has one, and its reason: the inverse of `due`.
     deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
+    background: BTreeSet<AgentId>,
     leftover: BTreeSet<AgentId>,
     at_work: BTreeSet<AgentId>,
     busy: BTreeSet<AgentId>,
@@ -212,6 +213,11 @@ impl Roster {
         &self.live_tools
     }
 
+    /// The agents with a command in the background.
+    pub fn with_background(&self) -> &BTreeSet<AgentId> {
+        &self.background
+    }
+
     /// The agents with work left from the last turn.
     pub fn with_leftover(&self) -> &BTreeSet<AgentId> {
         &self.leftover
@@ -258,7 +264,8 @@ impl Roster {
         if let Some((at, _)) = self.deadlines.remove(&id) {
             self.due.remove(&(at, id));
         }
-        for set in [&mut self.live_tools, &mut self.leftover, &mut self.at_work, &mut self.busy, &mut self.asking] {
+        let Self { live_tools, background, leftover, at_work, busy, asking, .. } = self;
+        for set in [live_tools, background, leftover, at_work, busy, asking] {
             set.remove(&id);
         }
     }
@@ -277,6 +284,7 @@ impl Roster {
         }
         let tool_wait = agent.waits_for_tool_slot_since();
         set_member(&mut self.live_tools, id, agent.has_live_tool());
+        set_member(&mut self.background, id, agent.background_commands() > 0);
         set_member(&mut self.leftover, id, agent.has_leftover());
         set_member(&mut self.at_work, id, agent.holds_slot());
         set_member(&mut self.busy, id, agent.state() != State::Idle);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::capture::Capture;
+use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Outcome, Program};
 use super::file_access::{not_readable, reason};
 use super::{
@@ -24,7 +24,8 @@ pub const SPEC: ToolSpec = ToolSpec {
             When the command returns, all processes that it started are killed, including background ones. Commands run \
             in a sandbox: no network but the hosts in `network`, writes only in the working directory; files in /tmp and in \
             caches are discarded after the call. The user can change that in the configuration. Long output is truncated \
-            in the middle; the result names a file with the full output.",
+            in the middle; the result names a file with the full output. With run_in_background, the call returns at \
+            once, and the command goes on: use it for servers and for commands that take minutes.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -33,6 +34,8 @@ pub const SPEC: ToolSpec = ToolSpec {
                     "description": "Time limit in milliseconds. Default: 120000 (2 minutes)."},
                 "description": {"type": "string",
                     "description": "What the command does, in 5 to 10 words, for the user."},
+                "run_in_background": {"type": "boolean",
+                    "description": "Return at once with an id for bash_output and bash_kill. There is no time limit then, unless `timeout` is given. Default: false."},
                 "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."},
                 "network": {"type": "array", "items": {"type": "string"},
                     "description": "Hosts to reach by HTTP or HTTPS: example.org, *.example.org, example.org:8080."}
@@ -47,6 +50,8 @@ pub const SPEC: ToolSpec = ToolSpec {
         ("timeoutMs", "timeout"),
         ("cwd", "workdir"),
         ("dir_path", "workdir"),
+        ("is_background", "run_in_background"),
+        ("background", "run_in_background"),
     ],
     reach: Reach::Writes,
     judged: Judged::Command,
@@ -56,6 +61,9 @@ pub const SPEC: ToolSpec = ToolSpec {
 
 /// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
 const MAX_COMMAND_LENGTH: usize = 100_000;
+
+/// Of a command in the background: in effect none.
+const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let command = arguments["command"].as_str().unwrap_or_default();
@@ -76,7 +84,14 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
         detail.push(format!("description: {}", one_line(description, 200)));
     }
     detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
-    detail.push(format!("time limit: {:?}", timeout(arguments, env)));
+    if is_in_background(arguments) {
+        env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
+        detail.push("in the background: it goes on until it ends, is stopped, or the agent or polylogue ends".into());
+        detail.push("what it changes in files is not kept for /undo".into());
+    }
+    if !is_in_background(arguments) || arguments["timeout"].is_u64() {
+        detail.push(format!("time limit: {:?}", timeout(arguments, env)));
+    }
     let network = NetworkRequest::of(arguments, &env.sandbox)?;
     detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
     Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
@@ -96,42 +111,72 @@ fn check_directory(directory: &Path) -> Result<(), String> {
 }
 
 fn timeout(arguments: &Value, env: &Environment) -> Duration {
-    arguments["timeout"].as_u64().map_or(env.bash_timeout, Duration::from_millis)
+    let usual = if is_in_background(arguments) { NO_LIMIT } else { env.bash_timeout };
+    arguments["timeout"].as_u64().map_or(usual, Duration::from_millis)
+}
+
+/// Whether the call returns while the command runs.
+pub fn is_in_background(arguments: &Value) -> bool {
+    arguments["run_in_background"] == true
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let arguments = &call.arguments;
-    let command = arguments["command"].as_str().unwrap_or_default();
     if job.is_cancelled() {
         return Output::failure("[interrupted before it was started]");
     }
-    let (limit, mut capture) = (timeout(arguments, env), Capture::new(env.output_cap, &env.output_directory));
-    let directory = directory(arguments, env);
-    if let Err(message) = check_directory(&directory) {
-        return Output::failure(message);
+    let command = call.arguments["command"].as_str().unwrap_or_default();
+    let mut capture = Capture::new(env.output_cap, &env.output_directory);
+    let watched = snapshots::watch(SPEC.declaration.name, command, env, job);
+    let outcome = execute(call, env, &mut capture, job);
+    let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
+    let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
+    let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
+    let output = match outcome {
+        Ok(outcome) => output(capture.finish(), &outcome, timeout(&call.arguments, env)),
+        Err(message) => Output::failure(message),
+    };
+    Output { changed, ..output }
+}
+
+/// Runs the command of a call in the background. The result says how it ended; its output goes to `sink`.
+pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Output {
+    let outcome = match execute(call, env, sink, job) {
+        Ok(outcome) => outcome,
+        Err(message) => return Output::failure(format!("[{message}]")),
+    };
+    let (mut content, warnings) = notes(String::new(), &outcome);
+    match &outcome.ending {
+        Ending::Exited(Some(0)) => content.push_str("[exit code 0]"),
+        ending => content = ended(content, ending, timeout(&call.arguments, env)).content,
     }
+    Output { warnings, ..Output::success(content) }
+}
+
+/// # Errors
+/// A message for the model: the command could not be started.
+fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Result<Outcome, String> {
+    let command = call.arguments["command"].as_str().unwrap_or_default();
+    let directory = directory(&call.arguments, env);
+    check_directory(&directory)?;
     let arguments = ["bash", "--norc", "--noprofile", "-c", command];
     let program = Program {
         network: call.question.network.as_ref(),
         promised: call.level,
         ..Program::new(&arguments, &directory)
     };
-    let watched = snapshots::watch(SPEC.declaration.name, command, env, job);
-    let outcome = command::run(&program, env, &mut capture, limit, job);
-    let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
-    let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
-    let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
-    let output = match outcome {
-        Ok(outcome) => output(capture.finish(), &outcome, limit),
-        Err(error) => {
-            let (supervisor, directory) = (env.supervisor.display(), directory.display());
-            Output::failure(format!("cannot run {supervisor} in {directory}: {}", reason(&error)))
-        }
-    };
-    Output { changed, ..output }
+    command::run(&program, env, sink, timeout(&call.arguments, env), job).map_err(|error| {
+        let (supervisor, directory) = (env.supervisor.display(), directory.display());
+        format!("cannot run {supervisor} in {directory}: {}", reason(&error))
+    })
 }
 
-fn output(mut content: String, outcome: &Outcome, limit: Duration) -> Output {
+fn output(content: String, outcome: &Outcome, limit: Duration) -> Output {
+    let (content, warnings) = notes(content, outcome);
+    Output { warnings, ..ended(content, &outcome.ending, limit) }
+}
+
+/// Adds what was refused, and what happened to protected files, of which the person is warned too.
+fn notes(mut content: String, outcome: &Outcome) -> (String, Vec<String>) {
     let has_failed = matches!(outcome.ending, Ending::Exited(Some(code)) if code != 0);
     let plan = outcome.plan.as_ref().filter(|_| has_failed);
     let cause = plan.and_then(|plan| sandbox::likely_cause(plan, &content));
@@ -145,7 +190,7 @@ fn output(mut content: String, outcome: &Outcome, limit: Duration) -> Output {
         let _ = writeln!(content, "{line}");
     }
     let warnings = changes.iter().map(|change| format!("bash: {change}")).collect();
-    Output { warnings, ..ended(content, &outcome.ending, limit) }
+    (content, warnings)
 }
 
 fn ended(mut content: String, ending: &Ending, limit: Duration) -> Output {

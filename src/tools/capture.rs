@@ -5,7 +5,8 @@
 //!        └─▶ file, created before the first byte would be dropped
 //! ```
 //!
-//! Memory is bounded by the cap, the file by [`FILE_CAP`]; bytes beyond both are counted and dropped.
+//! Memory is bounded by the cap, the file by [`FILE_CAP`]; bytes beyond both are counted and dropped. The output of a
+//! command in the background is taken in parts ([`Capture::take`]); its file is created with its first byte.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::file_access::reason;
@@ -20,11 +22,21 @@ use super::file_access::reason;
 /// How many bytes of one output are written to its file.
 pub const FILE_CAP: u64 = 64 << 20;
 
+/// Takes the output of a command.
+pub trait Sink {
+    fn push(&mut self, bytes: &[u8]);
+}
+
 pub struct Capture {
     half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
+    /// Bytes since the last [`Capture::take`].
     total: u64,
+    /// Bytes before that.
+    taken: u64,
+    /// Everything is written to the file, not only what would be dropped.
+    keeps_all: bool,
     directory: PathBuf,
     file: FullOutput,
 }
@@ -39,24 +51,43 @@ impl Capture {
     /// The model gets about `cap` bytes; a file is created in `directory` if there are more.
     pub fn new(cap: usize, directory: &Path) -> Self {
         let (head, tail) = (Vec::new(), VecDeque::new());
-        Self { half: cap / 2, head, tail, total: 0, directory: directory.into(), file: FullOutput::NotNeeded }
+        let (half, directory) = (cap / 2, directory.into());
+        Self { half, head, tail, total: 0, taken: 0, keeps_all: false, directory, file: FullOutput::NotNeeded }
     }
 
-    pub fn push(&mut self, bytes: &[u8]) {
-        if self.head.len() + self.tail.len() + bytes.len() > 2 * self.half {
-            self.open();
-        }
-        self.file.write(bytes);
-        self.total += bytes.len() as u64;
-        let (to_head, to_tail) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
-        self.head.extend_from_slice(to_head);
-        self.tail.extend(&to_tail[to_tail.len().saturating_sub(self.half)..]);
-        let surplus = self.tail.len().saturating_sub(self.half);
-        self.tail.drain(..surplus);
+    /// The output is taken in parts, each of about `cap` bytes at most; all of it is in a file.
+    pub fn in_parts(cap: usize, directory: &Path) -> Self {
+        Self { keeps_all: true, ..Self::new(cap, directory) }
     }
 
     /// The text for the model; a line in it says how much is missing and where the full output is.
     pub fn finish(mut self) -> String {
+        self.text()
+    }
+
+    /// The same for what came since the last call. Without `is_last`, a character that is not complete waits for the next.
+    pub fn take(&mut self, is_last: bool) -> String {
+        let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
+        let mut rest = Vec::new();
+        if is_whole && !is_last {
+            let all: Vec<u8> = self.head.iter().chain(&self.tail).copied().collect();
+            rest = all[without_cut_end(&all).len()..].to_vec();
+            (self.head, self.tail) = (all[..all.len() - rest.len()].to_vec(), VecDeque::new());
+            self.total -= rest.len() as u64;
+        }
+        let text = self.text();
+        self.taken += self.total;
+        self.total = rest.len() as u64;
+        (self.head, self.tail) = (rest, VecDeque::new());
+        text
+    }
+
+    /// The file with all of the output, once there is one.
+    pub fn path(&self) -> Option<&Path> {
+        if let FullOutput::Open { path, .. } = &self.file { Some(path) } else { None }
+    }
+
+    fn text(&mut self) -> String {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         if is_whole {
@@ -78,7 +109,7 @@ impl Capture {
         let shown: usize = head.iter().chain(tail).map(|c| c.raw).sum();
         let omitted = self.total - shown as u64;
         let gap = if text(head).ends_with('\n') { "" } else { "\n" };
-        let location = self.file.describe(self.total);
+        let location = self.file.describe(self.taken + self.total);
         format!("{}{gap}[{omitted} bytes omitted; {location}]\n{}", text(head), text(tail))
     }
 
@@ -95,6 +126,28 @@ impl Capture {
         let (older, newer) = self.tail.as_slices();
         self.file.write(older);
         self.file.write(newer);
+    }
+}
+
+impl Sink for Capture {
+    fn push(&mut self, bytes: &[u8]) {
+        if self.keeps_all || self.head.len() + self.tail.len() + bytes.len() > 2 * self.half {
+            self.open();
+        }
+        self.file.write(bytes);
+        self.total += bytes.len() as u64;
+        let (to_head, to_tail) = bytes.split_at(bytes.len().min(self.half.saturating_sub(self.head.len())));
+        self.head.extend_from_slice(to_head);
+        self.tail.extend(&to_tail[to_tail.len().saturating_sub(self.half)..]);
+        let surplus = self.tail.len().saturating_sub(self.half);
+        self.tail.drain(..surplus);
+    }
+}
+
+/// Read by another thread meanwhile.
+impl Sink for &Mutex<Capture> {
+    fn push(&mut self, bytes: &[u8]) {
+        self.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
 
-use super::capture::Capture;
+use super::capture::{Capture, Sink};
 use super::linux::child_exit::ChildExit;
 use super::linux::orphans;
 use super::network::{self, NetworkRequest};
@@ -112,7 +112,7 @@ impl From<Ending> for Outcome {
 pub fn run(
     program: &Program<'_>,
     env: &Environment,
-    capture: &mut Capture,
+    capture: &mut dyn Sink,
     limit: Duration,
     job: &Job,
 ) -> io::Result<Outcome> {
@@ -240,7 +240,7 @@ fn attempt(
     program: &Program<'_>,
     plan: &Plan,
     env: &Environment,
-    capture: &mut Capture,
+    capture: &mut dyn Sink,
     limit: Duration,
     job: &Job,
 ) -> io::Result<Attempt> {
@@ -272,7 +272,7 @@ pub trait OutputReader {
 
 struct Captured<'a> {
     output: Pipe,
-    capture: &'a mut Capture,
+    capture: &'a mut dyn Sink,
 }
 
 impl OutputReader for Captured<'_> {

@@ -7,6 +7,7 @@
 mod agents;
 pub mod arguments;
 mod atomic_write;
+mod background;
 mod bash;
 mod beneath;
 pub mod branch_diff;
@@ -34,6 +35,7 @@ mod read_file;
 pub mod server_process;
 pub mod snapshots;
 pub mod supervisor;
+mod todo;
 pub mod tool_thread;
 mod walk;
 pub mod worktree;
@@ -59,6 +61,8 @@ use crate::sandbox::{Level, Policy};
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
+pub use background::BackgroundCommands;
+pub use bash::is_in_background;
 use capture::Capture;
 pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
@@ -71,6 +75,8 @@ pub use tool_thread::{Job, Running};
 /// Every built-in tool, in the order in which they are declared to models.
 pub const TOOLS: &[&ToolSpec] = &[
     &bash::SPEC,
+    &background::OUTPUT,
+    &background::KILL,
     &read_file::SPEC,
     &write_file::SPEC,
     &edit_file::SPEC,
@@ -78,6 +84,7 @@ pub const TOOLS: &[&ToolSpec] = &[
     &glob::SPEC,
     &grep::SPEC,
     &list_dir::SPEC,
+    &todo::SPEC,
     &agents::FORK,
     &agents::KILL,
     &agents::SEND_MAIL,

@@ -182,7 +182,7 @@ fn invalid_arguments_are_refused() {
     for (arguments, expected) in [
         (json!({}), "`command` is missing"),
         (json!({"command": 5}), "`command` must be a string"),
-        (json!({"command": "ls", "run_in_background": true}), "unknown argument `run_in_background`"),
+        (json!({"command": "ls", "in_background": true}), "unknown argument `in_background`"),
         (json!({"command": "ls", "timeout": 0}), "at least 1"),
         (json!({"command": " \n"}), "empty"),
         (json!({"command": "echo a\0b"}), "NUL"),

@@ -4,6 +4,7 @@ use crate::agent::work::DENIED;
 use crate::base::text;
 use crate::domain::frame::Style;
 use crate::domain::scrollback::Outcome;
+use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::ToolResult;
 
 /// Lines and bytes of the output that a reader can open; the model gets all of it.
@@ -14,6 +15,11 @@ const DIFF_LINES: usize = 20;
 /// A shorter error is shown at once.
 const SHORT_ERROR_LINES: usize = 3;
 
+/// Tasks that are shown at once.
+const TODO_LINES: usize = 30;
+/// The tool whose result is a list of tasks.
+pub(super) const TODO: &str = "todo";
+
 type Line = Vec<(String, Style)>;
 
 /// What a reader sees of the result. `written` is the content of a file that the call wrote.
@@ -21,6 +27,9 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     let content = result.content.trim_end();
     if let Some(reason) = content.strip_prefix(DENIED).filter(|_| result.is_error) {
         return denied(reason.trim_start_matches(": "));
+    }
+    if result.name == TODO && !result.is_error {
+        return checklist(&Todo::parse(content));
     }
     let diff = if result.is_error { None } else { diff_of(content) };
     let created = written.filter(|_| !result.is_error && content.starts_with("created "));
@@ -42,6 +51,21 @@ pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome
     let shown = if is_diff { DIFF_LINES } else { usize::from(is_short_error) * SHORT_ERROR_LINES };
     let output = if lines == 0 { Vec::new() } else { output };
     Outcome { is_error: result.is_error, note: format!("{note}{time}"), output, shown }
+}
+
+/// A list of tasks, which is shown whole.
+fn checklist(todo: &Todo) -> Outcome {
+    let line = |item: &TodoItem| {
+        let (mark, style) = match item.status {
+            TodoStatus::Pending => ("  · ", Style::default()),
+            TodoStatus::InProgress => ("  ▸ ", Style::BOLD),
+            TodoStatus::Completed => ("  ✓ ", Style::DIM),
+        };
+        vec![(format!("{mark}{}", item.content), style)]
+    };
+    let output: Vec<Line> = todo.0.iter().map(line).collect();
+    let shown = output.len().min(TODO_LINES);
+    Outcome { is_error: false, note: String::new(), output, shown }
 }
 
 /// The person has refused the call, with or without a reason.
@@ -193,6 +217,14 @@ mod tests {
         assert_eq!(texts(&of("bash", &last, false)).len(), 2);
         let read = of("read_file", "1 x\n@ -4", false);
         assert_eq!(texts(&read), ["1 x", "@ -4"]);
+    }
+
+    #[test]
+    fn a_list_of_tasks_is_shown_whole() {
+        let listed = of("todo", "[x] read\n[>] write\n[ ] run", false);
+        assert_eq!(texts(&listed), ["  ✓ read", "  ▸ write", "  · run"]);
+        assert_eq!((listed.shown, listed.output[1][0].1), (3, Style::BOLD));
+        assert_eq!(texts(&of("todo", "bad", true)), ["bad"]);
     }
 
     #[test]

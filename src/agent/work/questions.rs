@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Permission, Progress, failed, outside};
+use super::{Permission, Progress, add_note, failed, outside};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
@@ -59,12 +59,7 @@ pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
     let text = tools::editable_text(&call.name, &arguments).unwrap_or_default();
     let shown = text::shortened(&text, LONGEST_EDIT);
     let note = format!("[the user changed this call before it ran; what ran: {shown}]");
-    // Commands end with how they ended.
-    let last = result.content.rfind('\n').map_or(0, |at| at + 1);
-    match result.content[last..].starts_with('[') {
-        true => result.content.insert_str(last, &format!("{note}\n")),
-        false => result.content.push_str(&format!("\n{note}")),
-    }
+    add_note(&mut result.content, &note);
 }
 
 impl Agent {
@@ -213,6 +208,8 @@ impl Agent {
             return self.emit(&Chunk::Note(note.into()));
         }
         *permission = Permission::Given;
+        // The person wants it: the count begins anew.
+        self.work.repeats.forget();
         if spec.reach == Reach::Reads
             && let Some(directory) = outside(prepared).map(Path::to_path_buf)
         {

@@ -135,7 +135,7 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
             format!("waiting for an MCP server … {seconds} s{}", context.keys("Esc stops it"))
         }
         (State::ExecutingTool, _) if !agent.has_live_tool() => {
-            format!("waiting for mail … {seconds} s{}", context.keys("Esc stops it"))
+            format!("{} … {seconds} s{}", agent.work_of_loop(), context.keys("Esc stops it"))
         }
         (State::ExecutingTool, _) => format!("running a tool … {seconds} s{}", context.keys("Esc stops it")),
         (_, Wait::Key) => {

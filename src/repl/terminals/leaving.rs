@@ -34,6 +34,14 @@ fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option
     }
 }
 
+/// How many commands run in the background, in words; none if there are none.
+fn background_commands(core: &Core) -> Option<String> {
+    let agents = core.roster.with_background().iter().filter_map(|id| core.roster.get(*id));
+    let count = agents.map(|agent| agent.background_commands()).sum();
+    let counted = text::counted(count, "command runs in the background", "commands run in the background");
+    (count > 0).then_some(counted)
+}
+
 /// What a person presses or enters to have the chat go on without its terminal.
 fn background_key(core: &Core) -> String {
     let keys = core.config.keymap.keys_of(KeyAction::Background);
@@ -49,7 +57,8 @@ impl Terminals {
         let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
             core.roster.busy().iter().partition(|agent| asking.contains(agent));
         let parts = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
-        let parts: Vec<String> = parts.into_iter().flatten().chain(self.others()).collect();
+        let parts: Vec<String> =
+            parts.into_iter().flatten().chain(background_commands(core)).chain(self.others()).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || parts.is_empty() || is_second {
@@ -68,12 +77,19 @@ impl Terminals {
         (others > 0).then(|| text::counted(others, "other terminal is attached", "other terminals are attached"))
     }
 
-    /// Why `/exit` has to be entered twice: it would end the chat at other terminals too.
+    /// Why `/exit` has to be entered twice: it would end background commands, or the chat at other terminals too.
     pub(in crate::repl) fn warning_before_exit(&self, core: &Core, id: TerminalId, can_go_on: bool) -> Option<String> {
-        let others = self.get(id).filter(|terminal| !terminal.mode.is_attached).and_then(|_| self.others())?;
+        self.get(id).filter(|terminal| !terminal.mode.is_attached)?;
         let offer =
             if can_go_on { format!("; {} goes on in the background", background_key(core)) } else { String::new() };
-        Some(format!("{others}: press Enter again to exit there too{offer}"))
+        match (background_commands(core), self.others()) {
+            (None, None) => None,
+            (None, Some(others)) => Some(format!("{others}: press Enter again to exit there too{offer}")),
+            (Some(commands), None) => Some(format!("{commands}: press Enter again to exit and end this{offer}")),
+            (Some(commands), Some(others)) => {
+                Some(format!("{commands}, {others}: press Enter again to end all of this{offer}"))
+            }
+        }
     }
 
     /// Whether the person was asked to enter this line again, and has done so in time.

@@ -6,6 +6,7 @@ use crate::commands::dollars;
 use crate::domain::flow::TurnEnd;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
+use crate::domain::todo::Todo;
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
@@ -93,7 +94,8 @@ pub(super) fn rows(
         line.push("│", border);
         rows.push(line);
     }
-    rows.push(edge(['└', '┘'], "", &cost(agent), inner, border));
+    let todo = agent.view.todo().map(Todo::summary).unwrap_or_default();
+    rows.push(edge(['└', '┘'], &todo, &cost(agent), inner, border));
     rows
 }
 
