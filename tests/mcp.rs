@@ -1,6 +1,8 @@
 //! MCP servers: real processes that speak the protocol, or pretend to.
 
 mod faults;
+mod program;
+mod transports;
 
 use std::path::Path;
 use std::time::Duration;
@@ -175,23 +177,6 @@ fn only_agents_that_can_run_commands_get_servers_and_a_project_s_only_below_it()
     app.enter("/env readonly");
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
-}
-
-#[test]
-fn a_killed_program_leaves_no_server() {
-    let peer = Peer::start();
-    let mut app = app_with(&peer, vec![server("legacy")]);
-    request_of(&mut app, &peer);
-    let directory = app.directory();
-    assert_eq!(servers_in(&directory), 1);
-    // What is dropped without a word is what the kernel does for a program that is killed.
-    let workspace = app.crash();
-    let mut patience = crate::support::Patience::new();
-    while servers_in(&directory) > 0 {
-        assert!(patience.has_time(), "a server is left");
-        std::thread::yield_now();
-    }
-    drop(workspace);
 }
 
 /// How many scripted servers run in a directory.

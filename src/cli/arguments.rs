@@ -151,6 +151,9 @@ pub enum Command {
         #[arg(long)]
         offline: bool,
     },
+    /// List, test or add MCP servers, whose tools agents may call
+    #[command(subcommand, disable_help_subcommand = true)]
+    Mcp(McpCommand),
     /// Send one prompt to several models and print their answers
     Compare(Compare),
     /// Run a task with several agents and print one answer
@@ -553,6 +556,43 @@ pub enum ConfigCommand {
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum McpCommand {
+    /// Print the declared servers and where they are declared
+    List,
+    /// Start servers and print their tools [default: all]
+    Test {
+        /// Names of servers
+        #[arg(value_name = "SERVER")]
+        names: Vec<String>,
+    },
+    /// Add a server to your configuration file
+    Add(McpAdd),
+}
+
+/// Options of `polylogue mcp add`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct McpAdd {
+    /// Name of the server: letters, digits, - and _
+    #[arg(value_name = "SERVER")]
+    pub name: String,
+    /// Host that its process may reach; can be given several times
+    #[arg(long, value_name = "HOST")]
+    pub net: Vec<String>,
+    /// Variable of its process; can be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// URL of a server over HTTP, instead of a command
+    #[arg(long, value_hint = ValueHint::Url, conflicts_with_all = ["command", "net", "env"])]
+    pub url: Option<String>,
+    /// HTTP header; can be given several times
+    #[arg(long, value_name = "NAME=VALUE", requires = "url")]
+    pub header: Vec<String>,
+    /// Program and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
+    pub command: Vec<String>,
 }
 
 impl Arguments {

@@ -13,6 +13,7 @@ mod connect;
 mod data_directory;
 mod doctor;
 mod man;
+mod mcp;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
 mod print;
@@ -94,6 +95,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
     match &arguments.command {
         Some(Command::Config(command)) => config::show::run(command, arguments, &env).map(passed),
         Some(Command::Doctor { offline }) => Ok(passed(doctor::run(arguments, &env, *offline))),
+        Some(Command::Mcp(command)) => mcp::run(command, arguments, &env).map(passed),
         Some(Command::Help { topic }) => topics::help(topic).map(|text| printed(&text)),
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),

@@ -26,6 +26,8 @@ pub struct HttpHead {
     pub requests_left: Option<u64>,
     /// `x-ratelimit-limit-requests` and the like: how many it takes when none was made for long.
     pub requests_limit: Option<u32>,
+    /// `mcp-session-id`: the session that an MCP server has begun.
+    pub mcp_session: Option<String>,
     /// `x-ratelimit-reset-requests` and the like: when it would take that many again.
     pub reset_in: Option<Duration>,
 }

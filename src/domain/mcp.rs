@@ -30,6 +30,13 @@ pub struct McpServer {
     pub source: String,
 }
 
+impl McpServer {
+    /// Whether it needs the network.
+    pub fn uses_network(&self) -> bool {
+        !self.net.is_empty() || matches!(self.transport, Transport::Http { .. })
+    }
+}
+
 /// How a server is reached. Values of variables and headers may be secrets, and are not shown.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {

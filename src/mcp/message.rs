@@ -8,6 +8,9 @@ pub const MODERN: &str = "2026-07-28";
 pub const LEGACY: &str = "2025-11-25";
 pub const LEGACY_ACCEPTED: [&str; 5] = [LEGACY, "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"];
 
+/// Ends the handshake of the older era.
+pub const INITIALIZED: &str = "notifications/initialized";
+
 /// The revision is not supported; `data.supported` lists those that are (MCP 2026-07-28).
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 /// Errors of the newer era: header mismatch, missing capability, unsupported revision.

@@ -19,7 +19,7 @@
 pub mod content;
 pub mod lines;
 pub mod list;
-mod message;
+pub mod message;
 mod schema;
 pub mod session;
 

@@ -15,7 +15,9 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::list;
-use super::message::{Failure, LEGACY, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse};
+use super::message::{
+    Failure, INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse,
+};
 use crate::base::clock::Moment;
 use crate::domain::mcp::{McpServer, McpTool};
 
@@ -80,6 +82,7 @@ pub struct Session {
     server: McpServer,
     phase: Phase,
     era: Option<Era>,
+    revision: Option<String>,
     /// Whether requests can be cancelled by a message: on a pipe they always can.
     is_pipe: bool,
     next_id: u64,
@@ -106,6 +109,7 @@ impl Session {
             server,
             phase: Phase::Starting,
             era: None,
+            revision: None,
             is_pipe,
             next_id: 1,
             asked: BTreeMap::new(),
@@ -132,6 +136,16 @@ impl Session {
     /// The era, once it is known.
     pub fn era(&self) -> Option<Era> {
         self.era
+    }
+
+    /// The revision of the older era that was agreed on.
+    pub fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
+    }
+
+    /// Whether the answer to our request of this number is awaited.
+    pub fn is_asked(&self, id: u64) -> bool {
+        self.asked.contains_key(&id)
     }
 
     /// Whether requests can be made.
@@ -229,6 +243,17 @@ impl Session {
         }
     }
 
+    /// Our request of this number could not be made or was refused, and why. By HTTP only.
+    pub fn on_refused(&mut self, id: u64, why: String) {
+        match self.asked.remove(&id) {
+            Some(Asked::Probe) if self.probe_until.is_none() => {}
+            Some(Asked::Probe) => self.initialize(),
+            Some(Asked::Initialize | Asked::List) => self.fail(why),
+            Some(Asked::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
+            Some(Asked::Listen) | None => {}
+        }
+    }
+
     fn on_message(&mut self, message: Received, now: Moment) {
         match message {
             Received::Answer(id, result) => {
@@ -314,8 +339,9 @@ impl Session {
             let shown: String = revision.chars().filter(|c| !c.is_control()).take(40).collect();
             return self.fail(format!("answered with an unknown revision of MCP: {shown:?}"));
         }
+        self.revision = Some(revision.to_owned());
         self.note_capabilities(result);
-        self.notify("notifications/initialized", None);
+        self.notify(INITIALIZED, None);
         self.begin(Era::Legacy);
     }
 

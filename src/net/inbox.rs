@@ -61,6 +61,7 @@ impl Inbox {
         let value = value.trim();
         match name.trim().to_ascii_lowercase().as_str() {
             "content-type" => self.head.content_type = value.to_ascii_lowercase(),
+            "mcp-session-id" => self.head.mcp_session = Some(value.to_owned()),
             "retry-after" => self.head.retry_after = self.head.retry_after.or(wait_of(value)),
             // More exact than the other header, which counts where this one is invalid.
             "x-ratelimit-remaining-requests" | "x-ratelimit-remaining" | "ratelimit-remaining" => {

@@ -59,7 +59,7 @@ mod partial_call;
 pub mod presets;
 mod request;
 mod response;
-mod sse;
+pub mod sse;
 mod surrogates;
 mod text;
 mod turns;

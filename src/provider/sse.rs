@@ -11,10 +11,11 @@ use memchr::{memchr, memchr2};
 use crate::base::error::{Error, ErrorKind, Result};
 
 /// Maximum length of a line, and of the data of one event, in bytes: the arguments of a call fit, escaped twice.
-pub(super) const MAX_LINE: usize = 1 << 23;
+pub const MAX_LINE: usize = 1 << 23;
 
+/// A complete event.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Event<'a> {
+pub struct Event<'a> {
     /// The value of its last `event` field, empty if none.
     pub name: &'a str,
     /// Its `data` lines, joined with line feeds. Invalid UTF-8 is replaced.
@@ -23,7 +24,7 @@ pub(super) struct Event<'a> {
 
 /// The state between two pieces of the stream.
 #[derive(Debug, Default)]
-pub(super) struct Sse {
+pub struct Sse {
     /// The beginning of an incomplete line.
     line: Vec<u8>,
     data: Vec<u8>,

@@ -41,6 +41,8 @@ pub enum Source {
     Proxy(u64),
     /// A descriptor of an MCP server, by its number; numbers are never reused.
     Mcp(u64),
+    /// A socket of libcurl for a transfer that belongs to no agent, by its number; numbers are never reused.
+    Transfer(u64, RawFd),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,16 +133,24 @@ impl Reactor {
     /// # Errors
     /// The kernel refuses to watch a socket. The other requests are carried out.
     pub fn apply(&mut self, agent: AgentId, requests: &[SocketRequest]) -> Result<()> {
+        self.apply_to(|fd| Source::Socket(agent, fd), requests)
+    }
+
+    /// The same for a transfer whose sockets have these sources.
+    ///
+    /// # Errors
+    /// As for [`Reactor::apply`].
+    pub fn apply_to(&mut self, source: impl Fn(RawFd) -> Source, requests: &[SocketRequest]) -> Result<()> {
         let mut outcome = Ok(());
         for (at, request) in requests.iter().enumerate() {
             match *request {
                 SocketRequest::Watch { fd, readable, writable } => {
                     if !requests[at..].contains(&SocketRequest::Unwatch { fd }) {
-                        let watched = self.watch(Source::Socket(agent, fd), fd, readable, writable);
+                        let watched = self.watch(source(fd), fd, readable, writable);
                         outcome = outcome.and(watched);
                     }
                 }
-                SocketRequest::Unwatch { fd } => self.unwatch(Source::Socket(agent, fd)),
+                SocketRequest::Unwatch { fd } => self.unwatch(source(fd)),
             }
         }
         outcome

@@ -22,7 +22,7 @@ use crate::repl::core::{agent_gone, require_answered};
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
 use crate::repl::terminals::TerminalMode;
-use crate::repl::{Device, Repl, steer};
+use crate::repl::{Device, Repl, ServerReport, steer};
 use crate::socket::Listener;
 use crate::team::Roster;
 
@@ -189,6 +189,11 @@ impl Repl {
     /// How many messages could not be stored and will be lost when the program ends.
     pub fn unsaved(&self) -> usize {
         self.core.unsaved()
+    }
+
+    /// What is known of the MCP servers that were used.
+    pub(crate) fn servers(&self) -> Vec<ServerReport> {
+        self.mcp.reports()
     }
 
     pub(crate) fn roster(&self) -> &Roster {

@@ -60,6 +60,7 @@ pub(crate) use background::{GOES_ON, Waiting};
 pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
+pub(crate) use mcp::ServerReport;
 pub use probe::Probe;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};

@@ -195,6 +195,7 @@ fn source_name(source: Source) -> String {
         Source::Client(number) => format!("client {number}"),
         Source::Proxy(number) => format!("proxy {number}"),
         Source::Mcp(number) => format!("mcp {number}"),
+        Source::Transfer(number, fd) => format!("transfer {number} {fd}"),
     }
 }
 

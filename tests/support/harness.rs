@@ -265,13 +265,6 @@ impl Harness {
         Self::open_in(plan, directory, workspace)
     }
 
-    /// Crashes the program and keeps the directory of its tools.
-    pub fn crash(self) -> TempDir {
-        let Self { repl, workspace, .. } = self;
-        drop(repl);
-        workspace
-    }
-
     /// Changes what the program is configured with at its next start.
     pub fn reconfigure(&mut self, change: impl FnOnce(Plan) -> Plan) {
         self.plan = change(std::mem::take(&mut self.plan));

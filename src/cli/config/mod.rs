@@ -338,6 +338,21 @@ fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mu
     }
 }
 
+/// Adds a table to the user's file, which is created if it does not exist.
+///
+/// # Errors
+/// It cannot be read or written.
+pub(super) fn append(file: &Path, table: &str) -> Result<()> {
+    let fail = |why: String| Error::usage(format!("{}: {why}", file.display()));
+    let before = file::read(file).map_err(fail)?.map(file::text_of).transpose().map_err(fail)?.unwrap_or_default();
+    if let Some(directory) = file.parent() {
+        project::create_private(directory)?;
+    }
+    let gap = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{before}{gap}{table}");
+    project::write_private(file, text.trim_start_matches('\n')).map_err(|error| fail(error.to_string()))
+}
+
 fn ignored(path: &Path) -> String {
     format!("{} is ignored because it is new or was changed: to trust it, run polylogue config trust", path.display())
 }

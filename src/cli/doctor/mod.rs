@@ -8,8 +8,12 @@ mod system;
 use std::path::Path;
 
 use crate::base::error::system_message;
+use crate::base::text::counted;
 use crate::cli::arguments::Arguments;
 use crate::cli::config::{self, Loaded, ProcessEnvironment};
+use crate::cli::mcp;
+use crate::domain::config::Config;
+use crate::domain::mcp::McpServer;
 use crate::{socket, store};
 
 #[derive(Debug, Default)]
@@ -70,8 +74,21 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) ->
     }
     system::check(&mut report, env);
     sandbox::check(&mut report, loaded.config());
+    servers(&mut report, loaded.config(), is_offline);
     config::show::print(&report.text());
     !report.has_failed()
+}
+
+/// Starts every MCP server.
+fn servers(report: &mut Report, config: &Config, is_offline: bool) {
+    let is_tried = |server: &&McpServer| !is_offline || !server.uses_network();
+    let servers: Vec<McpServer> = config.mcp.iter().filter(is_tried).cloned().collect();
+    for (name, outcome) in mcp::try_servers(config, servers) {
+        match outcome {
+            Ok(tools) => report.ok("mcp", format!("{name}: {}", counted(tools.len(), "tool", "tools"))),
+            Err(why) => report.warn("mcp", format!("{name}: {why}")),
+        }
+    }
 }
 
 fn configuration(report: &mut Report, loaded: &Loaded) {

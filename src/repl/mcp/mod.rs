@@ -10,6 +10,8 @@
 //! A server is shared by the agents that work in the same directory with the same powers, and ends with the last of them. One
 //! that fails is started again by the next request, after a pause that grows, or by the next call.
 
+mod http;
+mod link;
 mod process;
 mod server;
 
@@ -24,7 +26,7 @@ use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::mcp::{McpServer, McpTool, Transport};
 use crate::domain::rule::Subject;
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
@@ -35,11 +37,22 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::tools::{self, Running};
+use http::Http;
+use link::Link;
 use process::{Ending, Port, Process, Starting};
 use server::{Call, Key, Server, State};
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
+
+/// What is known of a server.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerReport {
+    pub(crate) name: String,
+    pub(crate) tools: Vec<McpTool>,
+    /// Why it does not work.
+    pub(crate) failure: Option<String>,
+}
 
 #[derive(Default)]
 pub(super) struct Mcp {
@@ -146,11 +159,21 @@ impl Mcp {
 
     fn start(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
-        let Some(program) = server.program() else { return };
+        let Some(program) = server.program() else { return self.connect(core, number) };
         match Starting::begin(program, server.environment.clone(), core) {
             Ok(starting) => server.state = State::Starting(starting),
             Err(error) => self.fail(core, number, &format!("was not started: {error}")),
         }
+    }
+
+    /// Begins the session with a server over HTTP.
+    fn connect(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        let Transport::Http { url, headers } = server.declaration.transport.clone() else { return };
+        let era = self.eras.get(&server.declaration.transport.about()).copied();
+        let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
+        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers))));
+        self.write(core, number);
     }
 
     /// Begins the session with a process that was started.
@@ -168,23 +191,28 @@ impl Mcp {
         match Process::new(started, session, numbers, &mut core.reactor) {
             Ok(process) => {
                 self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
-                server.state = State::Running(Box::new(process));
+                server.state = State::Running(Link::Pipe(Box::new(process)));
                 self.write(core, number);
             }
             Err(error) => self.fail(core, number, &format!("was not started: {}", error.message)),
         }
     }
 
-    fn process(&mut self, number: u64) -> Option<&mut Process> {
+    fn link(&mut self, number: u64) -> Option<&mut Link> {
         match &mut self.servers.get_mut(&number)?.state {
-            State::Running(process) => Some(process),
+            State::Running(link) => Some(link),
             State::Stopped | State::Starting(_) => None,
         }
     }
 
     fn write(&mut self, core: &mut Core, number: u64) {
-        let written = self.process(number).map(|process| process.write(&mut core.reactor));
-        if let Some(Err(error)) = written {
+        let Self { servers, numbers, .. } = self;
+        let Some(Server { state: State::Running(link), .. }) = servers.get_mut(&number) else { return };
+        let next_number = || {
+            *numbers += 1;
+            *numbers
+        };
+        if let Err(error) = link.drive(core, next_number) {
             self.fail(core, number, &error.message);
         }
     }
@@ -193,8 +221,8 @@ impl Mcp {
     fn send_calls(&mut self, core: &mut Core, number: u64) {
         let now = core.clock.now();
         let Some(server) = self.servers.get_mut(&number) else { return };
-        let State::Running(process) = &mut server.state else { return };
-        if !process.session.is_ready() {
+        let State::Running(link) = &mut server.state else { return };
+        if !link.session().is_ready() {
             return;
         }
         let mut started = Vec::new();
@@ -204,7 +232,7 @@ impl Mcp {
                 Some((tool, arguments)) => {
                     let params =
                         [("name".to_owned(), tool.clone().into()), ("arguments".into(), arguments.clone().into())];
-                    process.session.request(call.tag, "tools/call", params.into_iter().collect(), now);
+                    link.session_mut().request(call.tag, "tools/call", params.into_iter().collect(), now);
                 }
                 None => started.push((call.agent, call.id.clone())),
             }
@@ -221,18 +249,18 @@ impl Mcp {
         self.begin(core, number);
         let now = core.clock.now();
         self.cancel_unawaited(core, number);
-        let Some(process) = self.process(number) else { return };
-        if process.session.deadline().is_some_and(|at| at <= now) {
-            process.session.on_deadline(now);
+        let Some(link) = self.link(number) else { return };
+        if link.session().deadline().is_some_and(|at| at <= now) {
+            link.session_mut().on_deadline(now);
         }
         self.write(core, number);
-        let end = self.process(number).and_then(|process| process.take_end(now));
-        while let Some(event) = self.process(number).and_then(|process| process.session.take_event()) {
+        let end = self.link(number).and_then(|link| link.take_end(now));
+        while let Some(event) = self.link(number).and_then(|link| link.session_mut().take_event()) {
             self.on_event_of(core, number, event);
         }
         let Some(why) = end else { return };
         // A server of the older era may end because of the first message of the newer one.
-        if self.process(number).is_some_and(|process| process.session.is_probing()) {
+        if self.link(number).is_some_and(|link| link.session().is_probing()) {
             let about = self.servers[&number].declaration.transport.about();
             if self.eras.insert(about, Era::Legacy).is_none() {
                 self.stop(core, number);
@@ -245,7 +273,7 @@ impl Mcp {
     fn on_event_of(&mut self, core: &mut Core, number: u64, event: SessionEvent) {
         match event {
             SessionEvent::Tools(tools) => {
-                let era = self.process(number).and_then(|process| process.session.era());
+                let era = self.link(number).and_then(|link| link.session().era());
                 let Some(server) = self.servers.get_mut(&number) else { return };
                 server.on_ready();
                 server.tools = tools;
@@ -286,10 +314,8 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let is_awaited = |call: &Call| core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id));
         let dropped: Vec<Call> = server.calls.extract_if(.., |call| !is_awaited(call)).collect();
-        if let State::Running(process) = &mut server.state {
-            for call in dropped {
-                process.session.cancel(call.tag, "the user interrupted");
-            }
+        if let State::Running(link) = &mut server.state {
+            dropped.iter().for_each(|call| link.cancel(core, call.tag, "the user interrupted"));
         }
     }
 
@@ -309,7 +335,7 @@ impl Mcp {
     fn fail(&mut self, core: &mut Core, number: u64, why: &str) {
         self.stop(core, number);
         let Some(server) = self.servers.get_mut(&number) else { return };
-        server.on_failed(core.clock.now());
+        server.on_failed(why, core.clock.now());
         self.eras.remove(&server.declaration.transport.about());
         for call in std::mem::take(&mut server.calls) {
             answer(core, call.agent, &call.id, Err(format!("the MCP server {} {why}", server.key.name)));
@@ -326,9 +352,9 @@ impl Mcp {
     /// Ends the process of a server without waiting for its end.
     fn stop(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
-        if let State::Running(process) = std::mem::replace(&mut server.state, State::Stopped) {
+        if let State::Running(link) = std::mem::replace(&mut server.state, State::Stopped) {
             self.sources.retain(|_, (owner, _)| *owner != number);
-            self.ending.push(process.end(core.clock.now() + END_TIME_LIMIT, &mut core.reactor));
+            self.ending.extend(link.end(core, core.clock.now() + END_TIME_LIMIT));
         }
     }
 
@@ -338,6 +364,16 @@ impl Mcp {
             self.stop(core, number);
         }
         self.servers.clear();
+    }
+
+    /// What is known of every server that was used.
+    pub(super) fn reports(&self) -> Vec<ServerReport> {
+        let report = |server: &Server| ServerReport {
+            name: server.key.name.clone(),
+            tools: server.tools.clone(),
+            failure: server.failure.clone(),
+        };
+        self.servers.values().map(report).collect()
     }
 
     /// Whether servers are being ended.
@@ -412,11 +448,24 @@ impl Component for Mcp {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         let now = core.clock.now();
         for item in ready {
-            let Source::Mcp(source) = item.source else { continue };
-            let Some((number, port)) = self.sources.get(&source).copied() else { continue };
-            let Core { reactor, .. } = core;
-            if let Some(process) = self.process(number) {
-                process.on_ready(source, port, now, reactor)?;
+            let Core { reactor, network, .. } = &mut *core;
+            match item.source {
+                Source::Mcp(source) => {
+                    let Some((number, port)) = self.sources.get(&source).copied() else { continue };
+                    if let Some(Link::Pipe(process)) = self.link(number) {
+                        process.on_ready(source, port, now, reactor)?;
+                    }
+                }
+                Source::Transfer(number, fd) => {
+                    let links = self.servers.values_mut().filter_map(|server| match &mut server.state {
+                        State::Running(Link::Http(http)) if http.owns(number) => Some(http),
+                        _ => None,
+                    });
+                    for http in links {
+                        http.on_socket((number, fd), item.readiness, (network, reactor), now)?;
+                    }
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -445,7 +494,8 @@ impl Component for Mcp {
     }
 
     fn has_work(&self, _: &Core) -> bool {
-        self.is_due
+        let has_work = |server: &Server| matches!(&server.state, State::Running(link) if link.has_work());
+        self.is_due || self.servers.values().any(has_work)
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
@@ -453,7 +503,7 @@ impl Component for Mcp {
         let of_session = |server: &Server| match &server.state {
             State::Stopped => None,
             State::Starting(_) => Some(now + TOOL_POLL),
-            State::Running(process) => process.deadline(),
+            State::Running(link) => link.deadline(),
         };
         let is_busy = !self.ending.is_empty() || !self.saving.is_empty();
         let at = self.servers.values().filter_map(of_session).chain(is_busy.then(|| now + TOOL_POLL)).min();

@@ -199,7 +199,9 @@ impl Process {
     /// The last line that it wrote for people.
     fn last_error(&self) -> String {
         let text = String::from_utf8_lossy(&self.errors);
-        let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+        // npm ends with where its log is.
+        let says = |line: &&str| !line.is_empty() && !line.contains("A complete log of this run");
+        let line = text.lines().rev().map(str::trim).find(says);
         line.map(|line| format!(": {}", truncate(&sanitise(line), ERROR_WIDTH))).unwrap_or_default()
     }
 

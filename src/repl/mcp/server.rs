@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::process::{Process, Starting};
+use super::link::Link;
+use super::process::Starting;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::mcp::{McpCall, McpServer, McpTool, Transport};
@@ -35,7 +36,7 @@ pub(super) struct Key {
 pub(super) enum State {
     Stopped,
     Starting(Starting),
-    Running(Box<Process>),
+    Running(Link),
 }
 
 /// A call of an agent.
@@ -65,6 +66,8 @@ pub(super) struct Server {
     /// It is not started by itself before.
     pub(super) retry_at: Option<Moment>,
     pub(super) calls: Vec<Call>,
+    /// Why it failed the last time, if it has not worked since.
+    pub(super) failure: Option<String>,
 }
 
 impl Server {
@@ -82,6 +85,7 @@ impl Server {
             failures: 0,
             retry_at: None,
             calls: Vec::new(),
+            failure: None,
         }
     }
 
@@ -90,17 +94,18 @@ impl Server {
         let is_under_way = match &self.state {
             State::Stopped => false,
             State::Starting(_) => true,
-            State::Running(process) => !process.session.is_ready(),
+            State::Running(link) => !link.session().is_ready(),
         };
         is_under_way && self.failures == 0
     }
 
     pub(super) fn on_ready(&mut self) {
-        (self.failures, self.retry_at) = (0, None);
+        (self.failures, self.retry_at, self.failure) = (0, None, None);
     }
 
     /// It is not started by itself for a while.
-    pub(super) fn on_failed(&mut self, now: Moment) {
+    pub(super) fn on_failed(&mut self, why: &str, now: Moment) {
+        self.failure = Some(why.to_owned());
         let pause = PAUSE.saturating_mul(4_u32.saturating_pow(self.failures)).min(LONGEST_PAUSE);
         self.failures += 1;
         self.retry_at = Some(now + pause);

@@ -1,0 +1,239 @@
+//! A server over streamable HTTP: a POST for each message, whose response is one message or a stream of them.
+//!
+//! Each request has a transfer of its own, driven by libcurl's socket callbacks as those of agents are. A response that ends
+//! without an answer is not asked for again: a call may have been carried out.
+
+use std::collections::VecDeque;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::domain::http::HttpRequest;
+use crate::domain::readiness::Readiness;
+use crate::mcp::message::{INITIALIZED, MODERN, Message};
+use crate::mcp::{Era, Session};
+use crate::net::{Connection, Network};
+use crate::provider::sse::Sse;
+use crate::reactor::{Reactor, Source};
+
+/// Transfers at once; further messages wait.
+const MOST_TRANSFERS: usize = 8;
+const BYTES_PER_TURN: usize = 256 << 10;
+/// A longer response ends the session, in bytes.
+const MAX_BODY: usize = 16 << 20;
+/// What is shown of the body of an error, in characters.
+const SHOWN: usize = 160;
+
+pub(super) struct Http {
+    pub(super) session: Session,
+    url: String,
+    headers: Vec<(String, String)>,
+    /// The id that a server of the older era has given the session.
+    session_id: Option<String>,
+    waiting: VecDeque<Message>,
+    transfers: Vec<Transfer>,
+}
+
+struct Transfer {
+    /// Its number in the reactor.
+    number: u64,
+    connection: Connection,
+    /// The number of the request that it carries.
+    request: Option<u64>,
+    /// Nothing else is sent before it is accepted.
+    is_first: bool,
+    /// Of the response; 0 before it is there.
+    status: u16,
+    body: Vec<u8>,
+    stream: Option<Sse>,
+}
+
+impl Http {
+    pub(super) fn new(session: Session, url: String, headers: Vec<(String, String)>) -> Self {
+        Self { session, url, headers, session_id: None, waiting: VecDeque::new(), transfers: Vec::new() }
+    }
+
+    /// Sends what the session has to say. `next_number` gives the numbers of transfers.
+    pub(super) fn write(
+        &mut self,
+        (network, reactor): (&Network, &mut Reactor),
+        now: Moment,
+        mut next_number: impl FnMut() -> u64,
+    ) -> Result<()> {
+        self.waiting.extend(self.session.take_messages());
+        while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
+            let Some(message) = self.waiting.pop_front() else { break };
+            let (number, request) = (next_number(), self.request(&message));
+            let mut transfer = Transfer {
+                number,
+                connection: Connection::default(),
+                request: message.id,
+                is_first: message.method == INITIALIZED,
+                status: 0,
+                body: Vec::new(),
+                stream: None,
+            };
+            match transfer.connection.start(&request, network, now) {
+                Ok(()) => {
+                    transfer.register(reactor)?;
+                    self.transfers.push(transfer);
+                }
+                Err(error) => self.session.fail(error.message),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the server still has to accept that the session has begun.
+    fn is_beginning(&self) -> bool {
+        self.transfers.iter().any(|transfer| transfer.is_first)
+    }
+
+    fn request(&self, message: &Message) -> HttpRequest {
+        let mut headers = self.headers.clone();
+        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+        add("Content-Type", "application/json".into());
+        add("Accept", "application/json, text/event-stream".into());
+        let is_legacy = self.session.era() == Some(Era::Legacy) || message.method == "initialize";
+        if is_legacy {
+            self.session.revision().into_iter().for_each(|revision| add("MCP-Protocol-Version", revision.to_owned()));
+            self.session_id.iter().for_each(|id| add("Mcp-Session-Id", id.clone()));
+        } else {
+            add("MCP-Protocol-Version", MODERN.into());
+            add("Mcp-Method", message.method.clone());
+            message.subject.iter().for_each(|subject| add("Mcp-Name", header_value(subject)));
+        }
+        HttpRequest { url: self.url.clone(), headers, body: message.text.as_bytes().into() }
+    }
+
+    /// A socket of one of the transfers is ready. Whether it is known.
+    pub(super) fn on_socket(
+        &mut self,
+        (number, fd): (u64, i32),
+        readiness: Readiness,
+        (network, reactor): (&Network, &mut Reactor),
+        now: Moment,
+    ) -> Result<()> {
+        if let Some(transfer) = self.transfers.iter_mut().find(|transfer| transfer.number == number) {
+            transfer.connection.on_socket(fd, readiness, network, now);
+            transfer.register(reactor)?;
+            reactor.rearm(Source::Transfer(number, fd))?;
+        }
+        Ok(())
+    }
+
+    /// Drives timers, and reads what has come.
+    pub(super) fn step(&mut self, (network, reactor): (&Network, &mut Reactor), now: Moment) -> Result<()> {
+        for transfer in &mut self.transfers {
+            if transfer.connection.timer().is_some_and(|at| at <= now) {
+                transfer.connection.on_timer(network, now);
+            }
+            transfer.read(&mut self.session, &mut self.session_id, now);
+            transfer.register(reactor)?;
+        }
+        for mut transfer in std::mem::take(&mut self.transfers) {
+            match transfer.connection.take_end() {
+                None => self.transfers.push(transfer),
+                Some(outcome) => {
+                    transfer.finish(outcome, &mut self.session, now);
+                    transfer.close(reactor, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the response to a request, which cancels it in the newer era.
+    pub(super) fn close(&mut self, request: u64, reactor: &mut Reactor, now: Moment) {
+        for transfer in self.transfers.extract_if(.., |transfer| transfer.request == Some(request)) {
+            transfer.close(reactor, now);
+        }
+        self.waiting.retain(|message| message.id != Some(request));
+    }
+
+    pub(super) fn end(self, reactor: &mut Reactor, now: Moment) {
+        self.transfers.into_iter().for_each(|transfer| transfer.close(reactor, now));
+    }
+
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        let timers = self.transfers.iter().filter_map(|transfer| transfer.connection.timer());
+        timers.chain(self.session.deadline()).min()
+    }
+
+    /// Whether bytes were received and not read.
+    pub(super) fn has_work(&self) -> bool {
+        let is_due = |transfer: &Transfer| transfer.connection.has_bytes() || transfer.connection.has_ended();
+        self.transfers.iter().any(is_due)
+            || (self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() && !self.waiting.is_empty())
+    }
+
+    pub(super) fn owns(&self, number: u64) -> bool {
+        self.transfers.iter().any(|transfer| transfer.number == number)
+    }
+}
+
+impl Transfer {
+    /// libcurl's wishes have to be carried out at once.
+    fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
+        let number = self.number;
+        reactor.apply_to(|fd| Source::Transfer(number, fd), &self.connection.take_socket_requests())
+    }
+
+    fn close(mut self, reactor: &mut Reactor, now: Moment) {
+        self.connection.close(now);
+        // Nothing is watched any more: there is nothing that the kernel could refuse.
+        let _ = self.register(reactor);
+    }
+
+    fn read(&mut self, session: &mut Session, session_id: &mut Option<String>, now: Moment) {
+        let bytes = self.connection.read(BYTES_PER_TURN, now);
+        let Some(head) = self.connection.head().filter(|head| head.status >= 200) else { return };
+        self.status = head.status;
+        let is_success = head.status < 300;
+        if is_success && session_id.is_none() {
+            session_id.clone_from(&head.mcp_session);
+        }
+        if self.stream.is_none() && is_success && head.content_type.starts_with("text/event-stream") {
+            self.stream = Some(Sse::default());
+        }
+        match &mut self.stream {
+            Some(stream) => {
+                let fed = stream.feed(&bytes, |event| session.on_text(event.data.as_bytes(), now));
+                fed.unwrap_or_else(|error| session.fail(error.message));
+            }
+            None => self.body.extend_from_slice(&bytes),
+        }
+        if self.body.len() > MAX_BODY {
+            session.fail(format!("sent a response of more than {} MiB", MAX_BODY >> 20));
+        }
+    }
+
+    /// The response has ended.
+    fn finish(&mut self, outcome: Result<()>, session: &mut Session, now: Moment) {
+        if let Some(mut stream) = self.stream.take() {
+            // What is not complete is no message.
+            let _ = stream.end(|event| session.on_text(event.data.as_bytes(), now));
+        } else if !self.body.is_empty() {
+            session.on_text(&self.body, now);
+        }
+        let Some(id) = self.request.filter(|id| session.is_asked(*id)) else { return };
+        let body: String =
+            String::from_utf8_lossy(&self.body).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let status = self.status;
+        match (outcome, status) {
+            (Err(error), _) => session.on_refused(id, error.message),
+            (Ok(()), 401 | 403) => session.fail(format!("needs a login, which is not supported (HTTP {status})")),
+            (Ok(()), 300..=399) => session.fail(format!("redirects to another URL (HTTP {status}): declare that one")),
+            (Ok(()), 200..=299) => session.on_refused(id, "ended its response without an answer".into()),
+            (Ok(()), _) => session.on_refused(id, format!("answered with HTTP {status}: {body}")),
+        }
+    }
+}
+
+/// A header has only visible ASCII; other values are sent in base64 (MCP 2026-07-28, "Standard headers").
+fn header_value(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.trim() == text;
+    if is_plain { text.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(text)) }
+}

@@ -1,0 +1,83 @@
+//! The way to a server that runs: a process or a URL.
+
+use super::http::Http;
+use super::process::{Ending, Process};
+use crate::base::clock::Moment;
+use crate::base::error::Result;
+use crate::mcp::Session;
+use crate::repl::core::Core;
+
+pub(super) enum Link {
+    Pipe(Box<Process>),
+    Http(Box<Http>),
+}
+
+impl Link {
+    pub(super) fn session(&self) -> &Session {
+        match self {
+            Self::Pipe(process) => &process.session,
+            Self::Http(http) => &http.session,
+        }
+    }
+
+    pub(super) fn session_mut(&mut self) -> &mut Session {
+        match self {
+            Self::Pipe(process) => &mut process.session,
+            Self::Http(http) => &mut http.session,
+        }
+    }
+
+    /// Sends what the session has to say, and reads what was received.
+    pub(super) fn drive(&mut self, core: &mut Core, next_number: impl FnMut() -> u64) -> Result<()> {
+        let now = core.clock.now();
+        let Core { network, reactor, .. } = core;
+        match self {
+            Self::Pipe(process) => process.write(reactor),
+            Self::Http(http) => {
+                http.step((network, reactor), now)?;
+                http.write((network, reactor), now, next_number)
+            }
+        }
+    }
+
+    /// Cancels a request of ours.
+    pub(super) fn cancel(&mut self, core: &mut Core, tag: u64, reason: &str) {
+        let request = self.session_mut().cancel(tag, reason);
+        if let (Self::Http(http), Some(request)) = (self, request) {
+            http.close(request, &mut core.reactor, core.clock.now());
+        }
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn take_end(&mut self, now: Moment) -> Option<String> {
+        match self {
+            Self::Pipe(process) => process.take_end(now),
+            Self::Http(_) => None,
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        match self {
+            Self::Pipe(process) => process.deadline(),
+            Self::Http(http) => http.deadline(),
+        }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        match self {
+            Self::Pipe(_) => false,
+            Self::Http(http) => http.has_work(),
+        }
+    }
+
+    /// Ends it without waiting. A process is over later.
+    pub(super) fn end(self, core: &mut Core, until: Moment) -> Option<Ending> {
+        match self {
+            Self::Pipe(process) => Some(process.end(until, &mut core.reactor)),
+            Self::Http(http) => {
+                http.end(&mut core.reactor, core.clock.now());
+                None
+            }
+        }
+    }
+}

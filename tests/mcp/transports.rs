@@ -1,0 +1,161 @@
+//! Servers over HTTP.
+
+use polylogue::config::{McpServer, McpTransport};
+use serde_json::{Value, json};
+
+use super::{app_with, offered, server};
+use crate::support::harness::Harness;
+use crate::support::peer::{Exchange, Peer};
+use crate::support::scene::{reply_with_calls, results_in};
+
+fn web(mcp: &Peer) -> McpServer {
+    let headers = vec![("Authorization".into(), "Bearer t0ken".into())];
+    let url = format!("http://{}/mcp", mcp.address());
+    McpServer { transport: McpTransport::Http { url, headers }, ..server("web") }
+}
+
+/// The next message for the server, which has to be this one.
+fn next(app: &mut Harness, mcp: &Peer, method: &str) -> (Exchange, Value) {
+    let exchange = app.accept(mcp);
+    let message = exchange.request().json();
+    assert_eq!(message["method"], method, "{message}");
+    assert_eq!(exchange.request().header("authorization"), Some("Bearer t0ken"));
+    (exchange, message)
+}
+
+fn result(message: &Value, result: &Value) -> String {
+    json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()
+}
+
+fn answer(exchange: &Exchange, message: &Value, value: &Value) {
+    exchange.answer(200, "application/json", result(message, value));
+}
+
+fn tools() -> Value {
+    json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]})
+}
+
+/// Answers what a server of the newer era is asked until its tools are known.
+fn begin_modern(app: &mut Harness, mcp: &Peer) {
+    let (exchange, message) = next(app, mcp, "server/discover");
+    answer(&exchange, &message, &json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}));
+    let (exchange, message) = next(app, mcp, "tools/list");
+    assert_eq!(exchange.request().header("mcp-method"), Some("tools/list"));
+    assert_eq!(exchange.request().header("mcp-protocol-version"), Some("2026-07-28"));
+    answer(&exchange, &message, &tools());
+}
+
+/// Has the model call the tool, and returns the exchange of the call.
+fn call(app: &mut Harness, peer: &Peer, mcp: &Peer) -> (Exchange, Value) {
+    let exchange = app.accept(peer);
+    assert_eq!(offered(&exchange.request().json()), ["mcp__web__look"]);
+    reply_with_calls(&exchange, &[("mcp__web__look", "{}")]);
+    next(app, mcp, "tools/call")
+}
+
+/// The result that the model gets, with which the turn ends.
+fn result_for_model(app: &mut Harness, peer: &Peer) -> String {
+    let exchange = app.accept(peer);
+    exchange.stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+    results_in(&exchange.request().json()).last().expect("a result").1.clone()
+}
+
+#[test]
+fn a_server_of_the_older_era_has_a_session_and_streams() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    let (exchange, _) = next(&mut app, &mcp, "server/discover");
+    let refusal = json!({"jsonrpc": "2.0", "error": {"code": -32000, "message": "Server not initialized"}, "id": null});
+    exchange.answer(400, "application/json", refusal.to_string());
+    let (exchange, message) = next(&mut app, &mcp, "initialize");
+    let chunked = ("transfer-encoding", "chunked");
+    exchange.head(200, &[("content-type", "text/event-stream"), ("mcp-session-id", "s-1"), chunked]);
+    exchange.body("id: 1\ndata: \n\n");
+    let capable = json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}});
+    exchange.body(format!("event: message\nid: 2\ndata: {}\n\n", result(&message, &capable))).end();
+    let (exchange, _) = next(&mut app, &mcp, "notifications/initialized");
+    for (header, value) in [("mcp-session-id", "s-1"), ("mcp-protocol-version", "2025-06-18")] {
+        assert_eq!(exchange.request().header(header), Some(value));
+    }
+    assert!(mcp.try_accept().is_none(), "nothing is asked before it is accepted");
+    exchange.answer(202, "text/plain", "");
+    let (exchange, message) = next(&mut app, &mcp, "tools/list");
+    answer(&exchange, &message, &tools());
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    assert_eq!(exchange.request().header("mcp-session-id"), Some("s-1"));
+    exchange.stream().event(&json!({"method": "notifications/progress", "params": {"progressToken": message["id"]}}));
+    exchange.event(
+        &serde_json::from_str(&result(&message, &json!({"content": [{"type": "text", "text": "seen"}]}))).unwrap(),
+    );
+    exchange.end();
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+}
+
+#[test]
+fn a_server_of_the_newer_era_gets_its_headers_and_a_closed_response_is_the_cancellation() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    begin_modern(&mut app, &mcp);
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    assert_eq!(exchange.request().header("mcp-name"), Some("look"));
+    assert_eq!(exchange.request().header("mcp-session-id"), None);
+    answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+    app.enter("again");
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.stream();
+    app.escape();
+    app.turn_until_idle();
+    app.turn_until("the response is closed", |_| exchange.is_closed_by_client());
+}
+
+#[test]
+fn a_response_that_is_cut_is_an_error_of_the_call_and_is_not_asked_for_again() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    begin_modern(&mut app, &mcp);
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.stream().end();
+    assert_eq!(result_for_model(&mut app, &peer), "ended its response without an answer");
+    assert!(mcp.try_accept().is_none());
+    app.enter("again");
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.answer(500, "text/plain", "out of order");
+    assert_eq!(result_for_model(&mut app, &peer), "answered with HTTP 500: out of order");
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_said_in_one_line() {
+    for (status, line) in [
+        (401, "mcp web: needs a login, which is not supported (HTTP 401)"),
+        (302, "mcp web: redirects to another URL (HTTP 302): declare that one"),
+        (404, "mcp web: answered with HTTP 404: nothing here"),
+    ] {
+        let (peer, mcp) = (Peer::start(), Peer::start());
+        let mut app = app_with(&peer, vec![web(&mcp)]);
+        app.enter("do it");
+        next(&mut app, &mcp, "server/discover").0.answer(status, "text/plain", "nothing here");
+        if status == 404 {
+            next(&mut app, &mcp, "initialize").0.answer(status, "text/plain", "nothing here");
+        }
+        let exchange = app.accept(&peer);
+        assert_eq!(offered(&exchange.request().json()), Vec::<String>::new());
+        exchange.stream().text("done").finish("stop").done();
+        app.turn_until_idle();
+        assert!(app.screen_text().contains(line), "{line}\n{}", app.screen_text());
+        assert!(!app.screen_text().contains("t0ken"));
+    }
+    let peer = Peer::start();
+    let mcp = Peer::start();
+    let closed = web(&mcp);
+    drop(mcp);
+    let mut app = app_with(&peer, vec![closed]);
+    app.enter("do it");
+    app.accept(&peer).stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+    assert!(app.screen_text().contains("! mcp web: "), "{}", app.screen_text());
+}
