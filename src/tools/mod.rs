@@ -63,7 +63,7 @@ pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use background::BackgroundCommands;
 pub use bash::is_in_background;
-use capture::Capture;
+use capture::{Capture, Sink as _};
 pub use command::{find_level, try_proxy};
 use file_versions::KnownFiles;
 pub use judge::{Judge, Judged, WaysToAllow, open_attached};
