@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,8 +48,40 @@ const HELPERS: [Helper; 3] = [
     Helper { program: "pngpaste", arguments: &["-"], variable: None, types: PNG },
 ];
 
-/// An image that is read on a thread of its own.
-pub struct ClipboardImage(Receiver<std::result::Result<Vec<u8>, String>>);
+/// An image that is read on a thread of its own. Dropped, it ends the program that reads it.
+pub struct ClipboardImage {
+    end: Receiver<std::result::Result<Vec<u8>, String>>,
+    job: Arc<Mutex<Job>>,
+}
+
+/// What the thread and its owner share.
+#[derive(Default)]
+struct Job {
+    /// The group of the program that runs. It was not waited for, so its number is of no other process.
+    running: Option<Pid>,
+    is_cancelled: bool,
+}
+
+impl Drop for ClipboardImage {
+    fn drop(&mut self) {
+        let mut job = locked(&self.job);
+        job.is_cancelled = true;
+        job.end();
+    }
+}
+
+impl Job {
+    fn end(&mut self) {
+        if let Some(group) = self.running.take() {
+            // It may have ended by itself.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+fn locked(job: &Mutex<Job>) -> MutexGuard<'_, Job> {
+    job.lock().expect("nothing panics while it is locked")
+}
 
 impl ClipboardImage {
     /// Begins to read the clipboard, and calls `wake` from another thread when that has ended.
@@ -57,19 +90,21 @@ impl ClipboardImage {
     /// The thread cannot be made.
     pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self> {
         let (sender, end) = mpsc::channel();
+        let job = Arc::default();
+        let shared = Arc::clone(&job);
         let run = move || {
             // The receiver may be gone.
-            let _ = sender.send(read(Instant::now() + PATIENCE));
+            let _ = sender.send(read(Instant::now() + PATIENCE, &shared));
             wake();
         };
         let thread = std::thread::Builder::new().name("clipboard".into()).spawn(run);
         thread.map_err(|error| Error::usage(format!("cannot read the clipboard: {}", system_message(&error))))?;
-        Ok(Self(end))
+        Ok(Self { end, job })
     }
 
     /// The bytes of the image, or why there is none; nothing while it is read.
     pub fn poll(&self) -> Option<std::result::Result<Vec<u8>, String>> {
-        match self.0.try_recv() {
+        match self.end.try_recv() {
             Ok(image) => Some(image),
             Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => Some(Err("the clipboard could not be read".into())),
@@ -77,12 +112,12 @@ impl ClipboardImage {
     }
 }
 
-fn read(give_up: Instant) -> std::result::Result<Vec<u8>, String> {
+fn read(give_up: Instant, job: &Mutex<Job>) -> std::result::Result<Vec<u8>, String> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let mut has_helper = false;
     for helper in HELPERS.iter().filter(|helper| helper.variable.is_none_or(is_set)) {
         for wanted in helper.types {
-            match output_of(helper, wanted, give_up) {
+            match output_of(helper, wanted, give_up, job) {
                 Ok(bytes) if is_image(&bytes) => return Ok(bytes),
                 Ok(_) => has_helper = true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
@@ -105,14 +140,26 @@ fn is_image(bytes: &[u8]) -> bool {
 }
 
 /// What the program writes. One that takes too long or writes too much is ended, with those that it has started.
-fn output_of(helper: &Helper, wanted: &str, give_up: Instant) -> io::Result<Vec<u8>> {
+fn output_of(helper: &Helper, wanted: &str, give_up: Instant, job: &Mutex<Job>) -> io::Result<Vec<u8>> {
     let arguments = helper.arguments.iter().map(|argument| if *argument == TYPE { wanted } else { argument });
     let mut command = Command::new(helper.program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-    let mut child = command.spawn()?;
+    let mut child = start(&mut command, job)?;
     let output = child.stdout.take().map_or_else(|| Ok(Vec::new()), |stdout| read_within(stdout, give_up));
-    end(&mut child);
+    // One that has closed its output may still run.
+    locked(job).end();
+    child.wait()?;
     output
+}
+
+fn start(command: &mut Command, job: &Mutex<Job>) -> io::Result<Child> {
+    let mut job = locked(job);
+    if job.is_cancelled {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let child = command.spawn()?;
+    job.running = Some(Pid::from_child(&child));
+    Ok(child)
 }
 
 fn read_within(mut stdout: ChildStdout, give_up: Instant) -> io::Result<Vec<u8>> {
@@ -142,11 +189,4 @@ fn is_readable(stdout: &ChildStdout, give_up: Instant) -> io::Result<bool> {
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// A program that has closed its output may still run.
-fn end(child: &mut Child) {
-    // It may have ended by itself.
-    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
-    let _ = child.wait();
 }

@@ -90,10 +90,28 @@ fn lives(file: &Path) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
+/// A helper that writes nothing and does not end. The file `pid` has the number of a process that it has started.
+fn hanging() -> (TempDir, String) {
+    helper("cd \"$(dirname \"$0\")\"\nsleep 1000 &\necho $! > pid.new\nmv pid.new pid\nwait")
+}
+
+#[test]
+fn a_helper_that_hangs_ends_with_the_program() {
+    let peer = Peer::start();
+    let ((directory, path), url) = (hanging(), peer.url());
+    let mut chat = start(&url, &path);
+    chat.pty.send(CTRL_V);
+    let pid = directory.path().join("pid");
+    eventually("the helper", || pid.exists());
+    chat.pty.send("\x03");
+    chat.ends_well();
+    eventually("its end", || !lives(&pid));
+}
+
 #[test]
 fn a_helper_that_hangs_delays_nothing_and_is_ended() {
     let peer = Peer::start();
-    let (directory, path) = helper("cd \"$(dirname \"$0\")\"\nsleep 1000 &\necho $! > pid.new\nmv pid.new pid\nwait");
+    let (directory, path) = hanging();
     let url = peer.url();
     let mut chat = start(&url, &path);
     chat.pty.send(CTRL_V);
