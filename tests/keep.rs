@@ -4,3 +4,4 @@ mod archive;
 mod delete;
 mod directories;
 mod starts;
+mod titles;

@@ -41,6 +41,8 @@ pub struct Config {
     pub hint: Option<String>,
     /// Notes about the configuration, one line each.
     pub notes: Vec<String>,
+    /// The model that makes the titles of conversations, as `provider/model`; without one they are the first words.
+    pub title_model: Option<String>,
     /// The thinking level of new agents.
     pub thinking: Thinking,
     /// The working directory of tools.
@@ -176,6 +178,7 @@ impl Default for Config {
     /// answers them with [`Change::Answer`](crate::Change::Answer) sets another policy.
     fn default() -> Self {
         Self {
+            title_model: None,
             data_directory: None,
             private_paths: Vec::new(),
             catalog: Catalog::default(),

@@ -1,6 +1,6 @@
 //! The conversations that a person can go on with.
 
-use rusqlite::Row;
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::database::Store;
 use super::row;
@@ -62,6 +62,38 @@ impl Store {
         // A damaged row has no conversation to go on with; the start says which it is.
         let found = statement.query_map([i64::try_from(MOST).unwrap_or(i64::MAX)], |row| Ok(conversation(row).ok()))?;
         Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+}
+
+impl Store {
+    /// What the user and the model said first in a conversation, the beginning of each, if that is all there and it has no title.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn untitled_exchange(&self, agent: AgentId) -> Result<Option<(String, String)>> {
+        let of_kind = |kind: &str| {
+            format!(
+                "(SELECT substr(content, 1, 2000) FROM messages
+            WHERE agent = ordinal AND kind = '{kind}' AND content <> '' ORDER BY id DESC LIMIT 1)"
+            )
+        };
+        let sql = format!(
+            "SELECT {}, {} FROM agents WHERE uuid = ?1 AND title IS NULL
+                AND (SELECT count(*) FROM (SELECT 1 FROM messages WHERE agent = ordinal AND kind = 'user' LIMIT 2)) = 1",
+            of_kind("user"),
+            of_kind("assistant")
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        Ok(statement.query_row([agent], |row| Ok((row::text(row, 0)?, row::text(row, 1)?))).optional()?)
+    }
+
+    /// Sets the title of a conversation.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn set_title(&self, agent: AgentId, title: &str) -> Result<()> {
+        let sql = "UPDATE agents SET title = ?2 WHERE uuid = ?1 AND status = 'running'";
+        self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, title]).map(drop)?))
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Plan {
     pub tree_limits: TreeLimits,
     /// Days after which agents that were not used are deleted.
     pub keep_days: u32,
+    /// The model that makes titles.
+    pub title_model: Option<String>,
 }
 
 impl Default for Plan {
@@ -108,6 +110,7 @@ impl Default for Plan {
             trace: None,
             tree_limits: TreeLimits::default(),
             keep_days: 0,
+            title_model: None,
         }
     }
 }
@@ -183,6 +186,7 @@ impl Plan {
             trace_stable: self.trace.is_some(),
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
+            title_model: self.title_model.clone(),
             ..Config::default()
         }
     }

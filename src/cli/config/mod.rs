@@ -214,6 +214,9 @@ impl Loaded {
         for message in catalog::unknown_fallbacks(&config.catalog) {
             self.diagnostics.error(message);
         }
+        if let Some(Err(error)) = config.title_model.as_ref().map(|model| config.catalog.find(model)) {
+            self.diagnostics.error(format!("title_model: {}", error.message));
+        }
         if let Ok(endpoint) = config.catalog.find(&config.endpoint.full_name()) {
             config.endpoint = endpoint;
         }

@@ -61,6 +61,8 @@ pub enum Files {
 /// The type of a setting and the field that holds it. Numbers have a minimum.
 pub enum Kind {
     Model,
+    /// A model beside that of the agents.
+    OtherModel(fn(&mut Config) -> &mut Option<String>),
     Ephemeral,
     Thinking(fn(&mut Config) -> &mut Thinking),
     Policy(fn(&mut Config) -> &mut Policy),
@@ -99,6 +101,13 @@ pub const SETTINGS: &[Setting] = &[
         flag: Some(("--model", |arguments| arguments.model.clone().map(Into::into))),
         files: Files::All,
         kind: Kind::Model,
+    },
+    Setting {
+        key: "title_model",
+        about: "Model that makes the titles of conversations; without one they are the first words",
+        flag: None,
+        files: Files::User,
+        kind: Kind::OtherModel(|config| &mut config.title_model),
     },
     Setting {
         key: "thinking",
@@ -432,6 +441,7 @@ impl Setting {
         let config = &mut values.config;
         match &self.kind {
             Kind::Model => values.model = Some(parse::model(value)?),
+            Kind::OtherModel(field) => *field(config) = Some(parse::model(value)?),
             Kind::Ephemeral => values.ephemeral = value.boolean()?,
             Kind::Thinking(field) => *field(config) = parse::thinking(value)?,
             Kind::Policy(field) => *field(config) = value.text()?.parse().ok()?,
@@ -503,6 +513,7 @@ impl Setting {
         let config = &mut copy;
         Some(match &self.kind {
             Kind::Model => format!("{:?}", values.model.as_ref()?),
+            Kind::OtherModel(field) => format!("{:?}", field(config).as_ref()?),
             Kind::Ephemeral => values.ephemeral.to_string(),
             Kind::Thinking(field) => format!("{:?}", field(config).to_string()),
             Kind::Policy(field) => format!("{:?}", field(config).name()),
@@ -531,7 +542,7 @@ impl Kind {
     /// A description of valid values, to follow "expected".
     pub fn expected(&self) -> String {
         match self {
-            Self::Model => "\"provider/model\"".into(),
+            Self::Model | Self::OtherModel(_) => "\"provider/model\"".into(),
             Self::Thinking(_) => Thinking::EXPECTED.into(),
             Self::Policy(_) => "ask, auto, plan, never or yolo".into(),
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),

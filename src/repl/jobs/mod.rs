@@ -6,6 +6,7 @@
 //!   /env worktree ──► git makes it, on a thread ──► /env worktree@PATH ──► child
 //!   /compact, a request that would not fit ──► a summary agent for each part ──all written──► an entry in the log
 //!   /slice with summaries ──► one summary agent each ──all written──► child
+//!   the first exchange of a conversation ──► an agent of `title_model` ──► a title
 //!   /land, /diff of a worktree ──► git, on a thread ──► a note
 //!   the last agent of a worktree is gone ──► git removes it, or it is kept because something new is in it
 //! ```
@@ -15,6 +16,7 @@ mod compaction;
 mod landing;
 mod parked;
 mod slice;
+mod titles;
 mod worktree;
 
 use crate::agent::{Effect, State};
@@ -31,6 +33,7 @@ use landing::LandingJob;
 pub(super) use parked::Parked;
 pub(super) use slice::StagedSlice;
 use slice::{SliceJob, count_usage_of_removed};
+use titles::Titles;
 use worktree::{UnusedWorktree, WorktreeJob};
 
 #[derive(Default)]
@@ -43,6 +46,7 @@ pub(super) struct Jobs {
     worktrees: Vec<WorktreeJob>,
     unused_worktrees: Vec<UnusedWorktree>,
     landings: Vec<LandingJob>,
+    titles: Titles,
 }
 
 impl Jobs {
@@ -59,10 +63,12 @@ impl Jobs {
         match effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
                 self.on_compaction_text(writer, &bodies);
+                self.titles.on_text(writer, &bodies);
                 self.on_summary_text(writer, bodies);
             }
             Effect::Settled(outcome) => {
                 self.on_compaction_ended(core, writer, &outcome);
+                self.titles.on_ended(core, writer, &outcome);
                 self.on_summary_ended(core, writer, outcome);
             }
             Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
@@ -96,12 +102,17 @@ impl Jobs {
 impl Component for Jobs {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
-            Event::TurnStarted { agent, .. } => self.on_turn_started(core, *agent),
+            Event::TurnStarted { agent, .. } => {
+                self.on_turn_started(core, *agent);
+                self.titles.on_turn_started(core, *agent);
+            }
+            Event::TurnEnded { agent, .. } => self.titles.on_turn_ended(core, *agent),
             Event::Interrupted { agent, .. } => self.cancel_compaction(core, *agent),
             _ => {}
         }
         if let Event::Removed { agent, adopter, worktree, .. } = event {
             self.cancel_worktree(core, *agent);
+            self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
             dropped.iter().for_each(|parked| self.release_for(core, &parked.change, adopter));
@@ -117,10 +128,12 @@ impl Component for Jobs {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.poll_landings(core);
         self.poll_git(core);
+        self.titles.step(core);
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        !self.unused_worktrees.is_empty() && core.draining.is_empty() && self.landings.is_empty()
+        self.titles.can_start(core)
+            || !self.unused_worktrees.is_empty() && core.draining.is_empty() && self.landings.is_empty()
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {

@@ -5,7 +5,7 @@ use super::*;
 /// Values of a setting in the form of a file.
 fn samples(setting: &Setting) -> [&'static str; 5] {
     match setting.kind {
-        Kind::Model => ["\"echo/a\"", "\"echo/b\"", "\"echo/c\"", "\"echo/d\"", "\"echo/e\""],
+        Kind::Model | Kind::OtherModel(_) => ["\"echo/a\"", "\"echo/b\"", "\"echo/c\"", "\"echo/d\"", "\"echo/e\""],
         Kind::Ephemeral | Kind::Bool(_) => ["true", "false", "true", "false", "true"],
         Kind::Thinking(_) => ["\"low\"", "\"high\"", "\"off\"", "77", "\"medium\""],
         // A project cannot set more than the user.
