@@ -92,6 +92,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Client => "client",
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",
+        WakeReason::Web => "web",
     }
 }
 

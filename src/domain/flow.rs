@@ -527,6 +527,11 @@ pub enum ToolRequest {
         from: Vec<String>,
     },
     Agents,
+    /// Fetch a page of the web.
+    WebFetch {
+        url: String,
+        timeout: Duration,
+    },
     /// Replace the list of tasks.
     Todo(Todo),
     /// Read the new output of a background command, at its end if it comes within `wait`.

@@ -49,6 +49,7 @@ mod trace;
 mod turn;
 mod undo;
 mod viewers;
+mod web_fetches;
 
 use crate::base::clock::Moment;
 use crate::domain::scrollback::LineKind;
@@ -78,6 +79,7 @@ use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
 use viewers::Callbacks;
+use web_fetches::WebFetches;
 
 /// The event loop with all agents.
 pub struct Repl {
@@ -92,6 +94,7 @@ pub struct Repl {
     shell: ShellCommands,
     search_index: SearchIndex,
     undos: Undos,
+    web_fetches: WebFetches,
     retention: retention::Retention,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
@@ -109,7 +112,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 11 } else { 10 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 12 } else { 11 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -126,6 +129,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            web_fetches,
             terminals,
             server,
             ..
@@ -141,6 +145,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            web_fetches,
             terminals,
             server,
         ];

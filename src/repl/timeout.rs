@@ -55,6 +55,8 @@ pub enum WakeReason {
     Team,
     /// A connection of the proxy has waited long enough, or a look-up is under way for one.
     Proxy,
+    /// A page is being fetched.
+    Web,
 }
 
 /// How often the spinner moves.
