@@ -14,7 +14,7 @@ pub const FLAG: &str = "--html-to-markdown";
 /// Of the address space of the converter, in bytes.
 const MAX_MEMORY: u64 = 1 << 30;
 /// Of its processor time, in seconds.
-const MAX_TIME: u64 = 5;
+const MAX_TIME: u64 = 3;
 /// Of its result, in bytes.
 const MAX_RESULT: u64 = 16 << 20;
 /// Elements without text for a reader.
