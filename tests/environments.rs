@@ -51,6 +51,7 @@ fn the_current_environment_and_all_environments_are_listed() {
     for expected in ["none         no tools", "worktree     coding in its own git worktree", "readonly+bash@../other"] {
         assert_shows(&mut app, expected);
     }
+    app.resize((80, 60));
     app.enter("/tools");
     for expected in
         ["bash        asks first    Runs a bash command", "grep        runs at once  Searches files for lines"]
@@ -64,7 +65,7 @@ fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() 
     let peer = Peer::start();
     let mut app = app(&peer);
     let before = converse(&mut app, &peer, 0, "hello", "hi");
-    assert_eq!(tools_in(&before).len(), 18);
+    assert_eq!(tools_in(&before).len(), 19);
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
     assert_shows(&mut app, "environment readonly+bash: 12 tools in ");

@@ -93,6 +93,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Team => "team",
         WakeReason::Proxy => "proxy",
         WakeReason::Mcp => "mcp",
+        WakeReason::Web => "web",
     }
 }
 

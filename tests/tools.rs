@@ -20,6 +20,7 @@ mod reading;
 mod repeats;
 mod searching;
 mod todo;
+mod web;
 mod writing;
 
 /// The working directory of one test. The processes that its commands start are found by having it as current directory.

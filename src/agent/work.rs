@@ -527,6 +527,7 @@ impl Agent {
     pub fn work_of_loop(&self) -> &'static str {
         let by_loop = |call: &&Call| matches!(call.progress, Progress::ByLoop(_));
         match self.work.calls.iter().find(by_loop).map(|call| call.call.name.as_str()) {
+            Some("web_fetch") => "fetching a page",
             Some("bash_output" | "bash_kill") => "waiting for a background command",
             _ => "waiting for mail",
         }

@@ -35,7 +35,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::sandbox;
-use crate::tools::supervisor;
+use crate::tools::{html, supervisor};
 use agent_choice::AgentChoice;
 use arguments::{Arguments, Command, MultiAgentCommand};
 use config::{Loaded, ProcessEnvironment};
@@ -49,6 +49,9 @@ pub fn main() -> ExitCode {
     }
     if arguments.next_if(|first| first == sandbox::INIT_FLAG).is_some() {
         return sandbox::init(arguments);
+    }
+    if arguments.next_if(|first| first == html::FLAG).is_some() {
+        return html::main();
     }
     own_process::harden();
     completions::answer_shell();

@@ -34,7 +34,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {
     let ToolSpec { declaration, judged, .. } = tool;
     let asks = match judged {
-        Judged::Write | Judged::Command | Judged::Change | Judged::Mcp => "asks first",
+        Judged::Write | Judged::Command | Judged::Change | Judged::Mcp | Judged::Network => "asks first",
         Judged::Nothing | Judged::Read | Judged::Fork => "runs at once",
     };
     let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();

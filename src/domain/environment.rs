@@ -47,7 +47,7 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
     (
         "coding",
         Some("readonly"),
-        &["bash", "bash_output", "bash_kill", "write_file", "edit_file", "multi_edit", "todo"],
+        &["bash", "bash_output", "bash_kill", "write_file", "edit_file", "multi_edit", "web_fetch", "todo"],
         "readonly, plus changing files and running commands",
     ),
     (WORKTREE, Some("coding"), &[], "coding in its own git worktree"),

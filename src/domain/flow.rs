@@ -537,6 +537,11 @@ pub enum ToolRequest {
         is_start: bool,
         arguments: serde_json::Map<String, Value>,
     },
+    /// Fetch a page of the web.
+    WebFetch {
+        url: String,
+        timeout: Duration,
+    },
     /// Replace the list of tasks.
     Todo(Todo),
     /// Read the new output of a background command, at its end if it comes within `wait`.

@@ -59,4 +59,5 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+pub mod web_url;
 pub(crate) mod wire;

@@ -13,11 +13,13 @@
 //! | `network` | addresses and certificates that all connections share |
 //! | `lookup` | name resolution on a thread |
 //! | `trust` | trusted certificates |
+//! | `download` | a page of the web, for a tool |
 //! | `fetch` | a small document that belongs to no agent |
 //! | `messages` | error messages |
 //! | `url` | the host in a URL |
 
 mod connection;
+mod download;
 mod fetch;
 mod inbox;
 mod lookup;
@@ -28,6 +30,7 @@ mod trust;
 mod url;
 
 pub use connection::Connection;
+pub use download::{Download, Page};
 pub use fetch::{Fetch, Fetched, fetch};
 pub use lookup::Lookup;
 pub use network::Network;

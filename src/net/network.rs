@@ -31,7 +31,7 @@ pub struct Network {
 
 impl Network {
     pub(super) fn apply(&self, easy: &mut Easy2<Inbox>, url: &str, now: Moment) -> Result<(), curl::Error> {
-        self.trust.get_or_init(Trust::probe).apply(easy)?;
+        self.trust(easy)?;
         let host = name_and_port(url);
         let addresses = self.addresses.borrow();
         let known = host.as_ref().and_then(|host| addresses.get(host));
@@ -40,6 +40,16 @@ impl Network {
         // With the plus sign the entry expires like one that libcurl resolved itself.
         known.append(&format!("+{}:{}", host.unwrap_or_default(), found.join(",")))?;
         easy.resolve(known)
+    }
+
+    /// Sets the trusted certificates.
+    pub(super) fn trust<H>(&self, easy: &mut Easy2<H>) -> Result<(), curl::Error> {
+        self.trust.get_or_init(Trust::probe).apply(easy)
+    }
+
+    /// Whether names are left to a proxy that the environment names.
+    pub fn is_behind_proxy(&self) -> bool {
+        *self.is_behind_proxy.get_or_init(is_behind_proxy)
     }
 
     /// The `host:port` of this URL, if its addresses must be looked up before a request is sent. `None` if they are

@@ -37,6 +37,8 @@ pub enum Source {
     Listener,
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
+    /// A socket of a page that is being fetched, by the number of the fetch; numbers are never reused.
+    Download(u64, RawFd),
     /// A socket of the proxy, by its number; numbers are never reused.
     Proxy(u64),
     /// A descriptor of an MCP server, by its number; numbers are never reused.
@@ -127,20 +129,12 @@ impl Reactor {
         drop(self.poll.registry().deregister(&mut SourceFd(&watched.fd)));
     }
 
-    /// Carries out the socket requests of an agent's transfer, in order. A socket that was to be watched and then no more is
+    /// Carries out the socket requests of a transfer, in order. A socket that was to be watched and then no more is
     /// closed already, and its number may be another file's: only the latter is carried out.
     ///
     /// # Errors
     /// The kernel refuses to watch a socket. The other requests are carried out.
-    pub fn apply(&mut self, agent: AgentId, requests: &[SocketRequest]) -> Result<()> {
-        self.apply_to(|fd| Source::Socket(agent, fd), requests)
-    }
-
-    /// The same for a transfer whose sockets have these sources.
-    ///
-    /// # Errors
-    /// As for [`Reactor::apply`].
-    pub fn apply_to(&mut self, source: impl Fn(RawFd) -> Source, requests: &[SocketRequest]) -> Result<()> {
+    pub fn apply(&mut self, source: impl Fn(RawFd) -> Source, requests: &[SocketRequest]) -> Result<()> {
         let mut outcome = Ok(());
         for (at, request) in requests.iter().enumerate() {
             match *request {
@@ -209,6 +203,10 @@ mod tests {
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::net::UnixStream;
 
+    fn of(agent: AgentId) -> impl Fn(RawFd) -> Source {
+        move |fd| Source::Socket(agent, fd)
+    }
+
     fn ready(reactor: &mut Reactor) -> Vec<Source> {
         let mut ready = Vec::new();
         reactor.wait(Some(Duration::ZERO), &mut ready).unwrap();
@@ -234,12 +232,12 @@ mod tests {
         let (_, far) = UnixStream::pair().unwrap();
         let mut far = OwnedFd::from(far);
         let fd = far.as_raw_fd();
-        reactor.apply(a, &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(of(a), &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         // A's socket is replaced by B's under the same number atomically: another test could take the number otherwise.
         let (mut near, other) = UnixStream::pair().unwrap();
         rustix::io::dup2(other, &mut far).unwrap();
-        reactor.apply(a, &[SocketRequest::Unwatch { fd }]).unwrap();
-        reactor.apply(b, &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
+        reactor.apply(of(a), &[SocketRequest::Unwatch { fd }]).unwrap();
+        reactor.apply(of(b), &[SocketRequest::Watch { fd, readable: true, writable: false }]).unwrap();
         near.write_all(b"x").unwrap();
         assert_eq!(ready(&mut reactor), [Source::Socket(b, fd)]);
         assert_eq!(reactor.watched.len(), 1);
@@ -253,12 +251,12 @@ mod tests {
         // No open file has so high a number.
         let (closed, fd) = (i32::MAX, far.as_raw_fd());
         let watch = |fd| SocketRequest::Watch { fd, readable: true, writable: false };
-        reactor.apply(agent, &[watch(closed), SocketRequest::Unwatch { fd: closed }, watch(fd)]).unwrap();
+        reactor.apply(of(agent), &[watch(closed), SocketRequest::Unwatch { fd: closed }, watch(fd)]).unwrap();
         assert_eq!(reactor.watched.len(), 1);
         // The number was reused: the second socket is watched.
-        reactor.apply(agent, &[SocketRequest::Unwatch { fd }, watch(fd)]).unwrap();
+        reactor.apply(of(agent), &[SocketRequest::Unwatch { fd }, watch(fd)]).unwrap();
         assert_eq!(reactor.watched.len(), 1);
-        reactor.apply(agent, &[watch(closed), SocketRequest::Unwatch { fd }]).unwrap_err();
+        reactor.apply(of(agent), &[watch(closed), SocketRequest::Unwatch { fd }]).unwrap_err();
         assert_eq!(reactor.watched.len(), 0);
     }
 

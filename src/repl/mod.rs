@@ -51,6 +51,7 @@ mod trace;
 mod turn;
 mod undo;
 mod viewers;
+mod web_fetches;
 
 use crate::base::clock::Moment;
 use crate::domain::scrollback::LineKind;
@@ -82,6 +83,7 @@ use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
 use viewers::Callbacks;
+use web_fetches::WebFetches;
 
 /// The event loop with all agents.
 pub struct Repl {
@@ -97,6 +99,7 @@ pub struct Repl {
     shell: ShellCommands,
     search_index: SearchIndex,
     undos: Undos,
+    web_fetches: WebFetches,
     retention: retention::Retention,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
@@ -134,6 +137,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            web_fetches,
             terminals,
             server,
             ..
@@ -150,6 +154,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            web_fetches,
             terminals,
             server,
         ];

@@ -27,6 +27,7 @@ use crate::repl::terminals::{Terminals, directory};
 use crate::repl::trace::Trace;
 use crate::repl::undo::{self, Undos};
 use crate::repl::viewers::Callbacks;
+use crate::repl::web_fetches::WebFetches;
 use crate::repl::{Device, Repl, TerminalMode, learned};
 use crate::store::{AgentRow, Store};
 use crate::team::compare::Comparisons;
@@ -105,6 +106,7 @@ impl Repl {
             shell: crate::repl::shell::ShellCommands::default(),
             search_index: crate::repl::search_index::SearchIndex::default(),
             undos: Undos::default(),
+            web_fetches: WebFetches::default(),
             retention: crate::repl::retention::Retention::default(),
             terminals: Terminals::default(),
             server: Server::default(),

@@ -57,6 +57,8 @@ pub enum WakeReason {
     Proxy,
     /// The time limit of an MCP server, or one is being started or ended.
     Mcp,
+    /// A page is being fetched.
+    Web,
 }
 
 /// How often the spinner moves.

@@ -41,6 +41,9 @@ impl Repl {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
+            ToolRequest::WebFetch { url, timeout } => {
+                return self.web_fetches.begin(&mut self.core, agent_id, &call, &url, timeout);
+            }
             ToolRequest::BashOutput { id, filter, wait } => {
                 let wanted = (id, filter);
                 self.core.with_agent(agent_id, |agent, context| agent.read_background(&call, wanted, wait, context));
@@ -170,6 +173,7 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
         ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
         ToolRequest::Wait { .. }
         | ToolRequest::Mcp { .. }
+        | ToolRequest::WebFetch { .. }
         | ToolRequest::BashOutput { .. }
         | ToolRequest::BashKill { .. } => unreachable!("these are not answered here"),
     }

@@ -193,6 +193,7 @@ fn source_name(source: Source) -> String {
         Source::Socket(id, fd) => format!("socket {id} {fd}"),
         Source::Listener => "listener".into(),
         Source::Client(number) => format!("client {number}"),
+        Source::Download(number, fd) => format!("download {number} {fd}"),
         Source::Proxy(number) => format!("proxy {number}"),
         Source::Mcp(number) => format!("mcp {number}"),
         Source::Transfer(number, fd) => format!("transfer {number} {fd}"),
@@ -216,6 +217,7 @@ fn why_name(why: WakeReason) -> String {
         WakeReason::Files => "files".into(),
         WakeReason::View => "view".into(),
         WakeReason::Client => "client".into(),
+        WakeReason::Web => "web".into(),
         WakeReason::Proxy => "proxy".into(),
         WakeReason::Mcp => "mcp".into(),
     }

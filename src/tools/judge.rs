@@ -29,6 +29,8 @@ pub enum Judged {
     Write,
     /// `command` runs in `workdir`.
     Command,
+    /// The hosts of the question are reached.
+    Network,
     /// An agent with `model` is started.
     Fork,
     /// A tool of an MCP server is called.
@@ -133,6 +135,7 @@ impl Judge<'_> {
                 Some(file) => decide(&Request::Write { path: &file.path, place: &file.verdict }),
             },
             Judged::Command => both(network(prepared, &decide), self.command(prepared, &decide)),
+            Judged::Network => network(prepared, &decide),
             Judged::Fork => text("model").map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
                 decide(&Request::Fork { model, is_other_provider })
@@ -156,6 +159,7 @@ impl Judge<'_> {
         };
         match spec.judged {
             Judged::Command => self.suggestions_for_command(prepared, rules),
+            Judged::Network => self.suggestions_for_hosts(prepared, rules),
             Judged::Write => in_directory(Subject::Edit).into_iter().collect(),
             Judged::Read => in_directory(Subject::Read).into_iter().collect(),
             // A star of the call would become one of the rule.
@@ -177,16 +181,22 @@ impl Judge<'_> {
             let command = prepared.arguments["command"].as_str().unwrap_or_default();
             suggested = suggest_rules(command, self.environment.is_sandboxed());
         }
-        // Rules for hosts do not help where the network cannot be restricted to them.
-        let named = prepared.question.network.iter().filter(|network| network.access == NetworkAccess::Hosts);
-        let names = named.flat_map(|network| &network.hosts).map(ToString::to_string);
-        let asking = names.filter(|host| decide(&Request::Network { host }) != Verdict::Free);
-        for rule in asking.filter_map(|host| Rule::new(Subject::Net, &host).ok()) {
+        for rule in self.suggestions_for_hosts(prepared, rules) {
             if !suggested.contains(&rule) {
                 suggested.push(rule);
             }
         }
         suggested
+    }
+
+    /// For the hosts that a call names, as far as they ask.
+    fn suggestions_for_hosts(&self, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
+        let decide = |request: &Request<'_>| self.decide(request, self.policy, rules);
+        // Rules for hosts do not help where the network cannot be restricted to them.
+        let named = prepared.question.network.iter().filter(|network| network.access == NetworkAccess::Hosts);
+        let names = named.flat_map(|network| &network.hosts).map(ToString::to_string);
+        let asking = names.filter(|host| decide(&Request::Network { host }) != Verdict::Free);
+        asking.filter_map(|host| Rule::new(Subject::Net, &host).ok()).collect()
     }
 
     fn decide(&self, request: &Request<'_>, policy: Policy, rules: &Rules) -> Verdict {

@@ -22,6 +22,7 @@ pub mod file_versions;
 mod git;
 mod glob;
 mod grep;
+pub mod html;
 mod judge;
 pub mod key_command;
 pub mod landing;
@@ -38,6 +39,7 @@ pub mod supervisor;
 mod todo;
 pub mod tool_thread;
 mod walk;
+mod web_fetch;
 pub mod worktree;
 mod write_file;
 
@@ -71,6 +73,7 @@ use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
 use snapshots::{Recorder, Snapshots};
 pub use tool_thread::{Job, Running};
+pub use web_fetch::Received;
 
 /// Every built-in tool, in the order in which they are declared to models.
 pub const TOOLS: &[&ToolSpec] = &[
@@ -84,6 +87,7 @@ pub const TOOLS: &[&ToolSpec] = &[
     &glob::SPEC,
     &grep::SPEC,
     &list_dir::SPEC,
+    &web_fetch::SPEC,
     &todo::SPEC,
     &agents::FORK,
     &agents::KILL,

@@ -22,7 +22,7 @@ pub const SPEC: ToolSpec = ToolSpec {
                 "todos": {"type": "array", "maxItems": 100, "description": "All tasks, in order.", "items": {
                     "type": "object",
                     "properties": {
-                        "content": {"type": "string", "description": "What is to be done, in one line."},
+                        "content": {"type": "string", "description": "The task, in one line."},
                         "status": {"type": "string", "enum": ["pending", "in_progress", "completed"]}
                     },
                     "required": ["content", "status"],

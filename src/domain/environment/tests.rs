@@ -13,6 +13,7 @@ const TOOLS: &[&str] = &[
     "glob",
     "grep",
     "list_dir",
+    "web_fetch",
     "todo",
     "fork",
     "kill",
@@ -64,7 +65,7 @@ fn invalid_specs_are_refused_with_the_position() {
 #[test]
 fn built_in_environments_extend_each_other() {
     let count = |name: &str| resolve(name, &[]).unwrap().tools.len();
-    assert_eq!(["none", "chat", "readonly", "coding", "worktree"].map(count), [0, 7, 11, 18, 18]);
+    assert_eq!(["none", "chat", "readonly", "coding", "worktree"].map(count), [0, 7, 11, 19, 19]);
     assert!(resolve("worktree", &[]).unwrap().has_worktree && !resolve("coding", &[]).unwrap().has_worktree);
     assert!(resolve("coding", &[]).unwrap().tools.iter().all(|tool| TOOLS.contains(&tool.as_str())));
 }
@@ -161,7 +162,7 @@ fn an_environment_of_the_configuration_replaces_or_extends_the_built_in_one() {
     assert!(worktree.has_worktree && worktree.tools.len() == 11, "it follows coding");
     assert_eq!(tools("readonly", &fewer).len(), 11);
     let more = [entry("readonly", &["readonly", "bash"])];
-    assert_eq!((tools("readonly", &more).len(), tools("coding", &more).len()), (12, 18));
+    assert_eq!((tools("readonly", &more).len(), tools("coding", &more).len()), (12, 19));
     assert!(tools("coding", &[entry("coding", &[])]).is_empty());
     let own = [entry("worktree", &["worktree"]), entry("coding", &["bash"])];
     let found = resolve("worktree", &own).unwrap();

@@ -33,7 +33,7 @@ use crate::domain::drafts::DraftSlots;
 use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
 use crate::net::Network;
-use crate::reactor::Reactor;
+use crate::reactor::{Reactor, Source};
 use crate::repl::event::Event;
 use crate::store::Store;
 use crate::team::compare::Comparisons;
@@ -129,7 +129,7 @@ impl Core {
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;
-        if let Err(error) = self.reactor.apply(id, &requests) {
+        if let Err(error) = self.reactor.apply(|fd| Source::Socket(id, fd), &requests) {
             self.note(id, LineKind::Error, &error.context("cannot watch a connection").message);
         }
         Some(outcome)

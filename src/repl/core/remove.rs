@@ -80,6 +80,7 @@ impl Core {
             (agent.state() != State::Idle, "it is busy"),
             (!agent.queue.is_empty(), "it has queued messages"),
             (agent.role == Role::Member || agent.has_background_work(), "a command is waiting for it"),
+            (agent.background_commands() > 0, "it runs commands in the background"),
             (self.roster.children(id).next().is_some(), "it has children"),
             (agent.inputs.environment.worktree.is_some(), "it works in a worktree"),
         ];

@@ -178,7 +178,7 @@ impl Transfer {
     /// libcurl's wishes have to be carried out at once.
     fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
         let number = self.number;
-        reactor.apply_to(|fd| Source::Transfer(number, fd), &self.connection.take_socket_requests())
+        reactor.apply(|fd| Source::Transfer(number, fd), &self.connection.take_socket_requests())
     }
 
     fn close(mut self, reactor: &mut Reactor, now: Moment) {

@@ -1,0 +1,166 @@
+//! The address of a page: only what can be read in one way, so that the host that is judged is the host that is reached.
+
+use std::fmt;
+
+use crate::domain::host::Target;
+
+/// In bytes.
+const MAX_LENGTH: usize = 8 << 10;
+
+/// A URL of `http` or `https`, without a user name and without a fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebUrl {
+    /// Encrypted.
+    pub is_https: bool,
+    /// Where it is.
+    pub target: Target,
+    /// Path and query; begins with `/`.
+    path: String,
+}
+
+impl WebUrl {
+    /// Parses a URL; without a scheme it is `https`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if text.len() > MAX_LENGTH {
+            return Err(format!("it is longer than {MAX_LENGTH} bytes"));
+        }
+        let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
+        let is_https = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err("only http and https can be fetched".into()),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        if host.contains('@') {
+            return Err("it must not contain a user name or password".into());
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
+        let target = Target::parse(host, Some(if is_https { 443 } else { 80 })).filter(|_| host.chars().all(is_plain));
+        let target = target.ok_or("expected a URL such as https://example.org/page, with the host in ASCII")?;
+        Ok(Self { is_https, target, path: encoded(path)? })
+    }
+
+    /// The address that a redirect names.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn join(&self, location: &str) -> Result<Self, String> {
+        let location = location.trim();
+        let scheme = if self.is_https { "https" } else { "http" };
+        if let Some(rest) = location.strip_prefix("//") {
+            return Self::parse(&format!("{scheme}://{rest}"));
+        }
+        if location.split(['/', '?', '#']).next().is_some_and(|first| first.contains(':')) {
+            return Self::parse(location);
+        }
+        let own = self.path.split('?').next().unwrap_or("/");
+        let path = match location.chars().next() {
+            Some('/') => location.to_owned(),
+            Some('?') => format!("{own}{location}"),
+            _ => format!("{}/{location}", own.rsplit_once('/').map_or("", |(directory, _)| directory)),
+        };
+        Ok(Self { path: encoded(&path)?, ..self.clone() })
+    }
+
+    /// The host as a rule names it.
+    pub fn pattern(&self) -> String {
+        match self.target.port {
+            80 | 443 => self.target.host.to_string(),
+            _ => self.target.to_string(),
+        }
+    }
+
+    /// Whether a redirect from here to there can be followed: to the same host, and not from `https` to `http`.
+    pub fn leads_to(&self, other: &Self) -> bool {
+        self.pattern() == other.pattern() && (other.is_https || !self.is_https)
+    }
+}
+
+/// Path and query without the fragment; characters that a URL cannot have are encoded (RFC 3986, 2.1).
+fn encoded(path: &str) -> Result<String, String> {
+    let path = path.split('#').next().unwrap_or_default();
+    let mut encoded = String::with_capacity(path.len() + 1);
+    if !path.starts_with('/') {
+        encoded.push('/');
+    }
+    for byte in path.bytes() {
+        match byte {
+            0..=0x1f | 0x7f => return Err("it contains control characters".into()),
+            b' ' | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | 0x80.. => {
+                encoded.push_str(&format!("%{byte:02X}"));
+            }
+            byte => encoded.push(byte.into()),
+        }
+    }
+    Ok(encoded)
+}
+
+impl fmt::Display for WebUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, usual) = if self.is_https { ("https", 443) } else { ("http", 80) };
+        match self.target.port == usual {
+            true => write!(f, "{scheme}://{}{}", self.target.host, self.path),
+            false => write!(f, "{scheme}://{}{}", self.target, self.path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> String {
+        WebUrl::parse(text).map_or_else(|error| error, |url| url.to_string())
+    }
+
+    #[test]
+    fn a_url_has_one_meaning() {
+        for (text, expected) in [
+            ("https://Example.org", "https://example.org/"),
+            ("example.org/a?b=c#d", "https://example.org/a?b=c"),
+            ("http://example.org:80/a b", "http://example.org/a%20b"),
+            ("http://example.org:443?x", "http://example.org:443/?x"),
+            ("https://[::1]:8080/ä", "https://[::1]:8080/%C3%A4"),
+        ] {
+            assert_eq!(parsed(text), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("ftp://example.org/", "only http and https"),
+            ("file:///etc/passwd", "only http and https"),
+            ("https://user:pass@example.org/", "user name"),
+            ("https://good.org\\@evil.org/", "user name"),
+            ("https://good.org\\.evil.org/", "expected a URL"),
+            ("https://0x7f.1/", "expected a URL"),
+            ("https://exämple.org/", "expected a URL"),
+            ("https:///x", "expected a URL"),
+            ("https://example.org/a\nb", "control characters"),
+        ] {
+            assert!(parsed(text).contains(expected), "{text}: {}", parsed(text));
+        }
+    }
+
+    #[test]
+    fn a_redirect_is_resolved_and_followed_to_the_same_host_only() {
+        let from = WebUrl::parse("http://example.org/a/b?c").unwrap();
+        for (location, expected, is_followed) in [
+            ("/x", "http://example.org/x", true),
+            ("x?y", "http://example.org/a/x?y", true),
+            ("?y", "http://example.org/a/b?y", true),
+            ("https://example.org/", "https://example.org/", true),
+            ("http://example.org:8080/", "http://example.org:8080/", false),
+            ("//other.org/x", "http://other.org/x", false),
+            ("https://www.example.org/", "https://www.example.org/", false),
+        ] {
+            let to = from.join(location).unwrap();
+            assert_eq!((to.to_string().as_str(), from.leads_to(&to)), (expected, is_followed), "{location}");
+        }
+        let secure = WebUrl::parse("https://example.org/").unwrap();
+        assert!(!secure.leads_to(&secure.join("http://example.org/").unwrap()));
+        assert!(from.join("javascript:alert(1)").is_err());
+    }
+}
