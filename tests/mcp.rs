@@ -82,6 +82,8 @@ fn tools_of_all_pages_are_offered_and_called_in_both_eras() {
         let mut app = app_with(&peer, vec![server(behaviour)]);
         let request = request_of(&mut app, &peer);
         assert_eq!(offered(&request), [format!("mcp__{behaviour}__first"), format!("mcp__{behaviour}__second")]);
+        app.enter("/tools");
+        app.turn_until("its tools", |app| app.screen_text().contains("MCP server: first, second"));
         let result = result_of(&mut app, &peer, &format!("mcp__{behaviour}__second"));
         assert!(result.starts_with("marker "), "{behaviour}: {result}");
     }

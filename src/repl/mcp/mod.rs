@@ -232,7 +232,9 @@ impl Mcp {
                 Some((tool, arguments)) => {
                     let params =
                         [("name".to_owned(), tool.clone().into()), ("arguments".into(), arguments.clone().into())];
-                    link.session_mut().request(call.tag, "tools/call", params.into_iter().collect(), now);
+                    let headers = headers(&server.tools, tool, arguments);
+                    let params = params.into_iter().collect();
+                    link.session_mut().request(call.tag, "tools/call", params, headers, now);
                 }
                 None => started.push((call.agent, call.id.clone())),
             }
@@ -418,6 +420,17 @@ impl Mcp {
 
 fn waits_for_slot(agent: &Agent) -> bool {
     agent.state() == AgentState::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
+}
+
+/// The arguments that a tool wants repeated as HTTP headers.
+fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec<(String, String)> {
+    let wanted = tools.iter().filter(|tool| tool.name == name).flat_map(|tool| &tool.headers);
+    let header = |(argument, header): &(String, String)| match arguments.get(argument)? {
+        Value::String(text) => Some((header.clone(), text.clone())),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some((header.clone(), value.to_string())),
+        _ => None,
+    };
+    wanted.filter_map(header).collect()
 }
 
 /// Whether an agent is offered the tools of servers: where it can run commands.
