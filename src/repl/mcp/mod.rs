@@ -26,6 +26,7 @@ use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
+use crate::domain::approval::Policy;
 use crate::domain::mcp::{McpServer, McpTool, Transport};
 use crate::domain::rule::Subject;
 use crate::domain::scrollback::LineKind;
@@ -433,11 +434,15 @@ fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec
     wanted.filter_map(header).collect()
 }
 
-/// Whether an agent is offered the tools of servers: where it can run commands.
+/// Whether an agent is offered the tools of servers: where it can run commands. Under `plan` no server is started, because it
+/// could change files by itself.
 fn has_servers(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {
-            agent.inputs.has_tools && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
+            let may_change = agent.policy() != Policy::Plan;
+            may_change
+                && agent.inputs.has_tools
+                && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
 }
 
