@@ -82,6 +82,8 @@ fn tools_of_all_pages_are_offered_and_called_in_both_eras() {
         let mut app = app_with(&peer, vec![server(behaviour)]);
         let request = request_of(&mut app, &peer);
         assert_eq!(offered(&request), [format!("mcp__{behaviour}__first"), format!("mcp__{behaviour}__second")]);
+        app.enter("/tools");
+        app.turn_until("its tools", |app| app.screen_text().contains("MCP server: first, second"));
         let result = result_of(&mut app, &peer, &format!("mcp__{behaviour}__second"));
         assert!(result.starts_with("marker "), "{behaviour}: {result}");
     }
@@ -110,6 +112,11 @@ fn a_call_asks_with_all_arguments_and_a_rule_or_plan_decides_without() {
     assert!(result_of(&mut denied, &peer, "mcp__legacy__second").starts_with("marker "));
     let allow = Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() };
     let mut plan = app_under(&peer, vec![server("legacy")], allow, Policy::Plan);
+    assert!(result_of(&mut plan, &peer, "mcp__legacy__first").contains("not offered by any MCP server"));
+    assert_eq!(servers_in(&plan.directory()), 0, "it could change files by itself");
+    plan.enter("/approval ask");
+    assert!(result_of(&mut plan, &peer, "mcp__legacy__first").starts_with("marker "));
+    plan.enter("/approval plan");
     assert!(result_of(&mut plan, &peer, "mcp__legacy__first").contains("policy plan"));
     let mut never = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Never);
     let refused = result_of(&mut never, &peer, "mcp__legacy__first");

@@ -3,6 +3,7 @@
 use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
+use crate::domain::mcp::{McpServer, McpTool};
 use crate::tools::{Judged, ToolSpec};
 
 pub const TOOLS: CommandSpec = CommandSpec {
@@ -20,6 +21,9 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
     let mut list = TwoColumns::new(25);
     environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));
+    let has_bash = environment.is_some_and(|here| here.tools.iter().any(|tool| tool.declaration.name == "bash"));
+    let of_servers = environment.map(|here| &*here.mcp_tools).unwrap_or_default();
+    context.config.mcp.iter().filter(|_| has_bash).for_each(|server| add_server(&mut list, server, of_servers));
     let mut text = if environment.is_none_or(|here| here.tools.is_empty()) {
         "this agent has no tools: /env creates a child that has".into()
     } else {
@@ -29,6 +33,17 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         text.push_str(&format!("\nin the background: {running}"));
     }
     Ok(InputResult::Continue(Some(text)))
+}
+
+/// A server with the names of its tools, as far as this agent has them.
+fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
+    let names: Vec<&str> =
+        tools.iter().filter(|tool| tool.server == server.name).map(|tool| tool.name.as_str()).collect();
+    let about = match names.as_slice() {
+        [] => "no tools now: it starts with the next message; polylogue mcp test says more".to_owned(),
+        names => format!("MCP server: {}", names.join(", ")),
+    };
+    list.row(format!("{:<11} {:<12} ", server.name, "asks first"), &about);
 }
 
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {

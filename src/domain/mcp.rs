@@ -103,6 +103,8 @@ pub struct McpTool {
     pub description: String,
     /// JSON schema of the arguments in a form that all providers take, as JSON text.
     pub parameters: String,
+    /// Arguments that are repeated as HTTP headers, with the names of these.
+    pub headers: Vec<(String, String)>,
     /// What a call does.
     pub kind: McpCall,
 }

@@ -66,8 +66,30 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
         full_name: full_name(&server.name, name),
         description,
         parameters: normal.schema,
+        headers: headers(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?,
         kind: McpCall::Tool,
     }))
+}
+
+/// The arguments that a server over HTTP wants repeated as headers (MCP 2026-07-28, `x-mcp-header`).
+fn headers(schema: &Value) -> Result<Vec<(String, String)>, &'static str> {
+    let mut headers: Vec<(String, String)> = Vec::new();
+    for (property, part) in schema["properties"].as_object().into_iter().flatten() {
+        let Some(header) = part.get("x-mcp-header") else { continue };
+        // A token of RFC 9110.
+        let is_token = |name: &str| {
+            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+        };
+        let header = header.as_str().filter(|name| is_token(name)).ok_or("an invalid name of a header")?;
+        if !["string", "integer", "boolean"].iter().any(|kind| part["type"] == *kind) {
+            return Err("a header of an argument that is no text, whole number or truth value");
+        }
+        if headers.iter().any(|(_, known)| known.eq_ignore_ascii_case(header)) {
+            return Err("two arguments for one header");
+        }
+        headers.push((property.clone(), format!("Mcp-Param-{header}")));
+    }
+    Ok(headers)
 }
 
 /// The name that models call. Claude Code and Codex use the same form, and models know it.
@@ -135,11 +157,12 @@ mod tests {
             json!({"name": "off"}),
             json!({"name": "a\nb"}),
             json!({"name": "text", "inputSchema": {"type": "string"}}),
+            json!({"name": "header", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}}),
             json!({"name": "task", "execution": {"taskSupport": "required"}}),
             json!(7),
         ];
         let (tools, left_out) = tools(&server(), &listed);
         assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["good"]);
-        assert_eq!(left_out.len(), 4, "{left_out:?}");
+        assert_eq!(left_out.len(), 5, "{left_out:?}");
     }
 }

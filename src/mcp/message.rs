@@ -27,19 +27,27 @@ pub struct Message {
     pub id: Option<u64>,
     /// The tool, prompt or resource that a request is about.
     pub subject: Option<String>,
+    /// HTTP headers with arguments of a call.
+    pub headers: Vec<(String, String)>,
 }
 
 impl Message {
     pub fn request(id: u64, method: &str, params: &Value) -> Self {
         let text = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let subject = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
-        Self { text, method: method.into(), id: Some(id), subject }
+        Self { text, method: method.into(), id: Some(id), subject, headers: Vec::new() }
     }
 
     pub fn notification(method: &str, params: Option<&Value>) -> Self {
         let mut message = Map::from_iter([("jsonrpc".into(), "2.0".into()), ("method".into(), method.into())]);
         message.extend(params.map(|params| ("params".into(), params.clone())));
-        Self { text: Value::Object(message).to_string(), method: method.into(), id: None, subject: None }
+        Self {
+            text: Value::Object(message).to_string(),
+            method: method.into(),
+            id: None,
+            subject: None,
+            headers: Vec::new(),
+        }
     }
 
     /// The answer to a request of the server: an empty result for `ping`, otherwise that the method is unknown.
@@ -48,7 +56,7 @@ impl Message {
             "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
             _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
         };
-        Self { text: text.to_string(), method: String::new(), id: None, subject: None }
+        Self { text: text.to_string(), method: String::new(), id: None, subject: None, headers: Vec::new() }
     }
 }
 

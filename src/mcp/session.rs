@@ -158,13 +158,21 @@ impl Session {
         self.probe_until.is_some()
     }
 
-    /// Makes a request. Its answer comes as [`Event::Done`] with this tag.
-    pub fn request(&mut self, tag: u64, method: &str, params: Map<String, Value>, now: Moment) {
+    /// Makes a request. Its answer comes as [`Event::Done`] with this tag. By HTTP these headers go with it.
+    pub fn request(
+        &mut self,
+        tag: u64,
+        method: &str,
+        params: Map<String, Value>,
+        headers: Vec<(String, String)>,
+        now: Moment,
+    ) {
         let limit = self.server.call_timeout;
         let most = now + limit * MOST_EXTENSIONS;
         let mut params = self.with_meta(params);
         params["_meta"]["progressToken"] = self.next_id.into();
         self.ask(Asked::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
+        self.messages.back_mut().into_iter().for_each(|message| message.headers.clone_from(&headers));
     }
 
     /// Cancels a request; its answer is not awaited any more. Returns the number of its message.
@@ -290,6 +298,10 @@ impl Session {
     fn on_answer(&mut self, asked: Asked, result: Result<Value, Failure>) {
         match (asked, result) {
             (Asked::Probe, Ok(result)) => self.on_discovered(&result),
+            (Asked::Probe, Err(failure)) if failure.supports(MODERN) => self.begin(Era::Modern),
+            (Asked::Probe, Err(failure)) if LEGACY_ACCEPTED.iter().any(|known| failure.supports(known)) => {
+                self.initialize();
+            }
             (Asked::Probe, Err(failure)) if failure.is_modern() => {
                 self.fail(format!("speaks none of the known revisions of MCP: {}", failure.message));
             }

@@ -32,7 +32,8 @@ fn answer(exchange: &Exchange, message: &Value, value: &Value) {
 }
 
 fn tools() -> Value {
-    json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]})
+    let properties = json!({"place": {"type": "string", "x-mcp-header": "Place"}});
+    json!({"tools": [{"name": "look", "inputSchema": {"type": "object", "properties": properties}}]})
 }
 
 /// Answers what a server of the newer era is asked until its tools are known.
@@ -49,7 +50,7 @@ fn begin_modern(app: &mut Harness, mcp: &Peer) {
 fn call(app: &mut Harness, peer: &Peer, mcp: &Peer) -> (Exchange, Value) {
     let exchange = app.accept(peer);
     assert_eq!(offered(&exchange.request().json()), ["mcp__web__look"]);
-    reply_with_calls(&exchange, &[("mcp__web__look", "{}")]);
+    reply_with_calls(&exchange, &[("mcp__web__look", r#"{"place":"Malmö"}"#)]);
     next(app, mcp, "tools/call")
 }
 
@@ -101,6 +102,7 @@ fn a_server_of_the_newer_era_gets_its_headers_and_a_closed_response_is_the_cance
     begin_modern(&mut app, &mcp);
     let (exchange, message) = call(&mut app, &peer, &mcp);
     assert_eq!(exchange.request().header("mcp-name"), Some("look"));
+    assert_eq!(exchange.request().header("mcp-param-place"), Some("=?base64?TWFsbcO2?="));
     assert_eq!(exchange.request().header("mcp-session-id"), None);
     answer(&exchange, &message, &json!({"content": [{"type": "text", "text": "seen"}]}));
     assert_eq!(result_for_model(&mut app, &peer), "seen");

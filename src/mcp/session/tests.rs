@@ -108,7 +108,7 @@ fn every_request_of_the_newer_era_names_its_revision() {
     let mut scene = Scene::new();
     scene.answer(1, json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}}));
     scene.answer(3, json!({"tools": []}));
-    scene.session.request(7, "tools/call", Map::new(), scene.clock.now());
+    scene.session.request(7, "tools/call", Map::new(), Vec::new(), scene.clock.now());
     for message in scene.session.take_messages() {
         let json: Value = serde_json::from_str(&message.text).unwrap();
         assert_eq!(json["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], MODERN, "{message:?}");
@@ -118,7 +118,7 @@ fn every_request_of_the_newer_era_names_its_revision() {
 #[test]
 fn progress_extends_a_call_up_to_a_bound() {
     let mut scene = Scene::ready();
-    scene.session.request(7, "tools/call", Map::new(), scene.clock.now());
+    scene.session.request(7, "tools/call", Map::new(), Vec::new(), scene.clock.now());
     let id = scene.sent()[0].1.unwrap();
     let mut passed = 0;
     while scene.session.deadline().is_some() {
@@ -161,7 +161,7 @@ fn requests_of_the_server_are_answered_in_its_own_numbers() {
 #[test]
 fn an_end_answers_what_was_asked_and_nothing_happens_after_it() {
     let mut scene = Scene::ready();
-    scene.session.request(7, "tools/call", Map::new(), scene.clock.now());
+    scene.session.request(7, "tools/call", Map::new(), Vec::new(), scene.clock.now());
     scene.session.fail("broke".into());
     scene.session.fail("again".into());
     let done = Event::Done { tag: 7, result: Err("the server broke".into()) };

@@ -104,6 +104,7 @@ impl Http {
             add("MCP-Protocol-Version", MODERN.into());
             add("Mcp-Method", message.method.clone());
             message.subject.iter().for_each(|subject| add("Mcp-Name", header_value(subject)));
+            message.headers.iter().for_each(|(name, value)| add(name, header_value(value)));
         }
         HttpRequest { url: self.url.clone(), headers, body: message.text.as_bytes().into() }
     }

@@ -26,6 +26,7 @@ use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
+use crate::domain::approval::Policy;
 use crate::domain::mcp::{McpServer, McpTool, Transport};
 use crate::domain::rule::Subject;
 use crate::domain::scrollback::LineKind;
@@ -232,7 +233,9 @@ impl Mcp {
                 Some((tool, arguments)) => {
                     let params =
                         [("name".to_owned(), tool.clone().into()), ("arguments".into(), arguments.clone().into())];
-                    link.session_mut().request(call.tag, "tools/call", params.into_iter().collect(), now);
+                    let headers = headers(&server.tools, tool, arguments);
+                    let params = params.into_iter().collect();
+                    link.session_mut().request(call.tag, "tools/call", params, headers, now);
                 }
                 None => started.push((call.agent, call.id.clone())),
             }
@@ -420,11 +423,26 @@ fn waits_for_slot(agent: &Agent) -> bool {
     agent.state() == AgentState::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
 }
 
-/// Whether an agent is offered the tools of servers: where it can run commands.
+/// The arguments that a tool wants repeated as HTTP headers.
+fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec<(String, String)> {
+    let wanted = tools.iter().filter(|tool| tool.name == name).flat_map(|tool| &tool.headers);
+    let header = |(argument, header): &(String, String)| match arguments.get(argument)? {
+        Value::String(text) => Some((header.clone(), text.clone())),
+        value @ (Value::Number(_) | Value::Bool(_)) => Some((header.clone(), value.to_string())),
+        _ => None,
+    };
+    wanted.filter_map(header).collect()
+}
+
+/// Whether an agent is offered the tools of servers: where it can run commands. Under `plan` no server is started, because it
+/// could change files by itself.
 fn has_servers(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {
-            agent.inputs.has_tools && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
+            let may_change = agent.policy() != Policy::Plan;
+            may_change
+                && agent.inputs.has_tools
+                && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
 }
 

@@ -145,6 +145,7 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
             server.name
         ),
         parameters: r#"{"type":"object","properties":{}}"#.into(),
+        headers: Vec::new(),
         kind: McpCall::Start(lines),
     }
 }
