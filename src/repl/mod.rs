@@ -119,7 +119,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 12 } else { 11 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 13 } else { 12 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
