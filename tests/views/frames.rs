@@ -91,6 +91,8 @@ fn conversations_to_choose_from() {
             let change = Change::Archive(app.id(archived));
             app.ask(0, change);
         }
+        // How many turns the replies take differs: all are a minute old.
+        app.advance(Duration::from_secs(65));
         for size in SIZES {
             let mut terminal = AttachedTerminal::picker(&mut app, size, None);
             terminal.type_bytes(&mut app, if count == 100 { b"list 7" } else { b"" });
