@@ -95,7 +95,7 @@ fn conversations_to_choose_from() {
         app.advance(Duration::from_secs(65));
         for size in SIZES {
             let mut terminal = AttachedTerminal::picker(&mut app, size, None);
-            terminal.type_bytes(&mut app, if count == 100 { b"list 7" } else { b"" });
+            terminal.type_bytes(&mut app, if count == 100 { b"%hang" } else { b"" });
             compare(&format!("picker-{count}-{}x{}", size.0, size.1), &merged(&[&drawn(terminal.screen(&mut app))]));
         }
     }

@@ -71,10 +71,10 @@ impl PickerView {
     }
 
     fn filter(&mut self) {
-        let mut fuzzy = Fuzzy::words(self.typed.text().trim());
+        let mut words: Vec<Fuzzy> = self.typed.text().split_whitespace().map(Fuzzy::words).collect();
         let scored = self.conversations.iter().enumerate();
         let mut scored: Vec<(u32, usize)> =
-            scored.filter_map(|(at, one)| Some((fuzzy.score(&searched(one))?, at))).collect();
+            scored.filter_map(|(at, one)| Some((score(&mut words, one)?, at))).collect();
         scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
         self.found = scored.into_iter().map(|(_, at)| at).collect();
         self.at = 0;
@@ -165,11 +165,15 @@ impl PickerView {
     }
 }
 
-/// The text that is matched with what was typed.
-fn searched(conversation: &Conversation) -> String {
+/// How well a conversation matches, if each word is in its name, its title or its directory.
+fn score(words: &mut [Fuzzy], conversation: &Conversation) -> Option<u32> {
     let Conversation { ordinal, name, said, directory, .. } = conversation;
-    let (name, directory) = (name.as_deref().unwrap_or_default(), directory.as_deref().unwrap_or_default());
-    format!("{ordinal} {name} {} {directory}", title(said))
+    let fields = [
+        format!("{ordinal} {}", name.as_deref().unwrap_or_default()),
+        title(said),
+        directory.clone().unwrap_or_default(),
+    ];
+    words.iter_mut().map(|word| fields.iter().filter_map(|field| word.score(field)).max()).sum()
 }
 
 fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) -> Row {
