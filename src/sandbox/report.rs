@@ -60,7 +60,7 @@ impl Report {
 
 impl Plan {
     /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
-    /// has an input, [`send_input`] has to follow.
+    /// has an input, `send_input` has to follow.
     ///
     /// # Errors
     /// The supervisor has ended.

@@ -113,7 +113,25 @@ type Reply = fn(&Exchange);
 
 #[test]
 fn an_answer_that_is_not_whole_ends_a_run_alike_in_all_places_and_formats() {
-    let replies: [(&str, Reply, Ended); 5] = [
+    for place in PLACES {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let _holder = Holder::start(place, &home);
+        for (name, reply, ended) in &replies_that_are_not_whole() {
+            for format in ["text", "json", "stream-json"] {
+                let program = home.start(&["-p", "--approval", "yolo", "--output-format", format, "explain"]);
+                reply(&peer.accept());
+                let output = program.ends();
+                ended.check(&output, format, &format!("{place:?}, {name}, {format}"));
+            }
+        }
+        assert!(peer.try_accept().is_none(), "no request followed");
+        assert!(!home.directory.path().join("made").exists(), "no call of a cut reply ran");
+    }
+}
+
+fn replies_that_are_not_whole() -> [(&'static str, Reply, Ended); 5] {
+    [
         (
             "text cut by length",
             |exchange| {
@@ -151,22 +169,7 @@ fn an_answer_that_is_not_whole_ends_a_run_alike_in_all_places_and_formats() {
             },
             EMPTY,
         ),
-    ];
-    for place in PLACES {
-        let peer = Peer::start();
-        let home = Home::with_server(&peer.url());
-        let _holder = Holder::start(place, &home);
-        for (name, reply, ended) in &replies {
-            for format in ["text", "json", "stream-json"] {
-                let program = home.start(&["-p", "--approval", "yolo", "--output-format", format, "explain"]);
-                reply(&peer.accept());
-                let output = program.ends();
-                ended.check(&output, format, &format!("{place:?}, {name}, {format}"));
-            }
-        }
-        assert!(peer.try_accept().is_none(), "no request followed");
-        assert!(!home.directory.path().join("made").exists(), "no call of a cut reply ran");
-    }
+    ]
 }
 
 #[test]
