@@ -85,7 +85,7 @@ impl Agent {
         }
     }
 
-    /// The time of a call that waits for a command is over.
+    /// The time limit of a call that waits for a command has passed.
     pub fn end_background_wait(&mut self, call: &str, context: &mut Context) {
         if let Some(at) = self.background.waits.iter().position(|wait| wait.call == call) {
             let wait = self.background.waits.remove(at);
@@ -96,7 +96,7 @@ impl Agent {
     fn answer_wait(&mut self, wait: &Wait, context: &mut Context) {
         // What is read is gone: a call that was interrupted reads nothing.
         if self.is_waiting_call(&wait.call) {
-            let answer = self.background.commands.look(&wait.id, wait.filter.as_deref());
+            let answer = self.background.commands.read(&wait.id, wait.filter.as_deref());
             self.answer_call(&wait.call, answer, context);
         }
     }

@@ -1,5 +1,5 @@
 //! The tool calls of one reply, until all have a result. `questions` asks about calls, `restored` asks again after a
-//! restart, `repeats` notices calls that lead nowhere.
+//! restart, `repeats` detects repeated calls.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
 //! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
@@ -252,7 +252,7 @@ fn add_note(content: &mut String, note: &str) {
     }
 }
 
-/// The person is asked about a call that leads nowhere; where no question may be asked, it is refused.
+/// The person is asked about a repeated call; where no question may be asked, it is refused.
 fn objected(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> Planned {
     match planned.progress {
         Progress::Waiting(..) if policy == Policy::Never => {

@@ -27,10 +27,10 @@ impl AgentChoice {
         }
     }
 
-    /// Fails if a person has to choose, and there is no terminal for that.
+    /// Checks that a person can choose, if one has to.
     ///
     /// # Errors
-    /// As said.
+    /// A person has to choose, and there is no terminal.
     pub fn require_terminal(&self) -> Result<()> {
         if *self == Self::Unnamed && Tty::open().is_err() {
             return Err(no_name());
@@ -65,7 +65,7 @@ impl AgentChoice {
     }
 }
 
-/// Without a terminal nothing can be chosen from a list.
+/// `--resume` without a name, and without a terminal for the list.
 pub fn no_name() -> Error {
     Error::usage(
         "--resume without a name shows a list and needs a terminal: pass the name, number or id of an agent \

@@ -547,7 +547,7 @@ pub enum ConfigCommand {
     Show,
     /// Open your configuration file in $VISUAL, $EDITOR or vi
     Edit,
-    /// Show what a project's .polylogue directory and AGENTS.md or CLAUDE.md files contain, and ask whether to trust it
+    /// Show a project's .polylogue directory, .mcp.json and AGENTS.md or CLAUDE.md files, and ask whether to trust them
     Trust {
         /// Do not ask
         #[arg(short, long)]
@@ -581,7 +581,7 @@ pub struct McpAdd {
     /// Host that its process may reach; can be given several times
     #[arg(long, value_name = "HOST")]
     pub net: Vec<String>,
-    /// Variable of its process; can be given several times
+    /// Environment variable for its process; can be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
     /// URL of a server over HTTP, instead of a command

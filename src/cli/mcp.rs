@@ -18,7 +18,7 @@ use crate::domain::rule::Rules;
 use crate::repl::{Repl, ServerReport};
 use crate::store::Store;
 
-/// Returns whether all went well.
+/// Returns whether all servers that were tested work.
 ///
 /// # Errors
 /// The configuration is invalid or cannot be written, or there is no such server.
@@ -73,7 +73,7 @@ fn rows(tools: &[McpTool]) -> String {
     tools.iter().map(row).collect()
 }
 
-/// Starts servers, and returns the tools of each or why it does not work. Who runs this consents to their start.
+/// Starts servers, and returns the tools of each or why it does not work. A person calls this, which is the consent.
 pub fn try_servers(
     config: &Config,
     servers: Vec<McpServer>,
@@ -86,7 +86,7 @@ pub fn try_servers(
     let outcome = |name: &String| match &found {
         Err(why) => Err(why.clone()),
         Ok(reports) => match reports.iter().find(|report| report.name == *name) {
-            None => Err("is for agents in another directory".into()),
+            None => Err("only for agents in another directory".into()),
             Some(report) => report.failure.clone().map_or_else(|| Ok(report.tools.clone()), Err),
         },
     };
@@ -150,7 +150,7 @@ fn block(options: &McpAdd) -> Result<String> {
     for (key, pairs) in [("env", &options.env), ("headers", &options.header)] {
         let parse = |pair: &String| {
             let (name, value) =
-                pair.split_once('=').ok_or_else(|| Error::usage(format!("expected NAME=VALUE, not {pair:?}")))?;
+                pair.split_once('=').ok_or_else(|| Error::usage(format!("expected NAME=VALUE (got {pair:?})")))?;
             Ok(format!("{} = {}", text(name), text(value)))
         };
         let pairs: Vec<String> = pairs.iter().map(parse).collect::<Result<_>>()?;

@@ -40,7 +40,7 @@ fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
     let names: Vec<&str> =
         tools.iter().filter(|tool| tool.server == server.name).map(|tool| tool.name.as_str()).collect();
     let about = match names.as_slice() {
-        [] => "no tools now: it starts with the next message; polylogue mcp test says more".to_owned(),
+        [] => "no tools yet: starts with the next message; polylogue mcp test NAME tries it".to_owned(),
         names => format!("MCP server: {}", names.join(", ")),
     };
     list.row(format!("{:<11} {:<12} ", server.name, "asks first"), &about);

@@ -159,7 +159,7 @@ impl Status {
     }
 }
 
-/// The line that tells a program of a wait in its turn: a request of this agent is not sent before this time has passed.
+/// The line for a wait in the turn of a program: a request of this agent is not sent before this time has passed.
 pub fn wait_line(agent: &str, length: Duration, reason: &str) -> Value {
     let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     json!({"v": VERSION, "agent": agent, "type": "wait", "ms": ms, "text": reason})

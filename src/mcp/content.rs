@@ -33,8 +33,8 @@ fn block(block: &Value) -> String {
     }
 }
 
-/// The text of an entry of `resources/read` or of an embedded resource.
-pub fn contents(resource: &Value) -> String {
+/// The text of an embedded resource.
+fn contents(resource: &Value) -> String {
     let text = |name: &str| resource[name].as_str();
     match (text("text"), text("blob")) {
         (Some(text), _) => text.to_owned(),

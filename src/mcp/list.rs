@@ -27,7 +27,7 @@ pub fn tools(server: &McpServer, listed: &[Value]) -> (Vec<McpTool>, Vec<String>
         match tool(server, entry) {
             Ok(None) => {}
             Ok(Some(tool)) if tools.iter().any(|known| known.name == tool.name) => {
-                left_out.push(format!("{}: it is listed twice", tool.name));
+                left_out.push(format!("{}: listed twice", tool.name));
             }
             Ok(Some(_)) if tools.len() == MAX_TOOLS => {
                 left_out.push(format!("more than {MAX_TOOLS} tools"));
@@ -45,7 +45,7 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     let name = entry["name"].as_str().unwrap_or_default();
     let is_fine = |c: char| !c.is_control() && !c.is_whitespace() && !text::is_invisible_format(c);
     if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(is_fine) {
-        return Err("a tool without a valid name".into());
+        return Err("a tool has no valid name".into());
     }
     let is_named = |list: &[String]| list.iter().any(|known| known == name);
     let is_wanted = server.enabled_tools.is_empty() || is_named(&server.enabled_tools);
@@ -80,12 +80,12 @@ fn headers(schema: &Value) -> Result<Vec<(String, String)>, &'static str> {
         let is_token = |name: &str| {
             !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
         };
-        let header = header.as_str().filter(|name| is_token(name)).ok_or("an invalid name of a header")?;
+        let header = header.as_str().filter(|name| is_token(name)).ok_or("invalid header name")?;
         if !["string", "integer", "boolean"].iter().any(|kind| part["type"] == *kind) {
-            return Err("a header of an argument that is no text, whole number or truth value");
+            return Err("only string, integer and boolean arguments can be headers");
         }
         if headers.iter().any(|(_, known)| known.eq_ignore_ascii_case(header)) {
-            return Err("two arguments for one header");
+            return Err("two arguments for the same header");
         }
         headers.push((property.clone(), format!("Mcp-Param-{header}")));
     }

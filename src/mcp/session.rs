@@ -27,10 +27,10 @@ const PROBE: Duration = Duration::from_secs(8);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
 const MAX_PAGES: usize = 64;
-/// Calls that report progress go on for so many times their limit at most.
+/// Calls that report progress may take this many times their limit.
 const MOST_EXTENSIONS: u32 = 10;
-/// A server that sends so many bytes without an answer to anything is ended.
-const MAX_UNASKED: usize = 32 << 20;
+/// A server that sends this many bytes without answering a request is ended.
+const MAX_UNSOLICITED: usize = 32 << 20;
 
 /// The era of the protocol that a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Era {
     Modern,
 }
 
-/// What the owner has to know.
+/// Events for the owner.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The tools are known, or have changed.
@@ -62,7 +62,7 @@ enum Phase {
 }
 
 #[derive(Debug)]
-enum Asked {
+enum Pending {
     Probe,
     Initialize,
     List,
@@ -86,7 +86,7 @@ pub struct Session {
     /// Whether requests can be cancelled by a message: on a pipe they always can.
     is_pipe: bool,
     next_id: u64,
-    asked: BTreeMap<u64, Asked>,
+    pending: BTreeMap<u64, Pending>,
     messages: VecDeque<Message>,
     events: VecDeque<Event>,
     /// The entries of the pages of `tools/list` so far, and the cursors that were followed.
@@ -98,7 +98,7 @@ pub struct Session {
     probe_until: Option<Moment>,
     start_until: Option<Moment>,
     list_again_at: Option<Moment>,
-    unasked: usize,
+    unsolicited: usize,
 }
 
 impl Session {
@@ -112,7 +112,7 @@ impl Session {
             revision: None,
             is_pipe,
             next_id: 1,
-            asked: BTreeMap::new(),
+            pending: BTreeMap::new(),
             messages: VecDeque::new(),
             events: VecDeque::new(),
             listed: Vec::new(),
@@ -122,13 +122,13 @@ impl Session {
             probe_until: None,
             start_until,
             list_again_at: None,
-            unasked: 0,
+            unsolicited: 0,
         };
         if era == Some(Era::Legacy) {
             session.initialize();
         } else {
             session.probe_until = Some(now + PROBE);
-            session.ask(Asked::Probe, "server/discover", modern(Map::new()));
+            session.send(Pending::Probe, "server/discover", modern(Map::new()));
         }
         session
     }
@@ -144,8 +144,8 @@ impl Session {
     }
 
     /// Whether the answer to our request of this number is awaited.
-    pub fn is_asked(&self, id: u64) -> bool {
-        self.asked.contains_key(&id)
+    pub fn is_pending(&self, id: u64) -> bool {
+        self.pending.contains_key(&id)
     }
 
     /// Whether requests can be made.
@@ -171,15 +171,15 @@ impl Session {
         let most = now + limit * MOST_EXTENSIONS;
         let mut params = self.with_meta(params);
         params["_meta"]["progressToken"] = self.next_id.into();
-        self.ask(Asked::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
+        self.send(Pending::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
         self.messages.back_mut().into_iter().for_each(|message| message.headers.clone_from(&headers));
     }
 
     /// Cancels a request; its answer is not awaited any more. Returns the number of its message.
     pub fn cancel(&mut self, tag: u64, reason: &str) -> Option<u64> {
-        let is_it = |asked: &Asked| matches!(asked, Asked::Own { tag: own, .. } if *own == tag);
-        let id = self.asked.iter().find(|(_, asked)| is_it(asked)).map(|(id, _)| *id)?;
-        self.asked.remove(&id);
+        let is_it = |pending: &Pending| matches!(pending, Pending::Own { tag: own, .. } if *own == tag);
+        let id = self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(id, _)| *id)?;
+        self.pending.remove(&id);
         // By HTTP, the newer era cancels by closing the response.
         if self.is_pipe || self.era == Some(Era::Legacy) {
             self.notify("notifications/cancelled", Some(json!({"requestId": id, "reason": reason})));
@@ -198,8 +198,8 @@ impl Session {
 
     /// When [`Session::on_deadline`] must be called.
     pub fn deadline(&self) -> Option<Moment> {
-        let own = self.asked.values().filter_map(|asked| match asked {
-            Asked::Own { until, .. } => Some(*until),
+        let own = self.pending.values().filter_map(|pending| match pending {
+            Pending::Own { until, .. } => Some(*until),
             _ => None,
         });
         own.chain(self.probe_until).chain(self.start_until).chain(self.list_again_at).min()
@@ -218,23 +218,23 @@ impl Session {
             self.list_again_at = None;
             self.list_from_start();
         }
-        let late = |asked: &Asked| match asked {
-            Asked::Own { tag, until, .. } if *until <= now => Some(*tag),
+        let late = |pending: &Pending| match pending {
+            Pending::Own { tag, until, .. } if *until <= now => Some(*tag),
             _ => None,
         };
-        let late: Vec<u64> = self.asked.values().filter_map(late).collect();
+        let late: Vec<u64> = self.pending.values().filter_map(late).collect();
         for tag in late {
             let (limit, progress) = self.limit_of(tag);
             self.cancel(tag, "timed out");
-            let progress = progress.map(|progress| format!("; its last progress: {progress}")).unwrap_or_default();
+            let progress = progress.map(|progress| format!("; last progress: {progress}")).unwrap_or_default();
             let result = Err(format!("timed out: no answer within {limit:?}{progress}"));
             self.events.push_back(Event::Done { tag, result });
         }
     }
 
     fn limit_of(&self, wanted: u64) -> (Duration, Option<String>) {
-        let found = self.asked.values().find_map(|asked| match asked {
-            Asked::Own { tag, limit, progress, .. } if *tag == wanted => Some((*limit, progress.clone())),
+        let found = self.pending.values().find_map(|pending| match pending {
+            Pending::Own { tag, limit, progress, .. } if *tag == wanted => Some((*limit, progress.clone())),
             _ => None,
         });
         found.unwrap_or_default()
@@ -242,33 +242,33 @@ impl Session {
 
     /// A line or body from the server. What is no message is ignored, within bounds.
     pub fn on_text(&mut self, text: &[u8], now: Moment) {
-        self.unasked += text.len();
+        self.unsolicited += text.len();
         for message in parse(text).unwrap_or_default() {
             self.on_message(message, now);
         }
-        if self.unasked > MAX_UNASKED && self.phase != Phase::Over {
-            self.fail(format!("sent {} MiB that nobody asked for", MAX_UNASKED >> 20));
+        if self.unsolicited > MAX_UNSOLICITED && self.phase != Phase::Over {
+            self.fail(format!("sent {} MiB without answering a request", MAX_UNSOLICITED >> 20));
         }
     }
 
     /// Our request of this number could not be made or was refused, and why. By HTTP only.
     pub fn on_refused(&mut self, id: u64, why: String) {
-        match self.asked.remove(&id) {
-            Some(Asked::Probe) if self.probe_until.is_none() => {}
-            Some(Asked::Probe) => self.initialize(),
-            Some(Asked::Initialize | Asked::List) => self.fail(why),
-            Some(Asked::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
-            Some(Asked::Listen) | None => {}
+        match self.pending.remove(&id) {
+            Some(Pending::Probe) if self.probe_until.is_none() => {}
+            Some(Pending::Probe) => self.initialize(),
+            Some(Pending::Initialize | Pending::List) => self.fail(why),
+            Some(Pending::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
+            Some(Pending::Listen) | None => {}
         }
     }
 
     fn on_message(&mut self, message: Received, now: Moment) {
         match message {
             Received::Answer(id, result) => {
-                // Two spaces of numbers: an answer to what was never asked is no answer.
-                let Some(asked) = self.asked.remove(&id) else { return };
-                self.unasked = 0;
-                self.on_answer(asked, result);
+                // An answer to a request that was never made is ignored.
+                let Some(pending) = self.pending.remove(&id) else { return };
+                self.unsolicited = 0;
+                self.on_answer(pending, result);
             }
             Received::Request { id, method } => self.messages.push_back(Message::answer(&id, &method)),
             Received::Notification { method, params } => self.on_notification(&method, &params, now),
@@ -285,48 +285,48 @@ impl Session {
             }
             "notifications/progress" => {
                 let Some(id) = params["progressToken"].as_u64() else { return };
-                if let Some(Asked::Own { limit, until, most, progress, .. }) = self.asked.get_mut(&id) {
+                if let Some(Pending::Own { limit, until, most, progress, .. }) = self.pending.get_mut(&id) {
                     *until = (now + *limit).min(*most);
                     *progress = Some(progress_text(params));
-                    self.unasked = 0;
+                    self.unsolicited = 0;
                 }
             }
             _ => {}
         }
     }
 
-    fn on_answer(&mut self, asked: Asked, result: Result<Value, Failure>) {
-        match (asked, result) {
-            (Asked::Probe, Ok(result)) => self.on_discovered(&result),
-            (Asked::Probe, Err(failure)) if failure.supports(MODERN) => self.begin(Era::Modern),
-            (Asked::Probe, Err(failure)) if LEGACY_ACCEPTED.iter().any(|known| failure.supports(known)) => {
+    fn on_answer(&mut self, pending: Pending, result: Result<Value, Failure>) {
+        match (pending, result) {
+            (Pending::Probe, Ok(result)) => self.on_discovered(&result),
+            (Pending::Probe, Err(failure)) if failure.supports(MODERN) => self.begin(Era::Modern),
+            (Pending::Probe, Err(failure)) if LEGACY_ACCEPTED.iter().any(|known| failure.supports(known)) => {
                 self.initialize();
             }
-            (Asked::Probe, Err(failure)) if failure.is_modern() => {
-                self.fail(format!("speaks none of the known revisions of MCP: {}", failure.message));
+            (Pending::Probe, Err(failure)) if failure.is_modern() => {
+                self.fail(format!("supports no known revision of MCP: {}", failure.message));
             }
             // Of a server that was slow, and is being initialized already.
-            (Asked::Probe, Err(_)) if self.probe_until.is_none() => {}
-            (Asked::Probe, Err(_)) => self.initialize(),
+            (Pending::Probe, Err(_)) if self.probe_until.is_none() => {}
+            (Pending::Probe, Err(_)) => self.initialize(),
             // The answer to the first message has come meanwhile.
-            (Asked::Initialize, _) if self.era.is_some() => {}
-            (Asked::Initialize, Ok(result)) => self.on_initialized(&result),
+            (Pending::Initialize, _) if self.era.is_some() => {}
+            (Pending::Initialize, Ok(result)) => self.on_initialized(&result),
             // It was slow to answer the first message, which has settled the era.
-            (Asked::Initialize, Err(failure)) if failure.code == UNSUPPORTED_VERSION && failure.supports(MODERN) => {
+            (Pending::Initialize, Err(failure)) if failure.code == UNSUPPORTED_VERSION && failure.supports(MODERN) => {
                 self.begin(Era::Modern);
             }
-            (Asked::Initialize, Err(failure)) => self.fail(format!("refused to start: {}", failure.message)),
-            (Asked::List, Ok(result)) => self.on_page(&result),
-            (Asked::List, Err(failure)) if self.phase == Phase::Ready => {
-                self.events.push_back(Event::Note(format!("its tools could not be listed again: {}", failure.message)));
+            (Pending::Initialize, Err(failure)) => self.fail(format!("refused initialize: {}", failure.message)),
+            (Pending::List, Ok(result)) => self.on_page(&result),
+            (Pending::List, Err(failure)) if self.phase == Phase::Ready => {
+                self.events.push_back(Event::Note(format!("cannot list its tools again: {}", failure.message)));
             }
-            (Asked::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
-            (Asked::Listen, _) => {}
-            (Asked::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
+            (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
+            (Pending::Listen, _) => {}
+            (Pending::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
                 let result = Err("the server asks for input from the user, which is not supported".into());
                 self.events.push_back(Event::Done { tag, result });
             }
-            (Asked::Own { tag, .. }, result) => {
+            (Pending::Own { tag, .. }, result) => {
                 let result = result.map_err(|failure| format!("{} (error {})", failure.message, failure.code));
                 self.events.push_back(Event::Done { tag, result });
             }
@@ -371,7 +371,7 @@ impl Session {
         if era == Era::Modern && self.announces && self.is_pipe {
             let params = json!({"notifications": {"toolsListChanged": true}});
             let params = self.with_meta(params.as_object().cloned().unwrap_or_default());
-            self.ask(Asked::Listen, "subscriptions/listen", params);
+            self.send(Pending::Listen, "subscriptions/listen", params);
         }
         self.list_from_start();
     }
@@ -380,14 +380,14 @@ impl Session {
         self.listed.clear();
         self.cursors.clear();
         // A list that is under way would be mixed with this one.
-        self.asked.retain(|_, asked| !matches!(asked, Asked::List));
+        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
         self.list(None);
     }
 
     fn list(&mut self, cursor: Option<String>) {
         let params = cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))).into_iter().collect();
         let params = self.with_meta(params);
-        self.ask(Asked::List, "tools/list", params);
+        self.send(Pending::List, "tools/list", params);
     }
 
     fn on_page(&mut self, result: &Value) {
@@ -420,13 +420,13 @@ impl Session {
             return;
         }
         let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client()});
-        self.ask(Asked::Initialize, "initialize", params);
+        self.send(Pending::Initialize, "initialize", params);
     }
 
-    fn ask(&mut self, asked: Asked, method: &str, params: Value) {
+    fn send(&mut self, pending: Pending, method: &str, params: Value) {
         let id = self.next_id;
         self.next_id += 1;
-        self.asked.insert(id, asked);
+        self.pending.insert(id, pending);
         self.messages.push_back(Message::request(id, method, &params));
     }
 
@@ -452,8 +452,8 @@ impl Session {
         }
         self.phase = Phase::Over;
         (self.probe_until, self.start_until, self.list_again_at) = (None, None, None);
-        for asked in std::mem::take(&mut self.asked).into_values() {
-            if let Asked::Own { tag, .. } = asked {
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            if let Pending::Own { tag, .. } = pending {
                 self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
             }
         }

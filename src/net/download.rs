@@ -1,4 +1,4 @@
-//! One page of the web, driven by the loop. What is kept of it is bounded, and the whole of it in time.
+//! Receives one web page, driven by the loop. Its size and the time for it are bounded.
 
 use std::net::IpAddr;
 use std::os::fd::RawFd;

@@ -101,7 +101,8 @@ impl Repl {
     }
 }
 
-/// Ends the turn of an agent and its background commands, or leaves its question for the next start. Members are done with their run.
+/// Ends the background commands of an agent and its turn, or leaves its question for the next start. Members are done with
+/// their run.
 fn end_turn_of(core: &mut Core, id: AgentId) {
     let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
     if core.roster.get(id).is_some_and(is_asked_again) {

@@ -1,5 +1,5 @@
 //! Fetches pages for the `web_fetch` tool: the name is looked up, the addresses are checked as those of the proxy, the page
-//! is received, and a thread makes a text of it.
+//! is received, and a thread converts it to text.
 //!
 //! ```text
 //!   begin ─▶ lookup ─▶ download ─▶ text ─▶ the result of the call
@@ -28,10 +28,10 @@ use crate::repl::timeout::WakeReason;
 use crate::tools::{Environment, Output, Received, Running};
 
 /// Pages of all agents at once.
-const MOST: usize = 16;
-/// Of one page, in bytes, decompressed.
-const MOST_BYTES: usize = 4 << 20;
-const MOST_REDIRECTS: usize = 5;
+const MAX_FETCHES: usize = 16;
+/// Size of one page, in bytes, decompressed.
+const MAX_BYTES: usize = 4 << 20;
+const MAX_REDIRECTS: usize = 5;
 
 /// The calls that are being carried out.
 #[derive(Default)]
@@ -77,8 +77,8 @@ impl WebFetches {
         url: &str,
         timeout: Duration,
     ) -> std::result::Result<(), String> {
-        if self.fetches.len() >= MOST {
-            return Err(format!("{MOST} pages are being fetched, which is the most; try again later"));
+        if self.fetches.len() >= MAX_FETCHES {
+            return Err(format!("too many pages are being fetched (limit {MAX_FETCHES}); try again later"));
         }
         let url = WebUrl::parse(url)?;
         let agent = core.roster.get(id).ok_or("the agent is gone")?;
@@ -114,7 +114,7 @@ impl WebFetches {
         self.fetches.remove(&number)
     }
 
-    /// Brings a fetch on. Its result, once it has ended.
+    /// Continues a fetch. Returns its result, once it has ended.
     fn advance(&mut self, core: &mut Core, number: u64) -> Option<Answer> {
         let now = core.clock.now();
         let fetch = self.fetches.get_mut(&number)?;
@@ -122,12 +122,12 @@ impl WebFetches {
             Step::Lookup(lookup) => {
                 let Some(found) = lookup.take_result() else {
                     return (fetch.until <= now)
-                        .then(|| Err(format!("{} was not found in time", fetch.url.target.host)));
+                        .then(|| Err(format!("cannot resolve {} in time", fetch.url.target.host)));
                 };
                 let parse = |text: &String| text.trim_matches(['[', ']']).parse().ok();
                 let found: Vec<IpAddr> = found.iter().flatten().filter_map(parse).collect();
                 if found.is_empty() {
-                    return Some(Err(format!("there is no such host: {}", fetch.url.target.host)));
+                    return Some(Err(format!("cannot resolve {}: no address found", fetch.url.target.host)));
                 }
                 self.receive(core, number, &found)
             }
@@ -167,7 +167,7 @@ impl WebFetches {
         None
     }
 
-    /// A page is there: a redirect is followed or told, everything else becomes a text.
+    /// A response was received: a redirect is followed or reported, anything else is converted to text.
     fn on_page(&mut self, core: &mut Core, number: u64, page: Page) -> Option<Answer> {
         let location = page.location.clone().filter(|_| matches!(page.status, 301 | 302 | 303 | 307 | 308));
         if let Some(location) = location {
@@ -193,14 +193,14 @@ impl WebFetches {
             Err(problem) => return Some(Err(format!("{} redirects to an invalid address: {problem}", fetch.url))),
         };
         if !fetch.url.leads_to(&next) {
-            let told = format!(
-                "{} redirects to {next}, which is not followed; to fetch it, call web_fetch with it",
+            let message = format!(
+                "{} redirects to {next}, which is not followed; to fetch it, call web_fetch with that URL",
                 fetch.url
             );
-            return Some(Ok(told));
+            return Some(Ok(message));
         }
-        if fetch.redirects >= MOST_REDIRECTS {
-            return Some(Err(format!("{}: more than {MOST_REDIRECTS} redirects", fetch.url)));
+        if fetch.redirects >= MAX_REDIRECTS {
+            return Some(Err(format!("{}: more than {MAX_REDIRECTS} redirects", fetch.url)));
         }
         let mut before = self.end(core, number)?;
         (before.url, before.redirects) = (next, before.redirects + 1);
@@ -257,7 +257,7 @@ fn start(core: &Core, url: &WebUrl, addresses: &[IpAddr], until: Moment) -> std:
     let now = core.clock.now();
     let timeout = (until - now).max(Duration::from_millis(1));
     let host = url.target.to_string();
-    let download = Download::start(&url.to_string(), (&host, addresses), (MOST_BYTES, timeout), &core.network, now);
+    let download = Download::start(&url.to_string(), (&host, addresses), (MAX_BYTES, timeout), &core.network, now);
     download.map(|download| Step::Download(Box::new(download))).map_err(|error| error.message)
 }
 

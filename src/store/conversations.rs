@@ -1,4 +1,4 @@
-//! The conversations that a person can go on with.
+//! The conversations that a person can resume, and their titles.
 
 use rusqlite::{OptionalExtension as _, Row, params};
 
@@ -7,8 +7,8 @@ use super::row;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// Agents that are looked at, the newest of them.
-const MOST: usize = 20_000;
+/// The newest agents, among which conversations are searched.
+const MAX_AGENTS: usize = 20_000;
 
 /// A conversation in a list to choose from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Conversation {
 }
 
 impl Store {
-    /// The conversations that a person can go on with, archived ones too, the one in which something was said last first. Not
+    /// The conversations that a person can resume, archived ones too, the one in which something was said last first. Not
     /// those in which nothing has happened yet, nor archived members of teams.
     ///
     /// # Errors
@@ -59,13 +59,12 @@ impl Store {
                 OR EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
             ORDER BY at DESC, ordinal DESC";
         let mut statement = self.conn.prepare_cached(sql)?;
-        // A damaged row has no conversation to go on with; the start says which it is.
-        let found = statement.query_map([i64::try_from(MOST).unwrap_or(i64::MAX)], |row| Ok(conversation(row).ok()))?;
+        // A damaged row has no conversation to resume; the start says which it is.
+        let found =
+            statement.query_map([i64::try_from(MAX_AGENTS).unwrap_or(i64::MAX)], |row| Ok(conversation(row).ok()))?;
         Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
-}
 
-impl Store {
     /// What the user and the model said first in a conversation, the beginning of each, if that is all there and it has no title.
     ///
     /// # Errors

@@ -16,8 +16,8 @@ use crate::base::error::{Error, Result, system_message};
 use crate::domain::attachment::{MAX_IMAGE, PDF, media_type};
 
 /// How long all helper programs together may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// In the arguments of a helper program, the wanted type.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Stands for the wanted media type in the arguments of a helper program.
 const TYPE: &str = "TYPE";
 const PNG: &[&str] = &["image/png"];
 const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
@@ -94,7 +94,7 @@ impl ClipboardImage {
         let shared = Arc::clone(&job);
         let run = move || {
             // The receiver may be gone.
-            let _ = sender.send(read(Instant::now() + PATIENCE, &shared));
+            let _ = sender.send(read(Instant::now() + TIME_LIMIT, &shared));
             wake();
         };
         let thread = std::thread::Builder::new().name("clipboard".into()).spawn(run);
@@ -175,7 +175,7 @@ fn read_within(mut stdout: ChildStdout, give_up: Instant) -> io::Result<Vec<u8>>
             return Err(io::Error::other(format!("the image is larger than {most} MB, the limit for images")));
         }
     }
-    Err(io::Error::other(format!("no answer within {} s", PATIENCE.as_secs())))
+    Err(io::Error::other(format!("no answer within {} s", TIME_LIMIT.as_secs())))
 }
 
 /// Waits until something can be read; false if nothing can in time.

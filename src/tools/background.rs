@@ -18,13 +18,13 @@ use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ToolCall, ToolDeclaration};
 
 /// Commands of one agent that run at once.
-const MOST_OF_AN_AGENT: usize = 8;
+const MAX_PER_AGENT: usize = 8;
 /// Commands of all agents that run at once.
-const MOST: usize = 64;
-/// Commands of one agent that have ended and can still be looked at.
-const MOST_ENDED: usize = 16;
+const MAX_RUNNING: usize = 64;
+/// Commands of one agent that have ended and can still be read.
+const MAX_ENDED: usize = 16;
 /// How long `bash_output` may wait, in milliseconds.
-const MOST_WAIT: u64 = 600_000;
+const MAX_WAIT: u64 = 600_000;
 
 /// Commands of all agents that run.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -32,16 +32,16 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 pub const OUTPUT: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "bash_output",
-        description: "Returns what a background command has printed since the last call, and whether it is running or how \
-            it ended. To wait for its end, set timeout instead of calling repeatedly.",
+        description: "Returns the output of a background command since the last call, and whether it is running or how it \
+            ended. To wait until it ends, set timeout instead of calling repeatedly.",
         parameters: r#"{
             "type": "object",
             "properties": {
                 "bash_id": {"type": "string", "description": "The id that bash returned."},
                 "filter": {"type": "string",
-                    "description": "A regular expression: only lines that match are returned. Other new lines are skipped."},
+                    "description": "A regular expression: only matching lines are returned, the other new lines are skipped."},
                 "timeout": {"type": "integer", "minimum": 0, "maximum": 600000,
-                    "description": "How long to wait for the end of the command, in milliseconds. Default: 0."}
+                    "description": "How long to wait for the command to end, in milliseconds. Default: 0."}
             },
             "required": ["bash_id"],
             "additionalProperties": false
@@ -57,14 +57,14 @@ pub const OUTPUT: ToolSpec = ToolSpec {
     run: Run::InEventLoop(|arguments| ToolRequest::BashOutput {
         id: id(arguments),
         filter: arguments["filter"].as_str().map(str::to_owned),
-        wait: Duration::from_millis(arguments["timeout"].as_u64().unwrap_or(0).min(MOST_WAIT)),
+        wait: Duration::from_millis(arguments["timeout"].as_u64().unwrap_or(0).min(MAX_WAIT)),
     }),
 };
 
 pub const KILL: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "bash_kill",
-        description: "Ends a background command with all its processes, and returns what it has printed since the last \
+        description: "Ends a background command with all its processes, and returns its output since the last call of \
             bash_output.",
         parameters: r#"{
             "type": "object",
@@ -116,7 +116,7 @@ enum Progress {
     Ended(String),
 }
 
-/// A command that has ended since the last look.
+/// A command that has ended since the last [`BackgroundCommands::poll`].
 pub struct EndedCommand {
     pub id: String,
     /// For the person, one line each.
@@ -136,15 +136,15 @@ impl BackgroundCommands {
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<String, String> {
         static COUNT: AtomicU64 = AtomicU64::new(1);
-        if self.running() >= MOST_OF_AN_AGENT {
+        if self.running() >= MAX_PER_AGENT {
             let ids: Vec<&str> = self.commands.iter().filter(|command| command.runs()).map(|c| c.id.as_str()).collect();
             return Err(format!(
-                "{MOST_OF_AN_AGENT} background commands are running, which is the most: {}; end one with bash_kill",
+                "too many background commands (limit {MAX_PER_AGENT}): {}; end one with bash_kill",
                 ids.join(", ")
             ));
         }
         let counted = Counted::new().ok_or_else(|| {
-            format!("the agents run {MOST} background commands, which is the most; wait until some have ended")
+            format!("too many background commands of all agents (limit {MAX_RUNNING}); wait until some have ended")
         })?;
         let id = format!("bash_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let title = one_line(prepared.arguments["command"].as_str().unwrap_or_default(), 60);
@@ -163,7 +163,7 @@ impl BackgroundCommands {
 
     fn forget_ended(&mut self) {
         let ended = self.commands.len() - self.running();
-        let mut surplus = ended.saturating_sub(MOST_ENDED);
+        let mut surplus = ended.saturating_sub(MAX_ENDED);
         self.commands.retain(|command| {
             let is_kept = command.runs() || surplus == 0;
             surplus -= usize::from(!is_kept);
@@ -195,13 +195,13 @@ impl BackgroundCommands {
         self.find(id).map(|command| command.runs())
     }
 
-    /// What a command has printed since the last call, as far as it matches, and its state.
+    /// The lines that a command has printed since the last call and that match, and its state.
     ///
     /// # Errors
     /// A message for the model: there is none with this id, or the filter is invalid.
-    pub fn look(&mut self, id: &str, filter: Option<&str>) -> Result<String, String> {
+    pub fn read(&mut self, id: &str, filter: Option<&str>) -> Result<String, String> {
         let matcher = self::filter(&serde_json::json!({ "filter": filter }))?;
-        Ok(self.find(id)?.look(matcher.as_ref()))
+        Ok(self.find(id)?.read(matcher.as_ref()))
     }
 
     /// Asks a command to end. It ends soon after.
@@ -271,7 +271,7 @@ impl BackgroundCommand {
         Some(EndedCommand { id: self.id.clone(), notes: [note].into_iter().chain(warnings).collect() })
     }
 
-    fn look(&mut self, filter: Option<&RegexMatcher>) -> String {
+    fn read(&mut self, filter: Option<&RegexMatcher>) -> String {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = output.take(!self.runs());
         if let Some(filter) = filter {
@@ -307,7 +307,7 @@ struct Counted;
 impl Counted {
     /// `None` if there are too many.
     fn new() -> Option<Self> {
-        let more = |count: usize| (count < MOST).then_some(count + 1);
+        let more = |count: usize| (count < MAX_RUNNING).then_some(count + 1);
         RUNNING.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok().map(|_| Self)
     }
 }

@@ -25,7 +25,7 @@ pub const SPEC: ToolSpec = ToolSpec {
             in a sandbox: no network but the hosts in `network`, writes only in the working directory; files in /tmp and in \
             caches are discarded after the call. The user can change that in the configuration. Long output is truncated \
             in the middle; the result names a file with the full output. With run_in_background, the call returns at \
-            once, and the command goes on: use it for servers and for commands that take minutes.",
+            once and the command keeps running: use it for servers and for commands that take minutes.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -35,7 +35,7 @@ pub const SPEC: ToolSpec = ToolSpec {
                 "description": {"type": "string",
                     "description": "What the command does, in 5 to 10 words, for the user."},
                 "run_in_background": {"type": "boolean",
-                    "description": "Return at once with an id for bash_output and bash_kill. There is no time limit then, unless `timeout` is given. Default: false."},
+                    "description": "Return at once with an id for bash_output and bash_kill. Without `timeout`, there is no time limit. Default: false."},
                 "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."},
                 "network": {"type": "array", "items": {"type": "string"},
                     "description": "Hosts to reach by HTTP or HTTPS: example.org, *.example.org, example.org:8080."}
@@ -62,7 +62,7 @@ pub const SPEC: ToolSpec = ToolSpec {
 /// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
 const MAX_COMMAND_LENGTH: usize = 100_000;
 
-/// Of a command in the background: in effect none.
+/// The time limit of a command in the background: in effect none.
 const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
@@ -86,8 +86,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
     if is_in_background(arguments) {
         env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
-        detail.push("in the background: it goes on until it ends, is stopped, or the agent or polylogue ends".into());
-        detail.push("what it changes in files is not kept for /undo".into());
+        detail.push("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into());
+        detail.push("/undo does not revert the files that it changes".into());
     }
     if !is_in_background(arguments) || arguments["timeout"].is_u64() {
         detail.push(format!("time limit: {:?}", timeout(arguments, env)));

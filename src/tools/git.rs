@@ -36,7 +36,7 @@ const ENV: [&str; 13] = [
 ];
 const GIT: [&str; 5] = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
 
-/// How the lines begin that git adds to what it was asked for.
+/// The start of git's warnings, each of which is a line.
 const WARNING: &str = "warning: ";
 
 /// Runs git in the sandbox unless the job is cancelled.
@@ -139,8 +139,8 @@ fn filter_of_repository(line: &str) -> Option<&str> {
     matches!(scope, "local" | "worktree").then_some(name)
 }
 
-/// What git was asked for. Warnings come in between, because a command has one output: of a file of the user that the sandbox hides, for
-/// example.
+/// The output without warnings, which git writes to standard error: a command has one output. Git warns, for example, of a
+/// file of the user that the sandbox hides.
 fn without_warnings(output: String) -> String {
     if !output.lines().any(|line| line.starts_with(WARNING)) {
         return output;

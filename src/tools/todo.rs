@@ -7,15 +7,15 @@ use crate::domain::flow::ToolRequest;
 use crate::domain::todo::{Todo, TodoItem, TodoStatus};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// Of a task, in characters.
+/// Width of a task, in characters.
 const MAX_WIDTH: usize = 300;
 
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "todo",
-        description: "Replaces your list of tasks, which the user sees. Use it for work of several steps: write all tasks \
-            first, and call it again whenever a task begins or is complete. Exactly one task should be in_progress while \
-            you work. An empty list removes it.",
+        description: "Replaces your list of tasks, which the user sees. Use it for work with several steps: list all tasks \
+            first, and call it again whenever you start or complete one. Keep exactly one task in_progress while you work. \
+            An empty list removes the list.",
         parameters: r#"{
             "type": "object",
             "properties": {

@@ -55,7 +55,7 @@ fn garbage_and_lies_are_left_out_and_the_other_tools_work() {
 #[test]
 fn a_server_that_dies_floods_or_sends_too_much_ends_its_call_and_starts_again() {
     for (behaviour, expected) in [
-        ("dies", "the MCP server dies ended with exit code 9: out of memory"),
+        ("dies", "the MCP server dies: ended with exit code 9: out of memory"),
         ("huge", "sent a message of more than 16 MiB"),
     ] {
         let peer = Peer::start();
@@ -75,7 +75,7 @@ fn a_flood_ends_the_server_and_leaves_the_agent_alone() {
     let mut app = app_with(&peer, vec![server("flood")]);
     request_of(&mut app, &peer);
     app.turn_until("the flood is said", |app| {
-        app.screen_text().contains("mcp flood: sent 32 MiB that nobody asked for")
+        app.screen_text().contains("mcp flood: sent 32 MiB without answering a request")
     });
     request_of(&mut app, &peer);
 }

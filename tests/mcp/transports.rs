@@ -122,12 +122,12 @@ fn a_response_that_is_cut_is_an_error_of_the_call_and_is_not_asked_for_again() {
     begin_modern(&mut app, &mcp);
     let (exchange, _) = call(&mut app, &peer, &mcp);
     exchange.stream().end();
-    assert_eq!(result_for_model(&mut app, &peer), "ended its response without an answer");
+    assert_eq!(result_for_model(&mut app, &peer), "the response ended without an answer");
     assert!(mcp.try_accept().is_none());
     app.enter("again");
     let (exchange, _) = call(&mut app, &peer, &mcp);
     exchange.answer(500, "text/plain", "out of order");
-    assert_eq!(result_for_model(&mut app, &peer), "answered with HTTP 500: out of order");
+    assert_eq!(result_for_model(&mut app, &peer), "HTTP 500: out of order");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_server_that_cannot_be_used_is_said_in_one_line() {
     for (status, line) in [
         (401, "mcp web: needs a login, which is not supported (HTTP 401)"),
         (302, "mcp web: redirects to another URL (HTTP 302): declare that one"),
-        (404, "mcp web: answered with HTTP 404: nothing here"),
+        (404, "mcp web: HTTP 404: nothing here"),
     ] {
         let (peer, mcp) = (Peer::start(), Peer::start());
         let mut app = app_with(&peer, vec![web(&mcp)]);

@@ -208,7 +208,7 @@ fn the_question_says_that_it_goes_on_and_exit_says_that_it_runs() {
     app.say(0, &format!("%tool {}", in_background(UNTIL_GO)));
     app.turn_until_asked(0);
     let detail = app.agent(0).question().unwrap().question.detail.join("\n");
-    assert!(detail.contains("in the background: it goes on until") && !detail.contains("time limit"), "{detail}");
+    assert!(detail.contains("in the background: runs until") && !detail.contains("time limit"), "{detail}");
     app.answer(0, true);
     app.turn_until_idle();
     app.enter("/exit");

@@ -1,5 +1,5 @@
-//! Notices that a model makes the same call again and again, and gets the same result: the model is told, and if it goes
-//! on, the person is asked.
+//! Detects a model that repeats a call with the same result: a note in the result tells the model, and if it continues, the
+//! person is asked.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// So many calls in a row with the same result tell the model.
-const TOLD_AFTER: usize = 3;
-/// The last of so many calls in a row is not made before the person is asked.
-const ASKED_AT: usize = 5;
+/// From this call in a row with the same result on, the result has a note for the model.
+const NOTE_AFTER: usize = 3;
+/// Before this call in a row with the same result, the person is asked.
+const ASK_AT: usize = 5;
 
 /// Begins the result of a call that was not made because the person cannot be asked. It does not count.
 pub const NOT_MADE: &str = "not run, because ";
@@ -45,7 +45,7 @@ impl Same {
 }
 
 impl Repeats {
-    /// Counts a call, and tells the model in its result if it is one too many.
+    /// Counts a call, and adds a note to its result if it was repeated too often.
     pub fn add(&mut self, call: &ToolCall, result: &mut ToolResult) {
         if result.content.starts_with(NOT_MADE) {
             return;
@@ -56,7 +56,7 @@ impl Repeats {
         let now = Some((same, hash.finish()));
         self.count = if self.last == now { self.count + 1 } else { 1 };
         self.last = now;
-        if self.count >= TOLD_AFTER {
+        if self.count >= NOTE_AFTER {
             let note = format!(
                 "[this is call number {} in a row with the same arguments and the same result; do something else]",
                 self.count
@@ -65,9 +65,9 @@ impl Repeats {
         }
     }
 
-    /// Why the person is asked before this call, if it is one too many.
+    /// Why the person is asked before this call, if it was repeated too often.
     pub fn objection(&self, call: &ToolCall) -> Option<String> {
-        let (last, _) = self.last.as_ref().filter(|_| self.count + 1 >= ASKED_AT)?;
+        let (last, _) = self.last.as_ref().filter(|_| self.count + 1 >= ASK_AT)?;
         let is_same = Same::of(call).is_some_and(|same| same == *last);
         is_same.then(|| format!("the last {} calls were the same and had the same result", self.count))
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_call_is_told_and_the_fifth_is_asked() {
+    fn the_third_call_has_a_note_and_the_fifth_asks() {
         let mut repeats = Repeats::default();
         let ls = call("bash", r#"{"command": "ls", "timeout": 1}"#);
         let same = call("bash", r#"{"timeout":1,"command":"ls"}"#);

@@ -1,4 +1,4 @@
-//! MCP servers: `[mcp.NAME]` of the user's file, and `.mcp.json` of a project as other agents know it.
+//! MCP servers: `[mcp.NAME]` in the user's file, and a project's `.mcp.json`, which other agents read too.
 //!
 //! `${VARIABLE}` and `${VARIABLE:-default}` are replaced in the command, its arguments and variables, the URL and headers. A
 //! server with a variable that is not set, or that holds the key of a provider, is left out with a warning.
@@ -28,18 +28,18 @@ const NAME_EXPECTED: &str = "expected a name of letters, digits, - and _";
 
 /// The keys of `[mcp.NAME]`.
 pub const KEYS: &[(&str, &str)] = &[
-    ("command", "Program that serves on its standard input and output, in the sandbox"),
+    ("command", "Program to run in the sandbox; it serves on its standard input and output"),
     ("args", "Its arguments"),
-    ("env", "Table of variables that it gets besides the usual ones"),
+    ("env", "Table of variables for its process"),
     ("net", "Hosts that it may reach; its first start asks"),
-    ("url", "Instead of a command: URL of a server over HTTP"),
+    ("url", "URL of a server over HTTP, instead of command"),
     ("headers", "Table of HTTP headers"),
-    ("bearer_token_env_var", "Variable with the token for the header Authorization"),
-    ("start_timeout", "Seconds until its tools must be known (default 30)"),
+    ("bearer_token_env_var", "Variable with the bearer token for the Authorization header"),
+    ("start_timeout", "Seconds until it must have listed its tools (default 30)"),
     ("timeout", "Seconds that a call may take without progress (default 60)"),
     ("enabled_tools", "Only these tools are offered"),
     ("disabled_tools", "These tools are not offered"),
-    ("enabled", "Whether it is used (default true)"),
+    ("enabled", "Whether the server is used (default true)"),
 ];
 
 /// Reads `[mcp]`.
@@ -138,7 +138,7 @@ fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)
             DeValue::String(text) if is_pair(inner.name, text) => {
                 pairs.push((inner.name.to_owned(), text.clone().into_owned()));
             }
-            _ => reader.error(&inner, "expected a name, and a string of one line"),
+            _ => reader.error(&inner, "expected a name and a string without line breaks"),
         }
     }
     pairs
@@ -232,9 +232,9 @@ fn declared(entry: &Json) -> Result<Transport, &'static str> {
     let fields = Fields {
         command: text("command"),
         args: args.map(|arg| arg.as_str().map(str::to_owned)).collect::<Option<_>>().ok_or("args: expected strings")?,
-        env: pairs("env").ok_or("env: expected names with strings of one line")?,
+        env: pairs("env").ok_or("env: expected names and strings without line breaks")?,
         url: text("url"),
-        headers: pairs("headers").ok_or("headers: expected names with strings of one line")?,
+        headers: pairs("headers").ok_or("headers: expected names and strings without line breaks")?,
     };
     match entry["type"].as_str() {
         Some("sse") => Err("the transport sse is not supported; use http"),
@@ -257,12 +257,16 @@ pub fn all(
         if all.iter().any(|known| known.name == name) {
             diagnostics
                 .warnings
-                .push(format!("{source}: mcp server {name}: ignored: your configuration has one of this name"));
+                .push(format!("{source}: mcp server {name}: ignored: your configuration has a server of this name"));
             continue;
         }
         let expanded = expand_transport(&server.transport, &|variable| {
             let is_withheld = withheld.iter().any(|key| key == variable);
-            if is_withheld { Err(format!("{variable} holds the key of a provider")) } else { Ok(env.text(variable)) }
+            if is_withheld {
+                Err(format!("{variable} holds the key of a provider; use another variable"))
+            } else {
+                Ok(env.text(variable))
+            }
         });
         match expanded {
             Ok(transport) => {
@@ -281,7 +285,7 @@ fn warn_of_plain_http(transport: &Transport, name: &str, source: &str, diagnosti
     let host = url.strip_prefix("http://").map(|rest| rest.split(['/', ':', '?']).next().unwrap_or_default());
     let is_remote = host.is_some_and(|host| !["localhost", "127.0.0.1", "[::1]", "["].contains(&host));
     if is_remote && !headers.is_empty() {
-        diagnostics.warnings.push(format!("{source}: mcp server {name}: its headers are sent unencrypted over http"));
+        diagnostics.warnings.push(format!("{source}: mcp server {name}: its headers are sent unencrypted: use https"));
     }
 }
 
@@ -306,11 +310,12 @@ fn expand(text: &str, variable: Variable<'_>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
-        let (inside, after) = after.split_once('}').ok_or("a variable ${ without }")?;
+        let (inside, after) = after.split_once('}').ok_or("missing } after ${")?;
         let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, value)| (name, Some(value)));
         let value = variable(name)?.or_else(|| default.map(str::to_owned));
         expanded.push_str(before);
-        expanded.push_str(&value.ok_or_else(|| format!("the variable {name} is not set"))?);
+        expanded
+            .push_str(&value.ok_or_else(|| format!("{name} is not set: export it, or write ${{{name}:-DEFAULT}}"))?);
         rest = after;
     }
     expanded.push_str(rest);

@@ -104,7 +104,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "title_model",
-        about: "Model that makes the titles of conversations; without one they are the first words",
+        about: "Model that writes titles of conversations; by default, the first words are the title",
         flag: None,
         files: Files::User,
         kind: Kind::OtherModel(|config| &mut config.title_model),

@@ -263,8 +263,10 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
     let contents = Contents::of(&directory);
     if contents.is_empty() {
-        let message =
-            format!("no {DIRECTORY} directory and no AGENTS.md or CLAUDE.md in {} or above it", directory.display());
+        let message = format!(
+            "no {DIRECTORY} directory, .mcp.json, AGENTS.md or CLAUDE.md in {} or above it",
+            directory.display()
+        );
         return Err(Error::usage(message));
     }
     let config_directory = env.config_directory().ok_or_else(no_directory)?;

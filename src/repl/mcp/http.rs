@@ -219,7 +219,7 @@ impl Transfer {
         } else if !self.body.is_empty() {
             session.on_text(&self.body, now);
         }
-        let Some(id) = self.request.filter(|id| session.is_asked(*id)) else { return };
+        let Some(id) = self.request.filter(|id| session.is_pending(*id)) else { return };
         let body: String =
             String::from_utf8_lossy(&self.body).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
         let status = self.status;
@@ -227,8 +227,8 @@ impl Transfer {
             (Err(error), _) => session.on_refused(id, error.message),
             (Ok(()), 401 | 403) => session.fail(format!("needs a login, which is not supported (HTTP {status})")),
             (Ok(()), 300..=399) => session.fail(format!("redirects to another URL (HTTP {status}): declare that one")),
-            (Ok(()), 200..=299) => session.on_refused(id, "ended its response without an answer".into()),
-            (Ok(()), _) => session.on_refused(id, format!("answered with HTTP {status}: {body}")),
+            (Ok(()), 200..=299) => session.on_refused(id, "the response ended without an answer".into()),
+            (Ok(()), _) => session.on_refused(id, format!("HTTP {status}: {body}")),
         }
     }
 }

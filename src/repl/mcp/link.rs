@@ -1,4 +1,4 @@
-//! The way to a server that runs: a process or a URL.
+//! The connection to a running server: the pipes of a process, or HTTP.
 
 use super::http::Http;
 use super::process::{Ending, Process};

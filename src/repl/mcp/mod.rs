@@ -1,10 +1,10 @@
-//! MCP servers: processes that offer tools, driven by the loop.
+//! MCP servers: processes and HTTP endpoints that offer tools, driven by the loop.
 //!
 //! ```text
 //!   hold       a request waits until the servers of its agent have started for the first time
 //!   call       a call of a tool is sent to its server, which is started if it does not run
 //!   on_ready   pipes are read, within bounds
-//!   step       answers go to agents, tools to environments; what has failed is said in one line
+//!   step       answers go to agents, tools to environments; what has failed is reported in one line
 //! ```
 //!
 //! A server is shared by the agents that work in the same directory with the same powers, and ends with the last of them. One
@@ -46,7 +46,7 @@ use server::{Call, Key, Server, State};
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// What is known of a server.
+/// The state of a server for reports.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReport {
     pub(crate) name: String,
@@ -64,7 +64,7 @@ pub(super) struct Mcp {
     numbers: u64,
     /// Agents whose request waits for servers.
     held: BTreeSet<AgentId>,
-    /// The eras of servers that were asked, by declaration.
+    /// The eras of servers that have answered, by command or URL.
     eras: BTreeMap<String, Era>,
     ending: Vec<Ending>,
     /// Results that are being written to files because they are long.
@@ -74,7 +74,7 @@ pub(super) struct Mcp {
 
 impl Mcp {
     /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
-    /// wait; it joins the send queue when it has not to any more.
+    /// wait; it joins the send queue once it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if core.config.mcp.is_empty() || !has_servers(core, agent) {
             return false;
@@ -148,7 +148,7 @@ impl Mcp {
         let tag = self.next_number();
         let found = self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
-            return answer(core, agent, &id, Err(format!("the MCP server {server} is not declared any more")));
+            return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
         };
         server.has_consent |= tool.is_none();
         server.calls.push(Call { agent, id, tag, tool: tool.map(|tool| (tool, arguments)), is_sent: false });
@@ -341,7 +341,7 @@ impl Mcp {
         server.on_failed(why, core.clock.now());
         self.eras.remove(&server.declaration.transport.about());
         for call in std::mem::take(&mut server.calls) {
-            answer(core, call.agent, &call.id, Err(format!("the MCP server {} {why}", server.key.name)));
+            answer(core, call.agent, &call.id, Err(format!("the MCP server {}: {why}", server.key.name)));
         }
         self.note(core, number, LineKind::Error, why);
     }
@@ -446,7 +446,7 @@ fn has_servers(core: &Core, agent: AgentId) -> bool {
         })
 }
 
-/// What the agent shares this server by; `None` if the server is not for it.
+/// The key of this server for the agent; `None` if the server is not for it.
 fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
     let environment = &agent.inputs.environment;
     let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());

@@ -16,15 +16,15 @@ use crate::repl::core::Core;
 use crate::tools::Environment;
 use crate::tools::server_process::{ServerProcess, ServerProgram};
 
-/// What is read of one pipe in a turn, so that a server that floods its output keeps nobody waiting.
+/// Bytes read from one pipe per turn, so that a server with much output does not delay others.
 const BYTES_PER_TURN: usize = 256 << 10;
-/// What waits to be written to a server that does not read.
+/// Bytes that wait to be written to a server that does not read.
 const MAX_UNWRITTEN: usize = 16 << 20;
-/// What is kept of what a server wrote for people, in bytes.
+/// Bytes kept of the end of its standard error.
 const MAX_ERRORS: usize = 4 << 10;
-/// A server that has closed its output is about to end.
+/// How long a server may run after it has closed its output.
 const CLOSED: Duration = Duration::from_secs(1);
-/// In columns.
+/// Width of an error that is shown, in columns.
 const ERROR_WIDTH: usize = 160;
 
 /// The descriptors of a server.
@@ -196,7 +196,7 @@ impl Process {
         Some(format!("{how}{}", self.last_error()))
     }
 
-    /// The last line that it wrote for people.
+    /// The last line of its standard error.
     fn last_error(&self) -> String {
         let text = String::from_utf8_lossy(&self.errors);
         // npm ends with where its log is.

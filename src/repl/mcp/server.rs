@@ -19,11 +19,11 @@ use crate::tools::Environment;
 use crate::tools::mcp::START;
 use crate::tools::server_process::ServerProgram;
 
-/// How long a server that has failed is not started by itself; four times longer each time.
+/// How long a server that has failed is not started by itself; four times as long after each further failure.
 const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// What a process is shared by.
+/// What agents have in common that share a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: String,
@@ -63,7 +63,7 @@ pub(super) struct Server {
     /// A person has consented to its start, or it needs no consent.
     pub(super) has_consent: bool,
     failures: u32,
-    /// It is not started by itself before.
+    /// It is not started by itself before this moment.
     pub(super) retry_at: Option<Moment>,
     pub(super) calls: Vec<Call>,
     /// Why it failed the last time, if it has not worked since.
@@ -132,7 +132,7 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
         format!("working directory: {}", environment.working_directory.display()),
         format!("declared in {}", server.source),
         hosts.clone(),
-        "yes starts it for all agents in this directory until polylogue exits; calls of its tools ask by themselves"
+        "yes starts it for all agents in this directory until polylogue exits; each call of its tools still asks"
             .into(),
     ];
     McpTool {

@@ -144,7 +144,7 @@ impl Server {
                 Some(ClientState::Logs { .. }) => self.send_chunks(core, id),
                 Some(ClientState::Turn(_)) => {
                     self.send_chunks(core, id);
-                    self.tell_wait(core, id);
+                    self.send_wait(core, id);
                 }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
                 Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}

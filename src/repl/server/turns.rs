@@ -39,8 +39,8 @@ pub(super) struct ClientTurn {
     is_limited: bool,
     /// The limit of a tree of agents that ended it, in words.
     limit: Option<String>,
-    /// The end of the wait of which the client was told last.
-    told_until: Option<Moment>,
+    /// The end of the wait that was sent to the client last.
+    sent_until: Option<Moment>,
 }
 
 #[derive(Clone, Copy)]
@@ -122,7 +122,7 @@ impl Server {
     ) {
         let (stage, (most, policy)) = (Stage::Queued { is_resumed: false }, bounds);
         let turn =
-            ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None, told_until: None };
+            ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None, sent_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -190,12 +190,12 @@ impl Server {
         }
     }
 
-    /// Tells the client of each wait in its turn, once.
-    pub(super) fn tell_wait(&mut self, core: &Core, id: ClientId) {
+    /// Sends the client each wait in its turn, once.
+    pub(super) fn send_wait(&mut self, core: &Core, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
         let ClientState::Turn(turn) = &mut client.state else { return };
         let Some(held_up) = held_up(core, turn.agent).filter(|_| turn.is_running()) else { return };
-        if turn.told_until.replace(held_up.until) != Some(held_up.until) {
+        if turn.sent_until.replace(held_up.until) != Some(held_up.until) {
             let line = wait_line(&turn.agent.to_string(), held_up.length, &held_up.reason);
             client.send(&Response::Chunk(line));
         }
