@@ -25,6 +25,7 @@ pub fn server(behaviour: &str) -> McpServer {
     McpServer {
         name: behaviour.into(),
         transport: McpTransport::Stdio { command: "sh".into(), args, env: vec![("TOKEN".into(), "t0ken".into())] },
+        written: McpTransport::Stdio { command: "sh".into(), args: Vec::new(), env: Vec::new() },
         net: Vec::new(),
         start_timeout: Duration::from_secs(30),
         call_timeout: Duration::from_secs(60),
@@ -87,6 +88,28 @@ fn tools_of_all_pages_are_offered_and_called_in_both_eras() {
         let result = result_of(&mut app, &peer, &format!("mcp__{behaviour}__second"));
         assert!(result.starts_with("marker "), "{behaviour}: {result}");
     }
+}
+
+#[test]
+fn a_policy_that_is_lowered_while_a_command_runs_holds_for_the_calls_after_it() {
+    let peer = Peer::start();
+    let mut app = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Yolo);
+    app.enter("do it");
+    let wait = r#"{"command":"touch begun; until [ -e go ]; do sleep 0.01; done"}"#;
+    let calls = [("bash", wait), ("mcp__legacy__first", "{}"), ("web_fetch", r#"{"url":"http://127.0.0.1:1/"}"#)];
+    reply_with_calls(&app.accept(&peer), &calls);
+    let directory = app.directory();
+    app.turn_until("the command runs", |_| directory.join("begun").exists());
+    app.enter("/approval plan");
+    std::fs::write(directory.join("go"), "").expect("a file");
+    // The policy plan lets pages of the web be read, and asks for each.
+    app.turn_until_asked(0);
+    app.press_at_question(b"n");
+    let next = app.accept(&peer);
+    let results = results_in(&next.request().json());
+    assert!(results[1].1.contains("policy plan") && results[2].1.contains("denied"), "{results:?}");
+    next.stream().text("done").finish("stop").done();
+    app.turn_until_idle();
 }
 
 #[test]

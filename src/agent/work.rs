@@ -445,7 +445,8 @@ impl Agent {
 
     fn start_call(&mut self, at: usize, context: &mut Context) {
         let Progress::Waiting(spec, _, permission) = &self.work.calls[at].progress else { return };
-        let is_free = *permission == Permission::NotNeeded && matches!(spec.run, Run::OnThread(_));
+        let is_judged = matches!(spec.run, Run::OnThread(_)) || matches!(spec.judged, Judged::Mcp | Judged::Network);
+        let is_free = *permission == Permission::NotNeeded && is_judged;
         if is_free && !self.plan_again(at, Permission::NotNeeded, context) {
             return;
         }

@@ -34,7 +34,7 @@ fn list(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     let config = config::load(arguments, env).into_config()?;
     let mut out = String::new();
     for server in &config.mcp {
-        let about = in_one_line(&server.transport.about());
+        let about = in_one_line(&server.written.about());
         // Writing into a `String` cannot fail.
         let _ = writeln!(out, "{}\t{about}\t({})", server.name, server.source);
     }

@@ -14,6 +14,8 @@ pub struct McpServer {
     pub name: String,
     /// How it is reached.
     pub transport: Transport,
+    /// The same as it is declared, with the names of variables instead of their values. Only this is shown.
+    pub written: Transport,
     /// The hosts that its process may reach.
     pub net: Vec<HostPattern>,
     /// How long it may take until its tools are known.
@@ -36,6 +38,9 @@ impl McpServer {
         !self.net.is_empty() || matches!(self.transport, Transport::Http { .. })
     }
 }
+
+/// The tool that starts a server with [`McpServer::net`].
+pub const START: &str = "start";
 
 /// How a server is reached. Values of variables and headers may be secrets, and are not shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -73,14 +78,18 @@ impl Transport {
                 let words = std::iter::once(command).chain(args).map(|word| shell_word(word));
                 variables.collect::<String>() + &words.collect::<Vec<_>>().join(" ")
             }
-            Self::Http { url, .. } => without_query(url).to_owned(),
+            Self::Http { url, .. } => without_secrets(url),
         }
     }
 }
 
-/// A query may hold a key.
-fn without_query(url: &str) -> &str {
-    url.split(['?', '#']).next().unwrap_or(url)
+/// A query, a user name and a password may hold a key.
+fn without_secrets(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or(url);
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    if scheme.is_empty() { format!("{host}{path}") } else { format!("{scheme}://{host}{path}") }
 }
 
 /// A word as a person would type it in a shell.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::schema;
 use crate::base::text::{self, hex};
-use crate::domain::mcp::{McpCall, McpServer, McpTool, PREFIX};
+use crate::domain::mcp::{McpCall, McpServer, McpTool, PREFIX, START};
 
 /// Further tools of a server are left out.
 pub const MAX_TOOLS: usize = 256;
@@ -53,6 +53,9 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     let needs_task = entry["execution"]["taskSupport"] == "required";
     if !is_wanted || is_named(&server.disabled_tools) || needs_task {
         return Ok(None);
+    }
+    if name == START && !server.net.is_empty() {
+        return Err(format!("{START}: a rule for it would also allow to start the server"));
     }
     let normal = schema::normalise(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?;
     let about = entry["description"].as_str().or_else(|| entry["title"].as_str()).unwrap_or_default();
@@ -109,9 +112,10 @@ fn with_digest(full: &str, server: &str, tool: &str) -> String {
 pub fn make_unique(tools: &mut [McpTool]) {
     let mut taken = BTreeSet::new();
     for tool in tools {
-        if !taken.insert(tool.full_name.clone()) {
-            tool.full_name = with_digest(&tool.full_name, &tool.server, &tool.name);
-            taken.insert(tool.full_name.clone());
+        let (full, mut name) = (tool.full_name.clone(), tool.name.clone());
+        while !taken.insert(tool.full_name.clone()) {
+            tool.full_name = with_digest(&full, &tool.server, &name);
+            name.push('#');
         }
     }
 }
@@ -129,6 +133,7 @@ mod tests {
         McpServer {
             name: "s".into(),
             transport: Transport::Http { url: String::new(), headers: Vec::new() },
+            written: Transport::Http { url: String::new(), headers: Vec::new() },
             net: Vec::new(),
             start_timeout: Duration::ZERO,
             call_timeout: Duration::ZERO,
@@ -144,9 +149,19 @@ mod tests {
         assert_eq!(full_name("time", "get.time now"), "mcp__time__get_time_now");
         let long = [full_name("s", &"x".repeat(100)), full_name("s", &"x".repeat(101))];
         assert!(long.iter().all(|name| name.len() == 64) && long[0] != long[1], "{long:?}");
-        let (mut tools, _) = tools(&server(), &[json!({"name": "a.b"}), json!({"name": "a_b"})]);
+        let predicted = with_digest(&full_name("s", "a_b"), "s", "a_b");
+        let predicted = predicted.strip_prefix("mcp__s__").expect("a name");
+        let (mut tools, _) = tools(&server(), &["a.b", predicted, "a_b"].map(|name| json!({"name": name})));
         make_unique(&mut tools);
-        assert_ne!(tools[0].full_name, tools[1].full_name);
+        assert_eq!(tools.iter().map(|tool| &tool.full_name).collect::<BTreeSet<_>>().len(), 3, "{tools:?}");
+    }
+
+    #[test]
+    fn a_tool_that_a_rule_for_the_start_would_allow_is_left_out() {
+        let listed = [json!({"name": "start"})];
+        assert_eq!(tools(&server(), &listed).0.len(), 1);
+        let asked = McpServer { net: vec!["example.org".parse().expect("a host")], ..server() };
+        assert!(tools(&asked, &listed).0.is_empty());
     }
 
     #[test]

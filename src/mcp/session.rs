@@ -19,6 +19,7 @@ use super::message::{
     Failure, INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse,
 };
 use crate::base::clock::Moment;
+use crate::base::text;
 use crate::domain::mcp::{McpServer, McpTool};
 
 /// How long the answer to the first message may take before the server counts as one of the older era. Python servers take
@@ -31,6 +32,10 @@ const MAX_PAGES: usize = 64;
 const MOST_EXTENSIONS: u32 = 10;
 /// A server that sends this many bytes without answering a request is ended.
 const MAX_UNSOLICITED: usize = 32 << 20;
+/// Of a note or the reason of an end, in columns.
+const MAX_WORDS: usize = 300;
+/// Of a server's error message, in columns: models mend calls by it.
+const MAX_ERROR: usize = 8_000;
 
 /// The era of the protocol that a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +104,7 @@ pub struct Session {
     start_until: Option<Moment>,
     list_again_at: Option<Moment>,
     unsolicited: usize,
+    last_note: String,
 }
 
 impl Session {
@@ -123,6 +129,7 @@ impl Session {
             start_until,
             list_again_at: None,
             unsolicited: 0,
+            last_note: String::new(),
         };
         if era == Some(Era::Legacy) {
             session.initialize();
@@ -256,6 +263,9 @@ impl Session {
         match self.pending.remove(&id) {
             Some(Pending::Probe) if self.probe_until.is_none() => {}
             Some(Pending::Probe) => self.initialize(),
+            Some(Pending::List) if self.phase == Phase::Ready => {
+                self.note(format!("cannot list its tools again: {why}"));
+            }
             Some(Pending::Initialize | Pending::List) => self.fail(why),
             Some(Pending::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
             Some(Pending::Listen) | None => {}
@@ -318,7 +328,7 @@ impl Session {
             (Pending::Initialize, Err(failure)) => self.fail(format!("refused initialize: {}", failure.message)),
             (Pending::List, Ok(result)) => self.on_page(&result),
             (Pending::List, Err(failure)) if self.phase == Phase::Ready => {
-                self.events.push_back(Event::Note(format!("cannot list its tools again: {}", failure.message)));
+                self.note(format!("cannot list its tools again: {}", failure.message));
             }
             (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
             (Pending::Listen, _) => {}
@@ -327,7 +337,10 @@ impl Session {
                 self.events.push_back(Event::Done { tag, result });
             }
             (Pending::Own { tag, .. }, result) => {
-                let result = result.map_err(|failure| format!("{} (error {})", failure.message, failure.code));
+                let failed = |failure: Failure| {
+                    format!("{} (error {})", text::shortened(&failure.message, MAX_ERROR), failure.code)
+                };
+                let result = result.map_err(failed);
                 self.events.push_back(Event::Done { tag, result });
             }
         }
@@ -409,7 +422,7 @@ impl Session {
         let (tools, left_out) = list::tools(&self.server, &listed);
         (self.phase, self.start_until) = (Phase::Ready, None);
         if !left_out.is_empty() {
-            self.events.push_back(Event::Note(format!("left out: {}", left_out.join("; "))));
+            self.note(format!("left out: {}", left_out.join("; ")));
         }
         self.events.push_back(Event::Tools(tools));
     }
@@ -445,11 +458,21 @@ impl Session {
         if self.era == Some(Era::Modern) { modern(params) } else { Value::Object(params) }
     }
 
+    /// What the person is told; the same again only once, because a server may change its list all the time.
+    fn note(&mut self, note: String) {
+        let note = text::shortened(&text::sanitise(&note), MAX_WORDS).into_owned();
+        if self.last_note != note {
+            self.last_note.clone_from(&note);
+            self.events.push_back(Event::Note(note));
+        }
+    }
+
     /// Ends the session; requests under way are answered with the same reason.
     pub fn fail(&mut self, why: String) {
         if self.phase == Phase::Over {
             return;
         }
+        let why = text::shortened(&text::sanitise(&why), MAX_WORDS).into_owned();
         self.phase = Phase::Over;
         (self.probe_until, self.start_until, self.list_again_at) = (None, None, None);
         for pending in std::mem::take(&mut self.pending).into_values() {

@@ -63,8 +63,12 @@ fn is_given(name: &str, more: &[String]) -> bool {
 }
 
 fn is_withheld(name: &str, withheld: &[String]) -> bool {
-    // Libraries that the dynamic linker loads on request run in the helpers too, before they are restricted.
-    name == AGENT_SOCKET || name.starts_with("LD_") || withheld.iter().any(|key| key == name)
+    is_never_given(name) || withheld.iter().any(|key| key == name)
+}
+
+/// Libraries that the dynamic linker loads on request run in the helpers too, before they are restricted.
+pub fn is_never_given(name: &str) -> bool {
+    name == AGENT_SOCKET || name.starts_with("LD_")
 }
 
 #[cfg(test)]

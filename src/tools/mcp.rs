@@ -21,7 +21,7 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 /// The name by which rules know the start of a server.
-pub const START: &str = "start";
+pub use crate::domain::mcp::START;
 
 /// A call of a server's tool. The server checks the arguments against its schema.
 ///

@@ -3,6 +3,7 @@
 //! `${VARIABLE}` and `${VARIABLE:-default}` are replaced in the command, its arguments and variables, the URL and headers. A
 //! server with a variable that is not set, or that holds the key of a provider, is left out with a warning.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::base::file::ancestors_in_repository;
 use crate::base::text::hex;
 use crate::domain::host::HostPattern;
 use crate::domain::mcp::{McpServer, Transport, is_server_name};
+use crate::sandbox::variables;
 
 /// The file of a project.
 pub const FILE: &str = ".mcp.json";
@@ -126,6 +128,7 @@ fn new_server(name: &str, source: String) -> McpServer {
         call_timeout: CALL_TIMEOUT,
         enabled_tools: Vec::new(),
         disabled_tools: Vec::new(),
+        written: Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() },
         project: None,
         source,
     }
@@ -261,9 +264,10 @@ pub fn all(
             continue;
         }
         let expanded = expand_transport(&server.transport, &|variable| {
-            let is_withheld = withheld.iter().any(|key| key == variable);
-            if is_withheld {
+            if withheld.iter().any(|key| key == variable) {
                 Err(format!("{variable} holds the key of a provider; use another variable"))
+            } else if variables::is_never_given(variable) {
+                Err(format!("{variable} is never given to programs of tools"))
             } else {
                 Ok(env.text(variable))
             }
@@ -271,7 +275,7 @@ pub fn all(
         match expanded {
             Ok(transport) => {
                 warn_of_plain_http(&transport, &name, &source, diagnostics);
-                server.transport = transport;
+                server.written = std::mem::replace(&mut server.transport, transport);
                 all.push(server);
             }
             Err(why) => diagnostics.warnings.push(format!("{source}: mcp server {name}: ignored: {why}")),
@@ -282,11 +286,24 @@ pub fn all(
 
 fn warn_of_plain_http(transport: &Transport, name: &str, source: &str, diagnostics: &mut Diagnostics) {
     let Transport::Http { url, headers } = transport else { return };
-    let host = url.strip_prefix("http://").map(|rest| rest.split(['/', ':', '?']).next().unwrap_or_default());
-    let is_remote = host.is_some_and(|host| !["localhost", "127.0.0.1", "[::1]", "["].contains(&host));
+    let is_remote = url.strip_prefix("http://").map(host_of).is_some_and(|host| !is_loopback(host));
     if is_remote && !headers.is_empty() {
         diagnostics.warnings.push(format!("{source}: mcp server {name}: its headers are sent unencrypted: use https"));
     }
+}
+
+/// The host of a URL without its scheme.
+fn host_of(rest: &str) -> &str {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or_default(),
+    }
+}
+
+fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 type Variable<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
@@ -337,6 +354,17 @@ mod tests {
         assert_eq!(expand("a ${SET} $SET ${UNSET:-default}").unwrap(), "a value $SET default");
         for refused in ["${UNSET}", "${KEY}", "${KEY:-x}", "${open"] {
             assert!(expand(refused).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_hosts_are_local() {
+        let is_local = |rest: &str| is_loopback(host_of(rest));
+        for local in ["localhost:1/x", "127.0.0.1/", "[::1]:80/mcp", "user:key@localhost"] {
+            assert!(is_local(local), "{local}");
+        }
+        for remote in ["example.org/", "localhost:x@example.org/", "[2001:db8::1]:80/", "127.0.0.1.example.org", ""] {
+            assert!(!is_local(remote), "{remote}");
         }
     }
 

@@ -204,7 +204,7 @@ fn mcp_server(out: &mut String, server: &McpServer) {
         let names: Vec<String> = pairs.iter().map(|(name, _)| format!("{name:?} = \"…\"")).collect();
         if names.is_empty() { None } else { Some(format!("{{ {} }}", names.join(", "))) }
     };
-    let secrets = match &server.transport {
+    let secrets = match &server.written {
         Transport::Stdio { command, args, env } => {
             line(out, &format!("command = {command:?}"), &server.source);
             if !args.is_empty() {

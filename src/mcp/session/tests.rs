@@ -13,6 +13,7 @@ fn server() -> McpServer {
     McpServer {
         name: "s".into(),
         transport: Transport::Http { url: String::new(), headers: Vec::new() },
+        written: Transport::Http { url: String::new(), headers: Vec::new() },
         net: Vec::new(),
         start_timeout: Duration::from_secs(30),
         call_timeout: Duration::from_secs(60),
@@ -193,4 +194,31 @@ fn nothing_that_a_server_sends_panics() {
             session.on_deadline(clock.now() + Duration::from_secs(100));
         }
     }
+}
+
+#[test]
+fn what_a_server_says_is_bounded_and_a_note_is_not_repeated() {
+    let mut scene = Scene::ready();
+    for id in [4, 5] {
+        scene.receive(json!({"method": "notifications/tools/list_changed"}));
+        scene.advance(1);
+        scene.receive(json!({"id": id, "error": {"code": -1, "message": "no ".repeat(10_000)}}));
+    }
+    let notes = scene.events();
+    let [Event::Note(note)] = notes.as_slice() else { panic!("one note: {notes:?}") };
+    assert!(note.len() < 400, "{note}");
+    scene.session.fail("x\u{1b}[2J".repeat(1_000));
+    let events = scene.events();
+    let [Event::Failed(why)] = events.as_slice() else { panic!("it has ended: {events:?}") };
+    assert!(why.len() < 1_200 && !why.contains('\u{1b}'), "{why}");
+}
+
+#[test]
+fn a_list_that_is_refused_later_leaves_the_session() {
+    let mut scene = Scene::ready();
+    scene.receive(json!({"method": "notifications/tools/list_changed"}));
+    scene.advance(1);
+    scene.session.on_refused(4, "HTTP 500".into());
+    assert_eq!(scene.events(), [Event::Note("cannot list its tools again: HTTP 500".into())]);
+    assert!(scene.session.is_ready());
 }
