@@ -46,6 +46,8 @@ use server::{Call, Key, Server, State};
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
+pub(super) use server::Work;
+
 /// The state of a server for reports.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerReport {
@@ -136,22 +138,23 @@ impl Mcp {
         }
     }
 
+            server.promised = server.program().map(|program| program.sandbox(&server.environment));
     /// Carries out a call of a model. It is answered later.
-    pub(super) fn call(
-        &mut self,
-        core: &mut Core,
-        agent: AgentId,
-        id: String,
-        (server, tool): (String, Option<String>),
-        arguments: Map<String, Value>,
-    ) {
+    pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
-        let found = self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == server);
+        let found =
+            self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
             return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
         };
-        server.has_consent |= tool.is_none();
-        server.calls.push(Call { agent, id, tag, tool: tool.map(|tool| (tool, arguments)), is_sent: false });
+        let tool = match work {
+            Work::Start { sandbox } => {
+                (server.has_consent, server.promised) = (true, Some(sandbox));
+                None
+            }
+            Work::Call { tool, arguments } => Some((tool, arguments)),
+        };
+        server.calls.push(Call { agent, id, tag, tool, is_sent: false });
         if matches!(server.state, State::Stopped) {
             self.start(core, number);
         }
@@ -183,7 +186,10 @@ impl Mcp {
         let started = match starting.take() {
             None => return,
             Some(Ok(started)) => started,
-            Some(Err(why)) => return self.fail(core, number, &format!("was not started: {why}")),
+            Some(Err(why)) => {
+                self.withdraw_consent(core, number);
+                return self.fail(core, number, &format!("was not started: {why}"));
+            }
         };
         let numbers = [(); 4].map(|()| self.next_number());
         let Some(server) = self.servers.get_mut(&number) else { return };
@@ -205,6 +211,14 @@ impl Mcp {
             State::Stopped | State::Starting(_) => None,
         }
     }
+    /// Offers the start of a server again if the person has consented to a stronger sandbox than the one that works.
+    fn withdraw_consent(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        if server.withdraw_consent() {
+            server.users.clone().into_iter().for_each(|agent| self.give_tools(core, agent));
+        }
+    }
+
 
     fn write(&mut self, core: &mut Core, number: u64) {
         let Self { servers, numbers, .. } = self;
