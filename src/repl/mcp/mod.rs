@@ -27,11 +27,14 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::domain::approval::Policy;
+use crate::domain::host::HostPattern;
 use crate::domain::mcp::{McpServer, McpTool, Transport};
-use crate::domain::rule::Subject;
+use crate::domain::rule::{Rule, Rules, Subject};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
+use crate::domain::web_url::WebUrl;
 use crate::mcp::{Era, Event as SessionEvent, Session, content, list};
+use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
@@ -43,10 +46,10 @@ use link::Link;
 use process::{Ending, Port, Process, Starting};
 use server::{Call, Key, Server, State};
 
+pub(super) use server::Work;
+
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
-
-pub(super) use server::Work;
 
 /// The state of a server for reports.
 #[derive(Debug, Clone)]
@@ -135,10 +138,10 @@ impl Mcp {
             && let Some(server) = self.servers.get_mut(&number)
         {
             server.has_consent = true;
+            server.promised = server.program().map(|program| program.sandbox(&server.environment));
         }
     }
 
-            server.promised = server.program().map(|program| program.sandbox(&server.environment));
     /// Carries out a call of a model. It is answered later.
     pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
@@ -174,6 +177,9 @@ impl Mcp {
     fn connect(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Transport::Http { url, headers } = server.declaration.transport.clone() else { return };
+        if let Err(why) = check_denied(&url, &server.environment.rules) {
+            return self.fail(core, number, &format!("was not connected: {why}"));
+        }
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
         server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers))));
@@ -205,12 +211,6 @@ impl Mcp {
         }
     }
 
-    fn link(&mut self, number: u64) -> Option<&mut Link> {
-        match &mut self.servers.get_mut(&number)?.state {
-            State::Running(link) => Some(link),
-            State::Stopped | State::Starting(_) => None,
-        }
-    }
     /// Offers the start of a server again if the person has consented to a stronger sandbox than the one that works.
     fn withdraw_consent(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
@@ -219,6 +219,12 @@ impl Mcp {
         }
     }
 
+    fn link(&mut self, number: u64) -> Option<&mut Link> {
+        match &mut self.servers.get_mut(&number)?.state {
+            State::Running(link) => Some(link),
+            State::Stopped | State::Starting(_) => None,
+        }
+    }
 
     fn write(&mut self, core: &mut Core, number: u64) {
         let Self { servers, numbers, .. } = self;
@@ -458,6 +464,16 @@ fn has_servers(core: &Core, agent: AgentId) -> bool {
                 && agent.inputs.has_tools
                 && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
+}
+
+/// Whether the rules let a server be reached. The names of hosts are judged, not their addresses.
+fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
+    let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
+    if denied.is_empty() {
+        return Ok(());
+    }
+    let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
+    AllowedHosts { allowed: Vec::new(), denied }.check_denied(&url.target)
 }
 
 /// The key of this server for the agent; `None` if the server is not for it.
