@@ -7,11 +7,12 @@ mod transports;
 use std::path::Path;
 use std::time::Duration;
 
-use polylogue::config::{McpServer, McpTransport, Policy, Rules};
+use polylogue::config::{McpServer, McpTransport, Network, Policy, Rules};
 use serde_json::Value;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe as _;
+use crate::support::internals::sandbox::Level;
 use crate::support::peer::Peer;
 use crate::support::scene::{reply_with_calls, results_in};
 use crate::support::write_executable;
@@ -183,7 +184,7 @@ fn a_server_that_uses_the_network_starts_after_a_question_that_shows_all_of_it()
     app.enter("start it");
     reply_with_calls(&app.accept(&peer), &[("mcp__legacy__start", "{}")]);
     app.turn_until_asked(0);
-    let shown = app.screen_text();
+    let shown = in_one_line(&app.screen_text());
     for part in ["start the MCP server legacy", "server.sh legacy", "only example.org", "config.toml:1"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
@@ -199,6 +200,51 @@ fn a_server_that_uses_the_network_starts_after_a_question_that_shows_all_of_it()
 }
 
 #[test]
+fn the_question_about_a_start_shows_the_network_that_is_really_open() {
+    let peer = Peer::start();
+    let net = McpServer { net: vec!["example.org".parse().expect("a host")], ..server("legacy") };
+    let plan = || Plan { real_time: true, mcp: vec![net.clone()], rules: Rules::default(), ..Plan::peer(&peer.url()) };
+    let shown = |plan: Plan, level: Option<Level>| {
+        let mut app = Harness::new(plan);
+        level.map(|level| app.agent(0).inputs.environment.sandbox.falls_from(level));
+        app.enter("start it");
+        reply_with_calls(&app.accept(&peer), &[("mcp__legacy__start", "{}")]);
+        app.turn_until_asked(0);
+        in_one_line(&app.screen_text())
+    };
+    let off = shown(Plan { has_sandbox: false, ..plan() }, None);
+    let host = shown(Plan { network: Network::Host, ..plan() }, None);
+    let landlock = shown(plan(), Some(Level::SharedProc));
+    for (shown, part) in [(off, "sandbox: off"), (host, "discarded; network yes"), (landlock, "the whole network")] {
+        assert!(shown.contains(part), "{part}\n{shown}");
+        assert!(!shown.contains("only example.org"), "{shown}");
+    }
+}
+
+#[test]
+fn a_consent_does_not_hold_for_a_weaker_sandbox() {
+    let peer = Peer::start();
+    let net = McpServer { net: vec!["example.org".parse().expect("a host")], ..server("dies") };
+    let rules = Rules { allow: vec!["mcp(dies.first)".parse().expect("a rule")], ..Rules::default() };
+    let mut app = app_under(&peer, vec![net], rules, Policy::Auto);
+    app.enter("start it");
+    reply_with_calls(&app.accept(&peer), &[("mcp__dies__start", "{}")]);
+    app.turn_until_asked(0);
+    app.press_at_question(b"y");
+    app.accept(&peer).stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+    assert!(result_of(&mut app, &peer, "mcp__dies__first").contains("ended with exit code 9"));
+    app.agent(0).inputs.environment.sandbox.falls_from(Level::SharedProc);
+    let refused = result_of(&mut app, &peer, "mcp__dies__first");
+    assert!(
+        refused.contains("weaker than the one that was allowed") || refused.contains("needs a sandbox"),
+        "{refused}"
+    );
+    assert_eq!(offered(&request_of(&mut app, &peer)), ["mcp__dies__start"]);
+    assert_eq!(servers_in(&app.directory()), 0);
+}
+
+#[test]
 fn only_agents_that_can_run_commands_get_servers_and_a_project_s_only_below_it() {
     let peer = Peer::start();
     let elsewhere = McpServer { project: Some("/elsewhere".into()), name: "project".into(), ..server("legacy") };
@@ -207,6 +253,11 @@ fn only_agents_that_can_run_commands_get_servers_and_a_project_s_only_below_it()
     app.enter("/env readonly");
     app.turn_until("the child", |app| app.repl.roster().len() == 2);
     assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
+}
+
+/// Without the breaks of lines.
+fn in_one_line(screen: &str) -> String {
+    screen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// How many scripted servers run in a directory.

@@ -533,8 +533,8 @@ pub enum ToolRequest {
     Mcp {
         server: String,
         tool: String,
-        /// The call starts the server, to which the person has consented.
-        is_start: bool,
+        /// The call starts the server, to which the person has consented under this sandbox, in words.
+        sandbox: Option<String>,
         arguments: serde_json::Map<String, Value>,
     },
     /// Fetch a page of the web.

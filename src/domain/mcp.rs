@@ -123,8 +123,13 @@ pub struct McpTool {
 pub enum McpCall {
     /// Calls the tool at the server.
     Tool,
-    /// Starts the server, which needs the consent of a person: these lines say what it may do.
-    Start(Vec<String>),
+    /// Starts the server, which needs the consent of a person.
+    Start {
+        /// What is started, and where.
+        about: Vec<String>,
+        /// The hosts that it may reach.
+        hosts: Vec<HostPattern>,
+    },
 }
 
 impl McpTool {

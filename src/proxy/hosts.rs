@@ -16,9 +16,7 @@ impl AllowedHosts {
     /// # Errors
     /// The target may not be reached; the message is for who runs the command.
     pub fn check(&self, target: &Target) -> Result<(), String> {
-        if let Some(pattern) = self.denied.iter().find(|pattern| pattern.forbids(target)) {
-            return Err(format!("{target} is refused by the rule deny net({pattern})"));
-        }
+        self.check_denied(target)?;
         if self.allowed.iter().any(|pattern| pattern.allows(target)) {
             return Ok(());
         }
@@ -28,6 +26,15 @@ impl AllowedHosts {
             listed.join(", "),
             named(target)
         ))
+    }
+
+    /// # Errors
+    /// A rule denies the target.
+    pub fn check_denied(&self, target: &Target) -> Result<(), String> {
+        match self.denied.iter().find(|pattern| pattern.forbids(target)) {
+            Some(pattern) => Err(format!("{target} is refused by the rule deny net({pattern})")),
+            None => Ok(()),
+        }
     }
 
     /// Whether a connection may be made to this address, which a look-up of the target gave or which is the target itself.

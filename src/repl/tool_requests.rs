@@ -9,6 +9,7 @@ use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, or_ended};
+use crate::repl::mcp::Work;
 use crate::repl::objections::{Objections, Subject};
 use crate::repl::stop::stop_tree;
 use crate::repl::{Repl, limits};
@@ -33,9 +34,12 @@ impl Repl {
             Err(error) => return answer_call(&mut self.core, agent_id, &call, Err(error)),
         }
         let answer = match request {
-            ToolRequest::Mcp { server, tool, is_start, arguments } => {
-                let tool = (!is_start).then_some(tool);
-                return self.mcp.call(&mut self.core, agent_id, call, (server, tool), arguments);
+            ToolRequest::Mcp { server, tool, sandbox, arguments } => {
+                let work = match sandbox {
+                    Some(sandbox) => Work::Start { sandbox },
+                    None => Work::Call { tool, arguments },
+                };
+                return self.mcp.call(&mut self.core, agent_id, call, &server, work);
             }
             ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::arguments::parse_object;
-use super::{Environment, Judged, Prepared, Question, Run, ToolSpec, one_line, visible};
+use super::{Environment, Judged, Prepared, Question, Run, ToolSpec, network, one_line, visible};
 use crate::domain::flow::ToolRequest;
 use crate::domain::mcp::{McpCall, McpTool};
 use crate::domain::rule::{Rule, Subject};
@@ -22,6 +22,8 @@ pub const SPEC: ToolSpec = ToolSpec {
 
 /// The name by which rules know the start of a server.
 pub use crate::domain::mcp::START;
+const CONSEQUENCE: &str =
+    "yes starts it for all agents in this directory until polylogue exits; each call of its tools still asks";
 
 /// A call of a server's tool. The server checks the arguments against its schema.
 ///
@@ -31,17 +33,23 @@ pub fn prepare(tool: &McpTool, arguments: &str, env: &Environment) -> Result<Pre
     let arguments = parse_object(arguments)
         .map_err(|problem| format!("{problem}; the arguments of {} are {}", tool.full_name, tool.parameters))?;
     let shown = Value::from(arguments.clone());
-    let is_start = tool.kind != McpCall::Tool;
-    let name = if is_start { START } else { &tool.name };
+    let sandbox = match &tool.kind {
+        McpCall::Start { hosts, .. } => Some(network::summary(hosts, &env.sandbox)),
+        McpCall::Tool => None,
+    };
+    let name = if sandbox.is_some() { START } else { &tool.name };
     let (title, detail) = match &tool.kind {
-        McpCall::Start(lines) => (format!("start the MCP server {}", tool.server), lines.clone()),
+        McpCall::Start { about, .. } => {
+            let lines = about.iter().chain(&sandbox).map(String::as_str).chain([CONSEQUENCE]);
+            (format!("start the MCP server {}", tool.server), lines.map(str::to_owned).collect())
+        }
         McpCall::Tool => {
             let summary = if arguments.is_empty() { String::new() } else { shown.to_string() };
             let called = visible(&format!("{}.{}", tool.server, tool.name));
             (format!("mcp: {called} {}", one_line(&summary, 100)).trim_end().to_owned(), detail(&shown))
         }
     };
-    let call = json!({"server": tool.server, "tool": name, "is_start": is_start, "arguments": arguments});
+    let call = json!({"server": tool.server, "tool": name, "sandbox": sandbox, "arguments": arguments});
     Ok(Prepared { arguments: call, question: Question::new(title, detail), level: env.sandbox.level() })
 }
 
@@ -73,7 +81,7 @@ fn request(call: &Value) -> ToolRequest {
     ToolRequest::Mcp {
         server: text("server"),
         tool: text("tool"),
-        is_start: call["is_start"] == true,
+        sandbox: call["sandbox"].as_str().map(str::to_owned),
         arguments: call["arguments"].as_object().cloned().unwrap_or_default(),
     }
 }

@@ -93,6 +93,12 @@ impl NetworkRequest {
     }
 }
 
+/// What the sandbox allows with these hosts, in one line for the person who is asked.
+pub fn summary(hosts: &[HostPattern], sandbox: &Policy) -> String {
+    let request = NetworkRequest::for_hosts(hosts.to_vec(), sandbox);
+    request.map_or_else(|| sandbox.summary(), |request| request.summary(sandbox))
+}
+
 /// What a command may reach at this level.
 ///
 /// # Errors

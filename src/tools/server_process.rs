@@ -26,6 +26,21 @@ pub struct ServerProgram {
     pub variables: Vec<(String, String)>,
     /// The hosts that it may reach.
     pub hosts: Vec<HostPattern>,
+    /// It is not started under another sandbox than this one, in the words of [`network::summary`]; `None` if nobody was
+    /// asked.
+    pub promised: Option<String>,
+}
+
+impl ServerProgram {
+    /// The sandbox that it would get now, in words.
+    pub fn sandbox(&self, env: &Environment) -> String {
+        network::summary(&self.hosts, &env.sandbox)
+    }
+
+    /// Whether it would get another sandbox now than the promised one.
+    pub fn breaks_promise(&self, env: &Environment) -> bool {
+        self.promised.as_ref().is_some_and(|promised| *promised != self.sandbox(env))
+    }
 }
 
 /// A process that was started. Dropping it ends it without waiting.
@@ -49,6 +64,13 @@ impl ServerProcess {
     /// Why it cannot be started. That its program cannot be run is found out later.
     pub fn start(server: &ServerProgram, env: &Environment) -> Result<Self, String> {
         let level = working_level(env)?;
+        if server.breaks_promise(env) {
+            return Err(
+                "the sandbox that works here is weaker than the one that was allowed; call its start tool again \
+                        to ask the user"
+                    .into(),
+            );
+        }
         let network = NetworkRequest::for_hosts(server.hosts.clone(), &env.sandbox);
         let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
         let program =

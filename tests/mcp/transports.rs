@@ -1,9 +1,9 @@
 //! Servers over HTTP.
 
-use polylogue::config::{McpServer, McpTransport};
+use polylogue::config::{McpServer, McpTransport, Policy, Rules};
 use serde_json::{Value, json};
 
-use super::{app_with, offered, server};
+use super::{app_under, app_with, offered, request_of, server};
 use crate::support::harness::Harness;
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{reply_with_calls, results_in};
@@ -160,4 +160,15 @@ fn a_server_that_cannot_be_used_is_said_in_one_line() {
     app.accept(&peer).stream().text("done").finish("stop").done();
     app.turn_until_idle();
     assert!(app.screen_text().contains("! mcp web: "), "{}", app.screen_text());
+}
+
+#[test]
+fn a_server_that_a_rule_denies_is_not_connected() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let rules = Rules { deny: vec!["net(127.0.0.1)".parse().expect("a rule")], ..Rules::default() };
+    let mut app = app_under(&peer, vec![web(&mcp)], rules, Policy::Yolo);
+    assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
+    let shown = app.screen_text().replace("\n  ", " ");
+    assert!(shown.contains("refused by the rule deny net(127.0.0.1)"), "{shown}");
+    assert!(mcp.try_accept().is_none());
 }

@@ -27,11 +27,14 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::domain::approval::Policy;
+use crate::domain::host::HostPattern;
 use crate::domain::mcp::{McpServer, McpTool, Transport};
-use crate::domain::rule::Subject;
+use crate::domain::rule::{Rule, Rules, Subject};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
+use crate::domain::web_url::WebUrl;
 use crate::mcp::{Era, Event as SessionEvent, Session, content, list};
+use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
@@ -42,6 +45,8 @@ use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
 use server::{Call, Key, Server, State};
+
+pub(super) use server::Work;
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -133,25 +138,26 @@ impl Mcp {
             && let Some(server) = self.servers.get_mut(&number)
         {
             server.has_consent = true;
+            server.promised = server.program().map(|program| program.sandbox(&server.environment));
         }
     }
 
     /// Carries out a call of a model. It is answered later.
-    pub(super) fn call(
-        &mut self,
-        core: &mut Core,
-        agent: AgentId,
-        id: String,
-        (server, tool): (String, Option<String>),
-        arguments: Map<String, Value>,
-    ) {
+    pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
-        let found = self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == server);
+        let found =
+            self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
             return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
         };
-        server.has_consent |= tool.is_none();
-        server.calls.push(Call { agent, id, tag, tool: tool.map(|tool| (tool, arguments)), is_sent: false });
+        let tool = match work {
+            Work::Start { sandbox } => {
+                (server.has_consent, server.promised) = (true, Some(sandbox));
+                None
+            }
+            Work::Call { tool, arguments } => Some((tool, arguments)),
+        };
+        server.calls.push(Call { agent, id, tag, tool, is_sent: false });
         if matches!(server.state, State::Stopped) {
             self.start(core, number);
         }
@@ -171,6 +177,9 @@ impl Mcp {
     fn connect(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Transport::Http { url, headers } = server.declaration.transport.clone() else { return };
+        if let Err(why) = check_denied(&url, &server.environment.rules) {
+            return self.fail(core, number, &format!("was not connected: {why}"));
+        }
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
         server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers))));
@@ -183,7 +192,10 @@ impl Mcp {
         let started = match starting.take() {
             None => return,
             Some(Ok(started)) => started,
-            Some(Err(why)) => return self.fail(core, number, &format!("was not started: {why}")),
+            Some(Err(why)) => {
+                self.withdraw_consent(core, number);
+                return self.fail(core, number, &format!("was not started: {why}"));
+            }
         };
         let numbers = [(); 4].map(|()| self.next_number());
         let Some(server) = self.servers.get_mut(&number) else { return };
@@ -196,6 +208,14 @@ impl Mcp {
                 self.write(core, number);
             }
             Err(error) => self.fail(core, number, &format!("was not started: {}", error.message)),
+        }
+    }
+
+    /// Offers the start of a server again if the person has consented to a stronger sandbox than the one that works.
+    fn withdraw_consent(&mut self, core: &mut Core, number: u64) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        if server.withdraw_consent() {
+            server.users.clone().into_iter().for_each(|agent| self.give_tools(core, agent));
         }
     }
 
@@ -444,6 +464,16 @@ fn has_servers(core: &Core, agent: AgentId) -> bool {
                 && agent.inputs.has_tools
                 && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
+}
+
+/// Whether the rules let a server be reached. The names of hosts are judged, not their addresses.
+fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
+    let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
+    if denied.is_empty() {
+        return Ok(());
+    }
+    let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
+    AllowedHosts { allowed: Vec::new(), denied }.check_denied(&url.target)
 }
 
 /// The key of this server for the agent; `None` if the server is not for it.

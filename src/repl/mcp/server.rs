@@ -13,7 +13,6 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::mcp::{McpCall, McpServer, McpTool, Transport};
 use crate::domain::rule::Rule;
-use crate::domain::sandbox::Network;
 use crate::mcp::list::full_name;
 use crate::tools::Environment;
 use crate::tools::mcp::START;
@@ -39,6 +38,14 @@ pub(super) enum State {
     Running(Link),
 }
 
+/// What a call is to do.
+pub(in crate::repl) enum Work {
+    /// Start the server, to which the person has consented under this sandbox.
+    Start { sandbox: String },
+    /// Call this tool.
+    Call { tool: String, arguments: Map<String, Value> },
+}
+
 /// A call of an agent.
 pub(super) struct Call {
     pub(super) agent: AgentId,
@@ -62,6 +69,8 @@ pub(super) struct Server {
     pub(super) tools: Vec<McpTool>,
     /// A person has consented to its start, or it needs no consent.
     pub(super) has_consent: bool,
+    /// The sandbox to which the consent was given, in words.
+    pub(super) promised: Option<String>,
     failures: u32,
     /// It is not started by itself before this moment.
     pub(super) retry_at: Option<Moment>,
@@ -82,6 +91,7 @@ impl Server {
             state: State::Stopped,
             tools,
             has_consent,
+            promised: None,
             failures: 0,
             retry_at: None,
             calls: Vec::new(),
@@ -120,20 +130,32 @@ impl Server {
     pub(super) fn program(&self) -> Option<ServerProgram> {
         let Transport::Stdio { command, args, env } = &self.declaration.transport else { return None };
         let arguments = std::iter::once(command).chain(args).cloned().collect();
-        Some(ServerProgram { arguments, variables: env.clone(), hosts: self.declaration.net.clone() })
+        Some(ServerProgram {
+            arguments,
+            variables: env.clone(),
+            hosts: self.declaration.net.clone(),
+            promised: self.promised.clone(),
+        })
+    }
+
+    /// Takes back a consent that was given to another sandbox than the one that works now. Whether there was one.
+    pub(super) fn withdraw_consent(&mut self) -> bool {
+        let is_broken = self.program().is_some_and(|program| program.breaks_promise(&self.environment));
+        if is_broken {
+            (self.has_consent, self.promised) = (false, None);
+            self.tools = vec![start_tool(&self.declaration, &self.environment)];
+        }
+        is_broken
     }
 }
 
 /// The tool with which a model asks for the start of a server that needs consent.
 fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
-    let hosts = Network::Hosts(server.net.clone()).about();
-    let lines = vec![
-        server.transport.about(),
+    let hosts: Vec<String> = server.net.iter().map(ToString::to_string).collect();
+    let about = vec![
+        server.written.about(),
         format!("working directory: {}", environment.working_directory.display()),
         format!("declared in {}", server.source),
-        hosts.clone(),
-        "yes starts it for all agents in this directory until polylogue exits; each call of its tools still asks"
-            .into(),
     ];
     McpTool {
         server: server.name.clone(),
@@ -141,11 +163,12 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
         full_name: full_name(&server.name, START),
         description: format!(
             "Starts the MCP server {} and makes its tools available from your next message on. The user is asked first, because \
-             the server uses the network ({hosts}).",
-            server.name
+             the server uses the network ({}).",
+            server.name,
+            hosts.join(", ")
         ),
         parameters: r#"{"type":"object","properties":{}}"#.into(),
         headers: Vec::new(),
-        kind: McpCall::Start(lines),
+        kind: McpCall::Start { about, hosts: server.net.clone() },
     }
 }
