@@ -22,11 +22,16 @@ const PROGRAM: &str = "server.sh";
 
 /// A scripted server of this behaviour, which is also its name.
 pub fn server(behaviour: &str) -> McpServer {
-    let args = vec!["-c".into(), format!("exec ./{PROGRAM} {behaviour}")];
+    let args: Vec<String> = vec!["-c".into(), format!("exec ./{PROGRAM} {behaviour}")];
+    let transport = |token: &str| McpTransport::Stdio {
+        command: "sh".into(),
+        args: args.clone(),
+        env: vec![("TOKEN".into(), token.into())],
+    };
     McpServer {
         name: behaviour.into(),
-        transport: McpTransport::Stdio { command: "sh".into(), args, env: vec![("TOKEN".into(), "t0ken".into())] },
-        written: McpTransport::Stdio { command: "sh".into(), args: Vec::new(), env: Vec::new() },
+        transport: transport("t0ken"),
+        written: transport("${TOKEN}"),
         net: Vec::new(),
         start_timeout: Duration::from_secs(30),
         call_timeout: Duration::from_secs(60),
