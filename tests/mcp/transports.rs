@@ -201,3 +201,20 @@ fn a_message_that_is_never_accepted_does_not_hold_up_the_others() {
     next(&mut app, &mcp, "tools/list");
     app.turn_until("the response is closed", |_| open.is_closed_by_client());
 }
+
+#[test]
+fn a_session_that_the_server_has_forgotten_is_begun_anew() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    begin_legacy(&mut app, &mcp).answer(202, "text/plain", "");
+    let (exchange, message) = next(&mut app, &mcp, "tools/list");
+    answer(&exchange, &message, &tools());
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.answer(404, "text/plain", "no such session");
+    let forgotten = result_for_model(&mut app, &peer);
+    assert_eq!(forgotten, "the server has forgotten the session (HTTP 404)");
+    app.enter("again");
+    reply_with_calls(&app.accept(&peer), &[("mcp__web__look", "{}")]);
+    begin_legacy(&mut app, &mcp);
+}

@@ -146,9 +146,15 @@ impl Http {
             transfer.read(&mut self.session, &mut self.session_id, now);
             transfer.register(reactor)?;
         }
+        let has_session = self.session_id.is_some() && self.session.era() == Some(Era::Legacy);
         for mut transfer in std::mem::take(&mut self.transfers) {
             match transfer.connection.take_end() {
                 None if transfer.until.is_some_and(|until| until <= now) => transfer.close(reactor, now),
+                // The revisions of the older era say so, "Session Management".
+                Some(_) if has_session && transfer.status == 404 => {
+                    self.session.fail("has forgotten the session (HTTP 404)".into());
+                    transfer.close(reactor, now);
+                }
                 None => self.transfers.push(transfer),
                 Some(outcome) => {
                     transfer.finish(outcome, &mut self.session, now);
