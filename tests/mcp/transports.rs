@@ -1,10 +1,12 @@
 //! Servers over HTTP.
 
+use std::time::Duration;
+
 use polylogue::config::{McpServer, McpTransport, Policy, Rules};
 use serde_json::{Value, json};
 
 use super::{app_under, app_with, offered, request_of, server};
-use crate::support::harness::Harness;
+use crate::support::harness::{Harness, Plan};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{reply_with_calls, results_in};
 
@@ -44,6 +46,18 @@ fn begin_modern(app: &mut Harness, mcp: &Peer) {
     assert_eq!(exchange.request().header("mcp-method"), Some("tools/list"));
     assert_eq!(exchange.request().header("mcp-protocol-version"), Some("2026-07-28"));
     answer(&exchange, &message, &tools());
+}
+
+/// Answers a server of the older era until it is told that the session has begun: returns that exchange.
+fn begin_legacy(app: &mut Harness, mcp: &Peer) -> Exchange {
+    next(app, mcp, "server/discover").0.answer(400, "text/plain", "");
+    let (exchange, message) = next(app, mcp, "initialize");
+    let body = result(&message, &json!({"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}));
+    let length = body.len().to_string();
+    let head = [("content-type", "application/json"), ("mcp-session-id", "s-1"), ("content-length", length.as_str())];
+    exchange.head(200, &head);
+    exchange.send(&body).end();
+    next(app, mcp, "notifications/initialized").0
 }
 
 /// Has the model call the tool, and returns the exchange of the call.
@@ -171,4 +185,36 @@ fn a_server_that_a_rule_denies_is_not_connected() {
     let shown = app.screen_text().replace("\n  ", " ");
     assert!(shown.contains("refused by the rule deny net(127.0.0.1)"), "{shown}");
     assert!(mcp.try_accept().is_none());
+}
+
+#[test]
+fn a_message_that_is_never_accepted_does_not_hold_up_the_others() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let patient = McpServer { start_timeout: Duration::from_secs(300), ..web(&mcp) };
+    let mut app = Harness::new(Plan { mcp: vec![patient], ..Plan::peer(&peer.url()) });
+    app.enter("do it");
+    let open = begin_legacy(&mut app, &mcp);
+    open.stream();
+    app.turn();
+    assert!(mcp.try_accept().is_none());
+    app.advance(Duration::from_secs(31));
+    next(&mut app, &mcp, "tools/list");
+    app.turn_until("the response is closed", |_| open.is_closed_by_client());
+}
+
+#[test]
+fn a_session_that_the_server_has_forgotten_is_begun_anew() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    begin_legacy(&mut app, &mcp).answer(202, "text/plain", "");
+    let (exchange, message) = next(&mut app, &mcp, "tools/list");
+    answer(&exchange, &message, &tools());
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.answer(404, "text/plain", "no such session");
+    let forgotten = result_for_model(&mut app, &peer);
+    assert_eq!(forgotten, "the server has forgotten the session (HTTP 404)");
+    app.enter("again");
+    reply_with_calls(&app.accept(&peer), &[("mcp__web__look", "{}")]);
+    begin_legacy(&mut app, &mcp);
 }

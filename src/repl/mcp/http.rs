@@ -4,6 +4,7 @@
 //! without an answer is not asked for again: a call may have been carried out.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -20,6 +21,10 @@ use crate::reactor::{Reactor, Source};
 
 /// Transfers at once; further messages wait.
 const MOST_TRANSFERS: usize = 8;
+/// More messages that wait than this end the session.
+const MOST_WAITING: usize = 256;
+/// How long the response to a message may take that is no request.
+const ACCEPTANCE: Duration = Duration::from_secs(30);
 const BYTES_PER_TURN: usize = 256 << 10;
 /// A longer response ends the session, in bytes.
 const MAX_BODY: usize = 16 << 20;
@@ -42,6 +47,8 @@ struct Transfer {
     connection: Connection,
     /// The number of the request that it carries.
     request: Option<u64>,
+    /// It is closed at this moment, unless it carries a request: the session limits those.
+    until: Option<Moment>,
     /// Nothing else is sent before it is accepted.
     is_first: bool,
     /// Of the response; 0 before it is there.
@@ -63,6 +70,10 @@ impl Http {
         mut next_number: impl FnMut() -> u64,
     ) -> Result<()> {
         self.waiting.extend(self.session.take_messages());
+        if self.waiting.len() > MOST_WAITING {
+            self.session.fail(format!("does not accept messages: {} are waiting", self.waiting.len()));
+            self.waiting.clear();
+        }
         while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
             let Some(message) = self.waiting.pop_front() else { break };
             let (number, request) = (next_number(), self.request(&message));
@@ -70,6 +81,7 @@ impl Http {
                 number,
                 connection: Connection::default(),
                 request: message.id,
+                until: message.id.is_none().then(|| now + ACCEPTANCE),
                 is_first: message.method == INITIALIZED,
                 status: 0,
                 body: Vec::new(),
@@ -134,8 +146,15 @@ impl Http {
             transfer.read(&mut self.session, &mut self.session_id, now);
             transfer.register(reactor)?;
         }
+        let has_session = self.session_id.is_some() && self.session.era() == Some(Era::Legacy);
         for mut transfer in std::mem::take(&mut self.transfers) {
             match transfer.connection.take_end() {
+                None if transfer.until.is_some_and(|until| until <= now) => transfer.close(reactor, now),
+                // The revisions of the older era say so, "Session Management".
+                Some(_) if has_session && transfer.status == 404 => {
+                    self.session.fail("has forgotten the session (HTTP 404)".into());
+                    transfer.close(reactor, now);
+                }
                 None => self.transfers.push(transfer),
                 Some(outcome) => {
                     transfer.finish(outcome, &mut self.session, now);
@@ -160,7 +179,8 @@ impl Http {
 
     pub(super) fn deadline(&self) -> Option<Moment> {
         let timers = self.transfers.iter().filter_map(|transfer| transfer.connection.timer());
-        timers.chain(self.session.deadline()).min()
+        let limits = self.transfers.iter().filter_map(|transfer| transfer.until);
+        timers.chain(limits).chain(self.session.deadline()).min()
     }
 
     /// Whether bytes were received and not read.

@@ -158,6 +158,8 @@ impl Mcp {
             Work::Call { tool, arguments } => Some((tool, arguments)),
         };
         server.calls.push(Call { agent, id, tag, tool, is_sent: false });
+        // What the session says about it is taken in the next step.
+        self.is_due = true;
         if matches!(server.state, State::Stopped) {
             self.start(core, number);
         }
