@@ -221,6 +221,7 @@ impl WebFetches {
 
 /// The next thing to do for a page: look its host up, or receive it.
 fn connect(core: &Core, url: &WebUrl, hosts: &AllowedHosts, until: Moment) -> std::result::Result<Step, String> {
+    hosts.check(&url.target)?;
     match &url.target.host {
         Host::Address(address) => download(core, url, hosts, &[*address], until),
         Host::Name(_) if core.network.is_behind_proxy() => start(core, url, &[], until),

@@ -217,6 +217,15 @@ fn a_host_asks_unless_a_rule_allows_it() {
 }
 
 #[test]
+fn a_deny_rule_with_a_port_refuses_that_port() {
+    let deny = vec!["net(localhost:443)".parse().expect("a rule")];
+    let rules = Rules { deny, ..Rules::default() };
+    let mut app = app_with_agents(1, Plan { policy: Policy::Yolo, rules, real_time: true, ..Plan::default() });
+    let result = fetch(&mut app, &json!({"url": "https://localhost/"}));
+    assert!(result.is_error && result.content.contains("the rule deny net(localhost:443)"), "{}", result.content);
+}
+
+#[test]
 fn esc_ends_a_transfer_and_closes_its_connection() {
     let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
     app.say(0, &format!("%tool web_fetch {}", json!({"url": server.url("/silent")})));
