@@ -12,6 +12,7 @@ use polylogue::{Change, ToolResult};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::program::{Home, PROGRAM, Program};
 use crate::support::scene::app_with_agents;
 
 const PAGE: &str = "<!DOCTYPE html><html><head><title>t</title><style>x{}</style></head><body><h1>Head</h1>\
@@ -223,6 +224,25 @@ fn a_deny_rule_with_a_port_refuses_that_port() {
     let mut app = app_with_agents(1, Plan { policy: Policy::Yolo, rules, real_time: true, ..Plan::default() });
     let result = fetch(&mut app, &json!({"url": "https://localhost/"}));
     assert!(result.is_error && result.content.contains("the rule deny net(localhost:443)"), "{}", result.content);
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_used_for_its_scheme_only() {
+    let server = Server::start();
+    let proxy = server.url("");
+    for (variables, expected) in [
+        (&[("http_proxy", proxy.as_str())][..], "status 500]\nhttp://name.invalid/page"),
+        (&[("https_proxy", &proxy)], "cannot resolve name.invalid: no address found"),
+        (&[("http_proxy", &proxy), ("no_proxy", ".invalid")], "cannot resolve name.invalid: no address found"),
+    ] {
+        let home = Home::new();
+        let call = format!("%tool web_fetch {}", json!({"url": "http://name.invalid/page"}));
+        let mut command = home.command(PROGRAM, &["-p", "--approval", "yolo", &call]);
+        command.envs(variables.iter().copied());
+        let response = Program::start(command).ends();
+        assert!(response.out.contains(expected), "{variables:?}: {}{}", response.out, response.err);
+    }
+    assert_eq!(server.requests.load(Ordering::SeqCst), 1);
 }
 
 #[test]
