@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::domain::host::Target;
 
-/// In bytes.
+/// Of a URL as written, and of its path and query when encoded; in bytes.
 const MAX_LENGTH: usize = 8 << 10;
 
 /// A URL of `http` or `https`, without a user name and without a fragment.
@@ -25,9 +25,7 @@ impl WebUrl {
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if text.len() > MAX_LENGTH {
-            return Err(format!("it is longer than {MAX_LENGTH} bytes"));
-        }
+        require_length(text)?;
         let (scheme, rest) = text.split_once("://").unwrap_or(("https", text));
         let is_https = match scheme.to_ascii_lowercase().as_str() {
             "https" => true,
@@ -51,6 +49,7 @@ impl WebUrl {
     /// What is wrong with it.
     pub fn join(&self, location: &str) -> Result<Self, String> {
         let location = location.trim();
+        require_length(location)?;
         let scheme = if self.is_https { "https" } else { "http" };
         if let Some(rest) = location.strip_prefix("//") {
             return Self::parse(&format!("{scheme}://{rest}"));
@@ -81,6 +80,10 @@ impl WebUrl {
     }
 }
 
+fn require_length(text: &str) -> Result<(), String> {
+    if text.len() > MAX_LENGTH { Err(format!("it is longer than {MAX_LENGTH} bytes")) } else { Ok(()) }
+}
+
 /// Path and query without the fragment; characters that a URL cannot have are encoded (RFC 3986, 2.1).
 fn encoded(path: &str) -> Result<String, String> {
     let path = path.split('#').next().unwrap_or_default();
@@ -97,6 +100,7 @@ fn encoded(path: &str) -> Result<String, String> {
             byte => encoded.push(byte.into()),
         }
     }
+    require_length(&encoded)?;
     Ok(encoded)
 }
 
@@ -162,5 +166,19 @@ mod tests {
         let secure = WebUrl::parse("https://example.org/").unwrap();
         assert!(!secure.leads_to(&secure.join("http://example.org/").unwrap()));
         assert!(from.join("javascript:alert(1)").is_err());
+    }
+
+    #[test]
+    fn a_url_and_a_redirect_have_a_bounded_length() {
+        let from = WebUrl::parse("http://example.org/a/b").unwrap();
+        let (long, grows) = ("x".repeat(MAX_LENGTH), "ä".repeat(MAX_LENGTH / 4));
+        for location in [&long, &grows] {
+            for before in ["", "/", "?", "//example.org/", "http://example.org/"] {
+                let problem = from.join(&format!("{before}{location}")).unwrap_err();
+                assert_eq!(problem, "it is longer than 8192 bytes", "{before}");
+            }
+        }
+        let near = from.join(&long[..MAX_LENGTH - "/a/".len()]).unwrap();
+        assert_eq!(near.join("?").unwrap_err(), "it is longer than 8192 bytes");
     }
 }

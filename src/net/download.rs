@@ -33,6 +33,15 @@ pub struct Page {
     most: usize,
 }
 
+/// How a page is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// Through the proxy with this URL. It decides what may be reached.
+    Proxy(String),
+    /// By connecting to one of these addresses of the host, at least one.
+    Direct(Vec<IpAddr>),
+}
+
 /// A transfer. After each call, its socket requests have to be carried out.
 pub struct Download {
     // Fields are dropped in this order: a transfer must not outlive its multi handle.
@@ -46,20 +55,20 @@ pub struct Download {
 }
 
 impl Download {
-    /// Begins to get a URL. The host is not looked up: only these addresses are tried; without any it is left to the proxy
-    /// of the environment. `host` is `HOST:PORT` of the URL.
+    /// Begins to get a URL by this route and no other: libcurl reads no proxy from the environment, and does not look up a
+    /// host that is reached directly. `host` is `HOST:PORT` of the URL.
     ///
     /// # Errors
     /// No descriptor is left, or libcurl refuses the URL.
     pub fn start(
         url: &str,
-        (host, addresses): (&str, &[IpAddr]),
+        (host, route): (&str, &Route),
         (most, timeout): (usize, Duration),
         network: &Network,
         now: Moment,
     ) -> Result<Self> {
         require_descriptors()?;
-        let easy = prepare(url, (host, addresses), (most, timeout), network);
+        let easy = prepare(url, (host, route), (most, timeout), network);
         let easy = easy.map_err(|error| curl_error(&error, url, timeout))?;
         let demands = Arc::default();
         let multi = new_multi(&demands).map_err(system_error)?;
@@ -140,7 +149,7 @@ impl Download {
 
 fn prepare(
     url: &str,
-    (host, addresses): (&str, &[IpAddr]),
+    (host, route): (&str, &Route),
     (most, timeout): (usize, Duration),
     network: &Network,
 ) -> std::result::Result<Easy2<Page>, curl::Error> {
@@ -156,14 +165,22 @@ fn prepare(
     easy.timeout(timeout)?;
     easy.follow_location(false)?;
     network.trust(&mut easy)?;
-    if !addresses.is_empty() {
-        let written = addresses.iter().map(|address| match address {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => format!("[{address}]"),
-        });
-        let mut known = List::new();
-        known.append(&format!("{host}:{}", written.collect::<Vec<_>>().join(",")))?;
-        easy.resolve(known)?;
+    match route {
+        Route::Proxy(proxy) => {
+            easy.proxy(proxy)?;
+            // An empty text is not the same as none, for which libcurl reads the environment; so also below.
+            easy.noproxy("")?;
+        }
+        Route::Direct(addresses) => {
+            easy.proxy("")?;
+            let written = addresses.iter().map(|address| match address {
+                IpAddr::V4(address) => address.to_string(),
+                IpAddr::V6(address) => format!("[{address}]"),
+            });
+            let mut known = List::new();
+            known.append(&format!("{host}:{}", written.collect::<Vec<_>>().join(",")))?;
+            easy.resolve(known)?;
+        }
     }
     Ok(easy)
 }

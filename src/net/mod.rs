@@ -14,12 +14,14 @@
 //! | `lookup` | name resolution on a thread |
 //! | `trust` | trusted certificates |
 //! | `download` | a page of the web, for a tool |
+//! | `environment` | the proxy that the environment names for a page |
 //! | `fetch` | a small document that belongs to no agent |
 //! | `messages` | error messages |
 //! | `url` | the host in a URL |
 
 mod connection;
 mod download;
+mod environment;
 mod fetch;
 mod inbox;
 mod lookup;
@@ -30,7 +32,8 @@ mod trust;
 mod url;
 
 pub use connection::Connection;
-pub use download::{Download, Page};
+pub use download::{Download, Page, Route};
+pub use environment::proxy_for;
 pub use fetch::{Fetch, Fetched, fetch};
 pub use lookup::Lookup;
 pub use network::Network;

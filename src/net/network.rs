@@ -47,11 +47,6 @@ impl Network {
         self.trust.get_or_init(Trust::probe).apply(easy)
     }
 
-    /// Whether names are left to a proxy that the environment names.
-    pub fn is_behind_proxy(&self) -> bool {
-        *self.is_behind_proxy.get_or_init(is_behind_proxy)
-    }
-
     /// The `host:port` of this URL, if its addresses must be looked up before a request is sent. `None` if they are
     /// cached, if the URL holds an address itself, or if a proxy resolves the name.
     pub fn host_to_look_up(&self, url: &str, now: Moment) -> Option<String> {

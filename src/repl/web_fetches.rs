@@ -19,7 +19,7 @@ use crate::domain::host::{Host, HostPattern};
 use crate::domain::rule::Rule;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
-use crate::net::{Download, Lookup, Page};
+use crate::net::{Download, Lookup, Page, Route, proxy_for};
 use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
@@ -159,7 +159,8 @@ impl WebFetches {
     /// Connects to the addresses that may be reached.
     fn receive(&mut self, core: &mut Core, number: u64, found: &[IpAddr]) -> Option<Answer> {
         let fetch = self.fetches.get_mut(&number)?;
-        match download(core, &fetch.url, &fetch.hosts, found, fetch.until) {
+        let route = direct(&fetch.url, &fetch.hosts, found);
+        match route.and_then(|route| start(core, &fetch.url, &route, fetch.until)) {
             Ok(step) => fetch.step = step,
             Err(message) => return Some(Err(message)),
         }
@@ -221,25 +222,27 @@ impl WebFetches {
 
 /// The next thing to do for a page: look its host up, or receive it.
 fn connect(core: &Core, url: &WebUrl, hosts: &AllowedHosts, until: Moment) -> std::result::Result<Step, String> {
-    match &url.target.host {
-        Host::Address(address) => download(core, url, hosts, &[*address], until),
-        Host::Name(_) if core.network.is_behind_proxy() => start(core, url, &[], until),
-        Host::Name(_) => {
+    hosts.check(&url.target)?;
+    let proxy = proxy_for(url).map(Route::Proxy);
+    match (&url.target.host, proxy) {
+        (Host::Address(address), proxy) => {
+            let direct = direct(url, hosts, &[*address])?;
+            start(core, url, &proxy.unwrap_or(direct), until)
+        }
+        // Which address is reached is up to the proxy.
+        (Host::Name(_), Some(proxy)) => start(core, url, &proxy, until),
+        (Host::Name(_), None) => {
             let lookup = Lookup::start(url.target.to_string(), core.waker.clone());
             lookup.map(Step::Lookup).map_err(|error| error.message)
         }
     }
 }
 
+/// The addresses that may be reached.
+///
 /// # Errors
-/// None of the addresses may be reached.
-fn download(
-    core: &Core,
-    url: &WebUrl,
-    hosts: &AllowedHosts,
-    found: &[IpAddr],
-    until: Moment,
-) -> std::result::Result<Step, String> {
+/// None of them may.
+fn direct(url: &WebUrl, hosts: &AllowedHosts, found: &[IpAddr]) -> std::result::Result<Route, String> {
     let is_allowed = |address: &&IpAddr| hosts.check_address(&url.target, **address).is_ok();
     let addresses: Vec<IpAddr> = found.iter().filter(is_allowed).copied().collect();
     if addresses.is_empty() {
@@ -250,14 +253,14 @@ fn download(
              net({address})"
         ));
     }
-    start(core, url, &addresses, until)
+    Ok(Route::Direct(addresses))
 }
 
-fn start(core: &Core, url: &WebUrl, addresses: &[IpAddr], until: Moment) -> std::result::Result<Step, String> {
+fn start(core: &Core, url: &WebUrl, route: &Route, until: Moment) -> std::result::Result<Step, String> {
     let now = core.clock.now();
     let timeout = (until - now).max(Duration::from_millis(1));
     let host = url.target.to_string();
-    let download = Download::start(&url.to_string(), (&host, addresses), (MAX_BYTES, timeout), &core.network, now);
+    let download = Download::start(&url.to_string(), (&host, route), (MAX_BYTES, timeout), &core.network, now);
     download.map(|download| Step::Download(Box::new(download))).map_err(|error| error.message)
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use grep_matcher::Matcher as _;
-use grep_regex::RegexMatcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde_json::Value;
 
 use super::capture::Capture;
@@ -23,6 +23,10 @@ const MAX_PER_AGENT: usize = 8;
 const MAX_RUNNING: usize = 64;
 /// Commands of one agent that have ended and can still be read.
 const MAX_ENDED: usize = 16;
+/// Length of a filter, in bytes.
+const MAX_FILTER: usize = 1000;
+/// What a compiled filter and its cache may use each, in bytes. It is compiled and matched in the event loop.
+const MAX_FILTER_MEMORY: usize = 1 << 20;
 /// How long `bash_output` may wait, in milliseconds.
 const MAX_WAIT: u64 = 600_000;
 
@@ -90,9 +94,18 @@ fn title_only(tool: &str, arguments: &Value) -> Result<Question, String> {
 }
 
 /// # Errors
-/// A message for the model: it is not a regular expression.
+/// A message for the model: it is not a regular expression, or one that is too large.
 fn filter(arguments: &Value) -> Result<Option<RegexMatcher>, String> {
-    let compile = |pattern: &str| RegexMatcher::new(pattern).map_err(|error| format!("`filter`: {error}"));
+    let compile = |pattern: &str| {
+        if pattern.len() > MAX_FILTER {
+            return Err(format!("`filter`: longer than {MAX_FILTER} bytes; use a shorter regular expression"));
+        }
+        RegexMatcherBuilder::new()
+            .size_limit(MAX_FILTER_MEMORY)
+            .dfa_size_limit(MAX_FILTER_MEMORY)
+            .build(pattern)
+            .map_err(|error| format!("`filter`: {error}; use a valid, simpler regular expression"))
+    };
     arguments["filter"].as_str().map(compile).transpose()
 }
 

@@ -16,6 +16,8 @@ use crate::domain::web_url::WebUrl;
 const DEFAULT_TIMEOUT: u64 = 30_000;
 /// In milliseconds.
 const MAX_TIMEOUT: u64 = 120_000;
+/// What is shown of a content type, in characters.
+const MAX_TYPE: usize = 100;
 /// How far a page is searched for the name of its encoding, in bytes (HTML standard, 13.2.3.2).
 const PRESCAN: usize = 1024;
 
@@ -84,7 +86,7 @@ impl Received {
         let whole = if self.is_cut { super::capture::without_cut_end(&self.body) } else { &self.body };
         if !is_text(&kind, whole) {
             let kind = if kind.is_empty() { "of an unknown type" } else { &kind };
-            return Err(format!("{}: not text: {}, {size} bytes", self.url, visible(kind)));
+            return Err(format!("{}: not text: {}, {size} bytes", self.url, one_line(kind, MAX_TYPE)));
         }
         let decoded = decode(&self.content_type, whole);
         let (text, note) = match is_html(&kind, &decoded) {

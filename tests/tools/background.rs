@@ -110,8 +110,15 @@ fn a_filter_returns_the_lines_that_match_and_names_the_file_with_all() {
     assert!(content.starts_with("a ok\nc ok\n[1 lines do not match; the full output is in "), "{content}");
     let file = content.split("output is in ").nth(1).unwrap().split(']').next().unwrap();
     assert_eq!(fs::read_to_string(file).unwrap(), "a ok\nb\nc ok\n");
-    let invalid = format!("bash_output {}", json!({"bash_id": id, "filter": "("}));
-    assert!(call(&mut app, 0, &invalid).content.contains("`filter`: "));
+    for (filter, expected) in [
+        ("(".to_owned(), "`filter`: "),
+        ("x".repeat(1001), "`filter`: longer than 1000 bytes"),
+        (r"((\w{50}){50}){50}".to_owned(), "exceeds size limit"),
+    ] {
+        let invalid = format!("bash_output {}", json!({"bash_id": id, "filter": filter}));
+        let result = call(&mut app, 0, &invalid);
+        assert!(result.is_error && result.content.contains(expected), "{}", result.content);
+    }
 }
 
 #[test]

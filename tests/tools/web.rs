@@ -12,6 +12,7 @@ use polylogue::{Change, ToolResult};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
+use crate::support::program::{Home, PROGRAM, Program};
 use crate::support::scene::app_with_agents;
 
 const PAGE: &str = "<!DOCTYPE html><html><head><title>t</title><style>x{}</style></head><body><h1>Head</h1>\
@@ -78,6 +79,8 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
         "/here" => respond(&mut stream, "302 Found", "Location: page\r\n", b""),
         "/there" => respond(&mut stream, "301 Moved", "Location: http://192.0.2.7/x\r\n", b"moved"),
         "/odd" => respond(&mut stream, "301 Moved", "Location: file:///etc/passwd\r\n", b"moved"),
+        "/far" => respond(&mut stream, "302 Found", &format!("Location: {}\r\n", "x".repeat(20_000)), b""),
+        "/typed" => respond(&mut stream, "200 OK", &format!("Content-Type: a/{}\r\n", "x".repeat(20_000)), b"\0"),
         "/circle" => respond(&mut stream, "307 Again", "Location: /circle\r\n", b""),
         "/large" => respond(&mut stream, "200 OK", "Content-Type: text/plain\r\n", &b"0123456789\n".repeat(1_000_000)),
         "/bomb" => respond(&mut stream, "200 OK", "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n", &BOMB),
@@ -144,6 +147,8 @@ fn redirects_are_followed_to_the_same_host_only() {
     let told = get(&mut app, &server, "/there");
     assert!(told.content.contains("redirects to http://192.0.2.7/x, which is not followed"), "{}", told.content);
     assert!(get(&mut app, &server, "/odd").content.contains("redirects to an invalid address: only http and https"));
+    let far = get(&mut app, &server, "/far").content;
+    assert!(far.contains("redirects to an invalid address: it is longer than 8192 bytes"), "{far:.200}");
     let before = server.requests.load(Ordering::SeqCst);
     assert!(get(&mut app, &server, "/circle").content.contains("more than 5 redirects"));
     assert_eq!(server.requests.load(Ordering::SeqCst) - before, 6);
@@ -179,6 +184,8 @@ fn what_is_no_page_is_said() {
         let result = get(&mut app, &server, path);
         assert!(result.is_error && result.content.contains(expected), "{path}: {}", result.content);
     }
+    let typed = get(&mut app, &server, "/typed").content;
+    assert!(typed.contains("not text: a/xxx") && typed.len() < 300, "{typed:.500}");
     let deep = get(&mut app, &server, "/deep");
     assert!(deep.content.contains("the HTML is too complex to convert") && !deep.is_error, "{:.200}", deep.content);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -208,6 +215,34 @@ fn a_host_asks_unless_a_rule_allows_it() {
     let mut refused = self::app(Policy::Never, &["net(*)".into()]);
     let result = get(&mut refused, &server, "/page");
     assert!(result.is_error && result.content.contains("needs approval"), "another port: {}", result.content);
+}
+
+#[test]
+fn a_deny_rule_with_a_port_refuses_that_port() {
+    let deny = vec!["net(localhost:443)".parse().expect("a rule")];
+    let rules = Rules { deny, ..Rules::default() };
+    let mut app = app_with_agents(1, Plan { policy: Policy::Yolo, rules, real_time: true, ..Plan::default() });
+    let result = fetch(&mut app, &json!({"url": "https://localhost/"}));
+    assert!(result.is_error && result.content.contains("the rule deny net(localhost:443)"), "{}", result.content);
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_used_for_its_scheme_only() {
+    let server = Server::start();
+    let proxy = server.url("");
+    for (variables, expected) in [
+        (&[("http_proxy", proxy.as_str())][..], "status 500]\nhttp://name.invalid/page"),
+        (&[("https_proxy", &proxy)], "cannot resolve name.invalid: no address found"),
+        (&[("http_proxy", &proxy), ("no_proxy", ".invalid")], "cannot resolve name.invalid: no address found"),
+    ] {
+        let home = Home::new();
+        let call = format!("%tool web_fetch {}", json!({"url": "http://name.invalid/page"}));
+        let mut command = home.command(PROGRAM, &["-p", "--approval", "yolo", &call]);
+        command.envs(variables.iter().copied());
+        let response = Program::start(command).ends();
+        assert!(response.out.contains(expected), "{variables:?}: {}{}", response.out, response.err);
+    }
+    assert_eq!(server.requests.load(Ordering::SeqCst), 1);
 }
 
 #[test]
