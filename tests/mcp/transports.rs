@@ -203,6 +203,41 @@ fn a_message_that_is_never_accepted_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn a_server_that_asks_much_and_accepts_no_answer_is_ended() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut app = app_with(&peer, vec![web(&mcp)]);
+    app.enter("do it");
+    begin_modern(&mut app, &mcp);
+    let (exchange, _) = call(&mut app, &peer, &mcp);
+    exchange.stream();
+    for id in 0..300 {
+        exchange.event(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    }
+    let result = result_for_model(&mut app, &peer);
+    assert!(result.starts_with("the server does not accept messages: "), "{result}");
+}
+
+#[test]
+fn a_server_is_reached_by_its_name() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut named = web(&mcp);
+    if let McpTransport::Http { url, .. } = &mut named.transport {
+        *url = url.replace("127.0.0.1", "localhost");
+    }
+    let mut app = app_with(&peer, vec![named.clone()]);
+    app.enter("do it");
+    begin_modern(&mut app, &mcp);
+    assert_eq!(offered(&app.accept(&peer).request().json()), ["mcp__web__look"]);
+
+    if let McpTransport::Http { url, .. } = &mut named.transport {
+        *url = "http://nowhere.invalid/mcp".into();
+    }
+    let mut app = app_with(&peer, vec![named]);
+    assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
+    assert!(app.screen_text().contains("! mcp web: "), "{}", app.screen_text());
+}
+
+#[test]
 fn a_session_that_the_server_has_forgotten_is_begun_anew() {
     let (peer, mcp) = (Peer::start(), Peer::start());
     let mut app = app_with(&peer, vec![web(&mcp)]);

@@ -4,6 +4,7 @@
 //! without an answer is not asked for again: a call may have been carried out.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -15,7 +16,7 @@ use crate::domain::http::HttpRequest;
 use crate::domain::readiness::Readiness;
 use crate::mcp::message::{INITIALIZED, MODERN, Message};
 use crate::mcp::{Era, Session};
-use crate::net::{Connection, Network};
+use crate::net::{Connection, Lookup, Network};
 use crate::provider::sse::Sse;
 use crate::reactor::{Reactor, Source};
 
@@ -39,6 +40,8 @@ pub(super) struct Http {
     session_id: Option<String>,
     waiting: VecDeque<Message>,
     transfers: Vec<Transfer>,
+    /// Nothing is sent before it has ended: libcurl would wait for its own look-up when a transfer is closed.
+    lookup: Option<Lookup>,
 }
 
 struct Transfer {
@@ -59,7 +62,7 @@ struct Transfer {
 
 impl Http {
     pub(super) fn new(session: Session, url: String, headers: Vec<(String, String)>) -> Self {
-        Self { session, url, headers, session_id: None, waiting: VecDeque::new(), transfers: Vec::new() }
+        Self { session, url, headers, session_id: None, waiting: VecDeque::new(), transfers: Vec::new(), lookup: None }
     }
 
     /// Sends what the session has to say. `next_number` gives the numbers of transfers.
@@ -67,6 +70,7 @@ impl Http {
         &mut self,
         (network, reactor): (&Network, &mut Reactor),
         now: Moment,
+        wake: &Arc<dyn Fn() + Send + Sync>,
         mut next_number: impl FnMut() -> u64,
     ) -> Result<()> {
         self.waiting.extend(self.session.take_messages());
@@ -75,6 +79,9 @@ impl Http {
             self.waiting.clear();
         }
         while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
+            if self.waiting.is_empty() || self.awaits_address(network, now, wake) {
+                break;
+            }
             let Some(message) = self.waiting.pop_front() else { break };
             let (number, request) = (next_number(), self.request(&message));
             let mut transfer = Transfer {
@@ -96,6 +103,19 @@ impl Http {
             }
         }
         Ok(())
+    }
+
+    /// Whether the host of the server is being looked up, which begins now if its addresses are unknown.
+    fn awaits_address(&mut self, network: &Network, now: Moment, wake: &Arc<dyn Fn() + Send + Sync>) -> bool {
+        if let Some(lookup) = &self.lookup {
+            let Some(addresses) = lookup.take_result() else { return true };
+            network.on_looked_up(lookup.host(), addresses, now);
+            self.lookup = None;
+        }
+        // Without a thread libcurl looks the host up itself and reports the error.
+        let host = network.host_to_look_up(&self.url, now);
+        self.lookup = host.and_then(|host| Lookup::start(host, wake.clone()).ok());
+        self.lookup.is_some()
     }
 
     /// Whether the server still has to accept that the session has begun.
@@ -187,7 +207,10 @@ impl Http {
     pub(super) fn has_work(&self) -> bool {
         let is_due = |transfer: &Transfer| transfer.connection.has_bytes() || transfer.connection.has_ended();
         self.transfers.iter().any(is_due)
-            || (self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() && !self.waiting.is_empty())
+            || (self.transfers.len() < MOST_TRANSFERS
+                && !self.is_beginning()
+                && !self.waiting.is_empty()
+                && self.lookup.is_none())
     }
 
     pub(super) fn owns(&self, number: u64) -> bool {

@@ -30,12 +30,12 @@ impl Link {
     /// Sends what the session has to say, and reads what was received.
     pub(super) fn drive(&mut self, core: &mut Core, next_number: impl FnMut() -> u64) -> Result<()> {
         let now = core.clock.now();
-        let Core { network, reactor, .. } = core;
+        let Core { network, reactor, waker, .. } = core;
         match self {
             Self::Pipe(process) => process.write(reactor),
             Self::Http(http) => {
                 http.step((network, reactor), now)?;
-                http.write((network, reactor), now, next_number)
+                http.write((network, reactor), now, waker, next_number)
             }
         }
     }
