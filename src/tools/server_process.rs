@@ -26,7 +26,7 @@ pub struct ServerProgram {
     pub variables: Vec<(String, String)>,
     /// The hosts that it may reach.
     pub hosts: Vec<HostPattern>,
-    /// It is not started under another sandbox than this one, in the words of [`network::summary`]; `None` if nobody was
+    /// It is not started under another sandbox than this one, in the words of `network::summary`; `None` if nobody was
     /// asked.
     pub promised: Option<String>,
 }
