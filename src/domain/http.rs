@@ -42,6 +42,11 @@ impl HttpHead {
     }
 }
 
+/// Whether it is a token of RFC 9110, section 5.6.2, such as the name of a header.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

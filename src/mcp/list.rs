@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::schema;
 use crate::base::text::{self, hex};
+use crate::domain::http::is_token;
 use crate::domain::mcp::{McpCall, McpServer, McpTool, PREFIX, START};
 
 /// Further tools of a server are left out.
@@ -79,10 +80,6 @@ fn headers(schema: &Value) -> Result<Vec<(String, String)>, &'static str> {
     let mut headers: Vec<(String, String)> = Vec::new();
     for (property, part) in schema["properties"].as_object().into_iter().flatten() {
         let Some(header) = part.get("x-mcp-header") else { continue };
-        // A token of RFC 9110.
-        let is_token = |name: &str| {
-            !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-        };
         let header = header.as_str().filter(|name| is_token(name)).ok_or("invalid header name")?;
         if !["string", "integer", "boolean"].iter().any(|kind| part["type"] == *kind) {
             return Err("only string, integer and boolean arguments can be headers");

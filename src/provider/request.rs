@@ -6,6 +6,7 @@ use serde::de::IgnoredAny;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::endpoint::{Endpoint, Secret};
+use crate::domain::http::is_token;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ToolDeclaration;
 
@@ -45,7 +46,7 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
     let remaining = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
     let mut headers: Vec<_> = remaining.map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in &endpoint.headers {
-        if !is_header_name(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
+        if !is_token(name) || !value.chars().all(|c| c == '\t' || !c.is_control()) {
             return Err(Error::usage(format!("invalid header {name:?} of {}", endpoint.provider)));
         }
         headers.push((name.clone(), value.clone()));
@@ -151,11 +152,6 @@ fn bare(model: &str) -> &str {
 pub(super) fn reasons(model: &str) -> bool {
     let name = bare(model);
     !["gpt-3", "gpt-4", "gpt-5-chat", "chatgpt-"].iter().any(|family| name.starts_with(family))
-}
-
-/// A token of RFC 9110.
-fn is_header_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
 /// The schema of a tool, unchanged: the order of its properties matters to a model.

@@ -3,6 +3,7 @@
 
 use super::body::Body;
 use crate::domain::host::Target;
+use crate::domain::http::is_token;
 
 /// In bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -130,11 +131,6 @@ impl Request {
         }
         Ok(Self { target, is_tunnel: false, first, body })
     }
-}
-
-fn is_token(text: &str) -> bool {
-    let is_fine = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    !text.is_empty() && text.chars().all(is_fine)
 }
 
 fn header(line: &str) -> Option<Header<'_>> {

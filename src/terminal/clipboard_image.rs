@@ -17,7 +17,7 @@ use crate::domain::attachment::{MAX_IMAGE, PDF, media_type};
 
 /// How long all helper programs together may take.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
-/// Stands for the wanted media type in the arguments of a helper program.
+/// Replaced by the wanted media type in the arguments of a helper program.
 const TYPE: &str = "TYPE";
 const PNG: &[&str] = &["image/png"];
 const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];

@@ -17,6 +17,7 @@ use super::parse::whole;
 use crate::base::file::ancestors_in_repository;
 use crate::base::text::hex;
 use crate::domain::host::HostPattern;
+use crate::domain::http::is_token;
 use crate::domain::mcp::{McpServer, Transport, is_server_name};
 use crate::sandbox::variables;
 
@@ -149,8 +150,7 @@ fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)
 
 /// Whether it can be a variable or a header.
 fn is_pair(name: &str, value: &str) -> bool {
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    !name.is_empty() && name.bytes().all(is_name) && !value.chars().any(|c| c.is_control() && c != '\t')
+    is_token(name) && !value.chars().any(|c| c.is_control() && c != '\t')
 }
 
 fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {

@@ -8,6 +8,7 @@ use super::file::{self, Entry, FileReader, entries, value_of};
 use super::keys::{NAME_EXPECTED, is_name};
 use super::source::Location;
 use crate::domain::endpoint::{ModelFacts, ModelSettings, Prices};
+use crate::domain::http::is_token;
 use crate::domain::parameters::{BODY, ParameterName, Parameters};
 use crate::domain::reasoning::SendReasoning;
 use crate::provider::PROVIDERS;
@@ -206,9 +207,7 @@ fn key_command(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<String>
 fn headers(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     for inner in reader.table(entry) {
-        // A token of RFC 9110.
-        let is_name = !inner.name.is_empty()
-            && inner.name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+        let is_name = is_token(inner.name);
         match inner.value.get_ref() {
             DeValue::String(text) if is_name && !text.chars().any(|c| c.is_control() && c != '\t') => {
                 headers.push((inner.name.to_owned(), text.clone().into_owned()));

@@ -151,7 +151,7 @@ fn unstored_usage(core: &Core, id: AgentId) -> Vec<Usage> {
     core.outbox.usage_of(id).cloned().chain(running).collect()
 }
 
-/// Reads what was typed to agents that are about to be killed, before an earlier start too. Of many, nobody types to most.
+/// Reads what was typed to agents that are about to be killed, before an earlier start too. Most of many have no draft.
 fn load_drafts(core: &mut Core, victims: &[AgentId]) {
     if victims.len() <= MOST_LOADED {
         victims.iter().for_each(|victim| drafts::load(core, *victim));
