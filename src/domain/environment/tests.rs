@@ -15,6 +15,7 @@ const TOOLS: &[&str] = &[
     "list_dir",
     "web_fetch",
     "todo",
+    "skill",
     "fork",
     "kill",
     "send_mail",
