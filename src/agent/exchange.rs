@@ -234,7 +234,7 @@ impl Agent {
             endpoint,
             key,
             thinking: self.inputs.thinking,
-            system: &self.inputs.system,
+            system: &self.system_prompt(),
             messages: &messages,
             tools: &tools,
         })
