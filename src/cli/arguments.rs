@@ -168,6 +168,8 @@ pub enum Command {
     Man,
     /// Run the agents in a server that outlives the terminal
     Serve(Serve),
+    /// Serve an editor over the Agent Client Protocol on standard input and output; see polylogue help editors
+    Acp,
     /// Attach this terminal to the server
     Attach {
         /// Agent to show: a name, a number or the beginning of an id [default: the one shown last]
