@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
+mod acp;
 mod agent_limits;
 mod agent_trees;
 mod approval;

@@ -19,6 +19,7 @@ const TOPICS: &[&str] = &[
     "variables",
     "scripts",
     "server",
+    "editors",
     "workflows",
     "json",
     "exit-codes",

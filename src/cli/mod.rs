@@ -190,7 +190,10 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
 /// Refuses options that say what agents may do where no agent gets them.
 fn check_permissions(arguments: &Arguments) -> Result<()> {
     let is_used = match &arguments.command {
-        None | Some(Command::Acp | Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => true,
+        None
+        | Some(Command::Acp | Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => {
+            true
+        }
         Some(Command::MultiAgent(command)) => {
             matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
         }

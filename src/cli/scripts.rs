@@ -60,7 +60,9 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
         Command::Interrupt { agent } => {
             request(directory, &Request::Interrupt { agent: agent.clone() })?;
         }
-        Command::Approvals { json } => print::questions(&request(directory, &Request::Approvals { follows: false })?, *json),
+        Command::Approvals { json } => {
+            print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
+        }
         Command::Approve { id, always: true, rule } if rule.is_empty() => {
             return show_rules(id, arguments, directory);
         }

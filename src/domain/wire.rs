@@ -539,7 +539,13 @@ mod tests {
             Request::StopAgents,
             Request::Interrupt { agent: agent() },
             Request::Approvals { follows: true },
-            Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new(), is_for_session: true },
+            Request::Answer {
+                id: agent(),
+                allow: false,
+                reason: Some(agent()),
+                rules: Vec::new(),
+                is_for_session: true,
+            },
             Request::Wait { agent: agent(), seconds: Some(0.5) },
             Request::Stop,
         ] {

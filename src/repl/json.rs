@@ -43,7 +43,8 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
 /// The conversations that a person can resume, perhaps only those of one directory.
 pub(super) fn conversations_as_json(core: &Core, directory: Option<&Path>) -> Result<Value> {
     let own = core.config.working_directory.canonicalize().ok();
-    let place = |conversation: &Conversation| conversation.directory.as_ref().map(PathBuf::from).or_else(|| own.clone());
+    let place =
+        |conversation: &Conversation| conversation.directory.as_ref().map(PathBuf::from).or_else(|| own.clone());
     let row = |conversation: Conversation| {
         let place = place(&conversation)?;
         let is_meant = !conversation.is_print_run && directory.is_none_or(|directory| directory == place);

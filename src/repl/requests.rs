@@ -16,8 +16,8 @@ use crate::domain::mail::MailId;
 use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Rules, Scope};
 use crate::domain::wire::{MailAct, NewAgent, Permissions, Request, Response};
-use crate::repl::core::files::attach_image;
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
+use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, or_ended, require_answered, take_mail};
 use crate::repl::json::{
@@ -273,13 +273,7 @@ impl Repl {
     }
 
     /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn.
-    fn begin_client_turn(
-        &mut self,
-        client: ClientId,
-        agent: &str,
-        text: String,
-        bounds: TurnBounds,
-    ) -> Result<()> {
+    fn begin_client_turn(&mut self, client: ClientId, agent: &str, text: String, bounds: TurnBounds) -> Result<()> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
         require_policy(&self.core, agent, bounds.policy)?;

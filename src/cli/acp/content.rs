@@ -99,7 +99,8 @@ mod tests {
             {"type": "resource_link", "name": "w", "uri": "https://example.org/w"},
             {"type": "image", "mimeType": "image/png", "data": "AQI="}
         ]));
-        let text = "compare @/p/a b.rs with @/p/c.rs https://example.org/w \n\n<file path=\"/p/c.rs\">\nfn c() {}\n</file>";
+        let text =
+            "compare @/p/a b.rs with @/p/c.rs https://example.org/w \n\n<file path=\"/p/c.rs\">\nfn c() {}\n</file>";
         assert_eq!(read, Ok(Content { text: text.into(), images: vec![vec![1, 2]] }));
     }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
-use crate::cli::client::server_ended;
+use crate::cli::client::{Client, server_ended};
 use crate::cli::config::{Loaded, ProcessEnvironment};
 use crate::cli::stdio::print_note;
 use crate::cli::{config, connect, data_directory, print, process};
 use crate::domain::config::Config;
 use crate::domain::custom::CustomCommand;
+use crate::domain::wire::Request;
 use crate::reactor::{Reactor, Source};
 use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
@@ -42,9 +43,8 @@ impl Host {
 
     fn remote(arguments: &Arguments, loaded: &Loaded) -> Result<Option<Self>> {
         let Some(directory) = loaded.config().data_directory.clone() else { return Ok(None) };
-        if connect::find_server(arguments, loaded.config())?.is_none() {
-            return Ok(None);
-        }
+        let Some(mut client) = connect::find_server(arguments, loaded.config())? else { return Ok(None) };
+        require_same_version(&mut client)?;
         if let Some(option) = arguments.permission_option() {
             return Err(Error::usage(format!(
                 "{option} has no effect on the agents of the running server: leave it out and choose a mode in the \
@@ -71,7 +71,9 @@ impl Host {
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);
         match listener {
             Ok(listener) => listener.into_iter().for_each(|listener| repl.serve(listener)),
-            Err(error) => print_note(&format!("other terminals and scripts cannot use these agents: {}", error.message)),
+            Err(error) => {
+                print_note(&format!("other terminals and scripts cannot use these agents: {}", error.message))
+            }
         }
         Ok(Self::Local { repl, directory })
     }
@@ -83,8 +85,9 @@ impl Host {
     pub fn connect(&mut self) -> Result<UnixStream> {
         match self {
             Self::Local { repl, .. } => repl.connect(),
-            Self::Remote { directory, .. } => socket::connect(directory)?
-                .ok_or_else(|| Error::new(ErrorKind::System, server_ended().message)),
+            Self::Remote { directory, .. } => {
+                socket::connect(directory)?.ok_or_else(|| Error::new(ErrorKind::System, server_ended().message))
+            }
         }
     }
 
@@ -144,4 +147,15 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// An editor would wait for questions that a server of another version does not send.
+fn require_same_version(client: &mut Client) -> Result<()> {
+    let status = client.request(&Request::Status)?;
+    let (own, other) = (env!("CARGO_PKG_VERSION"), status["version"].as_str().unwrap_or("unknown"));
+    if other == own {
+        return Ok(());
+    }
+    let message = format!("the running server is of version {other}, this program of {own}: stop it (polylogue stop)");
+    Err(Error::new(ErrorKind::System, message))
 }

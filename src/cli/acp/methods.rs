@@ -55,9 +55,8 @@ impl Editor<'_> {
         let session = match method {
             "session/cancel" => params["sessionId"].as_str().map(str::to_owned),
             "$/cancel_request" => {
-                let is_meant = |session: &Session| {
-                    session.prompt.as_ref().is_some_and(|prompt| prompt.id == params["requestId"])
-                };
+                let is_meant =
+                    |session: &Session| session.prompt.as_ref().is_some_and(|prompt| prompt.id == params["requestId"]);
                 self.sessions.iter().find(|(_, session)| is_meant(session)).map(|(id, _)| id.clone())
             }
             _ => None,

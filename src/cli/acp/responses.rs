@@ -40,6 +40,8 @@ impl Editor<'_> {
                 self.on_questions(questions);
                 return Ok(());
             }
+            // The connection ends when the store is free.
+            News::Response(_) if purpose == Purpose::Questions => return Ok(()),
             News::Response(Response::Done(value)) => Ok(value),
             News::Response(Response::Refused { kind, message }) => Err(Fault::of_kind(&kind, message)),
             News::Response(_) => return Ok(()),

@@ -7,10 +7,20 @@ use crate::base::error::{Error, ErrorKind};
 /// A message of the editor.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
-    Request { id: Value, method: String, params: Value },
-    Notification { method: String, params: Value },
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
     /// The answer to a request of ours.
-    Response { id: Value, result: Result<Value, Fault> },
+    Response {
+        id: Value,
+        result: Result<Value, Fault>,
+    },
 }
 
 /// An error object.

@@ -88,9 +88,7 @@ pub fn text(text: &str) -> Value {
 
 /// The plan that the result of a `todo` call is.
 pub fn plan(result: &str) -> Value {
-    let entry = |item: &TodoItem| {
-        json!({"content": item.content, "priority": "medium", "status": item.status.name()})
-    };
+    let entry = |item: &TodoItem| json!({"content": item.content, "priority": "medium", "status": item.status.name()});
     json!({"sessionUpdate": "plan", "entries": Todo::parse(result).0.iter().map(entry).collect::<Vec<_>>()})
 }
 

@@ -84,10 +84,7 @@ impl Client {
             _ if self.is_closing => false,
             ClientState::Idle => self.connection.is_ready(),
             ClientState::Terminal { .. } | ClientState::Turn(_) => true,
-            ClientState::Logs { .. }
-            | ClientState::Wait { .. }
-            | ClientState::Questions(_)
-            | ClientState::Job => false,
+            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job => false,
         }
     }
 

@@ -29,8 +29,8 @@ use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 use crate::socket::{Line, Listener};
 pub(super) use accept::MOST_CLIENTS;
-pub(super) use turns::TurnBounds;
 use client::{Client, ClientState};
+pub(super) use turns::TurnBounds;
 
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// How often, and each time for how long, the end waits for clients that have not read their last response.

@@ -121,13 +121,7 @@ impl ClientTurn {
 
 impl Server {
     /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
-    pub(in crate::repl) fn begin_turn(
-        &mut self,
-        core: &mut Core,
-        id: ClientId,
-        agent: AgentId,
-        bounds: TurnBounds,
-    ) {
+    pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, bounds: TurnBounds) {
         let stage = Stage::Queued { is_resumed: false };
         let turn = ClientTurn { agent, stage, bounds, requests: 0, is_limited: false, limit: None, sent_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
