@@ -15,6 +15,7 @@ mod errors;
 mod fork_model;
 mod forks;
 mod frames;
+mod hosts;
 mod interrupts;
 mod isolation;
 mod keep;

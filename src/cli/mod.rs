@@ -19,6 +19,7 @@ mod mcp;
 mod multi_agent;
 mod print;
 mod process;
+mod remote_host;
 mod scripts;
 mod serve;
 mod stdio;
@@ -93,6 +94,9 @@ fn code_of(kind: ErrorKind) -> u8 {
 
 fn run(arguments: &Arguments) -> Result<u8> {
     let env = ProcessEnvironment::current()?;
+    if let Some(code) = remote_host::run(arguments, &env)? {
+        return Ok(code);
+    }
     check_prompt(arguments)?;
     check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };

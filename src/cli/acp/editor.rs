@@ -18,7 +18,7 @@ use crate::cli::stdio::input::{Input, InputLines, MAX_BYTES};
 use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
 use crate::domain::custom::CustomCommand;
 use crate::domain::wire::Request;
-use crate::reactor::{Signal, Signals};
+use crate::reactor::Signals;
 use crate::repl::Turn;
 
 /// Messages of the editor that are handled in one turn.
@@ -139,12 +139,7 @@ impl<'a> Editor<'a> {
         let mut is_readable = self.input.input.is_always_ready();
         for fd in self.host.take_ready() {
             if fd == self.signals.fd() {
-                let number = |signal| match signal {
-                    Signal::Terminate(number) => Some(number),
-                    Signal::Hangup => Some(rustix::process::Signal::HUP.as_raw()),
-                    _ => None,
-                };
-                signal = signal.or(self.signals.take().into_iter().find_map(number));
+                signal = signal.or(self.signals.take_ending());
             } else if self.input.input.watched() == Some(fd) {
                 is_readable = true;
             } else {

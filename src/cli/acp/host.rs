@@ -19,7 +19,7 @@ use crate::domain::wire::Request;
 use crate::reactor::{Reactor, Source};
 use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
-use crate::store::Store;
+use crate::store::{self, Store};
 
 pub enum Host {
     Local { repl: Box<Repl>, directory: Option<PathBuf> },
@@ -62,6 +62,10 @@ impl Host {
             // It was started at the same time.
             Err(_) if connect::has_server_soon(directory.as_deref()) => {
                 return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
+            }
+            // A process that held it has ended meanwhile.
+            Err(_) if directory.as_deref().is_some_and(|directory| store::holder(directory).is_none()) => {
+                directory.as_deref().map_or_else(Store::in_memory, print::open)?
             }
             opened => opened?,
         };
