@@ -56,6 +56,13 @@ impl Repl {
         Turn::Continue
     }
 
+    /// Sends the open questions to the clients that follow them, if others are open than before.
+    pub(super) fn send_questions(&mut self) {
+        for client in self.server.take_clients_for_questions(&self.core) {
+            self.server.respond(client, &Response::Questions(approvals_as_json(&self.core)));
+        }
+    }
+
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
             Request::Stop => return Ok(Answer::Exit),

@@ -4,7 +4,7 @@
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -21,6 +21,10 @@ use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
 use crate::store::{self, Store};
 
+/// How long a server that ends may take until the data directory is free, and how often that is tried.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+const END_POLL: Duration = Duration::from_millis(5);
+
 pub enum Host {
     Local { repl: Box<Repl>, directory: Option<PathBuf> },
     Remote { reactor: Reactor, directory: PathBuf, ready: Vec<RawFd> },
@@ -32,6 +36,19 @@ impl Host {
     /// # Errors
     /// The configuration is invalid, or the store cannot be used.
     pub fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Self, Vec<CustomCommand>)> {
+        let give_up = Instant::now() + END_TIMEOUT;
+        loop {
+            match Self::open_once(arguments, env) {
+                // A server that is being killed closes its connections before it releases the store.
+                Err(error) if error.kind == ErrorKind::Network && Instant::now() < give_up => {
+                    std::thread::sleep(END_POLL);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    fn open_once(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Self, Vec<CustomCommand>)> {
         let loaded = config::load(arguments, env);
         let commands = loaded.config().commands.clone();
         let host = match Self::remote(arguments, &loaded)? {

@@ -148,8 +148,10 @@ impl Server {
                     self.send_wait(core, id);
                 }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
-                Some(ClientState::Questions(_)) => self.send_questions(core, id),
-                Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}
+                Some(
+                    ClientState::Idle | ClientState::Terminal { .. } | ClientState::Questions(_) | ClientState::Job,
+                )
+                | None => {}
             }
             if self.clients.get(&id).is_some_and(Client::is_done) {
                 self.remove(core, id);

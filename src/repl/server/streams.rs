@@ -13,7 +13,6 @@ use crate::commands::agent_called_by_script;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::wire::Response;
 use crate::repl::core::{Core, or_ended};
-use crate::repl::json::approvals_as_json;
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -93,13 +92,18 @@ impl Server {
         self.set_state(core, id, ClientState::Questions(None));
     }
 
-    pub(super) fn send_questions(&mut self, core: &Core, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
-        let ClientState::Questions(sent) = &mut client.state else { return };
-        if has_other_questions(core, sent.as_deref()) {
-            *sent = Some(open_questions(core).collect());
-            client.send(&Response::Questions(approvals_as_json(core)));
-        }
+    /// The clients that are to be sent the open questions, and then have them.
+    pub(in crate::repl) fn take_clients_for_questions(&mut self, core: &Core) -> Vec<ClientId> {
+        let is_due = |client: &Client| match &client.state {
+            ClientState::Questions(sent) => client.connection.is_ready() && has_other_questions(core, sent.as_deref()),
+            _ => false,
+        };
+        let due = self.clients.iter_mut().filter(|(_, client)| is_due(client));
+        due.map(|(id, client)| {
+            client.state = ClientState::Questions(Some(open_questions(core).collect()));
+            *id
+        })
+        .collect()
     }
 
     /// Answers a wait that is over.
