@@ -1,5 +1,6 @@
 //! The integration tests: one binary, one file per subject.
 
+mod acp;
 mod agent_limits;
 mod agent_trees;
 mod approval;
@@ -14,6 +15,7 @@ mod errors;
 mod fork_model;
 mod forks;
 mod frames;
+mod hosts;
 mod interrupts;
 mod isolation;
 mod keep;

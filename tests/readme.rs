@@ -20,6 +20,7 @@ const TOPICS: &[&str] = &[
     "variables",
     "scripts",
     "server",
+    "editors",
     "workflows",
     "json",
     "exit-codes",

@@ -77,6 +77,9 @@ pub struct Arguments {
     /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Run this command with the polylogue of another machine, over ssh: ssh://[USER@]HOST[:PORT] [env: POLYLOGUE_HOST]
+    #[arg(long, global = true, value_name = "HOST")]
+    pub host: Option<String>,
     /// Directory of the stored conversations [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
@@ -168,6 +171,8 @@ pub enum Command {
     Man,
     /// Run the agents in a server that outlives the terminal
     Serve(Serve),
+    /// Serve an editor over the Agent Client Protocol on standard input and output; see polylogue help editors
+    Acp,
     /// Attach this terminal to the server
     Attach {
         /// Agent to show: a name, a number or the beginning of an id [default: the one shown last]

@@ -53,6 +53,7 @@ fn with_values(arg: Arg) -> Arg {
             "AGENT" => agents,
             "PROVIDER/MODEL" => models,
             "TOPIC" => topics,
+            "HOST" => hosts,
             _ => return arg,
         },
         _ => return arg,
@@ -77,6 +78,18 @@ fn models() -> Vec<CompletionCandidate> {
         provider.models.iter().map(move |(model, _)| CompletionCandidate::new(format!("{}/{model}", provider.name)))
     });
     names.collect()
+}
+
+/// The hosts that the user's configuration of ssh names.
+fn hosts() -> Vec<CompletionCandidate> {
+    let home = ProcessEnvironment::current().ok().and_then(|env| env.home());
+    let text = home.and_then(|home| std::fs::read_to_string(home.join(".ssh/config")).ok()).unwrap_or_default();
+    let names = text.lines().filter_map(|line| {
+        let (keyword, names) = line.trim().split_once([' ', '\t', '='])?;
+        keyword.eq_ignore_ascii_case("host").then(|| names.split_whitespace())
+    });
+    let is_name = |name: &&str| !name.contains(['*', '?', '!']);
+    names.flatten().filter(is_name).map(|name| CompletionCandidate::new(format!("ssh://{name}"))).collect()
 }
 
 fn topics() -> Vec<CompletionCandidate> {

@@ -1,5 +1,6 @@
 //! From the command line to one of the modes to an exit code.
 
+mod acp;
 mod agent_choice;
 mod arguments;
 mod attach;
@@ -18,6 +19,7 @@ mod mcp;
 mod multi_agent;
 mod print;
 mod process;
+mod remote_host;
 mod scripts;
 mod serve;
 mod stdio;
@@ -92,6 +94,9 @@ fn code_of(kind: ErrorKind) -> u8 {
 
 fn run(arguments: &Arguments) -> Result<u8> {
     let env = ProcessEnvironment::current()?;
+    if let Some(code) = remote_host::run(arguments, &env)? {
+        return Ok(code);
+    }
     check_prompt(arguments)?;
     check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };
@@ -102,6 +107,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Help { topic }) => topics::help(topic).map(|text| printed(&text)),
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
+        Some(Command::Acp) => acp::run(arguments, &env),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
         Some(Command::Attach { agent, read_only }) => attach_or_chat(arguments, &env, agent.as_deref(), *read_only),
         Some(Command::Compare(compare)) => compare::run(arguments, compare, &env),
@@ -188,7 +194,10 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
 /// Refuses options that say what agents may do where no agent gets them.
 fn check_permissions(arguments: &Arguments) -> Result<()> {
     let is_used = match &arguments.command {
-        None | Some(Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => true,
+        None
+        | Some(Command::Acp | Command::Serve(_) | Command::Config(_) | Command::Doctor { .. } | Command::Compare(_)) => {
+            true
+        }
         Some(Command::MultiAgent(command)) => {
             matches!(command, MultiAgentCommand::Run(_) | MultiAgentCommand::RunWorkflow(_))
         }

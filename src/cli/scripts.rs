@@ -60,7 +60,9 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
         Command::Interrupt { agent } => {
             request(directory, &Request::Interrupt { agent: agent.clone() })?;
         }
-        Command::Approvals { json } => print::questions(&request(directory, &Request::Approvals)?, *json),
+        Command::Approvals { json } => {
+            print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
+        }
         Command::Approve { id, always: true, rule } if rule.is_empty() => {
             return show_rules(id, arguments, directory);
         }
@@ -165,6 +167,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
             | Response::Edit(_)
             | Response::View(_)
             | Response::Paste {}
+            | Response::Questions(_)
             | Response::End(_) => {}
         }
     }
@@ -174,7 +177,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
 
 /// Prints the rules that "always" would save, and what confirms them. Nothing is allowed yet, which the exit code says.
 fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
-    let approvals = request(directory, &Request::Approvals)?;
+    let approvals = request(directory, &Request::Approvals { follows: false })?;
     let question = approvals.as_array().into_iter().flatten().find(|question| question["id"] == id);
     let question = question.ok_or_else(|| {
         Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
@@ -207,7 +210,8 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
 }
 
 fn answer(id: &str, allow: bool, reason: Option<String>, rules: &[String], directory: &Path) -> Result<()> {
-    request(directory, &Request::Answer { id: id.to_owned(), allow, reason, rules: rules.to_vec() }).map(drop)
+    let (id, rules) = (id.to_owned(), rules.to_vec());
+    request(directory, &Request::Answer { id, allow, reason, rules, is_for_session: false }).map(drop)
 }
 
 /// Waits until an agent is at rest; the exit code tells its status.

@@ -76,7 +76,7 @@ fn wait(child: Pid, mut pipe: File) -> Result<u8> {
     }
 }
 
-fn number_of(signal: Signal) -> Option<Number> {
+pub fn number_of(signal: Signal) -> Option<Number> {
     match signal {
         Signal::Terminate(number) => Number::from_named_raw(number),
         Signal::Hangup => Some(Number::HUP),

@@ -10,6 +10,25 @@ pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a C
     context.config.commands.iter().find(|command| command.name == name)
 }
 
+/// The message that a line such as `/review src` stands for; `None` if it names none of these commands.
+///
+/// # Errors
+/// The command does not take these arguments.
+pub fn message_of(commands: &[CustomCommand], line: &str) -> Option<Result<String>> {
+    let line = line.trim().strip_prefix('/')?;
+    let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let command = commands.iter().find(|command| command.name == name)?;
+    Some(run(command, arguments.trim()).map(|result| match result {
+        InputResult::Message(text) => text,
+        _ => String::new(),
+    }))
+}
+
+/// Whether the text of a command has placeholders for arguments.
+pub fn takes_arguments(command: &CustomCommand) -> bool {
+    expand(&command.body, "").1
+}
+
 /// Substitutes the arguments.
 ///
 /// # Errors

@@ -33,6 +33,11 @@ impl TodoStatus {
         Self::ALL.iter().find(|(_, known, _)| *known == name).map(|(status, ..)| *status)
     }
 
+    /// The name that models write.
+    pub const fn name(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
+
     const fn mark(self) -> &'static str {
         Self::ALL[self as usize].2
     }

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
-//! read. Three requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
+//! read. Four requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
 //! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `attach` by frames until
-//! `{"end":"..."}`. While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the
+//! `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before. While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the
 //! server has sent `{"edit":TEXT}` or `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` it may send `cut`.
 //! These six are not answered.
 //!
@@ -19,7 +19,8 @@
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
 //! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
-//! | `new`, `show`, `unarchive` | one agent, as in `ps` |
+//! | `new`, `show`, `unarchive` | one agent, as in `ps`, with `title`, `directory`, `policy`, `context` (tokens of the conversation) and `context_limit` |
+//! | `conversations` | list of `id`, `title`, `directory` and `updated_at`, the newest first |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
 //! | `mail` | `list`: list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; `read`: one of these, or null; else null |
@@ -28,13 +29,14 @@
 //! | `wait` | `status`; an error of kind `timeout` after `seconds` |
 //! | `logs` | `epoch` and `n`: where a later request can continue |
 //! | `approvals` | list of open questions, see below |
-//! | `model`, `kill`, `archive`, `delete`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
+//! | `image` | `marker`: what stands for the image in a text for the agent |
+//! | `model`, `policy`, `kill`, `archive`, `delete`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
 //!
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
 //! `tokens`, `print_run` (it was made for one run of `--print`), `team_run` (the task of a team that it was made for, or null), `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
 //! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines), `rules`
-//! (that would allow it) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
+//! (that would allow it), `ancestors` (ids, the parent first), `call` (`id`, `name`, `arguments` of the call that asks) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
 //! nothing else.
 //!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
@@ -173,6 +175,10 @@ pub enum Request {
     },
     #[serde(rename = "ps")]
     Agents,
+    /// The conversations that a person can resume, perhaps only those of one directory.
+    Conversations {
+        directory: Option<PathBuf>,
+    },
     Sessions,
     Status,
     /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
@@ -202,6 +208,10 @@ pub enum Request {
         /// anyway; without one, what would ask is refused.
         #[serde(default)]
         approval: Option<String>,
+        /// A person is at the client, who answers the questions with `answer`: they stay open, and the agent may do what
+        /// it may do anyway.
+        #[serde(default, rename = "attended")]
+        is_attended: bool,
     },
     /// Interrupts the client's turn, or removes its text from the queue if the turn has not begun.
     Cut,
@@ -251,6 +261,17 @@ pub enum Request {
         /// As `provider/model`.
         model: String,
     },
+    /// What an agent may do without a question, as the person at the client says: any policy but `yolo`.
+    Policy {
+        agent: String,
+        policy: String,
+    },
+    /// Store an image for a text that is sent to an agent next.
+    Image {
+        agent: String,
+        #[serde(with = "base64_text")]
+        image: Vec<u8>,
+    },
     /// Set a parameter of the requests of an agent.
     Set {
         agent: String,
@@ -293,7 +314,11 @@ pub enum Request {
         agent: String,
     },
     /// The open questions of all agents, the oldest first.
-    Approvals,
+    Approvals {
+        /// Send them again whenever others are open, until the client leaves.
+        #[serde(default, rename = "follow")]
+        follows: bool,
+    },
     /// A person's answer to one of them.
     Answer {
         /// As in the list of open questions.
@@ -301,9 +326,13 @@ pub enum Request {
         allow: bool,
         /// Told to the model if the call is denied.
         reason: Option<String>,
-        /// Rules to save for the directory of the agent: exactly those of the question, as they were listed.
+        /// Rules to save for the directory of the agent, or, where it is denied, to refuse from now on: exactly those of the
+        /// question, as they were listed.
         #[serde(default)]
         rules: Vec<String>,
+        /// The rules are not saved but hold until the server ends.
+        #[serde(default, rename = "session")]
+        is_for_session: bool,
     },
     /// Answered when the agent is at rest with nothing queued, or dead; or after so many seconds.
     Wait {
@@ -392,6 +421,8 @@ pub enum Response {
     End(String),
     /// This many chunks were dropped before they could be sent.
     Missed(u64),
+    /// The questions that are open now.
+    Questions(Value),
     /// A line made by [`crate::domain::chunk::Numbered::to_line`] or [`crate::domain::chunk::wait_line`].
     #[serde(untagged, skip_deserializing)]
     Chunk(Value),
@@ -486,7 +517,16 @@ mod tests {
             Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
             Request::New(NewAgent { directory: Some("/w".into()), is_print_run: true, ..NewAgent::default() }),
             Request::Send { agent: agent(), text: "x\n\"".into() },
-            Request::Turn { agent: agent(), text: "x".into(), max_requests: Some(2), approval: None },
+            Request::Turn {
+                agent: agent(),
+                text: "x".into(),
+                max_requests: Some(2),
+                approval: None,
+                is_attended: true,
+            },
+            Request::Conversations { directory: None },
+            Request::Policy { agent: agent(), policy: "auto".into() },
+            Request::Image { agent: agent(), image: vec![1, 2] },
             Request::Cut,
             Request::Show { agent: None, directory: Some("/w".into()), is_for_terminal: true },
             Request::Model { agent: agent(), model: "echo/echo".into() },
@@ -498,8 +538,14 @@ mod tests {
             Request::Delete { agent: agent() },
             Request::StopAgents,
             Request::Interrupt { agent: agent() },
-            Request::Approvals,
-            Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new() },
+            Request::Approvals { follows: true },
+            Request::Answer {
+                id: agent(),
+                allow: false,
+                reason: Some(agent()),
+                rules: Vec::new(),
+                is_for_session: true,
+            },
             Request::Wait { agent: agent(), seconds: Some(0.5) },
             Request::Stop,
         ] {

@@ -1,6 +1,7 @@
 //! The methods for programs that embed the loop. Each does what a command does, under the same rules. Agents work only
 //! during [`Repl::turn`].
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,6 +62,16 @@ impl Repl {
     pub fn serve(&mut self, listener: Listener) {
         self.dispatcher.set_slots(slots(self.core.config.working_limit, MOST_CLIENTS as u64));
         self.server.listen(listener);
+    }
+
+    /// A connection of the program that hosts the loop, which is a client like those of [`Repl::serve`].
+    ///
+    /// # Errors
+    /// There is no free descriptor.
+    pub(crate) fn connect(&mut self) -> Result<UnixStream> {
+        let (near, far) = UnixStream::pair()?;
+        self.server.connect(&mut self.core, far)?;
+        Ok(near)
     }
 
     /// The agents in memory in the order of their creation; the root is the first.

@@ -1,14 +1,18 @@
 //! Agents, terminals and questions as JSON for clients.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::process;
+use crate::domain::title::title;
 use crate::repl::Terminal;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::rule_file;
+use crate::store::Conversation;
 
 /// The process and how much it has to do.
 pub(super) fn status_as_json(core: &Core, clients: usize) -> Value {
@@ -24,9 +28,36 @@ pub(super) fn status_as_json(core: &Core, clients: usize) -> Value {
     })
 }
 
-/// An agent as clients see it.
+/// An agent as clients see it, with what only one at a time is asked for.
 pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
-    core.roster.get(id).map(|agent| agent_as_json(core, agent)).ok_or_else(agent_gone)
+    let agent = core.roster.get(id).ok_or_else(agent_gone)?;
+    let mut described = agent_as_json(core, agent);
+    described["title"] = title(&core.store.conversation(id)?.0).into();
+    described["directory"] = agent.inputs.environment.working_directory.to_string_lossy().into();
+    described["policy"] = agent.policy.name().into();
+    described["context"] = agent.context_tokens().map(|(tokens, _)| tokens).into();
+    described["context_limit"] = agent.inputs.endpoint.facts.context.into();
+    Ok(described)
+}
+
+/// The conversations that a person can resume, perhaps only those of one directory.
+pub(super) fn conversations_as_json(core: &Core, directory: Option<&Path>) -> Result<Value> {
+    let own = core.config.working_directory.canonicalize().ok();
+    let place =
+        |conversation: &Conversation| conversation.directory.as_ref().map(PathBuf::from).or_else(|| own.clone());
+    let row = |conversation: Conversation| {
+        let place = place(&conversation)?;
+        let is_meant = !conversation.is_print_run && directory.is_none_or(|directory| directory == place);
+        is_meant.then(|| {
+            json!({
+                "id": conversation.agent.to_string(),
+                "title": title(&conversation.said),
+                "directory": place.to_string_lossy(),
+                "updated_at": conversation.last_at,
+            })
+        })
+    };
+    Ok(core.store.conversations()?.into_iter().filter_map(row).collect())
 }
 
 pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
@@ -88,10 +119,18 @@ pub(super) fn approvals_as_json(core: &Core) -> Value {
             "detail": pending.question.detail,
             "rules": pending.question.ways.rules.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "rule_file": rule_file(core, agent),
+            "ancestors": ancestors(core, agent.id()),
+            "call": agent.asking_call().map(|call| json!({"id": call.id, "name": call.name, "arguments": call.arguments})),
             "age": (now - pending.since).as_secs(),
         })
     };
     asking.iter().map(row).collect()
+}
+
+/// The agents above this one, its parent first.
+fn ancestors(core: &Core, id: AgentId) -> Vec<String> {
+    let above = std::iter::successors(core.roster.parent(id), |parent| core.roster.parent(*parent));
+    above.map(|parent| parent.to_string()).collect()
 }
 
 /// The agent's number, that of the question, and the digest of its text.

@@ -17,10 +17,14 @@ use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Rules, Scope};
 use crate::domain::wire::{MailAct, NewAgent, Permissions, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
+use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, or_ended, require_answered, take_mail};
-use crate::repl::json::{agent_as_json, approvals_as_json, describe, question_id, status_as_json, terminal_as_json};
-use crate::repl::{Repl, Turn, rules};
+use crate::repl::json::{
+    agent_as_json, approvals_as_json, conversations_as_json, describe, question_id, status_as_json, terminal_as_json,
+};
+use crate::repl::server::TurnBounds;
+use crate::repl::{Repl, Turn, rules, steer};
 
 enum Answer {
     Now(Value),
@@ -52,6 +56,13 @@ impl Repl {
         Turn::Continue
     }
 
+    /// Sends the open questions to the clients that follow them, if others are open than before.
+    pub(super) fn send_questions(&mut self) {
+        for client in self.server.take_clients_for_questions(&self.core) {
+            self.server.respond(client, &Response::Questions(approvals_as_json(&self.core)));
+        }
+    }
+
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
             Request::Stop => return Ok(Answer::Exit),
@@ -62,9 +73,11 @@ impl Repl {
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
             }
-            Request::Turn { agent, text, max_requests, approval } => {
-                let approval = approval.as_deref().map(str::parse).transpose()?;
-                self.begin_client_turn(client, &agent, text, (max_requests, approval))?;
+            Request::Approvals { follows: true } => self.server.begin_questions(&mut self.core, client),
+            Request::Turn { agent, text, max_requests, approval, is_attended } => {
+                let approval: Option<Policy> = approval.as_deref().map(str::parse).transpose()?;
+                let policy = approval.or((!is_attended).then_some(Policy::Never));
+                self.begin_client_turn(client, &agent, text, TurnBounds { most: max_requests, policy, is_attended })?;
             }
             Request::Cut => {
                 if let Some(agent) = self.server.cancel_turn(&mut self.core, client)? {
@@ -114,6 +127,12 @@ impl Repl {
                 self.bring_back_last(directory.as_deref(), is_for_terminal)?
             }
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
+            Request::Policy { agent, policy } => self.set_policy_named(&agent, &policy)?,
+            Request::Image { agent, image } => {
+                let agent = agent_called_by_script(&self.core.roster, &agent)?;
+                json!({"marker": attach_image(&self.core, agent, &image)?})
+            }
+            Request::Conversations { directory } => conversations_as_json(&self.core, directory.as_deref())?,
             Request::Schema { agent, schema } => self.set_schema_named(&agent, &schema)?,
             Request::Set { agent, name, value } => self.set_named(&agent, &name, &value)?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
@@ -126,12 +145,13 @@ impl Repl {
             Request::Delete { agent } => self.delete_named(&agent)?,
             Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
             Request::Interrupt { agent } => self.interrupt_named(&agent)?,
-            Request::Approvals => approvals_as_json(&self.core),
-            Request::Answer { id, allow: false, reason, .. } => {
-                self.answer_question(&id, &[], Decision::Deny(reason))?
+            Request::Approvals { .. } => approvals_as_json(&self.core),
+            Request::Answer { id, allow: false, reason, rules, .. } => {
+                self.answer_question(&id, &rules, Decision::Deny(reason))?
             }
-            Request::Answer { id, rules, .. } => {
-                let decision = if rules.is_empty() { Decision::Allow } else { Decision::Always(Scope::Project) };
+            Request::Answer { id, rules, is_for_session, .. } => {
+                let scope = if is_for_session { Scope::Session } else { Scope::Project };
+                let decision = if rules.is_empty() { Decision::Allow } else { Decision::Always(scope) };
                 self.answer_question(&id, &rules, decision)?
             }
             Request::Stop
@@ -229,6 +249,16 @@ impl Repl {
         Ok(Value::Bool(self.set_schema(agent, schema)?))
     }
 
+    /// A client has a person's consent to answer questions, so it may set how many there are; it may not end them all.
+    fn set_policy_named(&mut self, agent: &str, policy: &str) -> Result<Value> {
+        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let policy: Policy = policy.parse()?;
+        if policy == Policy::Yolo {
+            return Err(Error::usage("yolo cannot be set by a client: use /approval yolo at a terminal"));
+        }
+        steer::set_policy(&mut self.core, Origin::Library, agent, policy).map(|()| Value::Null)
+    }
+
     fn set_named(&mut self, agent: &str, name: &str, value: &str) -> Result<Value> {
         let name: ParameterName = name.parse()?;
         let value = name.read(value)?;
@@ -250,22 +280,15 @@ impl Repl {
     }
 
     /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn.
-    fn begin_client_turn(
-        &mut self,
-        client: ClientId,
-        agent: &str,
-        text: String,
-        (max_requests, approval): (Option<u32>, Option<Policy>),
-    ) -> Result<()> {
+    fn begin_client_turn(&mut self, client: ClientId, agent: &str, text: String, bounds: TurnBounds) -> Result<()> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
-        require_policy(&self.core, agent, approval)?;
+        require_policy(&self.core, agent, bounds.policy)?;
         // The questions of a turn of a client are refused at once.
         if !self.server.has_turn_of(agent) {
             require_answered(&self.core, agent)?;
         }
-        let approval = approval.unwrap_or(Policy::Never);
-        self.server.begin_turn(&mut self.core, client, agent, (max_requests, approval));
+        self.server.begin_turn(&mut self.core, client, agent, bounds);
         let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));
         if outcome.is_err() {
             self.server.forget_turn(&mut self.core, client);
@@ -298,6 +321,10 @@ impl Repl {
             return Err(Error::usage(message));
         }
         let (agent, question) = (agent.id(), pending.number);
+        if matches!(decision, Decision::Deny(_)) {
+            let refused: Vec<Rule> = offered.clone().into_iter().filter(|_| is_offered).collect();
+            rules::deny(&mut self.core, agent, refused)?;
+        }
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
 }

@@ -72,6 +72,24 @@ pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules
     Ok(())
 }
 
+/// Refuses an agent, and those that it forks from then on, what these rules name.
+///
+/// # Errors
+/// The store cannot be written.
+pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Result<()> {
+    let mut all = core.roster.get(agent_id).ok_or_else(agent_gone)?.rules.clone();
+    let refused: Vec<Rule> = refused.into_iter().filter(|rule| !all.deny.contains(rule)).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    all.deny.extend(refused);
+    if !core.store.is_read_only() {
+        core.store.set_rules(agent_id, all.stored().as_deref())?;
+    }
+    core.roster.with(agent_id, |agent| agent.rules = all);
+    Ok(())
+}
+
 /// The file in which rules for the directory of this agent are saved.
 ///
 /// # Errors

@@ -67,6 +67,7 @@ impl Repl {
         self.callbacks.run(&mut self.core);
         self.terminals.render(&mut self.core);
         self.attached().publish();
+        self.send_questions();
         limits::save_spent(&mut self.core);
         Ok(self.end_turn(Turn::Continue))
     }

@@ -146,6 +146,12 @@ pub fn editable_text(tool: &str, arguments: &Value) -> Option<String> {
     arguments.get(editable_argument(tool)?)?.as_str().map(str::to_owned)
 }
 
+/// The arguments of a call as the tool understands them, or as the model wrote them if it does not.
+pub fn understood_arguments(tool: &str, arguments: &str) -> Value {
+    let understood = find(tool).and_then(|spec| arguments::parse(arguments, &spec.declaration, spec.aliases).ok());
+    understood.unwrap_or_else(|| serde_json::from_str(arguments).unwrap_or_default())
+}
+
 /// The arguments with another command or text.
 pub fn with_text(tool: &str, arguments: &Value, text: &str) -> Option<Value> {
     let mut arguments = arguments.clone();

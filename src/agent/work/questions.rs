@@ -93,6 +93,11 @@ impl Agent {
         context.outbox.push(self.id(), Effect::Question(results));
     }
 
+    /// The call that the open question is about.
+    pub fn asking_call(&self) -> Option<&ToolCall> {
+        self.question().map(|pending| &self.work.calls[pending.call].call)
+    }
+
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {

@@ -45,7 +45,7 @@ mod prompt;
 mod remote;
 mod schema;
 mod session;
-pub(super) mod summary;
+pub(in crate::cli) mod summary;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -163,7 +163,7 @@ fn with_attached(arguments: &Arguments) -> Result<Option<String>> {
     }
 }
 
-pub(super) fn open(directory: &Path) -> Result<Store> {
+pub(in crate::cli) fn open(directory: &Path) -> Result<Store> {
     Store::open(directory).map_err(|error| match store::holder(directory) {
         Some(process) => {
             let message = format!(

@@ -79,7 +79,8 @@ impl ServerHost {
             return Ok(());
         }
         let approval = self.approval.clone();
-        let line = request_line(&Request::Turn { agent: self.agent.clone(), text, max_requests, approval })?;
+        let agent = self.agent.clone();
+        let line = request_line(&Request::Turn { agent, text, max_requests, approval, is_attended: false })?;
         self.write(&line);
         self.is_turn_running = true;
         Ok(())
@@ -125,6 +126,7 @@ impl ServerHost {
                 | Response::Edit(_)
                 | Response::View(_)
                 | Response::Paste {}
+                | Response::Questions(_)
                 | Response::End(_) => {}
             }
         }

@@ -169,7 +169,7 @@ impl InputLines {
     }
 
     /// A line without its end; `Some(None)` for one that is too long.
-    fn next_line(&mut self) -> Option<Option<Vec<u8>>> {
+    pub fn next_line(&mut self) -> Option<Option<Vec<u8>>> {
         let Input { buffer, has_ended, .. } = &mut self.input;
         let end = buffer[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at + 1);
         // The last line need not have an end.

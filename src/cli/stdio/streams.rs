@@ -89,6 +89,11 @@ impl Streams {
         }
     }
 
+    /// The bytes for standard output that are not written yet.
+    pub fn waiting(&self) -> usize {
+        self.out.backlog_len()
+    }
+
     /// Whether part of the answer is not written yet.
     pub fn is_waiting(&self) -> bool {
         self.out.state() == OutputState::Open && self.out.backlog_len() > 0

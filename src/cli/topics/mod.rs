@@ -33,6 +33,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "variables", about: "Environment variables", text: tables::variables },
     Topic { name: "scripts", about: "Use in scripts: polylogue --print", text: || include_str!("scripts.txt").into() },
     Topic { name: "server", about: "Agents that outlive the terminal", text: || include_str!("server.txt").into() },
+    Topic { name: "editors", about: "Agents in an editor: polylogue acp", text: || include_str!("editors.txt").into() },
     Topic { name: "workflows", about: "Several agents on one task", text: || include_str!("workflows.txt").into() },
     Topic { name: "json", about: "JSON output", text: || include_str!("json.txt").into() },
     Topic { name: "exit-codes", about: "Exit codes", text: || include_str!("exit-codes.txt").into() },

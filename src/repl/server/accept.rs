@@ -1,7 +1,10 @@
 //! How many clients there may be, and how much is buffered for them.
 
+use std::os::unix::net::UnixStream;
+
 use super::client::{Client, ClientState};
 use super::{Server, error_response};
+use crate::base::error::Result;
 use crate::base::id::ClientId;
 use crate::domain::wire::LONGEST_LINE;
 use crate::reactor::Source;
@@ -44,6 +47,16 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// A client in this process.
+    ///
+    /// # Errors
+    /// The stream cannot be switched to non-blocking mode.
+    pub(in crate::repl) fn connect(&mut self, core: &mut Core, stream: UnixStream) -> Result<()> {
+        let connection = Connection::new(stream, LONGEST_LINE)?;
+        self.add(core, connection);
+        Ok(())
     }
 
     /// A connection may wait, and descriptors may be free.

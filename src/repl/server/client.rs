@@ -31,6 +31,8 @@ pub(super) enum ClientState {
     Idle,
     /// It is sent the chunks of an agent, up to the one before this number.
     Logs { viewer: ViewerId, until: u64 },
+    /// It is sent the open questions whenever they are not these, which it has.
+    Questions(Option<Vec<(AgentId, u64)>>),
     /// It gets a response when files were brought back.
     Job,
     /// It gets a response when the agent is at rest, or at this time.
@@ -82,7 +84,7 @@ impl Client {
             _ if self.is_closing => false,
             ClientState::Idle => self.connection.is_ready(),
             ClientState::Terminal { .. } | ClientState::Turn(_) => true,
-            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Job => false,
+            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job => false,
         }
     }
 
@@ -168,9 +170,11 @@ impl Client {
             _ if self.is_closing => self.connection.is_ready(),
             ClientState::Idle => self.has_left() && self.connection.is_ready(),
             ClientState::Terminal { .. } => false,
-            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Job | ClientState::Turn(_) => {
-                self.connection.has_ended()
-            }
+            ClientState::Logs { .. }
+            | ClientState::Wait { .. }
+            | ClientState::Questions(_)
+            | ClientState::Job
+            | ClientState::Turn(_) => self.connection.has_ended(),
         }
     }
 

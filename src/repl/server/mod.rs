@@ -30,6 +30,7 @@ use crate::repl::timeout::WakeReason;
 use crate::socket::{Line, Listener};
 pub(super) use accept::MOST_CLIENTS;
 use client::{Client, ClientState};
+pub(super) use turns::TurnBounds;
 
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// How often, and each time for how long, the end waits for clients that have not read their last response.
@@ -133,7 +134,7 @@ impl Server {
             ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
             ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job => {}
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job => {}
         }
     }
 
@@ -147,7 +148,10 @@ impl Server {
                     self.send_wait(core, id);
                 }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
-                Some(ClientState::Idle | ClientState::Terminal { .. } | ClientState::Job) | None => {}
+                Some(
+                    ClientState::Idle | ClientState::Terminal { .. } | ClientState::Questions(_) | ClientState::Job,
+                )
+                | None => {}
             }
             if self.clients.get(&id).is_some_and(Client::is_done) {
                 self.remove(core, id);
@@ -303,6 +307,7 @@ fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
         ClientState::Idle | ClientState::Job | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
         ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
+        ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
         ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
     }
 }

@@ -87,6 +87,25 @@ impl Server {
         self.finish(core, id, &Response::Done(value));
     }
 
+    /// The client is sent the open questions now and whenever others are open.
+    pub(in crate::repl) fn begin_questions(&mut self, core: &mut Core, id: ClientId) {
+        self.set_state(core, id, ClientState::Questions(None));
+    }
+
+    /// The clients that are to be sent the open questions, and then have them.
+    pub(in crate::repl) fn take_clients_for_questions(&mut self, core: &Core) -> Vec<ClientId> {
+        let is_due = |client: &Client| match &client.state {
+            ClientState::Questions(sent) => client.connection.is_ready() && has_other_questions(core, sent.as_deref()),
+            _ => false,
+        };
+        let due = self.clients.iter_mut().filter(|(_, client)| is_due(client));
+        due.map(|(id, client)| {
+            client.state = ClientState::Questions(Some(open_questions(core).collect()));
+            *id
+        })
+        .collect()
+    }
+
     /// Answers a wait that is over.
     pub(super) fn check_wait(&mut self, core: &mut Core, id: ClientId) {
         let Some(ClientState::Wait { agent, until }) = self.clients.get(&id).map(|client| &client.state) else {
@@ -110,7 +129,11 @@ impl Client {
         match &self.state {
             ClientState::Logs { viewer, until } => Some((*viewer, *until)),
             ClientState::Turn(turn) => turn.stream(),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job | ClientState::Terminal { .. } => None,
+            ClientState::Idle
+            | ClientState::Wait { .. }
+            | ClientState::Questions(_)
+            | ClientState::Job
+            | ClientState::Terminal { .. } => None,
         }
     }
 }
@@ -125,6 +148,16 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
     let chunks = output.chunks.iter().filter(|chunk| chunk.number < until);
     let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(core.viewers.epoch()))).collect();
     (lines, output.is_over || core.viewers.next(viewer).is_none_or(|next| next >= until))
+}
+
+/// The open questions by agent and number.
+fn open_questions(core: &Core) -> impl Iterator<Item = (AgentId, u64)> {
+    core.roster.questions().map(|(agent, pending)| (agent.id(), pending.number))
+}
+
+/// Whether other questions are open than these.
+pub(super) fn has_other_questions(core: &Core, sent: Option<&[(AgentId, u64)]>) -> bool {
+    sent.is_none_or(|sent| !open_questions(core).eq(sent.iter().copied()))
 }
 
 /// Whether an agent has ended or is idle. What is in the queue of an idle one waits for a person.

@@ -6,8 +6,8 @@
 //!   Running    a viewer reads from the first chunk of the turn on
 //!   Over       and up to the last one
 //! ```
-//! The client is a program and cannot answer questions: while its turn is under way they are refused. If the client leaves,
-//! the turn goes on as any other.
+//! The client is a program and cannot answer questions: while its turn is under way they are refused, unless a person
+//! attends it. If the client leaves, the turn goes on as any other.
 
 use serde_json::{Value, json};
 
@@ -26,13 +26,21 @@ use crate::repl::core::activity::held_up;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
+/// What the turn of a client may do.
+#[derive(Clone, Copy)]
+pub(in crate::repl) struct TurnBounds {
+    /// The most requests to models that it may make.
+    pub most: Option<u32>,
+    /// The most that its agent may do without a question.
+    pub policy: Option<Policy>,
+    /// A person at the client answers its questions.
+    pub is_attended: bool,
+}
+
 pub(super) struct ClientTurn {
     agent: AgentId,
     stage: Stage,
-    /// The most requests to models that it may make.
-    most: Option<u32>,
-    /// The most that its agent may do without a question.
-    policy: Policy,
+    bounds: TurnBounds,
     /// Requests that it has made, when it has ended.
     requests: u32,
     /// It needed more requests than it may make.
@@ -90,7 +98,7 @@ impl ClientTurn {
         match self.stage {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
             Stage::Running(_) => {
-                core.roster.asking().contains(&self.agent)
+                !self.bounds.is_attended && core.roster.asking().contains(&self.agent)
                     || is_over_limit(core, self.agent)
                     || self.limit.is_none() && core.trees.reached(|agent| agent == self.agent).is_some()
             }
@@ -113,16 +121,9 @@ impl ClientTurn {
 
 impl Server {
     /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
-    pub(in crate::repl) fn begin_turn(
-        &mut self,
-        core: &mut Core,
-        id: ClientId,
-        agent: AgentId,
-        bounds: (Option<u32>, Policy),
-    ) {
-        let (stage, (most, policy)) = (Stage::Queued { is_resumed: false }, bounds);
-        let turn =
-            ClientTurn { agent, stage, most, policy, requests: 0, is_limited: false, limit: None, sent_until: None };
+    pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, bounds: TurnBounds) {
+        let stage = Stage::Queued { is_resumed: false };
+        let turn = ClientTurn { agent, stage, bounds, requests: 0, is_limited: false, limit: None, sent_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -147,9 +148,9 @@ impl Server {
         }
     }
 
-    /// Whether a turn of this agent that is under way belongs to a client.
+    /// Whether a turn of this agent that is under way belongs to a client, and nobody attends it.
     pub(in crate::repl) fn has_turn_of(&self, agent: AgentId) -> bool {
-        let is_of = |turn: &ClientTurn| turn.agent == agent && turn.is_running();
+        let is_of = |turn: &ClientTurn| turn.agent == agent && turn.is_running() && !turn.bounds.is_attended;
         self.clients.values().any(|client| matches!(&client.state, ClientState::Turn(turn) if is_of(turn)))
     }
 
@@ -170,8 +171,10 @@ impl Server {
         let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
-            core.request_limits.begin_turn(agent, turn.most);
-            core.roster.with(agent, |agent| agent.narrow_turn(turn.policy));
+            core.request_limits.begin_turn(agent, turn.bounds.most);
+            if let Some(most) = turn.bounds.policy {
+                core.roster.with(agent, |agent| agent.narrow_turn(most));
+            }
         }
     }
 
@@ -216,7 +219,9 @@ impl Server {
                 }
             }
             Stage::Running(_) => {
-                core.refuse_question(agent);
+                if !turn.bounds.is_attended {
+                    core.refuse_question(agent);
+                }
                 if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
                     turn.limit = Some(reached.message(&core.roster));
                     core.with_agent(agent, Agent::interrupt);

@@ -1,0 +1,269 @@
+//! The editor at the other end: reads its messages and those of the loop, turn by turn, and writes what it is sent.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::host::Host;
+use super::links::{Links, Purpose};
+use super::permissions::Permissions;
+use super::rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
+use super::session::Session;
+use crate::base::error::Result;
+use crate::cli::arguments::Arguments;
+use crate::cli::code;
+use crate::cli::config::ProcessEnvironment;
+use crate::cli::stdio::input::{Input, InputLines, MAX_BYTES};
+use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
+use crate::domain::custom::CustomCommand;
+use crate::domain::wire::Request;
+use crate::reactor::Signals;
+use crate::repl::Turn;
+
+/// Messages of the editor that are handled in one turn.
+const LINES_PER_TURN: usize = 64;
+/// While more bytes wait for the editor, nothing is read from the loop.
+const MOST_WAITING: usize = 1 << 20;
+
+pub struct Editor<'a> {
+    arguments: &'a Arguments,
+    env: &'a ProcessEnvironment,
+    pub(super) host: Host,
+    pub(super) links: Links,
+    streams: Streams,
+    input: InputLines,
+    /// There may be another line in what was read.
+    has_lines: bool,
+    signals: Signals,
+    pub(super) sessions: BTreeMap<String, Session>,
+    pub(super) permissions: Permissions,
+    pub(super) commands: Vec<CustomCommand>,
+    /// The model of new sessions.
+    pub(super) model: Option<String>,
+    pub(super) is_initialized: bool,
+    /// The connection over which open questions arrive.
+    pub(super) questions: Option<u64>,
+    /// A connection that has to stay was lost.
+    pub(super) is_lost: bool,
+}
+
+impl<'a> Editor<'a> {
+    /// # Errors
+    /// The configuration is invalid, or the store cannot be used.
+    pub fn start(arguments: &'a Arguments, env: &'a ProcessEnvironment) -> Result<Self> {
+        let signals = Signals::catch_termination()?;
+        let (host, commands) = Host::open(arguments, env)?;
+        Ok(Self {
+            arguments,
+            env,
+            host,
+            links: Links::default(),
+            streams: Streams::of_process()?,
+            input: InputLines::new(Input::of_process()?),
+            has_lines: false,
+            signals,
+            sessions: BTreeMap::new(),
+            permissions: Permissions::default(),
+            commands,
+            model: arguments.model.clone(),
+            is_initialized: false,
+            questions: None,
+            is_lost: false,
+        })
+    }
+
+    /// Runs until the editor closes standard input, or a signal arrives. Returns the exit code.
+    ///
+    /// # Errors
+    /// The poll fails, or the server that held the data directory has ended and nothing can take its place.
+    pub fn run(mut self) -> Result<u8> {
+        let code = loop {
+            self.read_lines()?;
+            match self.streams.error() {
+                Some(WriteError::Closed) => break code::DONE,
+                Some(WriteError::Failed(message)) => {
+                    self.note(&message);
+                    break code::FAILED;
+                }
+                Some(WriteError::Stalled(message)) => {
+                    self.note(message);
+                    break code::FAILED;
+                }
+                None if self.input.is_over() && !self.has_lines => break code::DONE,
+                None => {}
+            }
+            self.recover()?;
+            if let Some(code) = self.turn(None)? {
+                break code;
+            }
+        };
+        self.finish()?;
+        Ok(code)
+    }
+
+    /// One turn. Returns the exit code if a signal or the loop ends the program.
+    fn turn(&mut self, most: Option<Duration>) -> Result<Option<u8>> {
+        let reads = self.streams.waiting() < MOST_WAITING;
+        self.watch(reads)?;
+        let is_ready = self.has_lines || self.input.input.is_always_ready() || reads && self.links.has_more();
+        let turn = self.host.turn(if is_ready { Some(Duration::ZERO) } else { most })?;
+        let signal = self.handle_ready()?;
+        if reads {
+            self.links.read();
+            while let Some((number, news)) = self.links.next() {
+                self.on_news(number, news)?;
+            }
+        }
+        Ok(match (signal, turn) {
+            (Some(number), _) => Some(code::of_signal(number)),
+            (None, Turn::Exit) => Some(code::DONE),
+            (None, Turn::Continue) => None,
+        })
+    }
+
+    fn watch(&mut self, reads: bool) -> Result<()> {
+        self.host.watch(self.signals.fd(), true, false)?;
+        for (fd, writable) in self.streams.watched().collect::<Vec<_>>() {
+            self.host.watch(fd, true, writable)?;
+        }
+        if let Some(fd) = self.input.input.watched() {
+            self.host.watch(fd, !self.has_lines, false)?;
+        }
+        self.links.watch(&mut self.host, reads)
+    }
+
+    /// Handles the descriptors that the poll reported. Returns the signal that ends the program.
+    fn handle_ready(&mut self) -> Result<Option<i32>> {
+        let mut signal = None;
+        let mut is_readable = self.input.input.is_always_ready();
+        for fd in self.host.take_ready() {
+            if fd == self.signals.fd() {
+                signal = signal.or(self.signals.take_ending());
+            } else if self.input.input.watched() == Some(fd) {
+                is_readable = true;
+            } else {
+                self.streams.on_ready(fd);
+                self.links.on_ready(fd);
+            }
+        }
+        if is_readable && !self.has_lines {
+            let before = self.input.input.watched();
+            self.input.input.read_available()?;
+            if let Some(fd) = before.filter(|_| self.input.input.watched().is_none()) {
+                self.host.watch(fd, false, false)?;
+            }
+        }
+        Ok(signal)
+    }
+
+    /// Handles the messages of the editor that were read.
+    fn read_lines(&mut self) -> Result<()> {
+        for _ in 0..LINES_PER_TURN {
+            let Some(line) = self.input.next_line() else {
+                self.has_lines = false;
+                return Ok(());
+            };
+            match line {
+                Some(line) if line.trim_ascii().is_empty() => {}
+                Some(line) => self.on_line(&line)?,
+                None => {
+                    let message = format!("the message is longer than {} MiB", MAX_BYTES >> 20);
+                    self.fail(&Value::Null, &Fault::new(INVALID_REQUEST, message));
+                }
+            }
+        }
+        self.has_lines = true;
+        Ok(())
+    }
+
+    fn on_line(&mut self, line: &[u8]) -> Result<()> {
+        match rpc::read(line) {
+            Ok(Incoming::Request { id, method, params }) => match self.on_request(&id, &method, &params) {
+                Ok(Some(result)) => self.respond(&id, result),
+                Ok(None) => {}
+                Err(fault) => self.fail(&id, &fault),
+            },
+            Ok(Incoming::Notification { method, params }) => self.on_notification(&method, &params)?,
+            Ok(Incoming::Response { id, result }) => self.on_permission(&id, result)?,
+            Err((id, fault)) => self.fail(&id, &fault),
+        }
+        Ok(())
+    }
+
+    pub(super) fn respond(&mut self, id: &Value, result: Value) {
+        self.streams.line(rpc::response(id, result));
+    }
+
+    pub(super) fn fail(&mut self, id: &Value, fault: &Fault) {
+        self.streams.line(rpc::error(id, fault));
+    }
+
+    pub(super) fn notify(&mut self, method: &str, params: Value) {
+        self.streams.line(rpc::notification(method, params));
+    }
+
+    pub(super) fn request(&mut self, number: u64, method: &str, params: Value) {
+        self.streams.line(rpc::request(number, method, params));
+    }
+
+    pub(super) fn update(&mut self, session: &str, updates: Vec<Value>) {
+        for update in updates {
+            self.notify("session/update", json!({"sessionId": session, "update": update}));
+        }
+    }
+
+    /// Writes a line to standard error, which editors keep as the log of an agent.
+    pub(super) fn note(&mut self, message: &str) {
+        self.streams.note(message);
+    }
+
+    /// Sends a request to the loop.
+    ///
+    /// # Errors
+    /// For the editor: it is too long, too many are under way, or the server has ended.
+    pub(super) fn send(&mut self, request: &Request, purpose: Purpose) -> std::result::Result<u64, Fault> {
+        Ok(self.links.send(&mut self.host, request, purpose)?)
+    }
+
+    /// Opens the connections that have to stay again, perhaps in another loop.
+    fn recover(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.is_lost) {
+            return Ok(());
+        }
+        if !self.host.is_local() {
+            self.note("the server has ended: opening the conversations again");
+            self.abandon_links()?;
+            (self.host, self.commands) = Host::open(self.arguments, self.env)?;
+        }
+        if self.questions.is_none() {
+            self.follow_questions();
+        }
+        let lost: Vec<String> =
+            self.sessions.iter().filter(|(_, session)| session.follow.is_none()).map(|(id, _)| id.clone()).collect();
+        lost.iter().for_each(|session| self.follow(session, None));
+        Ok(())
+    }
+
+    /// Stops what the editor has begun, and ends a loop of this process in order.
+    fn finish(mut self) -> Result<()> {
+        for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.close_session(&session)?;
+        }
+        let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
+        while self.links.is_waiting() || self.streams.is_waiting() {
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.turn(Some(left))?.is_some() {
+                break;
+            }
+        }
+        self.host.leave()?;
+        self.streams.flush();
+        Ok(())
+    }
+}
+
+/// The error for what was under way in a server that has ended.
+pub fn lost() -> Fault {
+    Fault::new(INTERNAL, "the server that ran the agents has ended: send it again")
+}

@@ -1,0 +1,294 @@
+//! The requests and notifications of an editor.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::content::Content;
+use super::editor::Editor;
+use super::links::Purpose;
+use super::rpc::{Fault, INVALID_REQUEST, UNKNOWN_METHOD};
+use super::session::{CHOOSABLE, Prompt, Session};
+use crate::base::error::Result;
+use crate::cli::print::summary::Summary;
+use crate::commands::{message_of, takes_arguments};
+use crate::domain::chunk::Position;
+use crate::domain::custom::CustomCommand;
+use crate::domain::wire::{NewAgent, Request};
+
+/// The version of the protocol.
+const VERSION: u64 = 1;
+
+type Answer = std::result::Result<Option<Value>, Fault>;
+
+impl Editor<'_> {
+    /// Handles a request. `None`: it is answered later.
+    ///
+    /// # Errors
+    /// It cannot be carried out.
+    pub(super) fn on_request(&mut self, id: &Value, method: &str, params: &Value) -> Answer {
+        if !self.is_initialized && method != "initialize" {
+            return Err(Fault::new(INVALID_REQUEST, format!("{method} before initialize: send initialize first")));
+        }
+        match method {
+            "initialize" => self.initialize(params).map(Some),
+            "authenticate" => Ok(Some(json!({}))),
+            "session/new" => self.new_session(id, params),
+            "session/load" => self.take_up(id, params, true),
+            "session/resume" => self.take_up(id, params, false),
+            "session/list" => self.list(id, params),
+            "session/close" => {
+                let session = self.session_of(params)?;
+                self.close_session(&session).map_err(Fault::from)?;
+                Ok(Some(json!({})))
+            }
+            "session/prompt" => self.prompt(id, params),
+            "session/set_mode" => self.choose_mode(id, params),
+            _ => Err(Fault::new(UNKNOWN_METHOD, format!("unknown method {method:?}"))),
+        }
+    }
+
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn on_notification(&mut self, method: &str, params: &Value) -> Result<()> {
+        let session = match method {
+            "session/cancel" => params["sessionId"].as_str().map(str::to_owned),
+            "$/cancel_request" => {
+                let is_meant =
+                    |session: &Session| session.prompt.as_ref().is_some_and(|prompt| prompt.id == params["requestId"]);
+                self.sessions.iter().find(|(_, session)| is_meant(session)).map(|(id, _)| id.clone())
+            }
+            _ => None,
+        };
+        session.map_or(Ok(()), |session| self.cancel(&session))
+    }
+
+    fn initialize(&mut self, params: &Value) -> std::result::Result<Value, Fault> {
+        if params["protocolVersion"].as_u64().is_none() {
+            return Err(Fault::params("`protocolVersion` must be a number"));
+        }
+        if !std::mem::replace(&mut self.is_initialized, true) {
+            self.follow_questions();
+        }
+        Ok(json!({
+            "protocolVersion": VERSION,
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
+                "mcpCapabilities": {"http": false, "sse": false},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+            },
+            "agentInfo": {"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")},
+            "authMethods": [],
+        }))
+    }
+
+    fn new_session(&mut self, id: &Value, params: &Value) -> Answer {
+        let directory = directory_of(params)?;
+        let new = NewAgent {
+            model: self.model.clone(),
+            directory: Some(directory),
+            is_for_terminal: true,
+            ..NewAgent::default()
+        };
+        self.note_servers(params);
+        self.send(&Request::New(new), Purpose::New { id: id.clone() }).map(|_| None)
+    }
+
+    /// Takes up a conversation that exists.
+    fn take_up(&mut self, id: &Value, params: &Value, is_replayed: bool) -> Answer {
+        let session = params["sessionId"].as_str().ok_or_else(|| Fault::params("`sessionId` must be a string"))?;
+        if self.sessions.get(session).is_some_and(|known| known.prompt.is_some()) {
+            return Err(Fault::new(INVALID_REQUEST, "a prompt is under way in this session"));
+        }
+        let cwd = directory_of(params)?.to_string_lossy().into_owned();
+        let (id, session) = (id.clone(), session.to_owned());
+        let show = Request::Show { agent: Some(session.clone()), directory: None, is_for_terminal: false };
+        self.note_servers(params);
+        self.send(&show, Purpose::TakeUp { id, session, cwd, is_replayed }).map(|_| None)
+    }
+
+    /// Servers of an editor are declared by nobody who could be asked about them.
+    fn note_servers(&mut self, params: &Value) {
+        if params["mcpServers"].as_array().is_some_and(|servers| !servers.is_empty()) {
+            self.note("MCP servers of the editor are not used: declare them in the configuration (polylogue help mcp)");
+        }
+    }
+
+    fn list(&mut self, id: &Value, params: &Value) -> Answer {
+        let directory = params["cwd"].as_str().map(|cwd| canonical(Path::new(cwd)));
+        let start = params["cursor"].as_str().unwrap_or("0").parse().map_err(|_| Fault::params("unknown `cursor`"))?;
+        self.send(&Request::Conversations { directory }, Purpose::List { id: id.clone(), start }).map(|_| None)
+    }
+
+    fn choose_mode(&mut self, id: &Value, params: &Value) -> Answer {
+        let session = self.session_of(params)?;
+        let mode = params["modeId"].as_str().unwrap_or_default().to_owned();
+        if !CHOOSABLE.iter().any(|policy| policy.name() == mode) {
+            return Err(Fault::params(format!("unknown mode {mode:?}: expected ask, auto or plan")));
+        }
+        let request = Request::Policy { agent: session.clone(), policy: mode.clone() };
+        self.send(&request, Purpose::Mode { id: id.clone(), session, mode }).map(|_| None)
+    }
+
+    fn prompt(&mut self, id: &Value, params: &Value) -> Answer {
+        let session = self.session_of(params)?;
+        let mut content = Content::read(&params["prompt"])?;
+        if let Some(expanded) = message_of(&self.commands, &content.text) {
+            content.text = expanded?;
+        }
+        let known = self.sessions.get_mut(&session).filter(|known| known.prompt.is_none());
+        let known = known.ok_or_else(|| {
+            let message = "a prompt is under way in this session: wait for its end, or send session/cancel";
+            Fault::new(INVALID_REQUEST, message)
+        })?;
+        known.is_unused = false;
+        known.prompt = Some(Prompt {
+            id: id.clone(),
+            text: content.text,
+            images: VecDeque::from(content.images),
+            link: None,
+            is_cancelled: false,
+            has_begun: false,
+            summary: Summary::default(),
+            end: 0,
+            outcome: None,
+        });
+        self.advance_prompt(&session);
+        Ok(None)
+    }
+
+    /// Stores the next image of a prompt, or sends it.
+    pub(super) fn advance_prompt(&mut self, session: &str) {
+        let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.as_mut()) else { return };
+        let agent = session.to_owned();
+        let (request, purpose) = match prompt.images.pop_front() {
+            Some(image) => (Request::Image { agent, image }, Purpose::Image { session: session.to_owned() }),
+            None => {
+                let text = prompt.text.clone();
+                let turn = Request::Turn { agent, text, max_requests: None, approval: None, is_attended: true };
+                (turn, Purpose::Turn { session: session.to_owned() })
+            }
+        };
+        match self.send(&request, purpose) {
+            Ok(link) => {
+                if let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.as_mut()) {
+                    prompt.link = Some(link);
+                }
+            }
+            Err(fault) => self.fail_prompt(session, &fault),
+        }
+    }
+
+    /// Ends a prompt with an error.
+    pub(super) fn fail_prompt(&mut self, session: &str, fault: &Fault) {
+        if let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.take()) {
+            self.fail(&prompt.id, fault);
+        }
+    }
+
+    /// Interrupts the prompt of a session, which then ends as cancelled.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn cancel(&mut self, session: &str) -> Result<()> {
+        let Some(known) = self.sessions.get_mut(session) else { return Ok(()) };
+        let Some(prompt) = known.prompt.as_mut() else { return Ok(()) };
+        if std::mem::replace(&mut prompt.is_cancelled, true) {
+            return Ok(());
+        }
+        let Some(link) = prompt.link else { return Ok(()) };
+        if matches!(self.links.purpose(link), Some(Purpose::Turn { .. })) {
+            self.links.send_more(link, &Request::Cut);
+            return Ok(());
+        }
+        // It was not sent yet.
+        let id = prompt.id.clone();
+        known.prompt = None;
+        self.respond(&id, json!({"stopReason": "cancelled"}));
+        self.links.close(&mut self.host, link)
+    }
+
+    /// Forgets a session: its prompt is interrupted, and its conversation stays stored if there is one.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn close_session(&mut self, session: &str) -> Result<()> {
+        self.cancel(session)?;
+        let Some(known) = self.sessions.remove(session) else { return Ok(()) };
+        self.permissions.forget(session);
+        if let Some(prompt) = known.prompt {
+            prompt.link.into_iter().for_each(|link| self.links.disown(link));
+            self.respond(&prompt.id, json!({"stopReason": "cancelled"}));
+        }
+        if let Some(follow) = known.follow {
+            self.links.close(&mut self.host, follow)?;
+        }
+        if known.is_unused {
+            let request = Request::Delete { agent: session.to_owned() };
+            // If this fails, an empty conversation stays.
+            let _ = self.send(&request, Purpose::Aside);
+        }
+        Ok(())
+    }
+
+    /// Has the conversation of a session arrive from a position on, or from now on.
+    pub(super) fn follow(&mut self, session: &str, from: Option<Position>) {
+        let last = from.is_none().then_some(0);
+        let request = Request::Logs { agent: session.to_owned(), from, last, follows: true };
+        match self.send(&request, Purpose::Follow { session: session.to_owned() }) {
+            Ok(link) => {
+                if let Some(known) = self.sessions.get_mut(session) {
+                    known.follow = Some(link);
+                }
+            }
+            Err(fault) => self.note(&fault.message),
+        }
+    }
+
+    pub(super) fn follow_questions(&mut self) {
+        match self.send(&Request::Approvals { follows: true }, Purpose::Questions) {
+            Ok(link) => self.questions = Some(link),
+            Err(fault) => self.note(&fault.message),
+        }
+    }
+
+    /// The custom commands, which an editor offers after a slash.
+    pub(super) fn commands_update(&self) -> Value {
+        let command = |command: &CustomCommand| {
+            let mut offered = json!({"name": command.name, "description": command.description});
+            if takes_arguments(command) {
+                offered["input"] = json!({"hint": "arguments"});
+            }
+            offered
+        };
+        let commands: Vec<Value> = self.commands.iter().map(command).collect();
+        json!({"sessionUpdate": "available_commands_update", "availableCommands": commands})
+    }
+
+    fn session_of(&self, params: &Value) -> std::result::Result<String, Fault> {
+        let session = params["sessionId"].as_str().ok_or_else(|| Fault::params("`sessionId` must be a string"))?;
+        match self.sessions.contains_key(session) {
+            true => Ok(session.to_owned()),
+            false => Err(Fault::params(format!("unknown session {session:?}: send session/new or session/load first"))),
+        }
+    }
+}
+
+/// The directory of a session.
+fn directory_of(params: &Value) -> std::result::Result<PathBuf, Fault> {
+    let cwd = params["cwd"].as_str().ok_or_else(|| Fault::params("`cwd` must be a string"))?;
+    let path = Path::new(cwd);
+    if !path.is_absolute() {
+        return Err(Fault::params(format!("`cwd` must be an absolute path (got {cwd:?})")));
+    }
+    if !path.is_dir() {
+        return Err(Fault::params(format!("{cwd}: no such directory")));
+    }
+    Ok(canonical(path))
+}
+
+pub(super) fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}

@@ -1,0 +1,40 @@
+//! `polylogue acp`: an agent for editors, over the Agent Client Protocol (version 1) on standard input and output.
+//!
+//! ```text
+//!   editor ── JSON-RPC, one message a line ── Editor ── requests of `domain::wire` ── the loop
+//! ```
+//! A session is an agent. The loop runs in this process, or in the one that holds the data directory; in both cases this
+//! program is its client, with one connection for every request that is under way.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `rpc` | messages of JSON-RPC |
+//! | `host`, `links` | the loop and the connections to it |
+//! | `editor` | one turn: what the editor and the loop have sent |
+//! | `methods` | the requests of the editor |
+//! | `responses` | what the loop answers |
+//! | `session`, `tools`, `content`, `permissions` | what the editor is told, and what it sends |
+
+mod content;
+mod editor;
+mod host;
+mod links;
+mod methods;
+mod permissions;
+mod responses;
+mod rpc;
+mod session;
+mod tools;
+
+use super::arguments::Arguments;
+use super::config::ProcessEnvironment;
+use crate::base::error::Result;
+use editor::Editor;
+
+/// Runs until the editor closes standard input. Returns the exit code.
+///
+/// # Errors
+/// The configuration is invalid, or the store cannot be used.
+pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
+    Editor::start(arguments, env)?.run()
+}

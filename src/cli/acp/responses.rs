@@ -1,0 +1,325 @@
+//! What the loop sends: answers to requests, conversations, questions.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::editor::{Editor, lost};
+use super::links::{News, Purpose};
+use super::methods::canonical;
+use super::rpc::{Fault, NOT_FOUND};
+use super::session::{Prompt, Session, text_of};
+use crate::base::error::Result;
+use crate::domain::chunk::{Chunk, Position};
+use crate::domain::wire::{Request, Response};
+
+/// Conversations in one answer.
+const PAGE: usize = 100;
+
+impl Editor<'_> {
+    /// Handles what a connection brought.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn on_news(&mut self, number: u64, news: News) -> Result<()> {
+        let Some(purpose) = self.links.purpose(number).cloned() else { return Ok(()) };
+        let outcome = match news {
+            News::Response(Response::Chunk(line)) => {
+                self.on_chunk(&purpose, &line);
+                return Ok(());
+            }
+            News::Response(Response::Missed(count)) => {
+                if !matches!(purpose, Purpose::Turn { .. }) {
+                    self.note(&format!("{count} updates were dropped because the editor reads slowly"));
+                }
+                return Ok(());
+            }
+            News::Response(Response::Questions(questions)) => {
+                self.on_questions(questions);
+                return Ok(());
+            }
+            // The connection ends when the store is free.
+            News::Response(_) if purpose == Purpose::Questions => return Ok(()),
+            News::Response(Response::Done(value)) => Ok(value),
+            News::Response(Response::Refused { kind, message }) => Err(Fault::of_kind(&kind, message)),
+            News::Response(_) => return Ok(()),
+            News::Lost => {
+                self.is_lost |= matches!(purpose, Purpose::Follow { .. } | Purpose::Questions);
+                Err(lost())
+            }
+        };
+        self.links.close(&mut self.host, number)?;
+        self.on_outcome(purpose, outcome);
+        Ok(())
+    }
+
+    /// A request has been carried out, or not.
+    fn on_outcome(&mut self, purpose: Purpose, outcome: std::result::Result<Value, Fault>) {
+        match purpose {
+            Purpose::New { id } => self.answer(&id.clone(), outcome, |editor, agent| Ok(editor.begin(&id, &agent))),
+            Purpose::TakeUp { id, session, cwd, is_replayed } => {
+                self.answer(&id.clone(), outcome, |editor, agent| {
+                    editor.on_taken_up(&id, (&session, &cwd), &agent, is_replayed)
+                });
+            }
+            Purpose::Replay { id, session } => self.answer(&id, outcome, |editor, position| {
+                if let Some(known) = editor.sessions.get_mut(&session) {
+                    known.next_chunk = position["n"].as_u64().unwrap_or_default();
+                }
+                editor.follow(&session, Position::deserialize(&position).ok());
+                Ok(editor.opened(&session))
+            }),
+            Purpose::Mode { id, session, mode } => self.answer(&id, outcome, |editor, _| {
+                editor.sessions.get_mut(&session).and_then(|known| known.set_mode(&mode));
+                Ok(Some(json!({})))
+            }),
+            Purpose::List { id, start } => {
+                self.answer(&id, outcome, |_, conversations| Ok(Some(listed(&conversations, start))));
+            }
+            Purpose::Follow { session } => {
+                if let Some(known) = self.sessions.get_mut(&session) {
+                    (known.follow, known.next_chunk) = (None, 0);
+                    self.finish_prompt(&session);
+                }
+            }
+            Purpose::Image { session } => self.on_image(&session, outcome),
+            Purpose::Turn { session } => self.on_turn_ended(&session, outcome),
+            Purpose::Refresh { session } => self.on_refreshed(&session, outcome),
+            Purpose::Questions => self.questions = None,
+            Purpose::Answer { question } => self.on_answered(question, outcome),
+            Purpose::Aside => {}
+        }
+    }
+
+    /// Answers a request of the editor.
+    fn answer(
+        &mut self,
+        id: &Value,
+        outcome: std::result::Result<Value, Fault>,
+        take: impl FnOnce(&mut Self, Value) -> std::result::Result<Option<Value>, Fault>,
+    ) {
+        match outcome.and_then(|value| take(self, value)) {
+            Ok(Some(result)) => self.respond(id, result),
+            Ok(None) => {}
+            Err(fault) => self.fail(id, &fault),
+        }
+    }
+
+    /// A session was created. Its answer comes before the first update.
+    fn begin(&mut self, id: &Value, agent: &Value) -> Option<Value> {
+        let session = text_of(agent, "id");
+        let mut known = Session::new(agent);
+        known.is_unused = true;
+        self.sessions.insert(session.clone(), known);
+        self.follow(&session, None);
+        let modes = self.sessions[&session].modes();
+        self.respond(id, json!({"sessionId": session, "modes": modes}));
+        self.announce_commands(&session);
+        None
+    }
+
+    fn announce_commands(&mut self, session: &str) {
+        if !self.commands.is_empty() {
+            let update = self.commands_update();
+            self.update(session, vec![update]);
+        }
+    }
+
+    /// # Errors
+    /// There is no such conversation, or it is one of another directory.
+    fn on_taken_up(
+        &mut self,
+        id: &Value,
+        (session, cwd): (&str, &str),
+        agent: &Value,
+        is_replayed: bool,
+    ) -> std::result::Result<Option<Value>, Fault> {
+        if text_of(agent, "id") != session {
+            return Err(Fault::new(NOT_FOUND, format!("no conversation {session:?}: session/list lists them")));
+        }
+        let directory = text_of(agent, "directory");
+        if canonical(Path::new(&directory)) != Path::new(cwd) {
+            return Err(Fault::params(format!("this conversation works in {directory}: open it there")));
+        }
+        let before = self.sessions.insert(session.to_owned(), Session::new(agent));
+        if let Some(follow) = before.and_then(|before| before.follow) {
+            self.links.disown(follow);
+        }
+        if !is_replayed {
+            self.follow(session, None);
+            return Ok(self.opened(session));
+        }
+        let request = Request::Logs { agent: session.to_owned(), from: None, last: None, follows: false };
+        self.send(&request, Purpose::Replay { id: id.clone(), session: session.to_owned() }).map(|_| None)
+    }
+
+    /// A session was taken up: its modes; its questions follow.
+    fn opened(&mut self, session: &str) -> Option<Value> {
+        self.announce_commands(session);
+        self.ask();
+        self.sessions.get(session).map(|known| json!({"modes": known.modes()}))
+    }
+
+    fn on_chunk(&mut self, purpose: &Purpose, line: &Value) {
+        let number = line["n"].as_u64().unwrap_or_default();
+        let chunk = Chunk::deserialize(line).ok();
+        match purpose {
+            Purpose::Replay { session, .. } => {
+                let known = self.sessions.get_mut(session).zip(chunk);
+                let updates = known.map(|(known, chunk)| known.updates(&chunk, true));
+                self.update(session, updates.unwrap_or_default());
+            }
+            Purpose::Follow { session } => {
+                let Some(known) = self.sessions.get_mut(session) else { return };
+                known.next_chunk = number + 1;
+                let updates = chunk.as_ref().map(|chunk| known.updates(chunk, false));
+                self.update(session, updates.unwrap_or_default());
+                if let Some(Chunk::Error { message, .. } | Chunk::Note(message)) = &chunk {
+                    self.note(message);
+                }
+                self.finish_prompt(session);
+            }
+            Purpose::Turn { session } => {
+                if line["type"] == "wait" {
+                    let seconds = line["ms"].as_f64().unwrap_or_default() / 1e3;
+                    self.note(&format!("waiting {seconds:.1} s: {}", text_of(line, "text")));
+                } else if let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.as_mut()) {
+                    prompt.end = number + 1;
+                    chunk.iter().for_each(|chunk| drop(prompt.summary.on_chunk(chunk)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn on_image(&mut self, session: &str, outcome: std::result::Result<Value, Fault>) {
+        let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.as_mut()) else { return };
+        match outcome {
+            Ok(stored) => {
+                prompt.text.push_str(&format!("\n{}", text_of(&stored, "marker")));
+                self.advance_prompt(session);
+            }
+            Err(fault) => self.fail_prompt(session, &fault),
+        }
+    }
+
+    fn on_turn_ended(&mut self, session: &str, outcome: std::result::Result<Value, Fault>) {
+        let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.as_mut()) else { return };
+        prompt.link = None;
+        prompt.outcome = Some(outcome.map(|result| result["limited"] == true));
+        self.finish_prompt(session);
+    }
+
+    /// Looks at the agent once more when the editor was sent all that happened in the prompt.
+    fn finish_prompt(&mut self, session: &str) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let (next, is_cut_off) = (known.next_chunk, known.follow.is_none());
+        let is_over = |prompt: &&mut Prompt| {
+            prompt.outcome.is_some() && prompt.link.is_none() && (is_cut_off || next >= prompt.end)
+        };
+        let Some(prompt) = known.prompt.as_mut().filter(is_over) else { return };
+        let request = Request::Show { agent: Some(session.to_owned()), directory: None, is_for_terminal: false };
+        // It is not over twice.
+        prompt.link = Some(0);
+        if self.send(&request, Purpose::Refresh { session: session.to_owned() }).is_err() {
+            self.end_prompt(session);
+        }
+    }
+
+    fn on_refreshed(&mut self, session: &str, outcome: std::result::Result<Value, Fault>) {
+        if let Some((known, agent)) = self.sessions.get_mut(session).zip(outcome.ok()) {
+            let updates = known.refresh(&agent);
+            self.update(session, updates);
+        }
+        self.end_prompt(session);
+    }
+
+    fn end_prompt(&mut self, session: &str) {
+        let Some(prompt) = self.sessions.get_mut(session).and_then(|known| known.prompt.take()) else { return };
+        match prompt.stop_reason() {
+            Ok(reason) => self.respond(&prompt.id, json!({ "stopReason": reason })),
+            Err(fault) => self.fail(&prompt.id, &fault),
+        }
+    }
+
+    fn on_questions(&mut self, questions: Value) {
+        for number in self.permissions.on_listed(questions) {
+            self.notify("$/cancel_request", json!({ "requestId": number }));
+        }
+        self.ask();
+    }
+
+    /// Sends the editor the questions of its sessions that it does not have yet.
+    fn ask(&mut self) {
+        let sessions = &self.sessions;
+        let unasked = self.permissions.unasked(&|id| sessions.contains_key(id));
+        for asked in unasked {
+            let updates = match self.sessions.get_mut(&asked.session) {
+                Some(known) => known.announce(&asked.call_id, asked.call, "pending"),
+                None => Vec::new(),
+            };
+            self.update(&asked.session, updates);
+            self.request(asked.number, "session/request_permission", asked.params);
+        }
+    }
+
+    /// The editor has answered a question.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn on_permission(&mut self, id: &Value, outcome: std::result::Result<Value, Fault>) -> Result<()> {
+        let Some(answer) = self.permissions.answer(id, outcome) else { return Ok(()) };
+        let has_prompt = self.sessions.get(&answer.session).is_some_and(|known| known.prompt.is_some());
+        if answer.is_cancelled && has_prompt {
+            return self.cancel(&answer.session);
+        }
+        if let Err(fault) = self.send(&answer.request, Purpose::Answer { question: answer.question }) {
+            self.note(&fault.message);
+        }
+        Ok(())
+    }
+
+    /// An answer that cannot be carried out is a refusal. If the question was closed meanwhile, nothing happens.
+    fn on_answered(&mut self, question: String, outcome: std::result::Result<Value, Fault>) {
+        let Err(fault) = outcome else { return };
+        self.note(&format!("the answer to {question} was not taken: {}", fault.message));
+        let reason = Some(format!("the user's answer could not be taken: {}", fault.message));
+        let deny = Request::Answer { id: question, allow: false, reason, rules: Vec::new(), is_for_session: false };
+        let _ = self.send(&deny, Purpose::Aside);
+    }
+
+    /// Gives up what is under way in a server that has ended.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub(super) fn abandon_links(&mut self) -> Result<()> {
+        for (number, purpose) in self.links.all() {
+            self.links.close(&mut self.host, number)?;
+            self.on_outcome(purpose, Err(lost()));
+        }
+        Ok(())
+    }
+}
+
+/// One page of the conversations.
+fn listed(conversations: &Value, start: usize) -> Value {
+    let all = conversations.as_array().map(Vec::as_slice).unwrap_or_default();
+    let page = all.iter().skip(start).take(PAGE);
+    let row = |conversation: &Value| {
+        let at = conversation["updated_at"].as_i64().and_then(|at| Timestamp::from_millisecond(at).ok());
+        json!({
+            "sessionId": conversation["id"],
+            "cwd": conversation["directory"],
+            "title": conversation["title"],
+            "updatedAt": at.map(|at| at.to_string()),
+        })
+    };
+    let sessions: Vec<Value> = page.map(row).collect();
+    let next = start.saturating_add(PAGE);
+    match next < all.len() {
+        true => json!({"sessions": sessions, "nextCursor": next.to_string()}),
+        false => json!({ "sessions": sessions }),
+    }
+}

@@ -1,0 +1,144 @@
+//! JSON-RPC 2.0 as the Agent Client Protocol uses it: one message a line, in both directions.
+
+use serde_json::{Value, json};
+
+use crate::base::error::{Error, ErrorKind};
+
+/// A message of the editor.
+#[derive(Debug, PartialEq)]
+pub enum Incoming {
+    Request {
+        id: Value,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// The answer to a request of ours.
+    Response {
+        id: Value,
+        result: Result<Value, Fault>,
+    },
+}
+
+/// An error object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    pub code: i64,
+    pub message: String,
+    /// The stable name of the kind of error, for programs.
+    pub kind: Option<String>,
+}
+
+pub const PARSE: i64 = -32700;
+pub const INVALID_REQUEST: i64 = -32600;
+pub const UNKNOWN_METHOD: i64 = -32601;
+pub const INVALID_PARAMS: i64 = -32602;
+pub const INTERNAL: i64 = -32603;
+pub const NOT_FOUND: i64 = -32002;
+
+impl Fault {
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), kind: None }
+    }
+
+    pub fn params(message: impl Into<String>) -> Self {
+        Self::new(INVALID_PARAMS, message)
+    }
+
+    /// The error that the server or this program gave.
+    pub fn of_kind(kind: &str, message: impl Into<String>) -> Self {
+        let code = if kind == ErrorKind::Usage.name() { INVALID_PARAMS } else { INTERNAL };
+        Self { code, message: message.into(), kind: Some(kind.to_owned()) }
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::of_kind(error.kind.name(), error.message)
+    }
+}
+
+/// Reads one line.
+///
+/// # Errors
+/// The error to answer with, and the id of the message if it has one.
+pub fn read(line: &[u8]) -> Result<Incoming, (Value, Fault)> {
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|error| (Value::Null, Fault::new(PARSE, format!("the message is not JSON: {error}"))))?;
+    let Value::Object(mut message) = value else {
+        return Err((Value::Null, Fault::new(INVALID_REQUEST, "expected one JSON object: batches are not supported")));
+    };
+    let id = message.remove("id");
+    let is_id = |id: &Value| id.is_string() || id.is_number() || id.is_null();
+    if id.as_ref().is_some_and(|id| !is_id(id)) {
+        return Err((Value::Null, Fault::new(INVALID_REQUEST, "`id` must be a string or a number")));
+    }
+    let params = message.remove("params").unwrap_or_default();
+    match (message.remove("method"), id) {
+        (Some(Value::String(method)), Some(id)) => Ok(Incoming::Request { id, method, params }),
+        (Some(Value::String(method)), None) => Ok(Incoming::Notification { method, params }),
+        (None, Some(id)) => match (message.remove("result"), message.remove("error")) {
+            (Some(result), None) => Ok(Incoming::Response { id, result: Ok(result) }),
+            (_, Some(error)) => Ok(Incoming::Response { id, result: Err(fault(&error)) }),
+            (None, None) => {
+                Err((id, Fault::new(INVALID_REQUEST, "the message has neither `method` nor `result` nor `error`")))
+            }
+        },
+        (_, id) => Err((id.unwrap_or_default(), Fault::new(INVALID_REQUEST, "`method` must be a string"))),
+    }
+}
+
+fn fault(error: &Value) -> Fault {
+    let message = error["message"].as_str().unwrap_or("unknown error");
+    Fault::new(error["code"].as_i64().unwrap_or(INTERNAL), message)
+}
+
+pub fn response(id: &Value, result: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
+}
+
+pub fn error(id: &Value, fault: &Fault) -> String {
+    let mut error = json!({"code": fault.code, "message": fault.message});
+    if let Some(kind) = &fault.kind {
+        error["data"] = json!({"kind": kind});
+    }
+    json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string()
+}
+
+pub fn notification(method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+}
+
+pub fn request(id: u64, method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart_and_others_get_an_error() {
+        let read = |line: &str| read(line.as_bytes());
+        assert!(matches!(read(r#"{"id":"a","method":"m"}"#), Ok(Incoming::Request { id, .. }) if id == "a"));
+        assert!(matches!(read(r#"{"method":"m","params":[1]}"#), Ok(Incoming::Notification { .. })));
+        assert!(matches!(read(r#"{"id":7,"result":null}"#), Ok(Incoming::Response { result: Ok(Value::Null), .. })));
+        let refused = read(r#"{"id":7,"error":{"code":-1,"message":"no"}}"#);
+        assert!(matches!(refused, Ok(Incoming::Response { result: Err(fault), .. }) if fault == Fault::new(-1, "no")));
+        for (line, id, code) in [
+            ("nonsense", Value::Null, PARSE),
+            ("\u{feff}{}", Value::Null, PARSE),
+            ("[]", Value::Null, INVALID_REQUEST),
+            (r#"{"id":{},"method":"m"}"#, Value::Null, INVALID_REQUEST),
+            (r#"{"id":3,"method":4}"#, json!(3), INVALID_REQUEST),
+            (r#"{"id":3}"#, json!(3), INVALID_REQUEST),
+            ("{}", Value::Null, INVALID_REQUEST),
+        ] {
+            let (found, fault) = read(line).expect_err(line);
+            assert_eq!((found, fault.code), (id, code), "{line}");
+        }
+    }
+}

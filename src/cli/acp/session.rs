@@ -1,0 +1,198 @@
+//! A session of the editor: an agent, what the editor was told of it, and the prompt that is under way.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde_json::{Value, json};
+
+use super::rpc::Fault;
+use super::tools::{self, Call, TODO};
+use crate::cli::print::summary::Summary;
+use crate::domain::approval::Policy;
+use crate::domain::attachment::shown;
+use crate::domain::chunk::{Chunk, StopReason};
+use crate::domain::tool::ToolResult;
+
+/// Calls that are remembered until their result arrives.
+const MOST_CALLS: usize = 1_000;
+
+#[derive(Default)]
+pub struct Session {
+    /// Where the agent works.
+    pub directory: String,
+    /// The connection over which the conversation arrives.
+    pub follow: Option<u64>,
+    pub prompt: Option<Prompt>,
+    /// Calls without a result.
+    calls: BTreeMap<String, Call>,
+    /// The number of the newest chunk that the editor was sent, and one more.
+    pub next_chunk: u64,
+    /// Created by this program, and nothing was sent to it yet.
+    pub is_unused: bool,
+    /// What the editor knows.
+    mode: String,
+    title: String,
+}
+
+/// A prompt of the editor.
+pub struct Prompt {
+    /// The editor's request.
+    pub id: Value,
+    pub text: String,
+    /// Images that are not stored yet.
+    pub images: VecDeque<Vec<u8>>,
+    /// The connection over which it is sent, or an image of it.
+    pub link: Option<u64>,
+    pub is_cancelled: bool,
+    /// The agent has begun with it.
+    pub has_begun: bool,
+    pub summary: Summary,
+    /// The number after its last chunk so far.
+    pub end: u64,
+    /// How it ended: `Ok(true)` at a limit.
+    pub outcome: Option<Result<bool, Fault>>,
+}
+
+impl Prompt {
+    /// # Errors
+    /// The error with which the turn failed.
+    pub fn stop_reason(&self) -> Result<&'static str, Fault> {
+        if self.is_cancelled || self.summary.is_interrupted() && self.outcome != Some(Ok(true)) {
+            return Ok("cancelled");
+        }
+        if let Some(failure) = self.summary.failure() {
+            let is_refusal = failure.kind == "refused";
+            return if is_refusal { Ok("refusal") } else { Err(Fault::of_kind(&failure.kind, &*failure.message)) };
+        }
+        match (&self.outcome, self.summary.stop_reason()) {
+            (Some(Err(error)), _) => Err(error.clone()),
+            (Some(Ok(true)), _) | (_, Some(StopReason::ToolRounds)) => Ok("max_turn_requests"),
+            (_, Some(StopReason::Length)) => Ok("max_tokens"),
+            (_, Some(StopReason::ContentFilter)) => Ok("refusal"),
+            (_, Some(StopReason::Stop | StopReason::Empty) | None) => Ok("end_turn"),
+        }
+    }
+}
+
+impl Session {
+    pub fn new(agent: &Value) -> Self {
+        Self {
+            directory: text_of(agent, "directory"),
+            mode: text_of(agent, "policy"),
+            title: text_of(agent, "title"),
+            ..Self::default()
+        }
+    }
+
+    /// The mode and those that can be chosen.
+    pub fn modes(&self) -> Value {
+        let offered = |policy: &Policy| CHOOSABLE.contains(policy) || policy.name() == self.mode;
+        let mode = |policy: &Policy| {
+            let name = policy.name();
+            json!({"id": name, "name": name[..1].to_uppercase() + &name[1..], "description": policy.about()})
+        };
+        let modes: Vec<Value> = Policy::ALL.iter().filter(|policy| offered(policy)).map(mode).collect();
+        json!({"currentModeId": self.mode, "availableModes": modes})
+    }
+
+    /// The updates for what a chunk of the conversation says. `is_replayed`: it happened before the session was loaded.
+    pub fn updates(&mut self, chunk: &Chunk, is_replayed: bool) -> Vec<Value> {
+        match chunk {
+            Chunk::User(text) if is_replayed || !self.begins_prompt(text) => vec![message("user_message_chunk", text)],
+            Chunk::Text(text) => vec![message("agent_message_chunk", text)],
+            Chunk::Thinking(text) => vec![message("agent_thought_chunk", text)],
+            Chunk::ToolCall { id, name, arguments, title } if name != TODO => {
+                self.announce(id, Call::new(name, title, arguments, &self.directory), "in_progress")
+            }
+            Chunk::ToolResult(result) => self.on_result(result).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether this is the text of the prompt that the editor shows already.
+    fn begins_prompt(&mut self, text: &str) -> bool {
+        // Paths of attached files are replaced.
+        let is_changed = text.contains("[image: ") || text.contains("[PDF: ");
+        let is_own = |prompt: &&mut Prompt| !prompt.has_begun && (is_changed || shown(&prompt.text) == text);
+        match self.prompt.as_mut().filter(is_own) {
+            Some(prompt) => {
+                prompt.has_begun = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Announces a call, or that it goes on after a question.
+    pub fn announce(&mut self, id: &str, call: Call, status: &str) -> Vec<Value> {
+        let is_known = self.calls.contains_key(id);
+        let mut update = call.to_json(id, status);
+        update["sessionUpdate"] = if is_known { "tool_call_update" } else { "tool_call" }.into();
+        let diffs = call.diffs();
+        if !diffs.is_empty() {
+            update["content"] = diffs.into();
+        }
+        if self.calls.len() >= MOST_CALLS {
+            self.calls.pop_first();
+        }
+        self.calls.insert(id.to_owned(), call);
+        vec![update]
+    }
+
+    fn on_result(&mut self, result: &ToolResult) -> Option<Value> {
+        if result.name == TODO {
+            return (!result.is_error).then(|| tools::plan(&result.content));
+        }
+        let call = self.calls.remove(&result.call_id)?;
+        let status = if result.is_error { "failed" } else { "completed" };
+        let mut content = call.diffs();
+        if content.is_empty() || result.is_error {
+            content.push(tools::text(&result.content));
+        }
+        Some(json!({
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": result.call_id,
+            "status": status,
+            "content": content,
+        }))
+    }
+
+    /// The updates for what has changed of the agent since the editor was told.
+    pub fn refresh(&mut self, agent: &Value) -> Vec<Value> {
+        let mut updates = Vec::new();
+        if let (Some(used), Some(size)) = (agent["context"].as_u64(), agent["context_limit"].as_u64()) {
+            let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
+            if let Some(cost) = agent["cost"].as_u64() {
+                update["cost"] = json!({"amount": cost as f64 / 1e9, "currency": "USD"});
+            }
+            updates.push(update);
+        }
+        let title = text_of(agent, "title");
+        if !title.is_empty() && title != self.title {
+            updates.push(json!({"sessionUpdate": "session_info_update", "title": title}));
+            self.title = title;
+        }
+        updates.extend(self.set_mode(&text_of(agent, "policy")));
+        updates
+    }
+
+    /// The update for a mode that the editor does not know of.
+    pub fn set_mode(&mut self, mode: &str) -> Option<Value> {
+        if mode.is_empty() || mode == self.mode {
+            return None;
+        }
+        self.mode = mode.to_owned();
+        Some(json!({"sessionUpdate": "current_mode_update", "currentModeId": mode}))
+    }
+}
+
+/// The policies that an editor may set.
+pub const CHOOSABLE: [Policy; 3] = [Policy::Ask, Policy::Auto, Policy::Plan];
+
+fn message(kind: &str, text: &str) -> Value {
+    json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+}
+
+/// A field that is a text; empty without one.
+pub fn text_of(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
