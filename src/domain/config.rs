@@ -16,6 +16,7 @@ use crate::domain::mcp::McpServer;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
+use crate::domain::user_tool::UserToolEntry;
 
 /// The default limit of agents that work at once.
 pub const WORKING_LIMIT: usize = 10;
@@ -67,6 +68,8 @@ pub struct Config {
     pub trusted_instructions: BTreeSet<String>,
     /// MCP servers: the user's, then those of a trusted project.
     pub mcp: Vec<McpServer>,
+    /// Programs that are tools: the user's, then those of a trusted project.
+    pub user_tools: Vec<UserToolEntry>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
     /// Templates and workflows: the user's, then those of a trusted project, which replace others of the same name.
@@ -197,6 +200,7 @@ impl Default for Config {
             instructions: None,
             trusted_instructions: BTreeSet::new(),
             mcp: Vec::new(),
+            user_tools: Vec::new(),
             commands: Vec::new(),
             team_files: Vec::new(),
             policy: Policy::Never,

@@ -59,5 +59,6 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+pub mod user_tool;
 pub mod web_url;
 pub(crate) mod wire;

@@ -20,7 +20,7 @@ pub mod content;
 pub mod lines;
 pub mod list;
 pub mod message;
-mod schema;
+pub mod schema;
 pub mod session;
 
 pub use session::{Era, Event, Session};

@@ -61,6 +61,7 @@ impl Repl {
                 self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
+            Effect::Request if self.user_tools.hold(&mut self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
             Effect::Limited { provider, until, reason } => {

@@ -50,6 +50,7 @@ mod tool_requests;
 mod trace;
 mod turn;
 mod undo;
+mod user_tools;
 mod viewers;
 mod web_fetches;
 
@@ -82,6 +83,7 @@ use shell::ShellCommands;
 use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
+use user_tools::UserTools;
 use viewers::Callbacks;
 use web_fetches::WebFetches;
 
@@ -99,6 +101,7 @@ pub struct Repl {
     shell: ShellCommands,
     search_index: SearchIndex,
     undos: Undos,
+    user_tools: UserTools,
     web_fetches: WebFetches,
     retention: retention::Retention,
     terminals: Terminals,
@@ -119,7 +122,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 13 } else { 12 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -137,6 +140,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            user_tools,
             web_fetches,
             terminals,
             server,
@@ -154,6 +158,7 @@ impl Repl {
             shell,
             search_index,
             undos,
+            user_tools,
             web_fetches,
             terminals,
             server,

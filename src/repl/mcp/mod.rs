@@ -21,12 +21,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, State as AgentState, Wait};
+use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::approval::Policy;
 use crate::domain::host::HostPattern;
 use crate::domain::mcp::{McpServer, McpTool, Transport};
 use crate::domain::rule::{Rule, Rules, Subject};
@@ -38,6 +37,7 @@ use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
+use crate::repl::core::programs::{gets_programs, is_for, waits_for_slot};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::tools::{self, Running};
@@ -81,7 +81,7 @@ impl Mcp {
     /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
     /// wait; it joins the send queue once it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        if core.config.mcp.is_empty() || !has_servers(core, agent) {
+        if core.config.mcp.is_empty() || !gets_programs(core, agent) {
             return false;
         }
         let now = core.clock.now();
@@ -441,10 +441,6 @@ impl Mcp {
     }
 }
 
-fn waits_for_slot(agent: &Agent) -> bool {
-    agent.state() == AgentState::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
-}
-
 /// The arguments that a tool wants repeated as HTTP headers.
 fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec<(String, String)> {
     let wanted = tools.iter().filter(|tool| tool.name == name).flat_map(|tool| &tool.headers);
@@ -454,18 +450,6 @@ fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec
         _ => None,
     };
     wanted.filter_map(header).collect()
-}
-
-/// Whether an agent is offered the tools of servers: where it can run commands. Under `plan` no server is started, because it
-/// could change files by itself.
-fn has_servers(core: &Core, agent: AgentId) -> bool {
-    core.config.settings.has_tools
-        && core.roster.get(agent).is_some_and(|agent| {
-            let may_change = agent.policy() != Policy::Plan;
-            may_change
-                && agent.inputs.has_tools
-                && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
-        })
 }
 
 /// Whether the rules let a server be reached. The names of hosts are judged, not their addresses.
@@ -482,8 +466,7 @@ fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
 fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
     let environment = &agent.inputs.environment;
     let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
-    let is_below = |project| worktree.is_some() || directory.starts_with(project);
-    if !declaration.project.as_ref().is_none_or(is_below) {
+    if !is_for(agent, declaration.project.as_ref()) {
         return None;
     }
     let denied = agent.rules.deny.iter().filter(|rule| rule.subject() == Subject::Net).cloned().collect();
