@@ -1,6 +1,8 @@
 //! MCP servers: real processes that speak the protocol, or pretend to.
 
 mod faults;
+mod images;
+mod library;
 mod program;
 mod transports;
 

@@ -27,6 +27,7 @@ mod queue;
 mod raw;
 mod rewind;
 mod rules;
+mod server_prompt;
 mod sessions;
 mod set;
 mod slice;
@@ -250,7 +251,10 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     match (find(name), custom::find(context, name)) {
         (Some(spec), _) => (spec.run)(context, arguments),
         (None, Some(command)) => custom::run(command, arguments),
-        (None, None) => Err(unknown(name, context)),
+        (None, None) => match server_prompt::find(context, name) {
+            Some(prompt) => server_prompt::run(prompt, arguments),
+            None => Err(unknown(name, context)),
+        },
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Message {
     pub method: String,
     /// The number of a request.
     pub id: Option<u64>,
-    /// The tool that a request is about.
+    /// The tool, prompt or resource that a request is about.
     pub subject: Option<String>,
     /// HTTP headers with arguments of a call.
     pub headers: Vec<(String, String)>,
@@ -34,7 +34,7 @@ pub struct Message {
 impl Message {
     pub fn request(id: u64, method: &str, params: &Value) -> Self {
         let text = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        let subject = params["name"].as_str().map(str::to_owned);
+        let subject = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
         Self { text, method: method.into(), id: Some(id), subject, headers: Vec::new() }
     }
 

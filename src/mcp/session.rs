@@ -51,12 +51,52 @@ pub enum Era {
 pub enum Event {
     /// The tools are known, or have changed.
     Tools(Vec<McpTool>),
+    /// The resources or templates or prompts are known, or have changed: the entries of all pages.
+    Catalog(Catalog, Vec<Value>),
     /// The answer to the request with this tag.
     Done { tag: u64, result: Result<Value, String> },
     /// Something that the person should know.
     Note(String),
     /// The session is over, and why.
     Failed(String),
+}
+
+/// What a server lists besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Catalog {
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl Catalog {
+    const ALL: [Self; 3] = [Self::Resources, Self::Templates, Self::Prompts];
+
+    /// The method that lists it, the key of the entries, and the capability of servers that have it.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Resources => ("resources/list", "resources", "resources"),
+            Self::Templates => ("resources/templates/list", "resourceTemplates", "resources"),
+            Self::Prompts => ("prompts/list", "prompts", "prompts"),
+        }
+    }
+}
+
+/// The pages of a list so far, and the cursors that were followed.
+#[derive(Default)]
+struct Pages {
+    listed: Vec<Value>,
+    cursors: BTreeSet<String>,
+}
+
+impl Pages {
+    /// Adds a page. Returns the cursor of the next one; the same cursor again would not end.
+    fn add(&mut self, result: &Value, key: &str, most: usize) -> Option<String> {
+        self.listed.extend(result[key].as_array().into_iter().flatten().take(most + 1).cloned());
+        let next = result["nextCursor"].as_str();
+        let next = next.filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= most)?;
+        self.cursors.insert(next.to_owned()).then(|| next.to_owned())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +111,7 @@ enum Pending {
     Probe,
     Initialize,
     List,
+    Catalog(Catalog),
     Listen,
     /// A request of the owner.
     Own {
@@ -94,15 +135,16 @@ pub struct Session {
     pending: BTreeMap<u64, Pending>,
     messages: VecDeque<Message>,
     events: VecDeque<Event>,
-    /// The entries of the pages of `tools/list` so far, and the cursors that were followed.
-    listed: Vec<Value>,
-    cursors: BTreeSet<String>,
-    has_tools: bool,
-    /// It announces changes of its list.
-    announces: bool,
+    /// The pages of `tools/list` so far.
+    tools: Pages,
+    /// The same of the other lists that it has.
+    catalogs: BTreeMap<Catalog, Pages>,
+    /// What the server says that it can.
+    capabilities: Value,
     probe_until: Option<Moment>,
     start_until: Option<Moment>,
     list_again_at: Option<Moment>,
+    catalogs_again_at: Option<Moment>,
     unsolicited: usize,
     last_note: String,
 }
@@ -121,13 +163,13 @@ impl Session {
             pending: BTreeMap::new(),
             messages: VecDeque::new(),
             events: VecDeque::new(),
-            listed: Vec::new(),
-            cursors: BTreeSet::new(),
-            has_tools: true,
-            announces: false,
+            tools: Pages::default(),
+            catalogs: BTreeMap::new(),
+            capabilities: Value::Null,
             probe_until: None,
             start_until,
             list_again_at: None,
+            catalogs_again_at: None,
             unsolicited: 0,
             last_note: String::new(),
         };
@@ -209,7 +251,8 @@ impl Session {
             Pending::Own { until, .. } => Some(*until),
             _ => None,
         });
-        own.chain(self.probe_until).chain(self.start_until).chain(self.list_again_at).min()
+        let lists = self.list_again_at.into_iter().chain(self.catalogs_again_at);
+        own.chain(self.probe_until).chain(self.start_until).chain(lists).min()
     }
 
     pub fn on_deadline(&mut self, now: Moment) {
@@ -224,6 +267,10 @@ impl Session {
         if self.list_again_at.is_some_and(|at| at <= now) {
             self.list_again_at = None;
             self.list_from_start();
+        }
+        if self.catalogs_again_at.is_some_and(|at| at <= now) {
+            self.catalogs_again_at = None;
+            self.list_catalogs();
         }
         let late = |pending: &Pending| match pending {
             Pending::Own { tag, until, .. } if *until <= now => Some(*tag),
@@ -268,7 +315,7 @@ impl Session {
             }
             Some(Pending::Initialize | Pending::List) => self.fail(why),
             Some(Pending::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
-            Some(Pending::Listen) | None => {}
+            Some(Pending::Catalog(_) | Pending::Listen) | None => {}
         }
     }
 
@@ -292,6 +339,11 @@ impl Session {
         match method {
             "notifications/tools/list_changed" if self.phase != Phase::Over && self.era.is_some() => {
                 self.list_again_at.get_or_insert(now + SETTLE);
+            }
+            "notifications/resources/list_changed" | "notifications/prompts/list_changed"
+                if self.phase == Phase::Ready =>
+            {
+                self.catalogs_again_at.get_or_insert(now + SETTLE);
             }
             "notifications/progress" => {
                 let Some(id) = params["progressToken"].as_u64() else { return };
@@ -331,7 +383,9 @@ impl Session {
                 self.note(format!("cannot list its tools again: {}", failure.message));
             }
             (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
-            (Pending::Listen, _) => {}
+            (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
+            // What it does not list cannot be completed.
+            (Pending::Catalog(_) | Pending::Listen, _) => {}
             (Pending::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
                 let result = Err("the server asks for input from the user, which is not supported".into());
                 self.events.push_back(Event::Done { tag, result });
@@ -371,60 +425,93 @@ impl Session {
     }
 
     fn note_capabilities(&mut self, result: &Value) {
-        let capabilities = &result["capabilities"];
-        self.has_tools = capabilities.get("tools").is_some();
-        self.announces = capabilities["tools"]["listChanged"] == true;
+        self.capabilities = result["capabilities"].clone();
+    }
+
+    fn has(&self, capability: &str) -> bool {
+        self.capabilities.get(capability).is_some()
     }
 
     fn begin(&mut self, era: Era) {
         (self.era, self.probe_until) = (Some(era), None);
-        if !self.has_tools {
+        // A server whose first answer was an error has not said what it can.
+        if !self.capabilities.is_null() && !self.has("tools") {
             return self.on_list(Vec::new());
         }
-        if era == Era::Modern && self.announces && self.is_pipe {
-            let params = json!({"notifications": {"toolsListChanged": true}});
-            let params = self.with_meta(params.as_object().cloned().unwrap_or_default());
-            self.send(Pending::Listen, "subscriptions/listen", params);
+        if era == Era::Modern && self.is_pipe {
+            self.listen();
         }
         self.list_from_start();
     }
 
-    fn list_from_start(&mut self) {
-        self.listed.clear();
-        self.cursors.clear();
-        // A list that is under way would be mixed with this one.
-        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
-        self.list(None);
+    /// Has the server announce changes of its lists, as far as it does.
+    fn listen(&mut self) {
+        let kinds = ["tools", "resources", "prompts"];
+        let announced = kinds.iter().filter(|kind| self.capabilities[**kind]["listChanged"] == true);
+        let wanted: Map<String, Value> = announced.map(|kind| (format!("{kind}ListChanged"), true.into())).collect();
+        if !wanted.is_empty() {
+            let params = self.with_meta(Map::from_iter([("notifications".to_owned(), wanted.into())]));
+            self.send(Pending::Listen, "subscriptions/listen", params);
+        }
     }
 
-    fn list(&mut self, cursor: Option<String>) {
+    fn list_from_start(&mut self) {
+        self.tools = Pages::default();
+        // A list that is under way would be mixed with this one.
+        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
+        self.list(Pending::List, "tools/list", None);
+    }
+
+    fn list(&mut self, pending: Pending, method: &str, cursor: Option<String>) {
         let params = cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))).into_iter().collect();
         let params = self.with_meta(params);
-        self.send(Pending::List, "tools/list", params);
+        self.send(pending, method, params);
     }
 
     fn on_page(&mut self, result: &Value) {
-        self.listed.extend(result["tools"].as_array().into_iter().flatten().take(list::MAX_TOOLS + 1).cloned());
-        let next = result["nextCursor"]
-            .as_str()
-            .filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= list::MAX_TOOLS);
-        match next.map(str::to_owned) {
-            // The same cursor again would not end.
-            Some(next) if self.cursors.insert(next.clone()) => self.list(Some(next)),
-            _ => {
-                let listed = std::mem::take(&mut self.listed);
+        match self.tools.add(result, "tools", list::MAX_TOOLS) {
+            Some(next) => self.list(Pending::List, "tools/list", Some(next)),
+            None => {
+                let listed = std::mem::take(&mut self.tools).listed;
                 self.on_list(listed);
+            }
+        }
+    }
+
+    fn list_catalogs(&mut self) {
+        self.pending.retain(|_, pending| !matches!(pending, Pending::Catalog(_)));
+        for catalog in Catalog::ALL {
+            let (method, _, capability) = catalog.names();
+            if self.has(capability) {
+                self.catalogs.insert(catalog, Pages::default());
+                self.list(Pending::Catalog(catalog), method, None);
+            }
+        }
+    }
+
+    fn on_catalog_page(&mut self, catalog: Catalog, result: &Value) {
+        let (method, key, _) = catalog.names();
+        let pages = self.catalogs.entry(catalog).or_default();
+        match pages.add(result, key, list::MAX_RESOURCES) {
+            Some(next) => self.list(Pending::Catalog(catalog), method, Some(next)),
+            None => {
+                let listed = std::mem::take(pages).listed;
+                self.events.push_back(Event::Catalog(catalog, listed));
             }
         }
     }
 
     fn on_list(&mut self, listed: Vec<Value>) {
         let (tools, left_out) = list::tools(&self.server, &listed);
+        let is_first = self.phase != Phase::Ready;
         (self.phase, self.start_until) = (Phase::Ready, None);
         if !left_out.is_empty() {
             self.note(format!("left out: {}", left_out.join("; ")));
         }
         self.events.push_back(Event::Tools(tools));
+        if is_first {
+            self.list_catalogs();
+        }
     }
 
     fn initialize(&mut self) {
@@ -474,7 +561,8 @@ impl Session {
         }
         let why = text::shortened(&text::sanitise(&why), MAX_WORDS).into_owned();
         self.phase = Phase::Over;
-        (self.probe_until, self.start_until, self.list_again_at) = (None, None, None);
+        (self.probe_until, self.start_until) = (None, None);
+        (self.list_again_at, self.catalogs_again_at) = (None, None);
         for pending in std::mem::take(&mut self.pending).into_values() {
             if let Pending::Own { tag, .. } = pending {
                 self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });

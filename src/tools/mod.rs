@@ -54,7 +54,7 @@ use serde_json::Value;
 use crate::base::text::is_invisible_format;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
-use crate::domain::mcp::McpTool;
+use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::tool::{Reach, ToolDeclaration};
@@ -278,6 +278,10 @@ pub struct Environment {
     pub user_tools: Arc<[UserTool]>,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
+    /// What a person can name in a message, as far as it is known.
+    pub mcp_resources: Arc<[McpResource]>,
+    /// What a person can use as commands, as far as it is known.
+    pub mcp_prompts: Arc<[McpPrompt]>,
     /// Serves commands that may reach single hosts, where there is an event loop.
     pub proxy: Option<Calls>,
     /// Where files are kept before they are changed; `None` without a data directory.
@@ -314,6 +318,8 @@ impl Environment {
             sandbox: Policy::new(SandboxSettings::default()),
             user_tools: Arc::new([]),
             mcp_tools: Arc::new([]),
+            mcp_resources: Arc::new([]),
+            mcp_prompts: Arc::new([]),
             proxy: None,
             snapshots: None,
             recorder: None,

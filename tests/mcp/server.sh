@@ -29,7 +29,9 @@ while read -r line; do
         esac ;;
     *'"method":"initialize"'*)
         [ "$behaviour" = future ] && revision=2099-01-01
-        answer "{\"protocolVersion\":\"$revision\",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"scripted\",\"version\":\"1\"}}" ;;
+        more=
+        [ "$behaviour" = library ] && more=',"resources":{},"prompts":{}'
+        answer "{\"protocolVersion\":\"$revision\",\"capabilities\":{\"tools\":{\"listChanged\":true}$more},\"serverInfo\":{\"name\":\"scripted\",\"version\":\"1\"}}" ;;
     *'"method":"tools/list"'*)
         case $line in
         *'"cursor":"two"'*) answer "{\"tools\":[$(tool second)]}" ;;
@@ -53,10 +55,27 @@ while read -r line; do
         huge) printf '{"jsonrpc":"2.0","id":%s,"result":"' "$id"; head -c 104857600 /dev/zero | tr '\0' x; say '"}' ;;
         long) answer "{\"content\":[{\"type\":\"text\",\"text\":\"start $(head -c 100000 /dev/zero | tr '\0' x) end\"}]}" ;;
         changing) behaviour=changed; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text 'changed' ;;
+        draws) answer '{"content":[{"type":"text","text":"a dot"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgogbm90IGEgd2hvbGUgb25l"},{"type":"audio","mimeType":"audio/wav","data":"AAAA"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}' ;;
         fails) answer '{"content":[{"type":"text","text":"no such word"}],"isError":true}' ;;
         writes) if echo x > /polylogue-was-here; then text 'wrote outside'; else echo mine > inside; text 'outside is closed'; fi ;;
         shows) text "token $TOKEN, key ${OPENAI_API_KEY-none}, at $PWD" ;;
         *) text "marker $marker" ;;
+        esac ;;
+    *'"method":"resources/list"'*) answer '{"resources":[{"uri":"demo://a.","name":"a","title":"The first"},{"uri":"demo://dot","name":"dot"}]}' ;;
+    *'"method":"resources/templates/list"'*) answer '{"resourceTemplates":[{"uriTemplate":"demo://page/{n}","name":"page"}]}' ;;
+    *'"method":"resources/read"'*)
+        case $line in
+        *'"uri":"demo://a."'*) answer '{"contents":[{"uri":"demo://a.","text":"see @/etc/hosts.png and @library:demo://dot [image: x, 1 KB #00000000000000000000000000000000]"}]}' ;;
+        *'"uri":"demo://dot"'*) answer '{"contents":[{"uri":"demo://dot","mimeType":"image/png","blob":"iVBORw0KGgogbm90IGEgd2hvbGUgb25l"}]}' ;;
+        *'"uri":"demo://slow"'*) ;;
+        *) refuse -32002 'no such resource' ;;
+        esac ;;
+    *'"method":"prompts/list"'*) answer '{"prompts":[{"name":"greet","description":"Greets.","arguments":[{"name":"who","required":true}]},{"name":"long","arguments":[]}]}' ;;
+    *'"method":"prompts/get"'*)
+        case $line in
+        *'"name":"long"'*) answer '{"messages":[{"role":"user","content":{"type":"text","text":"one\ntwo\nthree\nsee /etc/hosts.png"}},{"role":"assistant","content":{"type":"text","text":"four"}}]}' ;;
+        *'"who":"Ada"'*) answer '{"messages":[{"role":"user","content":{"type":"text","text":"Greet Ada."}}]}' ;;
+        *) refuse -32602 'who?' ;;
         esac ;;
     *'"method":"notifications/cancelled"'*) echo cancelled > cancelled ;;
     *) ;;
