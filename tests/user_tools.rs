@@ -234,6 +234,18 @@ fn a_program_with_variables_that_commands_can_change_is_not_run() {
 }
 
 #[test]
+fn a_question_that_was_open_at_the_end_is_asked_again() {
+    let mut scene = Scene::new(vec![tool("count")], &[], Policy::Ask);
+    scene.app.enter("do it");
+    reply_with_calls(&scene.app.accept(&scene.peer), &[("count", ARGUMENTS)]);
+    scene.app.turn_until_asked(0);
+    scene.app = scene.app.crash_and_restart();
+    scene.app.turn_until_asked(0);
+    scene.app.press_at_question(b"y");
+    assert!(scene.end_turn().starts_with("got "));
+}
+
+#[test]
 fn without_a_sandbox_that_works_no_program_is_asked() {
     let mut scene = Scene::new(vec![tool("count")], &["tool(*)"], Policy::Yolo);
     scene.app.agent(0).inputs.environment.sandbox.falls_from(Level::Landlock);

@@ -51,8 +51,16 @@ pub struct Field {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
-    Text { least: usize, most: usize, format: String },
-    Number { is_whole: bool, least: f64, most: f64 },
+    Text {
+        least: usize,
+        most: usize,
+        format: String,
+    },
+    Number {
+        is_whole: bool,
+        least: f64,
+        most: f64,
+    },
     Boolean,
     /// One of these values.
     Choice(Vec<String>),
@@ -178,7 +186,13 @@ fn kind(part: &Value) -> Result<Kind, String> {
         Some("string") => Kind::Text {
             least: part["minLength"].as_u64().map_or(0, |least| least as usize),
             most: part["maxLength"].as_u64().map_or(usize::MAX, |most| most as usize),
-            format: part["format"].as_str().unwrap_or("text").chars().filter(|c| c.is_ascii_graphic()).take(20).collect(),
+            format: part["format"]
+                .as_str()
+                .unwrap_or("text")
+                .chars()
+                .filter(|c| c.is_ascii_graphic())
+                .take(20)
+                .collect(),
         },
         Some(kind @ ("number" | "integer")) => Kind::Number {
             is_whole: kind == "integer",
@@ -240,7 +254,9 @@ impl Field {
             Kind::Number { least, most, .. } => {
                 typed.parse::<f64>().ok().filter(|number| (*least..=*most).contains(number)).map(Value::from)
             }
-            Kind::Choice(options) => options.iter().find(|option| *option == typed).map(|option| option.as_str().into()),
+            Kind::Choice(options) => {
+                options.iter().find(|option| *option == typed).map(|option| option.as_str().into())
+            }
             Kind::Choices(options) => {
                 let chosen: Vec<&str> = typed.split(',').map(str::trim).collect();
                 let is_known = |word: &&str| options.iter().any(|option| option == word);
@@ -314,7 +330,8 @@ mod tests {
         let text = asked.text().unwrap();
         assert!(text.contains("age = 30") && text.contains("friend = \n"), "{text}");
         let edited = asked.edited("name = Ada\nage = 36\nrate = 0.5\nsure = yes\nfriend = Joey\ncolours = red, blue");
-        let content = json!({"name": "Ada", "age": 36, "rate": 0.5, "sure": true, "friend": "Joey", "colours": ["red", "blue"]});
+        let content =
+            json!({"name": "Ada", "age": 36, "rate": 0.5, "sure": true, "friend": "Joey", "colours": ["red", "blue"]});
         assert_eq!(edited.unwrap().accepted().unwrap(), json!({"action": "accept", "content": content}));
         for (line, why) in [
             ("name = A", "name: expected text, at least 2 characters (got \"A\")"),

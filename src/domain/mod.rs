@@ -16,6 +16,7 @@ pub mod display;
 #[allow(missing_docs)]
 pub mod draft;
 pub mod drafts;
+pub mod elicitation;
 pub mod endpoint;
 pub mod environment;
 pub mod file_change;

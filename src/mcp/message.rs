@@ -50,6 +50,12 @@ impl Message {
         }
     }
 
+    /// The result of a request of the server.
+    pub fn response(id: &Value, result: &Value) -> Self {
+        let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        Self { text, method: String::new(), id: None, subject: None, headers: Vec::new() }
+    }
+
     /// The answer to a request of the server: an empty result for `ping`, otherwise that the method is unknown.
     pub fn answer(id: &Value, method: &str) -> Self {
         let text = match method {
@@ -69,6 +75,7 @@ pub enum Received {
     Request {
         id: Value,
         method: String,
+        params: Value,
     },
     Notification {
         method: String,
@@ -113,7 +120,7 @@ fn received(message: Value) -> Option<Received> {
         let params = message.remove("params").unwrap_or_default();
         return Some(match id {
             Value::Null => Received::Notification { method, params },
-            id => Received::Request { id, method },
+            id => Received::Request { id, method, params },
         });
     }
     let result = match (message.remove("error"), message.remove("result")) {
@@ -141,7 +148,8 @@ mod tests {
         let one = |text: &str| parse(text.as_bytes()).map(|mut messages| messages.remove(0));
         assert_eq!(one(r#"{"id":1,"result":{}}"#), Some(Received::Answer(1, Ok(json!({})))));
         let method = String::from("ping");
-        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Received::Request { id: json!(0), method }));
+        let params = Value::Null;
+        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Received::Request { id: json!(0), method, params }));
         let Some(Received::Error(failure)) = one(r#"{"error":{"code":-32000,"message":"no"},"id":null}"#) else {
             panic!("an error without a number")
         };

@@ -23,4 +23,4 @@ pub mod message;
 pub mod schema;
 pub mod session;
 
-pub use session::{Catalog, Era, Event, Session};
+pub use session::{Catalog, Era, Event, Inputs, Session};

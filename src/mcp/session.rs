@@ -28,6 +28,11 @@ const PROBE: Duration = Duration::from_secs(8);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
 const MAX_PAGES: usize = 64;
+/// How often one request may ask the person.
+const MAX_ROUNDS: usize = 8;
+/// Questions about one request at once.
+const MAX_ASKED: usize = 8;
+const ELICITATION: &str = "elicitation/create";
 /// Calls that report progress may take this many times their limit.
 const MOST_EXTENSIONS: u32 = 10;
 /// A server that sends this many bytes without answering a request is ended.
@@ -53,12 +58,46 @@ pub enum Event {
     Tools(Vec<McpTool>),
     /// The resources or templates or prompts are known, or have changed: the entries of all pages.
     Catalog(Catalog, Vec<Value>),
+    /// The server asks the person for the sake of the request with this tag; [`Session::respond`] answers.
+    Asked { tag: u64, inputs: Inputs },
     /// The answer to the request with this tag.
     Done { tag: u64, result: Result<Value, String> },
     /// Something that the person should know.
     Note(String),
     /// The session is over, and why.
     Failed(String),
+}
+
+/// What a server asks the person.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Inputs {
+    /// A request of its own, with these parameters (older era).
+    Request { id: Value, params: Value },
+    /// Instead of an answer: the request is made again with the answers (newer era).
+    Required(Vec<(String, Value)>),
+}
+
+impl Inputs {
+    /// The key and the parameters of each question.
+    pub fn questions(&self) -> Vec<(String, Value)> {
+        match self {
+            Self::Request { params, .. } => vec![(String::new(), params.clone())],
+            Self::Required(requests) => requests.clone(),
+        }
+    }
+}
+
+/// A request as it was made, to be made again.
+#[derive(Debug, Clone)]
+struct Sent {
+    tag: u64,
+    method: String,
+    params: Map<String, Value>,
+    headers: Vec<(String, String)>,
+    /// How often it was made again.
+    rounds: usize,
+    /// What the server wants back with the answers, unchanged.
+    state: Option<Value>,
 }
 
 /// What a server lists besides tools.
@@ -120,6 +159,9 @@ enum Pending {
         until: Moment,
         most: Moment,
         progress: Option<String>,
+        sent: Box<Sent>,
+        /// Questions of the server that a person has not answered: meanwhile there is no limit.
+        asked: usize,
     },
 }
 
@@ -145,6 +187,8 @@ pub struct Session {
     start_until: Option<Moment>,
     list_again_at: Option<Moment>,
     catalogs_again_at: Option<Moment>,
+    /// Requests that wait for a person.
+    waiting: BTreeMap<u64, Sent>,
     unsolicited: usize,
     last_note: String,
 }
@@ -170,6 +214,7 @@ impl Session {
             start_until,
             list_again_at: None,
             catalogs_again_at: None,
+            waiting: BTreeMap::new(),
             unsolicited: 0,
             last_note: String::new(),
         };
@@ -216,16 +261,51 @@ impl Session {
         headers: Vec<(String, String)>,
         now: Moment,
     ) {
+        self.make(Sent { tag, method: method.to_owned(), params, headers, rounds: 0, state: None }, Map::new(), now);
+    }
+
+    /// Makes a request, or makes it again with the answers of a person.
+    fn make(&mut self, sent: Sent, answers: Map<String, Value>, now: Moment) {
         let limit = self.server.call_timeout;
         let most = now + limit * MOST_EXTENSIONS;
-        let mut params = self.with_meta(params);
+        let mut params = self.with_meta(sent.params.clone());
         params["_meta"]["progressToken"] = self.next_id.into();
-        self.send(Pending::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
+        if sent.rounds > 0 {
+            params["inputResponses"] = answers.into();
+            sent.state.iter().for_each(|state| params["requestState"] = state.clone());
+        }
+        let (tag, method, headers) = (sent.tag, sent.method.clone(), sent.headers.clone());
+        let sent = Box::new(sent);
+        let pending = Pending::Own { tag, limit, until: now + limit, most, progress: None, sent, asked: 0 };
+        self.send(pending, &method, params);
         self.messages.back_mut().into_iter().for_each(|message| message.headers.clone_from(&headers));
+    }
+
+    /// Sends the answers of a person to what the server has asked for the sake of a request.
+    pub fn respond(&mut self, tag: u64, inputs: Inputs, answers: Map<String, Value>, now: Moment) {
+        match inputs {
+            Inputs::Required(_) => {
+                let Some(sent) = self.waiting.remove(&tag) else { return };
+                self.make(Sent { rounds: sent.rounds + 1, ..sent }, answers, now);
+            }
+            Inputs::Request { id, .. } => {
+                let answer = answers.into_iter().next().map_or_else(declined, |(_, answer)| answer);
+                self.messages.push_back(Message::response(&id, &answer));
+                for pending in self.pending.values_mut() {
+                    if let Pending::Own { tag: own, limit, until, most, asked, .. } = pending
+                        && *own == tag
+                    {
+                        *asked = asked.saturating_sub(1);
+                        (*until, *most) = (now + *limit, now + *limit * MOST_EXTENSIONS);
+                    }
+                }
+            }
+        }
     }
 
     /// Cancels a request; its answer is not awaited any more. Returns the number of its message.
     pub fn cancel(&mut self, tag: u64, reason: &str) -> Option<u64> {
+        self.waiting.remove(&tag);
         let is_it = |pending: &Pending| matches!(pending, Pending::Own { tag: own, .. } if *own == tag);
         let id = self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(id, _)| *id)?;
         self.pending.remove(&id);
@@ -248,7 +328,7 @@ impl Session {
     /// When [`Session::on_deadline`] must be called.
     pub fn deadline(&self) -> Option<Moment> {
         let own = self.pending.values().filter_map(|pending| match pending {
-            Pending::Own { until, .. } => Some(*until),
+            Pending::Own { until, asked: 0, .. } => Some(*until),
             _ => None,
         });
         let lists = self.list_again_at.into_iter().chain(self.catalogs_again_at);
@@ -273,7 +353,7 @@ impl Session {
             self.list_catalogs();
         }
         let late = |pending: &Pending| match pending {
-            Pending::Own { tag, until, .. } if *until <= now => Some(*tag),
+            Pending::Own { tag, until, asked: 0, .. } if *until <= now => Some(*tag),
             _ => None,
         };
         let late: Vec<u64> = self.pending.values().filter_map(late).collect();
@@ -327,12 +407,51 @@ impl Session {
                 self.unsolicited = 0;
                 self.on_answer(pending, result);
             }
-            Received::Request { id, method } => self.messages.push_back(Message::answer(&id, &method)),
+            Received::Request { id, method, params } if method == ELICITATION => self.on_elicitation(id, params),
+            Received::Request { id, method, .. } => self.messages.push_back(Message::answer(&id, &method)),
             Received::Notification { method, params } => self.on_notification(&method, &params, now),
             // An answer to the first message that cannot be attributed.
             Received::Error(_) if self.probe_until.is_some() => self.initialize(),
             Received::Error(_) => {}
         }
+    }
+
+    /// The server asks the person. On a pipe it does not say for which request: for the oldest one.
+    fn on_elicitation(&mut self, id: Value, params: Value) {
+        let own = self.pending.values_mut().find_map(|pending| match pending {
+            Pending::Own { tag, asked, .. } if *asked < MAX_ASKED => Some((*tag, asked)),
+            _ => None,
+        });
+        match own {
+            Some((tag, asked)) => {
+                *asked += 1;
+                self.events.push_back(Event::Asked { tag, inputs: Inputs::Request { id, params } });
+            }
+            None => self.messages.push_back(Message::response(&id, &declined())),
+        }
+    }
+
+    /// The server wants answers of the person before it carries a request out.
+    fn on_input_required(&mut self, mut sent: Sent, result: &Value) {
+        let tag = sent.tag;
+        let requests = result["inputRequests"].as_object().cloned().unwrap_or_default();
+        let other = requests.values().find(|request| request["method"] != ELICITATION);
+        let problem = match other {
+            Some(other) => {
+                let method = other["method"].as_str().unwrap_or_default();
+                Some(format!("the server wants {} of the user, which is not supported", text::sanitise(method)))
+            }
+            None if sent.rounds >= MAX_ROUNDS => Some(format!("the server asked the user {MAX_ROUNDS} times")),
+            None if requests.len() > MAX_ASKED => Some("the server asks the user too much at once".into()),
+            None => None,
+        };
+        if let Some(problem) = problem {
+            return self.events.push_back(Event::Done { tag, result: Err(problem) });
+        }
+        sent.state = result.get("requestState").cloned();
+        self.waiting.insert(tag, sent);
+        let questions = requests.into_iter().map(|(key, request)| (key, request["params"].clone())).collect();
+        self.events.push_back(Event::Asked { tag, inputs: Inputs::Required(questions) });
     }
 
     fn on_notification(&mut self, method: &str, params: &Value, now: Moment) {
@@ -386,9 +505,8 @@ impl Session {
             (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
             // What it does not list cannot be completed.
             (Pending::Catalog(_) | Pending::Listen, _) => {}
-            (Pending::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
-                let result = Err("the server asks for input from the user, which is not supported".into());
-                self.events.push_back(Event::Done { tag, result });
+            (Pending::Own { sent, .. }, Ok(result)) if result["resultType"] == "input_required" => {
+                self.on_input_required(*sent, &result);
             }
             (Pending::Own { tag, .. }, result) => {
                 let failed = |failure: Failure| {
@@ -519,7 +637,7 @@ impl Session {
         if self.era.is_some() || self.phase == Phase::Over {
             return;
         }
-        let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client()});
+        let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities(), "clientInfo": client()});
         self.send(Pending::Initialize, "initialize", params);
     }
 
@@ -563,6 +681,9 @@ impl Session {
         self.phase = Phase::Over;
         (self.probe_until, self.start_until) = (None, None);
         (self.list_again_at, self.catalogs_again_at) = (None, None);
+        for tag in std::mem::take(&mut self.waiting).into_keys() {
+            self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
+        }
         for pending in std::mem::take(&mut self.pending).into_values() {
             if let Pending::Own { tag, .. } = pending {
                 self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
@@ -577,11 +698,20 @@ fn client() -> Value {
     json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
 }
 
+/// The person can be asked; nothing else is offered to servers.
+fn capabilities() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}})
+}
+
+fn declined() -> Value {
+    json!({"action": "decline"})
+}
+
 fn modern(mut params: Map<String, Value>) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": client(),
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": capabilities(),
     });
     params.insert("_meta".into(), meta);
     Value::Object(params)

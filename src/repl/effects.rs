@@ -82,6 +82,7 @@ impl Repl {
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
+            Effect::Elicited { call, response } => self.mcp.on_elicited(&mut self.core, agent_id, &call, response),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => {
                 self.mail_waits.on_timeout(&mut self.core, agent_id, &call);

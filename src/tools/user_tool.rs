@@ -143,6 +143,15 @@ pub fn read_schema(
     described(entry, files, &value)
 }
 
+/// The tool before its schema is read, for a call that was made in an earlier process.
+///
+/// # Errors
+/// As for [`identify`].
+pub fn known_by_name(entry: &UserToolEntry) -> Result<UserTool, String> {
+    let (description, parameters) = (String::new(), r#"{"type":"object"}"#.to_owned());
+    Ok(UserTool { entry: entry.clone(), description, parameters, files: identify(entry)? })
+}
+
 fn described(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value) -> Result<UserTool, String> {
     let text = |name: &str| value[name].as_str().map(str::trim).unwrap_or_default();
     if text("name") != entry.name {

@@ -23,7 +23,7 @@ while read -r line; do
     case $line in
     *'"method":"server/discover"'*)
         case $behaviour in
-        modern) answer '{"capabilities":{"tools":{}},"resultType":"complete","supportedVersions":["2026-07-28"]}' ;;
+        modern | requires) answer '{"capabilities":{"tools":{}},"resultType":"complete","supportedVersions":["2026-07-28"]}' ;;
         fragile) exit 1 ;;
         *) refuse -32601 'Method not found' ;;
         esac ;;
@@ -52,6 +52,28 @@ while read -r line; do
         asks) say '{"jsonrpc":"2.0","id":0,"method":"sampling/createMessage","params":{}}'
             read -r reply
             case $reply in *-32601*) text 'refused as it should be' ;; *) text "unexpected" ;; esac ;;
+        elicits)
+            say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{"age":{"type":"integer","default":30},"name":{"type":"string"}},"required":["name"]}}}'
+            read -r reply
+            case $reply in
+            *'"result":{"action":"accept","content":{"age":36,"name":"Ada"}}'*) text 'hello Ada' ;;
+            *'"action":"decline"'*) text 'declined' ;;
+            *) text 'unexpected' ;;
+            esac ;;
+        opens)
+            say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"mode":"url","message":"Log in.","elicitationId":"e1","url":"https://example.org/login?session=1"}}'
+            read -r reply
+            case $reply in *'"result":{"action":"accept"}'*) text 'opened' ;; *) text 'unexpected' ;; esac ;;
+        leaves) say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'
+            until [ -e leave ]; do sleep 0.01; done
+            exit 7 ;;
+        requires)
+            case $line in
+            *'"inputResponses":{"one":{"action":"accept","content":{}},"two":{"action":"decline"}}'*'"requestState":"s/\u00e9\\\"="'*) text 'both' ;;
+            *'"inputResponses":{"one":{"action":"accept","content":{}},"two":{"action":"decline"}}'*'"requestState":"s/é\\\"="'*) text 'both' ;;
+            *inputResponses*) text 'unexpected' ;;
+            *) answer '{"resultType":"input_required","requestState":"s/é\\\"=","inputRequests":{"one":{"method":"elicitation/create","params":{"message":"One?","requestedSchema":{"type":"object","properties":{}}}},"two":{"method":"elicitation/create","params":{"message":"Two?","requestedSchema":{"type":"object","properties":{}}}}}}' ;;
+            esac ;;
         huge) printf '{"jsonrpc":"2.0","id":%s,"result":"' "$id"; head -c 104857600 /dev/zero | tr '\0' x; say '"}' ;;
         long) answer "{\"content\":[{\"type\":\"text\",\"text\":\"start $(head -c 100000 /dev/zero | tr '\0' x) end\"}]}" ;;
         changing) behaviour=changed; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text 'changed' ;;

@@ -10,6 +10,7 @@
 //! A server is shared by the agents that work in the same directory with the same powers, and ends with the last of them. One
 //! that fails is started again by the next request, after a pause that grows, or by the next call.
 
+mod asking;
 mod http;
 mod link;
 mod process;
@@ -29,7 +30,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::domain::flow::{Origin, PromptRequest};
-use crate::domain::host::HostPattern;
+use crate::domain::host::{HostPattern, Target};
 use crate::domain::mcp::{McpPrompt, McpResource, McpServer, McpTool, Transport};
 use crate::domain::rule::{Rule, Rules, Subject};
 use crate::domain::scrollback::LineKind;
@@ -44,6 +45,7 @@ use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_programs, is_for, waits_for_slot};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use asking::Asking;
 use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
@@ -80,6 +82,8 @@ pub(super) struct Mcp {
     ending: Vec<Ending>,
     /// Resources and prompts for messages of the person.
     readings: Readings,
+    /// What servers ask the person.
+    asking: Vec<Asking>,
     /// Results of calls that are being made ready, with their agents.
     preparing: Vec<(AgentId, String, Preparing)>,
     is_due: bool,
@@ -153,6 +157,8 @@ impl Mcp {
     /// Carries out a call of a model. It is answered later.
     pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
+        // After a restart, a call may come before the first request.
+        self.servers_of(core, agent);
         let found =
             self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
@@ -162,6 +168,9 @@ impl Mcp {
             Work::Start { sandbox } => {
                 (server.has_consent, server.promised) = (true, Some(sandbox));
                 Asked::Start
+            }
+            Work::Call { .. } if !server.has_consent => {
+                return answer(core, agent, &id, Err("the server is not started: call its start tool first".into()));
             }
             Work::Call { tool, arguments } => Asked::Tool(tool, arguments),
         };
@@ -271,12 +280,13 @@ impl Mcp {
     fn connect(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Transport::Http { url, headers } = server.declaration.transport.clone() else { return };
-        if let Err(why) = check_denied(&url, &server.environment.rules) {
-            return self.fail(core, number, &format!("was not connected: {why}"));
-        }
+        let guard = match guard(&url, &server.environment.rules) {
+            Ok(guard) => guard,
+            Err(why) => return self.fail(core, number, &format!("was not connected: {why}")),
+        };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
-        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers))));
+        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard))));
         self.write(core, number);
     }
 
@@ -402,6 +412,7 @@ impl Mcp {
                 server.on_catalog(catalog, &listed);
                 server.users.clone().into_iter().for_each(|agent| self.give_tools(core, agent));
             }
+            SessionEvent::Asked { tag, inputs } => self.begin_asking(core, number, tag, inputs),
             SessionEvent::Done { tag, result } => self.on_done(core, number, tag, result),
             SessionEvent::Note(note) => self.note(core, number, LineKind::Note, &note),
             SessionEvent::Failed(why) => self.fail(core, number, &why),
@@ -566,14 +577,18 @@ fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec
     wanted.filter_map(header).collect()
 }
 
-/// Whether the rules let a server be reached. The names of hosts are judged, not their addresses.
-fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
+/// What the rules refuse of the host of a server, to be checked against its addresses.
+///
+/// # Errors
+/// The rules refuse the name of the host.
+fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, AllowedHosts)>, String> {
     let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
     if denied.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
-    AllowedHosts { allowed: Vec::new(), denied }.check_denied(&url.target)
+    let hosts = AllowedHosts { allowed: Vec::new(), denied };
+    hosts.check_denied(&url.target).map(|()| Some((url.target, hosts)))
 }
 
 /// The key of this server for the agent; `None` if the server is not for it.
@@ -635,6 +650,7 @@ impl Component for Mcp {
         for number in self.servers.keys().copied().collect::<Vec<_>>() {
             self.step_server(core, number);
         }
+        self.forget_asking();
         self.take_prepared(core);
         self.readings.step(core);
         self.release(core);

@@ -117,7 +117,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(key: Key, declaration: McpServer, environment: Arc<Environment>) -> Self {
-        let has_consent = declaration.net.is_empty();
+        let has_consent = !needs_consent(&declaration, &environment);
         let tools = if has_consent { Vec::new() } else { vec![start_tool(&declaration, &environment)] };
         Self {
             key,
@@ -198,6 +198,12 @@ impl Server {
     }
 }
 
+/// Whether a person has to agree before it starts: it uses the network, or it is a process that no sandbox holds.
+fn needs_consent(declaration: &McpServer, environment: &Environment) -> bool {
+    let is_process = matches!(declaration.transport, Transport::Stdio { .. });
+    !declaration.net.is_empty() || is_process && !environment.sandbox.settings.is_enabled
+}
+
 /// The tool with which a model asks for the start of a server that needs consent.
 fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
     let hosts: Vec<String> = server.net.iter().map(ToString::to_string).collect();
@@ -212,9 +218,13 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
         full_name: full_name(&server.name, START),
         description: format!(
             "Starts the MCP server {} and makes its tools available from your next message on. The user is asked first, because \
-             the server uses the network ({}).",
+             the server {}.",
             server.name,
-            hosts.join(", ")
+            if hosts.is_empty() {
+                "runs without a sandbox".to_owned()
+            } else {
+                format!("uses the network ({})", hosts.join(", "))
+            }
         ),
         parameters: r#"{"type":"object","properties":{}}"#.into(),
         headers: Vec::new(),
