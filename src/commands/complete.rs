@@ -1,6 +1,6 @@
 //! Completion of command lines.
 
-use super::{COMMANDS, CommandContext, find, server_prompt};
+use super::{COMMANDS, CommandContext, find, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -41,6 +41,10 @@ fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let prompts = server_prompt::all(context).iter().map(|prompt| (prompt.full_name.as_str(), prompt.about.as_str()));
     let built_in = COMMANDS.iter().map(|spec| (spec.name, spec.about));
     let all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
+    let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);
+    let skills = skills::for_people(context).filter(|skill| !is_hidden(&skill.name));
+    let skills: Vec<(&str, &str)> = skills.map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
+    let all: Vec<(&str, &str)> = all.iter().copied().chain(skills).collect();
     let names: Vec<String> = all.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut fitting: Vec<&String> = names.iter().filter(|name| name.starts_with(typed)).collect();
     if fitting.is_empty() {

@@ -40,6 +40,7 @@ mod search_index;
 mod server;
 mod shell;
 mod shutdown;
+mod skills;
 mod staged;
 mod start;
 mod steer;
@@ -80,6 +81,7 @@ use proxy::Proxy;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
+use skills::SkillSearches;
 use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
@@ -100,6 +102,7 @@ pub struct Repl {
     coordinator: coordinator::Coordinator,
     shell: ShellCommands,
     search_index: SearchIndex,
+    skills: SkillSearches,
     undos: Undos,
     user_tools: UserTools,
     web_fetches: WebFetches,
@@ -122,7 +125,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 15 } else { 14 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -139,6 +142,7 @@ impl Repl {
             coordinator,
             shell,
             search_index,
+            skills,
             undos,
             user_tools,
             web_fetches,
@@ -157,6 +161,7 @@ impl Repl {
             coordinator,
             shell,
             search_index,
+            skills,
             undos,
             user_tools,
             web_fetches,

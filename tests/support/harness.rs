@@ -60,6 +60,8 @@ pub struct Plan {
     pub mcp: Vec<McpServer>,
     /// Programs that are tools.
     pub user_tools: Vec<UserToolEntry>,
+    /// The directories of the person's skills.
+    pub skill_directories: Vec<PathBuf>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
     /// The policy of new agents.
@@ -102,6 +104,7 @@ impl Default for Plan {
             commands: Vec::new(),
             mcp: Vec::new(),
             user_tools: Vec::new(),
+            skill_directories: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
@@ -175,6 +178,7 @@ impl Plan {
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
             user_tools: self.user_tools.clone(),
+            skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),
             policy: self.policy,
             rules: self.rules.clone(),
