@@ -123,6 +123,7 @@ pub mod config {
     pub use crate::domain::sandbox::{Network, SandboxSettings};
     pub use crate::domain::theme::{Depth, Paint, ThemeSettings};
     pub use crate::domain::thinking::{Effort, Thinking};
+    pub use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
 }
 
 /// Tasks for several agents: the types of [`Repl::run_task`] and [`Repl::run_workflow`].

@@ -63,5 +63,6 @@ mod tools;
 mod tools_and_approvals;
 mod trace;
 mod undo;
+mod user_tools;
 mod viewers;
 mod views;

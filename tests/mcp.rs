@@ -1,6 +1,9 @@
 //! MCP servers: real processes that speak the protocol, or pretend to.
 
+mod asking;
 mod faults;
+mod images;
+mod library;
 mod program;
 mod transports;
 
@@ -156,6 +159,53 @@ fn a_call_asks_with_all_arguments_and_a_rule_or_plan_decides_without() {
 }
 
 #[test]
+fn a_question_that_was_open_at_the_end_is_asked_again_and_starts_the_server() {
+    let peer = Peer::start();
+    let mut app = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Ask);
+    app.enter("do it");
+    reply_with_calls(&app.accept(&peer), &[("mcp__legacy__first", r#"{"word":"hello"}"#)]);
+    app.turn_until_asked(0);
+    let mut app = app.crash_and_restart();
+    app.turn_until_asked(0);
+    let shown = app.screen_text();
+    assert!(shown.contains("mcp: legacy.first") && shown.contains("word: \"hello\""), "{shown}");
+    assert_eq!(servers_in(&app.directory()), 0, "nothing runs because of it");
+    app.press_at_question(b"y");
+    let next = app.accept(&peer);
+    assert!(results_in(&next.request().json())[0].1.starts_with("marker "));
+    next.stream().text("done").finish("stop").done();
+    app.turn_until_idle();
+}
+
+#[test]
+fn without_a_sandbox_a_server_starts_after_a_question() {
+    let peer = Peer::start();
+    let plan = Plan { real_time: true, mcp: vec![server("legacy")], has_sandbox: false, ..Plan::peer(&peer.url()) };
+    let mut app = Harness::new(Plan { rules: Rules::default(), ..plan });
+    write_executable(&app.directory().join(PROGRAM), include_bytes!("mcp/server.sh"));
+    assert_eq!(offered(&request_of(&mut app, &peer)), ["mcp__legacy__start"]);
+    assert_eq!(servers_in(&app.directory()), 0);
+}
+
+#[test]
+fn twenty_agents_share_one_process() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![server("legacy")]);
+    request_of(&mut app, &peer);
+    for _ in 1..20 {
+        app.fork(0);
+    }
+    (0..20).for_each(|n| app.say(n, "hello"));
+    for _ in 0..20 {
+        app.accept(&peer).stream().text("hi").finish("stop").done();
+    }
+    app.turn_until_idle();
+    let known = |n: usize| app.agent(n).inputs.environment.mcp_tools.len();
+    assert!((0..20).all(|n| known(n) == 2));
+    assert_eq!(servers_in(&app.directory()), 1);
+}
+
+#[test]
 fn agents_of_one_directory_share_a_process_and_it_ends_with_the_program() {
     let peer = Peer::start();
     let mut app = app_with(&peer, vec![server("legacy")]);
@@ -261,7 +311,7 @@ fn only_agents_that_can_run_commands_get_servers_and_a_project_s_only_below_it()
 }
 
 /// Without the breaks of lines.
-fn in_one_line(screen: &str) -> String {
+pub fn in_one_line(screen: &str) -> String {
     screen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

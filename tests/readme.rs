@@ -12,6 +12,7 @@ const TOPICS: &[&str] = &[
     "approval",
     "files",
     "network",
+    "user-tools",
     "mcp",
     "skills",
     "settings",

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::agent::State;
 use crate::base::clock::Moment;
 use crate::base::error::Error;
@@ -62,6 +64,8 @@ pub enum Effect {
     Refused(String),
     /// The person has answered the question that the loop asked about this call.
     Decided { call: String, allowed: bool },
+    /// The person has answered what a server asked while it carries out this call.
+    Elicited { call: String, response: Value },
     /// The loop has to carry out the tool call with this id and pass the result to the agent.
     ToolRequest(String, ToolRequest),
     /// A tool call has changed these files.
@@ -95,6 +99,7 @@ impl Effect {
             Self::Question(_) => "question",
             Self::Refused(_) => "refused",
             Self::Decided { .. } => "decided",
+            Self::Elicited { .. } => "elicited",
             Self::ToolRequest(..) => "tool_request",
             Self::FilesChanged(_) => "files_changed",
             Self::WaitOver(_) => "wait_over",

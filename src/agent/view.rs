@@ -48,6 +48,8 @@ pub struct View {
     pub drafts: Drafts,
     /// A shell command of the person runs.
     pub has_command: bool,
+    /// A message of the person waits for resources of MCP servers.
+    pub is_reading: bool,
     /// The newest list of tasks of the model; `None` if it is not known.
     todo: Option<Todo>,
     speaker: Option<Speaker>,

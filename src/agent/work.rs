@@ -11,6 +11,7 @@
 //! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
+mod elicited;
 mod questions;
 mod repeats;
 mod restored;
@@ -24,6 +25,7 @@ use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, short_title, title_of};
+use crate::domain::elicitation::Elicitation;
 use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
@@ -75,6 +77,8 @@ enum Progress {
     ByLoop(Option<Moment>),
     /// The person is to be asked before the loop carries out the call.
     Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
+    /// The server that carries it out asks the person.
+    Elicited(Box<Elicitation>),
     Answered(ToolResult),
 }
 
@@ -116,7 +120,8 @@ impl Work {
     }
 
     pub fn is_waiting_call(&self, id: &str) -> bool {
-        self.calls.iter().any(|call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_)))
+        let waits = |call: &Call| matches!(call.progress, Progress::ByLoop(_) | Progress::Elicited(_));
+        self.calls.iter().any(|call| call.call.id == id && waits(call))
     }
 
     pub fn waits_for_slot_since(&self) -> Option<Moment> {
@@ -153,11 +158,13 @@ impl Work {
                     return Next::Start(at);
                 }
                 Progress::Waiting(_, _, Permission::Given) if at == first => return Next::Start(at),
-                Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) if at == first => {
+                Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..) | Progress::Elicited(_)
+                    if at == first =>
+                {
                     return Next::Ask(at);
                 }
                 // A writing call waits for all before it, and all after it wait for it.
-                Progress::Waiting(..) | Progress::Objected(..) => return Next::Wait,
+                Progress::Waiting(..) | Progress::Objected(..) | Progress::Elicited(_) => return Next::Wait,
                 Progress::Running(..) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
                 Progress::Running(..) | Progress::ByLoop(_) | Progress::Answered(_) => {}
@@ -192,7 +199,7 @@ impl Work {
         self.question = None;
         self.slot_wanted_since = None;
         for call in &mut self.calls {
-            if matches!(call.progress, Progress::Waiting(..) | Progress::ByLoop(_) | Progress::Objected(..)) {
+            if !matches!(call.progress, Progress::Running(..) | Progress::Answered(_)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
             }
         }
@@ -493,6 +500,7 @@ impl Agent {
 
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
+        self.close_elicitation(id, context);
         let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Work { calls, repeats, .. } = &mut self.work;
         let Some(call) = calls.iter_mut().find(waits) else { return false };

@@ -1,6 +1,6 @@
 //! Completion of command lines.
 
-use super::{COMMANDS, CommandContext, find, skills};
+use super::{COMMANDS, CommandContext, find, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -23,7 +23,9 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
     match rest.split_once(' ') {
         None => complete_name(rest, context),
         Some((name, typed)) => {
-            let candidates = find(name).map(|spec| (spec.complete)(context, typed)).unwrap_or_default();
+            let of_command = find(name).map(|spec| (spec.complete)(context, typed));
+            let of_server = || Some(server_prompt::complete(server_prompt::find(context, name)?, typed));
+            let candidates = of_command.or_else(of_server).unwrap_or_default();
             let begins: Vec<&String> =
                 candidates.iter().filter(|text| text.starts_with(typed) && *text != typed).collect();
             let fitting = if begins.is_empty() { fuzzy(typed, &candidates) } else { begins };
@@ -36,7 +38,9 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
 
 fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let custom = context.config.commands.iter().map(|command| (command.name.as_str(), command.description.as_str()));
-    let all: Vec<(&str, &str)> = COMMANDS.iter().map(|spec| (spec.name, spec.about)).chain(custom).collect();
+    let prompts = server_prompt::all(context).iter().map(|prompt| (prompt.full_name.as_str(), prompt.about.as_str()));
+    let built_in = COMMANDS.iter().map(|spec| (spec.name, spec.about));
+    let all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
     let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);
     let skills = skills::for_people(context).filter(|skill| !is_hidden(&skill.name));
     let skills: Vec<(&str, &str)> = skills.map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();

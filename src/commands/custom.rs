@@ -76,7 +76,7 @@ fn expand(body: &str, arguments: &str) -> (String, bool) {
 
 /// Splits into words as a shell does (POSIX.1-2024, Shell Command Language, 2.2), except that an unclosed quote is an
 /// apostrophe.
-fn split(arguments: &str) -> Vec<String> {
+pub(super) fn split(arguments: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut rest = arguments.chars();

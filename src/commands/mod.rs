@@ -27,6 +27,7 @@ mod queue;
 mod raw;
 mod rewind;
 mod rules;
+mod server_prompt;
 mod sessions;
 mod set;
 mod skills;
@@ -254,9 +255,10 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     match (find(name), custom::find(context, name)) {
         (Some(spec), _) => (spec.run)(context, arguments),
         (None, Some(command)) => custom::run(command, arguments),
-        (None, None) => match skills::find(context, name) {
-            Some(skill) => Ok(skills::run_skill(skill, arguments)),
-            None => Err(unknown(name, context)),
+        (None, None) => match (skills::find(context, name), server_prompt::find(context, name)) {
+            (Some(skill), _) => Ok(skills::run_skill(skill, arguments)),
+            (None, Some(prompt)) => server_prompt::run(prompt, arguments),
+            (None, None) => Err(unknown(name, context)),
         },
     }
 }

@@ -2,8 +2,10 @@
 
 use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
+use crate::base::text::sanitise;
 use crate::domain::flow::InputResult;
 use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::user_tool::{UserTool, UserToolEntry};
 use crate::tools::{Judged, ToolSpec};
 
 pub const TOOLS: CommandSpec = CommandSpec {
@@ -22,6 +24,8 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let mut list = TwoColumns::new(25);
     environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));
     let has_bash = environment.is_some_and(|here| here.tools.iter().any(|tool| tool.declaration.name == "bash"));
+    let of_user = environment.map(|here| &*here.user_tools).unwrap_or_default();
+    context.config.user_tools.iter().filter(|_| has_bash).for_each(|tool| add_user_tool(&mut list, tool, of_user));
     let of_servers = environment.map(|here| &*here.mcp_tools).unwrap_or_default();
     context.config.mcp.iter().filter(|_| has_bash).for_each(|server| add_server(&mut list, server, of_servers));
     let mut text = if environment.is_none_or(|here| here.tools.is_empty()) {
@@ -33,6 +37,15 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         text.push_str(&format!("\nin the background: {running}"));
     }
     Ok(InputResult::Continue(Some(text)))
+}
+
+/// A program that is a tool, with its own words if its schema is known.
+fn add_user_tool(list: &mut TwoColumns, entry: &UserToolEntry, tools: &[UserTool]) {
+    let about = match tools.iter().find(|tool| tool.entry.name == entry.name) {
+        None => "not read yet: its schema is read with the next message; polylogue doctor tries it".to_owned(),
+        Some(tool) => sanitise(tool.description.lines().next().unwrap_or_default()).into_owned(),
+    };
+    list.row(format!("{:<11} {:<12} ", entry.name, "asks first"), &about);
 }
 
 /// A server with the names of its tools, as far as this agent has them.
@@ -49,7 +62,9 @@ fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {
     let ToolSpec { declaration, judged, .. } = tool;
     let asks = match judged {
-        Judged::Write | Judged::Command | Judged::Change | Judged::Mcp | Judged::Network => "asks first",
+        Judged::Write | Judged::Command | Judged::Change | Judged::UserTool | Judged::Mcp | Judged::Network => {
+            "asks first"
+        }
         Judged::Nothing | Judged::Read | Judged::Fork => "runs at once",
     };
     let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();

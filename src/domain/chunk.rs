@@ -214,7 +214,9 @@ impl Chunk {
                 arguments: call.arguments.clone(),
                 title: title_of(&call.name, &call.arguments),
             }],
-            Body::ToolResult(result) => vec![Self::ToolResult(result.clone())],
+            Body::ToolResult(result) => {
+                vec![Self::ToolResult(ToolResult { content: result.shown().into_owned(), ..result.clone() })]
+            }
             Body::Clear => {
                 let text = "cleared: the model no longer sees the messages above; /clear undo brings them back";
                 vec![Self::Mark(text.into())]

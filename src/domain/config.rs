@@ -18,6 +18,7 @@ use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
+use crate::domain::user_tool::UserToolEntry;
 
 /// The default limit of agents that work at once.
 pub const WORKING_LIMIT: usize = 10;
@@ -73,6 +74,8 @@ pub struct Config {
     pub skills: Arc<SkillList>,
     /// MCP servers: the user's, then those of a trusted project.
     pub mcp: Vec<McpServer>,
+    /// Programs that are tools: the user's, then those of a trusted project.
+    pub user_tools: Vec<UserToolEntry>,
     /// Custom slash commands.
     pub commands: Vec<CustomCommand>,
     /// Templates and workflows: the user's, then those of a trusted project, which replace others of the same name.
@@ -205,6 +208,7 @@ impl Default for Config {
             skill_directories: Vec::new(),
             skills: Arc::default(),
             mcp: Vec::new(),
+            user_tools: Vec::new(),
             commands: Vec::new(),
             team_files: Vec::new(),
             policy: Policy::Never,

@@ -146,6 +146,9 @@ pub fn length(body: &Body) -> usize {
             reply.text.len() + reply.signatures.iter().map(|signature| signature.json.len()).sum::<usize>()
         }
         Body::ToolCall(call) => call.name.len() + call.arguments.len(),
+        Body::ToolResult(result) if result.may_have_images() => {
+            result.content.len() + references(&result.content).len() * CONTEXT_BYTES
+        }
         Body::ToolResult(result) => result.content.len(),
         Body::Compaction(compaction) => compaction.text().len(),
         _ => return 0,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::base::error::Error;
 use crate::base::id::{AgentId, ClientId, MessageId, TerminalId};
@@ -135,6 +135,19 @@ pub struct Fork {
     pub may_be_sibling: bool,
 }
 
+/// A prompt of an MCP server, as a person asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptRequest {
+    /// The name of the server.
+    pub server: String,
+    /// The name that the server gave the prompt.
+    pub name: String,
+    /// Its arguments, which are texts.
+    pub arguments: Map<String, Value>,
+    /// What was typed.
+    pub line: String,
+}
+
 /// A change of the state, requested by a user, a client or a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
@@ -223,6 +236,8 @@ pub enum Change {
     Show(Shown),
     /// Send text to the model, or queue it while the agent works.
     Submit(String),
+    /// Have an MCP server make a prompt, which is sent or put into the draft.
+    ServerPrompt(PromptRequest),
     /// Queue the line of a command.
     Enqueue(String),
     /// Edit the queue.
@@ -444,6 +459,7 @@ impl Change {
             Self::Land { .. } => "land",
             Self::EditFork { .. } => "edit_fork",
             Self::Submit(_) => "submit",
+            Self::ServerPrompt(_) => "server_prompt",
             Self::Enqueue(_) => "enqueue",
             Self::EditQueue(QueueEdit::TakeBackNewest) => "unqueue",
             Self::EditQueue(_) => "edit_queue",
@@ -535,7 +551,7 @@ pub enum ToolRequest {
         tool: String,
         /// The call starts the server, to which the person has consented under this sandbox, in words.
         sandbox: Option<String>,
-        arguments: serde_json::Map<String, Value>,
+        arguments: Map<String, Value>,
     },
     /// Fetch a page of the web.
     WebFetch {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A `POST` with a JSON body and a streamed response.
+/// A `POST` with a JSON body, or a `GET` if the body is empty; the response is streamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// Absolute URL, `http` or `https`.

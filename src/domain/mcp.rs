@@ -139,6 +139,34 @@ impl McpTool {
     }
 }
 
+/// A resource that a server offers, or a template for the URIs of several.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpResource {
+    /// The name of the server.
+    pub server: String,
+    /// Its URI; of a template with names in braces, which a person replaces.
+    pub uri: String,
+    /// What it is, in the server's words.
+    pub about: String,
+    /// Whether it is a template.
+    pub is_template: bool,
+}
+
+/// A prompt that a server offers, which is a slash command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpPrompt {
+    /// The name of the server.
+    pub server: String,
+    /// The name that the server gave it.
+    pub name: String,
+    /// The name of the command: `mcp__SERVER__PROMPT`.
+    pub full_name: String,
+    /// What it does, in the server's words.
+    pub about: String,
+    /// The names of its arguments, in order, and whether each is required.
+    pub arguments: Vec<(String, bool)>,
+}
+
 /// The start of the names of all tools of servers.
 pub const PREFIX: &str = "mcp__";
 

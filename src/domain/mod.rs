@@ -16,6 +16,7 @@ pub mod display;
 #[allow(missing_docs)]
 pub mod draft;
 pub mod drafts;
+pub mod elicitation;
 pub mod endpoint;
 pub mod environment;
 pub mod file_change;
@@ -62,5 +63,6 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+pub mod user_tool;
 pub mod web_url;
 pub(crate) mod wire;

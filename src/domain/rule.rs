@@ -5,6 +5,7 @@
 //!   edit(src/**)          files that are written; relative to the workspace, or with ~/ or / in front
 //!   read(~/docs/**)       files that are read
 //!   net(example.org)      hosts; *.example.org for all hosts below, example.org:8080 for another port than 80 and 443
+//!   tool(name)            programs that are tools
 //!   mcp(server.tool)      tools of MCP servers
 //!   fork(provider/*)      models of new agents
 //! ```
@@ -37,6 +38,8 @@ pub enum Subject {
     Read,
     /// Hosts.
     Net,
+    /// Programs that are tools.
+    Tool,
     /// Tools of MCP servers.
     Mcp,
     /// Models of new agents.
@@ -44,7 +47,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    const ALL: [Self; 6] = [Self::Bash, Self::Edit, Self::Read, Self::Net, Self::Mcp, Self::Fork];
+    const ALL: [Self; 7] = [Self::Bash, Self::Edit, Self::Read, Self::Net, Self::Tool, Self::Mcp, Self::Fork];
 
     /// The word before the parenthesis.
     pub const fn name(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Subject {
             Self::Edit => "edit",
             Self::Read => "read",
             Self::Net => "net",
+            Self::Tool => "tool",
             Self::Mcp => "mcp",
             Self::Fork => "fork",
         }
@@ -241,9 +245,10 @@ fn fault(subject: Subject, pattern: &str) -> Option<String> {
         Subject::Bash => None,
         Subject::Edit | Subject::Read => path_fault(pattern),
         Subject::Net => pattern.parse::<HostPattern>().err().map(|error| error.message),
+        Subject::Tool if pattern.contains(char::is_whitespace) => Some("expected the name of a tool".into()),
         Subject::Mcp if pattern.contains(char::is_whitespace) => Some("expected SERVER.TOOL".into()),
         Subject::Fork if pattern.contains(char::is_whitespace) => Some("expected PROVIDER/MODEL".into()),
-        Subject::Mcp | Subject::Fork => None,
+        Subject::Tool | Subject::Mcp | Subject::Fork => None,
     }
 }
 
@@ -304,6 +309,7 @@ mod tests {
             "read(/usr/include/**/*.h)",
             "net(example.org)",
             "net(*.example.org)",
+            "tool(count)",
             "mcp(server.tool)",
             "fork(provider/*)",
         ] {
@@ -347,7 +353,7 @@ mod tests {
             ("bash()", "the pattern is empty"),
             (
                 "bsh(ls)",
-                "unknown subject \"bsh\", expected one of bash, edit, read, net, mcp, fork; did you mean bash?",
+                "unknown subject \"bsh\", expected one of bash, edit, read, net, tool, mcp, fork; did you mean bash?",
             ),
             ("edit(../x)", "must not contain . or .."),
             ("edit([)", "unclosed character class"),

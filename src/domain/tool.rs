@@ -1,8 +1,12 @@
 //! Tools as declared to a model, tool calls and their results.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::domain::attachment;
+use crate::domain::mcp::PREFIX;
 
 /// A tool as declared to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +46,18 @@ pub struct ToolResult {
     /// How long it ran.
     #[serde(rename = "ms", with = "milliseconds")]
     pub duration: Duration,
+}
+
+impl ToolResult {
+    /// Whether markers of images in its text stand for images: only the loop writes them, into results of MCP servers.
+    pub fn may_have_images(&self) -> bool {
+        self.name.starts_with(PREFIX)
+    }
+
+    /// The text as a reader sees it.
+    pub fn shown(&self) -> Cow<'_, str> {
+        if self.may_have_images() { attachment::shown(&self.content) } else { Cow::Borrowed(&self.content) }
+    }
 }
 
 mod milliseconds {

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::schema;
 use crate::base::text::{self, hex};
 use crate::domain::http::is_token;
-use crate::domain::mcp::{McpCall, McpServer, McpTool, PREFIX, START};
+use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PREFIX, START};
 
 /// Further tools of a server are left out.
 pub const MAX_TOOLS: usize = 256;
@@ -44,8 +44,7 @@ pub fn tools(server: &McpServer, listed: &[Value]) -> (Vec<McpTool>, Vec<String>
 /// `None` if the tool is not to be offered.
 fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     let name = entry["name"].as_str().unwrap_or_default();
-    let is_fine = |c: char| !c.is_control() && !c.is_whitespace() && !text::is_invisible_format(c);
-    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(is_fine) {
+    if !(1..=MAX_TOOL_NAME).contains(&name.len()) || !name.chars().all(is_plain) {
         return Err("a tool has no valid name".into());
     }
     let is_named = |list: &[String]| list.iter().any(|known| known == name);
@@ -90,6 +89,59 @@ fn headers(schema: &Value) -> Result<Vec<(String, String)>, &'static str> {
         headers.push((property.clone(), format!("Mcp-Param-{header}")));
     }
     Ok(headers)
+}
+
+/// Further resources of a server are left out.
+pub const MAX_RESOURCES: usize = 500;
+/// Further prompts of a server are left out.
+pub const MAX_PROMPTS: usize = 100;
+const MAX_ARGUMENTS: usize = 20;
+/// In bytes.
+const MAX_URI: usize = 2_000;
+/// What is shown about a resource or a prompt, in columns.
+const ABOUT: usize = 200;
+
+/// The resources in the answers to `resources/list`, or the templates in those to `resources/templates/list`.
+pub fn resources(server: &str, listed: &[Value], is_template: bool) -> Vec<McpResource> {
+    let key = if is_template { "uriTemplate" } else { "uri" };
+    let resource = |entry: &Value| {
+        let uri = entry[key].as_str().filter(|uri| (1..=MAX_URI).contains(&uri.len()) && uri.chars().all(is_plain))?;
+        Some(McpResource { server: server.to_owned(), uri: uri.to_owned(), about: about(entry), is_template })
+    };
+    listed.iter().filter_map(resource).take(MAX_RESOURCES).collect()
+}
+
+/// The prompts in the answers to `prompts/list`. Two of the same name of a command are one.
+pub fn prompts(server: &str, listed: &[Value]) -> Vec<McpPrompt> {
+    let is_name = |name: &&str| (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_plain);
+    let argument = |entry: &Value| {
+        let name = entry["name"].as_str().filter(is_name).filter(|name| !name.contains('='))?;
+        Some((name.to_owned(), entry["required"] == true))
+    };
+    let mut prompts: Vec<McpPrompt> = Vec::new();
+    for entry in listed {
+        let Some(name) = entry["name"].as_str().filter(is_name) else { continue };
+        let full_name = full_name(server, name);
+        if prompts.len() < MAX_PROMPTS && prompts.iter().all(|known| known.full_name != full_name) {
+            let arguments = entry["arguments"].as_array().into_iter().flatten().filter_map(argument);
+            let arguments = arguments.take(MAX_ARGUMENTS).collect();
+            let (server, name) = (server.to_owned(), name.to_owned());
+            prompts.push(McpPrompt { server, name, full_name, about: about(entry), arguments });
+        }
+    }
+    prompts
+}
+
+/// Whether it can stand in a name or a URI without hiding anything.
+fn is_plain(c: char) -> bool {
+    !c.is_control() && !c.is_whitespace() && !text::is_invisible_format(c)
+}
+
+/// What an entry is, in one line.
+fn about(entry: &Value) -> String {
+    let words = ["title", "description", "name"].iter().find_map(|key| entry[key].as_str());
+    let line = words.unwrap_or_default().trim().lines().next().unwrap_or_default();
+    text::shortened(&text::sanitise(line), ABOUT).into_owned()
 }
 
 /// The name that models call. Claude Code and Codex use the same form, and models know it.
@@ -151,6 +203,26 @@ mod tests {
         let (mut tools, _) = tools(&server(), &["a.b", predicted, "a_b"].map(|name| json!({"name": name})));
         make_unique(&mut tools);
         assert_eq!(tools.iter().map(|tool| &tool.full_name).collect::<BTreeSet<_>>().len(), 3, "{tools:?}");
+    }
+
+    #[test]
+    fn resources_and_prompts_that_hide_something_are_left_out() {
+        let listed = [
+            json!({"uri": "demo://a", "name": "a", "title": "A\u{1b}[2J"}),
+            json!({"uri": "demo://a b"}),
+            json!({"uri": "demo://\u{202e}a"}),
+            json!({"name": "no uri"}),
+        ];
+        let found = resources("s", &listed, false);
+        assert_eq!((found.len(), &*found[0].uri, found[0].about.contains('\u{1b}')), (1, "demo://a", false));
+        let listed = [
+            json!({"name": "a.b", "arguments": [{"name": "x", "required": true}, {"name": "y z"}, {"name": "q=r"}]}),
+            json!({"name": "a_b"}),
+            json!({"name": ""}),
+        ];
+        let found = prompts("s", &listed);
+        assert_eq!((found.len(), &*found[0].full_name), (1, "mcp__s__a_b"));
+        assert_eq!(found[0].arguments, [("x".to_owned(), true)]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub struct Message {
     pub method: String,
     /// The number of a request.
     pub id: Option<u64>,
-    /// The tool that a request is about.
+    /// The tool, prompt or resource that a request is about.
     pub subject: Option<String>,
     /// HTTP headers with arguments of a call.
     pub headers: Vec<(String, String)>,
@@ -34,7 +34,7 @@ pub struct Message {
 impl Message {
     pub fn request(id: u64, method: &str, params: &Value) -> Self {
         let text = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        let subject = params["name"].as_str().map(str::to_owned);
+        let subject = params["name"].as_str().or_else(|| params["uri"].as_str()).map(str::to_owned);
         Self { text, method: method.into(), id: Some(id), subject, headers: Vec::new() }
     }
 
@@ -48,6 +48,12 @@ impl Message {
             subject: None,
             headers: Vec::new(),
         }
+    }
+
+    /// The result of a request of the server.
+    pub fn response(id: &Value, result: &Value) -> Self {
+        let text = json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string();
+        Self { text, method: String::new(), id: None, subject: None, headers: Vec::new() }
     }
 
     /// The answer to a request of the server: an empty result for `ping`, otherwise that the method is unknown.
@@ -69,6 +75,7 @@ pub enum Received {
     Request {
         id: Value,
         method: String,
+        params: Value,
     },
     Notification {
         method: String,
@@ -113,7 +120,7 @@ fn received(message: Value) -> Option<Received> {
         let params = message.remove("params").unwrap_or_default();
         return Some(match id {
             Value::Null => Received::Notification { method, params },
-            id => Received::Request { id, method },
+            id => Received::Request { id, method, params },
         });
     }
     let result = match (message.remove("error"), message.remove("result")) {
@@ -141,7 +148,8 @@ mod tests {
         let one = |text: &str| parse(text.as_bytes()).map(|mut messages| messages.remove(0));
         assert_eq!(one(r#"{"id":1,"result":{}}"#), Some(Received::Answer(1, Ok(json!({})))));
         let method = String::from("ping");
-        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Received::Request { id: json!(0), method }));
+        let params = Value::Null;
+        assert_eq!(one(r#"{"id":0,"method":"ping"}"#), Some(Received::Request { id: json!(0), method, params }));
         let Some(Received::Error(failure)) = one(r#"{"error":{"code":-32000,"message":"no"},"id":null}"#) else {
             panic!("an error without a number")
         };

@@ -10,9 +10,9 @@
 //! | `session` | what is sent to a server and what its messages mean |
 //! | `message` | JSON-RPC messages |
 //! | `lines` | messages on a pipe, one on each line |
-//! | `list` | the tools that a server offers |
+//! | `list` | the tools, resources and prompts that a server offers |
 //! | `schema` | the form of schemas that all providers take |
-//! | `content` | results of calls as text |
+//! | `content` | results as text and images |
 //!
 //! All that a server sends is bounded, and what does not fit is left out or ends the session with a message.
 
@@ -20,7 +20,7 @@ pub mod content;
 pub mod lines;
 pub mod list;
 pub mod message;
-mod schema;
+pub mod schema;
 pub mod session;
 
-pub use session::{Era, Event, Session};
+pub use session::{Catalog, Era, Event, Inputs, Session};

@@ -28,6 +28,11 @@ const PROBE: Duration = Duration::from_secs(8);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
 const MAX_PAGES: usize = 64;
+/// How often one request may ask the person.
+const MAX_ROUNDS: usize = 8;
+/// Questions about one request at once.
+const MAX_ASKED: usize = 8;
+const ELICITATION: &str = "elicitation/create";
 /// Calls that report progress may take this many times their limit.
 const MOST_EXTENSIONS: u32 = 10;
 /// A server that sends this many bytes without answering a request is ended.
@@ -51,12 +56,86 @@ pub enum Era {
 pub enum Event {
     /// The tools are known, or have changed.
     Tools(Vec<McpTool>),
+    /// The resources or templates or prompts are known, or have changed: the entries of all pages.
+    Catalog(Catalog, Vec<Value>),
+    /// The server asks the person for the sake of the request with this tag; [`Session::respond`] answers.
+    Asked { tag: u64, inputs: Inputs },
     /// The answer to the request with this tag.
     Done { tag: u64, result: Result<Value, String> },
     /// Something that the person should know.
     Note(String),
     /// The session is over, and why.
     Failed(String),
+}
+
+/// What a server asks the person.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Inputs {
+    /// A request of its own, with these parameters (older era).
+    Request { id: Value, params: Value },
+    /// Instead of an answer: the request is made again with the answers (newer era).
+    Required(Vec<(String, Value)>),
+}
+
+impl Inputs {
+    /// The key and the parameters of each question.
+    pub fn questions(&self) -> Vec<(String, Value)> {
+        match self {
+            Self::Request { params, .. } => vec![(String::new(), params.clone())],
+            Self::Required(requests) => requests.clone(),
+        }
+    }
+}
+
+/// A request as it was made, to be made again.
+#[derive(Debug, Clone)]
+struct Sent {
+    tag: u64,
+    method: String,
+    params: Map<String, Value>,
+    headers: Vec<(String, String)>,
+    /// How often it was made again.
+    rounds: usize,
+    /// What the server wants back with the answers, unchanged.
+    state: Option<Value>,
+}
+
+/// What a server lists besides tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Catalog {
+    Resources,
+    Templates,
+    Prompts,
+}
+
+impl Catalog {
+    const ALL: [Self; 3] = [Self::Resources, Self::Templates, Self::Prompts];
+
+    /// The method that lists it, the key of the entries, and the capability of servers that have it.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Resources => ("resources/list", "resources", "resources"),
+            Self::Templates => ("resources/templates/list", "resourceTemplates", "resources"),
+            Self::Prompts => ("prompts/list", "prompts", "prompts"),
+        }
+    }
+}
+
+/// The pages of a list so far, and the cursors that were followed.
+#[derive(Default)]
+struct Pages {
+    listed: Vec<Value>,
+    cursors: BTreeSet<String>,
+}
+
+impl Pages {
+    /// Adds a page. Returns the cursor of the next one; the same cursor again would not end.
+    fn add(&mut self, result: &Value, key: &str, most: usize) -> Option<String> {
+        self.listed.extend(result[key].as_array().into_iter().flatten().take(most + 1).cloned());
+        let next = result["nextCursor"].as_str();
+        let next = next.filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= most)?;
+        self.cursors.insert(next.to_owned()).then(|| next.to_owned())
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +150,7 @@ enum Pending {
     Probe,
     Initialize,
     List,
+    Catalog(Catalog),
     Listen,
     /// A request of the owner.
     Own {
@@ -79,6 +159,9 @@ enum Pending {
         until: Moment,
         most: Moment,
         progress: Option<String>,
+        sent: Box<Sent>,
+        /// Questions of the server that a person has not answered: meanwhile there is no limit.
+        asked: usize,
     },
 }
 
@@ -94,15 +177,18 @@ pub struct Session {
     pending: BTreeMap<u64, Pending>,
     messages: VecDeque<Message>,
     events: VecDeque<Event>,
-    /// The entries of the pages of `tools/list` so far, and the cursors that were followed.
-    listed: Vec<Value>,
-    cursors: BTreeSet<String>,
-    has_tools: bool,
-    /// It announces changes of its list.
-    announces: bool,
+    /// The pages of `tools/list` so far.
+    tools: Pages,
+    /// The same of the other lists that it has.
+    catalogs: BTreeMap<Catalog, Pages>,
+    /// What the server says that it can.
+    capabilities: Value,
     probe_until: Option<Moment>,
     start_until: Option<Moment>,
     list_again_at: Option<Moment>,
+    catalogs_again_at: Option<Moment>,
+    /// Requests that wait for a person.
+    waiting: BTreeMap<u64, Sent>,
     unsolicited: usize,
     last_note: String,
 }
@@ -121,13 +207,14 @@ impl Session {
             pending: BTreeMap::new(),
             messages: VecDeque::new(),
             events: VecDeque::new(),
-            listed: Vec::new(),
-            cursors: BTreeSet::new(),
-            has_tools: true,
-            announces: false,
+            tools: Pages::default(),
+            catalogs: BTreeMap::new(),
+            capabilities: Value::Null,
             probe_until: None,
             start_until,
             list_again_at: None,
+            catalogs_again_at: None,
+            waiting: BTreeMap::new(),
             unsolicited: 0,
             last_note: String::new(),
         };
@@ -174,16 +261,51 @@ impl Session {
         headers: Vec<(String, String)>,
         now: Moment,
     ) {
+        self.make(Sent { tag, method: method.to_owned(), params, headers, rounds: 0, state: None }, Map::new(), now);
+    }
+
+    /// Makes a request, or makes it again with the answers of a person.
+    fn make(&mut self, sent: Sent, answers: Map<String, Value>, now: Moment) {
         let limit = self.server.call_timeout;
         let most = now + limit * MOST_EXTENSIONS;
-        let mut params = self.with_meta(params);
+        let mut params = self.with_meta(sent.params.clone());
         params["_meta"]["progressToken"] = self.next_id.into();
-        self.send(Pending::Own { tag, limit, until: now + limit, most, progress: None }, method, params);
+        if sent.rounds > 0 {
+            params["inputResponses"] = answers.into();
+            sent.state.iter().for_each(|state| params["requestState"] = state.clone());
+        }
+        let (tag, method, headers) = (sent.tag, sent.method.clone(), sent.headers.clone());
+        let sent = Box::new(sent);
+        let pending = Pending::Own { tag, limit, until: now + limit, most, progress: None, sent, asked: 0 };
+        self.send(pending, &method, params);
         self.messages.back_mut().into_iter().for_each(|message| message.headers.clone_from(&headers));
+    }
+
+    /// Sends the answers of a person to what the server has asked for the sake of a request.
+    pub fn respond(&mut self, tag: u64, inputs: Inputs, answers: Map<String, Value>, now: Moment) {
+        match inputs {
+            Inputs::Required(_) => {
+                let Some(sent) = self.waiting.remove(&tag) else { return };
+                self.make(Sent { rounds: sent.rounds + 1, ..sent }, answers, now);
+            }
+            Inputs::Request { id, .. } => {
+                let answer = answers.into_iter().next().map_or_else(declined, |(_, answer)| answer);
+                self.messages.push_back(Message::response(&id, &answer));
+                for pending in self.pending.values_mut() {
+                    if let Pending::Own { tag: own, limit, until, most, asked, .. } = pending
+                        && *own == tag
+                    {
+                        *asked = asked.saturating_sub(1);
+                        (*until, *most) = (now + *limit, now + *limit * MOST_EXTENSIONS);
+                    }
+                }
+            }
+        }
     }
 
     /// Cancels a request; its answer is not awaited any more. Returns the number of its message.
     pub fn cancel(&mut self, tag: u64, reason: &str) -> Option<u64> {
+        self.waiting.remove(&tag);
         let is_it = |pending: &Pending| matches!(pending, Pending::Own { tag: own, .. } if *own == tag);
         let id = self.pending.iter().find(|(_, pending)| is_it(pending)).map(|(id, _)| *id)?;
         self.pending.remove(&id);
@@ -206,10 +328,11 @@ impl Session {
     /// When [`Session::on_deadline`] must be called.
     pub fn deadline(&self) -> Option<Moment> {
         let own = self.pending.values().filter_map(|pending| match pending {
-            Pending::Own { until, .. } => Some(*until),
+            Pending::Own { until, asked: 0, .. } => Some(*until),
             _ => None,
         });
-        own.chain(self.probe_until).chain(self.start_until).chain(self.list_again_at).min()
+        let lists = self.list_again_at.into_iter().chain(self.catalogs_again_at);
+        own.chain(self.probe_until).chain(self.start_until).chain(lists).min()
     }
 
     pub fn on_deadline(&mut self, now: Moment) {
@@ -225,8 +348,12 @@ impl Session {
             self.list_again_at = None;
             self.list_from_start();
         }
+        if self.catalogs_again_at.is_some_and(|at| at <= now) {
+            self.catalogs_again_at = None;
+            self.list_catalogs();
+        }
         let late = |pending: &Pending| match pending {
-            Pending::Own { tag, until, .. } if *until <= now => Some(*tag),
+            Pending::Own { tag, until, asked: 0, .. } if *until <= now => Some(*tag),
             _ => None,
         };
         let late: Vec<u64> = self.pending.values().filter_map(late).collect();
@@ -268,7 +395,7 @@ impl Session {
             }
             Some(Pending::Initialize | Pending::List) => self.fail(why),
             Some(Pending::Own { tag, .. }) => self.events.push_back(Event::Done { tag, result: Err(why) }),
-            Some(Pending::Listen) | None => {}
+            Some(Pending::Catalog(_) | Pending::Listen) | None => {}
         }
     }
 
@@ -280,7 +407,8 @@ impl Session {
                 self.unsolicited = 0;
                 self.on_answer(pending, result);
             }
-            Received::Request { id, method } => self.messages.push_back(Message::answer(&id, &method)),
+            Received::Request { id, method, params } if method == ELICITATION => self.on_elicitation(id, params),
+            Received::Request { id, method, .. } => self.messages.push_back(Message::answer(&id, &method)),
             Received::Notification { method, params } => self.on_notification(&method, &params, now),
             // An answer to the first message that cannot be attributed.
             Received::Error(_) if self.probe_until.is_some() => self.initialize(),
@@ -288,10 +416,53 @@ impl Session {
         }
     }
 
+    /// The server asks the person. On a pipe it does not say for which request: for the oldest one.
+    fn on_elicitation(&mut self, id: Value, params: Value) {
+        let own = self.pending.values_mut().find_map(|pending| match pending {
+            Pending::Own { tag, asked, .. } if *asked < MAX_ASKED => Some((*tag, asked)),
+            _ => None,
+        });
+        match own {
+            Some((tag, asked)) => {
+                *asked += 1;
+                self.events.push_back(Event::Asked { tag, inputs: Inputs::Request { id, params } });
+            }
+            None => self.messages.push_back(Message::response(&id, &declined())),
+        }
+    }
+
+    /// The server wants answers of the person before it carries a request out.
+    fn on_input_required(&mut self, mut sent: Sent, result: &Value) {
+        let tag = sent.tag;
+        let requests = result["inputRequests"].as_object().cloned().unwrap_or_default();
+        let other = requests.values().find(|request| request["method"] != ELICITATION);
+        let problem = match other {
+            Some(other) => {
+                let method = other["method"].as_str().unwrap_or_default();
+                Some(format!("the server wants {} of the user, which is not supported", text::sanitise(method)))
+            }
+            None if sent.rounds >= MAX_ROUNDS => Some(format!("the server asked the user {MAX_ROUNDS} times")),
+            None if requests.len() > MAX_ASKED => Some("the server asks the user too much at once".into()),
+            None => None,
+        };
+        if let Some(problem) = problem {
+            return self.events.push_back(Event::Done { tag, result: Err(problem) });
+        }
+        sent.state = result.get("requestState").cloned();
+        self.waiting.insert(tag, sent);
+        let questions = requests.into_iter().map(|(key, request)| (key, request["params"].clone())).collect();
+        self.events.push_back(Event::Asked { tag, inputs: Inputs::Required(questions) });
+    }
+
     fn on_notification(&mut self, method: &str, params: &Value, now: Moment) {
         match method {
             "notifications/tools/list_changed" if self.phase != Phase::Over && self.era.is_some() => {
                 self.list_again_at.get_or_insert(now + SETTLE);
+            }
+            "notifications/resources/list_changed" | "notifications/prompts/list_changed"
+                if self.phase == Phase::Ready =>
+            {
+                self.catalogs_again_at.get_or_insert(now + SETTLE);
             }
             "notifications/progress" => {
                 let Some(id) = params["progressToken"].as_u64() else { return };
@@ -331,10 +502,11 @@ impl Session {
                 self.note(format!("cannot list its tools again: {}", failure.message));
             }
             (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
-            (Pending::Listen, _) => {}
-            (Pending::Own { tag, .. }, Ok(result)) if result["resultType"] == "input_required" => {
-                let result = Err("the server asks for input from the user, which is not supported".into());
-                self.events.push_back(Event::Done { tag, result });
+            (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
+            // What it does not list cannot be completed.
+            (Pending::Catalog(_) | Pending::Listen, _) => {}
+            (Pending::Own { sent, .. }, Ok(result)) if result["resultType"] == "input_required" => {
+                self.on_input_required(*sent, &result);
             }
             (Pending::Own { tag, .. }, result) => {
                 let failed = |failure: Failure| {
@@ -371,60 +543,93 @@ impl Session {
     }
 
     fn note_capabilities(&mut self, result: &Value) {
-        let capabilities = &result["capabilities"];
-        self.has_tools = capabilities.get("tools").is_some();
-        self.announces = capabilities["tools"]["listChanged"] == true;
+        self.capabilities = result["capabilities"].clone();
+    }
+
+    fn has(&self, capability: &str) -> bool {
+        self.capabilities.get(capability).is_some()
     }
 
     fn begin(&mut self, era: Era) {
         (self.era, self.probe_until) = (Some(era), None);
-        if !self.has_tools {
+        // A server whose first answer was an error has not said what it can.
+        if !self.capabilities.is_null() && !self.has("tools") {
             return self.on_list(Vec::new());
         }
-        if era == Era::Modern && self.announces && self.is_pipe {
-            let params = json!({"notifications": {"toolsListChanged": true}});
-            let params = self.with_meta(params.as_object().cloned().unwrap_or_default());
-            self.send(Pending::Listen, "subscriptions/listen", params);
+        if era == Era::Modern && self.is_pipe {
+            self.listen();
         }
         self.list_from_start();
     }
 
-    fn list_from_start(&mut self) {
-        self.listed.clear();
-        self.cursors.clear();
-        // A list that is under way would be mixed with this one.
-        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
-        self.list(None);
+    /// Has the server announce changes of its lists, as far as it does.
+    fn listen(&mut self) {
+        let kinds = ["tools", "resources", "prompts"];
+        let announced = kinds.iter().filter(|kind| self.capabilities[**kind]["listChanged"] == true);
+        let wanted: Map<String, Value> = announced.map(|kind| (format!("{kind}ListChanged"), true.into())).collect();
+        if !wanted.is_empty() {
+            let params = self.with_meta(Map::from_iter([("notifications".to_owned(), wanted.into())]));
+            self.send(Pending::Listen, "subscriptions/listen", params);
+        }
     }
 
-    fn list(&mut self, cursor: Option<String>) {
+    fn list_from_start(&mut self) {
+        self.tools = Pages::default();
+        // A list that is under way would be mixed with this one.
+        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
+        self.list(Pending::List, "tools/list", None);
+    }
+
+    fn list(&mut self, pending: Pending, method: &str, cursor: Option<String>) {
         let params = cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))).into_iter().collect();
         let params = self.with_meta(params);
-        self.send(Pending::List, "tools/list", params);
+        self.send(pending, method, params);
     }
 
     fn on_page(&mut self, result: &Value) {
-        self.listed.extend(result["tools"].as_array().into_iter().flatten().take(list::MAX_TOOLS + 1).cloned());
-        let next = result["nextCursor"]
-            .as_str()
-            .filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= list::MAX_TOOLS);
-        match next.map(str::to_owned) {
-            // The same cursor again would not end.
-            Some(next) if self.cursors.insert(next.clone()) => self.list(Some(next)),
-            _ => {
-                let listed = std::mem::take(&mut self.listed);
+        match self.tools.add(result, "tools", list::MAX_TOOLS) {
+            Some(next) => self.list(Pending::List, "tools/list", Some(next)),
+            None => {
+                let listed = std::mem::take(&mut self.tools).listed;
                 self.on_list(listed);
+            }
+        }
+    }
+
+    fn list_catalogs(&mut self) {
+        self.pending.retain(|_, pending| !matches!(pending, Pending::Catalog(_)));
+        for catalog in Catalog::ALL {
+            let (method, _, capability) = catalog.names();
+            if self.has(capability) {
+                self.catalogs.insert(catalog, Pages::default());
+                self.list(Pending::Catalog(catalog), method, None);
+            }
+        }
+    }
+
+    fn on_catalog_page(&mut self, catalog: Catalog, result: &Value) {
+        let (method, key, _) = catalog.names();
+        let pages = self.catalogs.entry(catalog).or_default();
+        match pages.add(result, key, list::MAX_RESOURCES) {
+            Some(next) => self.list(Pending::Catalog(catalog), method, Some(next)),
+            None => {
+                let listed = std::mem::take(pages).listed;
+                self.events.push_back(Event::Catalog(catalog, listed));
             }
         }
     }
 
     fn on_list(&mut self, listed: Vec<Value>) {
         let (tools, left_out) = list::tools(&self.server, &listed);
+        let is_first = self.phase != Phase::Ready;
         (self.phase, self.start_until) = (Phase::Ready, None);
         if !left_out.is_empty() {
             self.note(format!("left out: {}", left_out.join("; ")));
         }
         self.events.push_back(Event::Tools(tools));
+        if is_first {
+            self.list_catalogs();
+        }
     }
 
     fn initialize(&mut self) {
@@ -432,7 +637,7 @@ impl Session {
         if self.era.is_some() || self.phase == Phase::Over {
             return;
         }
-        let params = json!({"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": client()});
+        let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities(), "clientInfo": client()});
         self.send(Pending::Initialize, "initialize", params);
     }
 
@@ -474,7 +679,11 @@ impl Session {
         }
         let why = text::shortened(&text::sanitise(&why), MAX_WORDS).into_owned();
         self.phase = Phase::Over;
-        (self.probe_until, self.start_until, self.list_again_at) = (None, None, None);
+        (self.probe_until, self.start_until) = (None, None);
+        (self.list_again_at, self.catalogs_again_at) = (None, None);
+        for tag in std::mem::take(&mut self.waiting).into_keys() {
+            self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
+        }
         for pending in std::mem::take(&mut self.pending).into_values() {
             if let Pending::Own { tag, .. } = pending {
                 self.events.push_back(Event::Done { tag, result: Err(format!("the server {why}")) });
@@ -489,11 +698,20 @@ fn client() -> Value {
     json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
 }
 
+/// The person can be asked; nothing else is offered to servers.
+fn capabilities() -> Value {
+    json!({"elicitation": {"form": {}, "url": {}}})
+}
+
+fn declined() -> Value {
+    json!({"action": "decline"})
+}
+
 fn modern(mut params: Map<String, Value>) -> Value {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": client(),
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": capabilities(),
     });
     params.insert("_meta".into(), meta);
     Value::Object(params)

@@ -6,6 +6,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use curl::easy::{Easy2, List};
@@ -59,6 +60,14 @@ impl Network {
     pub fn on_looked_up(&self, host: &str, found: Addresses, now: Moment) {
         let until = now + if found.is_ok() { CACHED } else { MISSING };
         self.addresses.borrow_mut().insert(host.to_owned(), (found, until));
+    }
+
+    /// The cached addresses of the host of this URL.
+    pub fn known_addresses(&self, url: &str, now: Moment) -> Vec<IpAddr> {
+        let addresses = self.addresses.borrow();
+        let known = name_and_port(url).and_then(|host| addresses.get(&host)).filter(|(_, until)| now < *until);
+        let found = known.and_then(|(found, _)| found.as_ref().ok()).into_iter().flatten();
+        found.filter_map(|text| text.trim_matches(['[', ']']).parse().ok()).collect()
     }
 
     /// Why the name in this URL has no address, if that is cached.

@@ -60,8 +60,12 @@ pub(super) fn prepare(
 ) -> std::result::Result<Easy2<Inbox>, CurlError> {
     let mut easy = Easy2::new(Inbox::new(&request.url, request.body.clone()));
     easy.url(&request.url)?;
-    easy.post(true)?;
-    easy.post_field_size(request.body.len() as u64)?;
+    if request.body.is_empty() {
+        easy.get(true)?;
+    } else {
+        easy.post(true)?;
+        easy.post_field_size(request.body.len() as u64)?;
+    }
     let mut headers = header_list(&request.headers)?;
     // Otherwise libcurl waits a second for "100 Continue" before a body of more than 1 MB.
     headers.append("Expect:")?;

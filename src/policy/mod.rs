@@ -58,6 +58,12 @@ pub enum Request<'a> {
     Network {
         host: &'a str,
     },
+    /// Calls a program that is a tool.
+    Tool {
+        name: &'a str,
+        /// It reaches hosts that commands do not reach.
+        needs_network: bool,
+    },
     /// Calls a tool of an MCP server.
     Mcp {
         server: &'a str,
@@ -108,6 +114,7 @@ pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
         Request::Write { path, place } => permissions.write(path, place),
         Request::Command(command) => permissions.command(command),
         Request::Network { host } => permissions.network(host),
+        Request::Tool { name, needs_network } => permissions.tool(name, *needs_network),
         Request::Mcp { server, tool } => permissions.mcp(&format!("{server}.{tool}")),
         Request::Fork { model, is_other_provider } => permissions.fork(model, *is_other_provider),
         Request::Change => permissions.change("it changes something".into()),
@@ -154,6 +161,26 @@ impl Permissions<'_> {
             Place::Free => self.change("no rule allows changes of this file".into()),
             _ if self.policy == Policy::Auto => self.ask(format!("{} is outside of the workspace", path.display())),
             _ => self.change(format!("{} is outside of the workspace", path.display())),
+        }
+    }
+
+    /// A program that is a tool: as a command in the sandbox, unless it reaches the network.
+    fn tool(&self, name: &str, needs_network: bool) -> Verdict {
+        let matches = |rule: &&Rule| rule.subject() == Subject::Tool && matches_name(rule, name);
+        if let Some(rule) = self.rules.deny.iter().find(matches) {
+            return denied(rule);
+        }
+        if self.policy == Policy::Plan {
+            return self.change(String::new());
+        }
+        if let Some(rule) = self.rules.ask.iter().find(matches) {
+            return self.ask(asks_for(rule));
+        }
+        let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
+        match needs_network {
+            _ if is_free => Verdict::Free,
+            true => self.ask(format!("no rule allows tool({name}), which uses the network")),
+            false => self.change(format!("no rule allows tool({name})")),
         }
     }
 

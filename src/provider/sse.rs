@@ -5,6 +5,7 @@
 //! that name with data; a line that begins with a brace is data up to the blank line (errors of Google).
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use memchr::{memchr, memchr2};
 
@@ -12,6 +13,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 
 /// Maximum length of a line, and of the data of one event, in bytes: the arguments of a call fit, escaped twice.
 pub const MAX_LINE: usize = 1 << 23;
+/// A longer id is ignored, in bytes.
+const MAX_ID: usize = 1 << 10;
 
 /// A complete event.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,6 +39,10 @@ pub struct Sse {
     after_cr: bool,
     /// Whether the first line is complete: a byte order mark counts only before.
     past_start: bool,
+    /// The last `id` field, if it can be sent back in a header.
+    last_id: Option<String>,
+    /// The last `retry` field.
+    retry: Option<Duration>,
 }
 
 impl Sse {
@@ -70,6 +77,16 @@ impl Sse {
         }
         self.dispatch(&mut on_event);
         Ok(())
+    }
+
+    /// The id of the last event that had one, by which a stream can be resumed.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
+    }
+
+    /// How long the server wants a client to wait before it resumes the stream.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
     }
 
     fn begin_line(&mut self, part: &[u8]) -> Result<()> {
@@ -122,6 +139,16 @@ impl Sse {
             b"data" => self.add_data(value),
             b"event" => {
                 self.name = String::from_utf8_lossy(value).into_owned();
+                Ok(())
+            }
+            b"id" => {
+                let is_fine = (1..=MAX_ID).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+                self.last_id = is_fine.then(|| String::from_utf8_lossy(value).into_owned());
+                Ok(())
+            }
+            b"retry" => {
+                let milliseconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                self.retry = milliseconds.map(Duration::from_millis).or(self.retry);
                 Ok(())
             }
             b"error" => {
@@ -220,6 +247,15 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(split(&bytes), whole);
+    }
+
+    #[test]
+    fn what_a_stream_is_resumed_by_is_kept() {
+        let mut stream = Sse::default();
+        stream.feed(b"id: a-1\nretry: 500\ndata: \n\n", |_| ()).unwrap();
+        assert_eq!((stream.last_id(), stream.retry()), (Some("a-1"), Some(Duration::from_millis(500))));
+        stream.feed(b"id: a\x01b\nretry: x\ndata: \n\n", |_| ()).unwrap();
+        assert_eq!((stream.last_id(), stream.retry()), (None, Some(Duration::from_millis(500))));
     }
 
     #[test]

@@ -7,8 +7,10 @@
 //! The same log always gives the same turns, and a longer log the same ones and more, because providers cache by
 //! prefix.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use crate::domain::attachment::{Files, Piece, pieces};
 use crate::domain::message::{Body, Message, Signature};
 use crate::domain::tool::{ToolCall, ToolResult};
 
@@ -54,8 +56,15 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub fn result_text(&self) -> &str {
-        self.result.map_or(INTERRUPTED, |result| &result.content)
+    pub fn result_text(&self) -> Cow<'_, str> {
+        self.result.map_or(Cow::Borrowed(INTERRUPTED), ToolResult::shown)
+    }
+
+    /// The text of a result with the files that it refers to, in order; `None` if there are none.
+    pub fn result_pieces<'f>(&'f self, files: &'f Files) -> Option<Vec<Piece<'f>>> {
+        let result = self.result.filter(|result| result.may_have_images())?;
+        let pieces = pieces(&result.content, files);
+        pieces.iter().any(|piece| matches!(piece, Piece::File(..))).then_some(pieces)
     }
 
     /// Whether it failed or has no result.

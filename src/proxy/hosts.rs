@@ -37,18 +37,27 @@ impl AllowedHosts {
         }
     }
 
+    /// # Errors
+    /// A rule denies this address of the target.
+    pub fn check_denied_address(&self, target: &Target, address: IpAddr) -> Result<(), String> {
+        let address = address.to_canonical();
+        let reached = Target { host: Host::Address(address), port: target.port };
+        match self.denied.iter().find(|pattern| pattern.forbids(&reached)) {
+            Some(pattern) => {
+                Err(format!("{target} has the address {address}, which is refused by the rule deny net({pattern})"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether a connection may be made to this address, which a look-up of the target gave or which is the target itself.
     ///
     /// # Errors
     /// It is an address of this machine or of a private network, and the list does not name it.
     pub fn check_address(&self, target: &Target, address: IpAddr) -> Result<(), String> {
+        self.check_denied_address(target, address)?;
         let address = address.to_canonical();
         let reached = Target { host: Host::Address(address), port: target.port };
-        if let Some(pattern) = self.denied.iter().find(|pattern| pattern.forbids(&reached)) {
-            return Err(format!(
-                "{target} has the address {address}, which is refused by the rule deny net({pattern})"
-            ));
-        }
         if is_public(address) || self.allowed.iter().any(|pattern| pattern.names_address(address, target.port)) {
             return Ok(());
         }

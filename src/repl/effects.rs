@@ -61,6 +61,7 @@ impl Repl {
                 self.core.record_checkpoints((agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
+            Effect::Request if self.user_tools.hold(&mut self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
             Effect::Limited { provider, until, reason } => {
@@ -81,6 +82,7 @@ impl Repl {
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
+            Effect::Elicited { call, response } => self.mcp.on_elicited(&mut self.core, agent_id, &call, response),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => {
                 self.mail_waits.on_timeout(&mut self.core, agent_id, &call);

@@ -51,6 +51,7 @@ mod tool_requests;
 mod trace;
 mod turn;
 mod undo;
+mod user_tools;
 mod viewers;
 mod web_fetches;
 
@@ -84,6 +85,7 @@ use skills::SkillSearches;
 use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
+use user_tools::UserTools;
 use viewers::Callbacks;
 use web_fetches::WebFetches;
 
@@ -102,6 +104,7 @@ pub struct Repl {
     search_index: SearchIndex,
     skills: SkillSearches,
     undos: Undos,
+    user_tools: UserTools,
     web_fetches: WebFetches,
     retention: retention::Retention,
     terminals: Terminals,
@@ -122,7 +125,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 15 } else { 14 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -141,6 +144,7 @@ impl Repl {
             search_index,
             skills,
             undos,
+            user_tools,
             web_fetches,
             terminals,
             server,
@@ -159,6 +163,7 @@ impl Repl {
             search_index,
             skills,
             undos,
+            user_tools,
             web_fetches,
             terminals,
             server,

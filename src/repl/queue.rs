@@ -15,10 +15,12 @@ use crate::commands;
 use crate::domain::flow::{Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::core::{Core, agent_gone, files};
+use crate::repl::core::{Core, agent_gone, drafts, files};
 use crate::repl::event::Event;
+use crate::repl::mcp::{Outcome, ReadText};
 use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
+use crate::store::input_line;
 
 /// What an agent is told that is to go on with an interrupted turn.
 const CONTINUE: &str = "Continue where you were interrupted.";
@@ -32,9 +34,41 @@ impl Repl {
         }
     }
 
-    /// Sends a message to an agent, or queues it if the agent is busy.
+    /// Sends a message to an agent, or queues it if the agent is busy. A message that a person types at a terminal waits for the
+    /// resources that it names.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let text = files::attach(&self.core, agent_id, text)?;
+        if matches!(origin, Origin::Terminal(_))
+            && self.mcp.read_resources(&mut self.core, (origin, agent_id), &text)?
+        {
+            self.core.note(agent_id, LineKind::Note, "reading the resources of the message: Esc takes it back");
+            return Ok(());
+        }
+        self.send_text(origin, agent_id, text)
+    }
+
+    /// Sends the messages whose resources have been read, and returns the others to the drafts.
+    pub(super) fn send_read(&mut self) {
+        for ReadText { origin, agent, outcome } in self.mcp.take_read() {
+            let failed = match outcome {
+                Outcome::Draft(text) => {
+                    drafts::return_text(&mut self.core, agent, origin, &text);
+                    None
+                }
+                Outcome::Failed { line, why } => Some((line, why)),
+                Outcome::Send(text) => {
+                    self.send_text(origin, agent, text.clone()).err().map(|error| (input_line(&text), error.message))
+                }
+            };
+            if let Some((line, why)) = failed {
+                drafts::return_text(&mut self.core, agent, origin, &line);
+                self.terminals.show_result(&mut self.core, origin, agent, LineKind::Error, &why);
+            }
+            self.apply_effects();
+        }
+    }
+
+    fn send_text(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);

@@ -1,11 +1,17 @@
 //! Asks the questions again that were open when an earlier process ended.
 
+use std::sync::Arc;
+
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::mcp::{McpCall, McpTool, PREFIX, START};
+use crate::domain::user_tool::UserTool;
 use crate::repl::core::Core;
+use crate::repl::core::programs::is_for;
 use crate::repl::objections::Objections;
 use crate::repl::tool_requests::objection_to;
 use crate::store::AskingTurn;
+use crate::tools::user_tool;
 
 /// Takes up the turns that waited for an answer. Returns how many questions are asked again, and how many turns were
 /// closed because their call can no longer be made. Nothing runs because of it, and nothing is sent.
@@ -36,6 +42,7 @@ pub(super) fn restore_questions(core: &mut Core, objections: &mut Objections) ->
 fn restore_question(core: &mut Core, objections: &mut Objections, turn: AskingTurn) -> Result<bool> {
     let id = turn.agent;
     core.load(id)?;
+    know_asked_tools(core, &turn);
     let restored = core.with_agent(id, |agent, context| agent.restore_turn(turn, context));
     let Some(call) = restored.flatten() else { return Ok(false) };
     // Without an objection the loop carries the call out once the person has allowed it.
@@ -49,6 +56,43 @@ fn restore_question(core: &mut Core, objections: &mut Objections, turn: AskingTu
     });
     core.with_agent(id, |agent, context| agent.ask_again(objection, context));
     Ok(true)
+}
+
+/// Tools of servers and programs are known by their names alone until these have told what they offer.
+fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
+    let Some(agent) = core.roster.get(turn.agent) else { return };
+    let names: Vec<&str> = turn.calls.iter().map(|(call, _)| call.name.as_str()).collect();
+    let servers = core.config.mcp.iter().filter(|server| is_for(agent, server.project.as_ref()));
+    let servers: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
+    let of_servers: Vec<McpTool> = names.iter().filter_map(|name| tool_of_server(name, &servers)).collect();
+    let entries = core.config.user_tools.iter().filter(|entry| is_for(agent, entry.project.as_ref()));
+    let asked = entries.filter(|entry| names.contains(&entry.name.as_str()));
+    let of_user: Vec<UserTool> = asked.filter_map(|entry| user_tool::known_by_name(entry).ok()).collect();
+    if of_servers.is_empty() && of_user.is_empty() {
+        return;
+    }
+    core.roster.with(turn.agent, |agent| {
+        let environment = Arc::make_mut(&mut agent.inputs.environment);
+        (environment.mcp_tools, environment.user_tools) = (of_servers.into(), of_user.into());
+    });
+}
+
+/// The tool of this name for models, if a declared server may have it.
+fn tool_of_server(full_name: &str, servers: &[&str]) -> Option<McpTool> {
+    let of = |server: &&str| {
+        let name = full_name.strip_prefix(PREFIX)?.strip_prefix(server)?.strip_prefix("__")?;
+        Some((server.to_string(), name.to_owned())).filter(|(_, name)| !name.is_empty() && name != START)
+    };
+    let (server, name) = servers.iter().filter_map(of).max_by_key(|(server, _)| server.len())?;
+    Some(McpTool {
+        server,
+        name,
+        full_name: full_name.to_owned(),
+        description: String::new(),
+        parameters: r#"{"type":"object"}"#.into(),
+        headers: Vec::new(),
+        kind: McpCall::Tool,
+    })
 }
 
 fn close_turn(core: &mut Core, agent: AgentId) -> Result<()> {

@@ -96,6 +96,7 @@ impl Repl {
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             mcp: crate::repl::mcp::Mcp::default(),
+            user_tools: crate::repl::user_tools::UserTools::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]

@@ -62,6 +62,7 @@ impl Repl {
         self.serve_agents(served, &ready);
         self.apply_effects();
         self.step_components();
+        self.send_read();
         self.retention.step(&mut self.core, &self.terminals);
         self.dispatch();
         self.callbacks.run(&mut self.core);

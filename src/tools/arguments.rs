@@ -76,7 +76,8 @@ fn resolve_aliases(object: &mut Map<String, Value>, schema: &Value, aliases: &[(
     }
 }
 
-fn missing(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
+/// The required arguments that are not there; `place` stands before the names.
+pub(super) fn missing(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{place}{name}` is missing")).collect()
 }

@@ -132,7 +132,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
     let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
     let output = match outcome {
-        Ok(outcome) => output(capture.finish(), &outcome, timeout(&call.arguments, env)),
+        Ok(outcome) => output_of(SPEC.declaration.name, capture.finish(), &outcome, timeout(&call.arguments, env)),
         Err(message) => Output::failure(message),
     };
     Output { changed, ..output }
@@ -144,7 +144,7 @@ pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink
         Ok(outcome) => outcome,
         Err(message) => return Output::failure(format!("[{message}]")),
     };
-    let (mut content, warnings) = notes(String::new(), &outcome);
+    let (mut content, warnings) = notes(SPEC.declaration.name, String::new(), &outcome);
     match &outcome.ending {
         Ending::Exited(Some(0)) => content.push_str("[exit code 0]"),
         ending => content = ended(content, ending, timeout(&call.arguments, env)).content,
@@ -170,13 +170,14 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     })
 }
 
-fn output(content: String, outcome: &Outcome, limit: Duration) -> Output {
-    let (content, warnings) = notes(content, outcome);
+/// The result of a program that has ended, with what was refused and what happened to protected files.
+pub(super) fn output_of(tool: &str, content: String, outcome: &Outcome, limit: Duration) -> Output {
+    let (content, warnings) = notes(tool, content, outcome);
     Output { warnings, ..ended(content, &outcome.ending, limit) }
 }
 
 /// Adds what was refused, and what happened to protected files, of which the person is warned too.
-fn notes(mut content: String, outcome: &Outcome) -> (String, Vec<String>) {
+fn notes(tool: &str, mut content: String, outcome: &Outcome) -> (String, Vec<String>) {
     let has_failed = matches!(outcome.ending, Ending::Exited(Some(code)) if code != 0);
     let plan = outcome.plan.as_ref().filter(|_| has_failed);
     let cause = plan.and_then(|plan| sandbox::likely_cause(plan, &content));
@@ -189,7 +190,7 @@ fn notes(mut content: String, outcome: &Outcome) -> (String, Vec<String>) {
         }
         let _ = writeln!(content, "{line}");
     }
-    let warnings = changes.iter().map(|change| format!("bash: {change}")).collect();
+    let warnings = changes.iter().map(|change| format!("{tool}: {change}")).collect();
     (content, warnings)
 }
 

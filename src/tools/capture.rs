@@ -25,6 +25,16 @@ pub const FILE_CAP: u64 = 64 << 20;
 /// Takes the output of a command.
 pub trait Sink {
     fn push(&mut self, bytes: &[u8]);
+
+    /// Standard error, where it is read by itself.
+    fn push_errors(&mut self, bytes: &[u8]) {
+        self.push(bytes);
+    }
+
+    /// Whether the command is to be ended because no more is wanted.
+    fn has_enough(&self) -> bool {
+        false
+    }
 }
 
 pub struct Capture {

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::capture::{Capture, Sink};
 use super::linux::child_exit::ChildExit;
+use super::linux::memory_file;
 use super::linux::orphans;
 use super::network::{self, NetworkRequest};
 use super::{Environment, Job, supervisor};
@@ -27,7 +28,7 @@ use crate::base::id::AgentId;
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
-use crate::sandbox::{Level, Places, Plan, Refusal, Report, Watch};
+use crate::sandbox::{Level, Places, Plan, Refusal, Report, Watch, send_input};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
@@ -77,13 +78,32 @@ pub struct Program<'a> {
     pub promised: Level,
     /// What it may reach of the network, besides what the settings allow.
     pub network: Option<&'a NetworkRequest>,
+    /// Its standard input; without one it is empty.
+    pub input: Option<&'a [u8]>,
+    /// Variables besides those of every command, with their values.
+    pub variables: &'a [(String, String)],
+    /// What it may read besides, unless it is on the deny list.
+    pub readable: &'a [PathBuf],
+    /// Its standard error goes to [`Sink::push_errors`].
+    pub separates_errors: bool,
 }
 
 impl<'a> Program<'a> {
     /// Outside of the sandbox, with no further paths.
     pub fn new(arguments: &'a [&'a str], directory: &'a Path) -> Self {
-        let promised = Level::None;
-        Self { arguments, directory, workspace: None, writable: &[], is_git: false, promised, network: None }
+        Self {
+            arguments,
+            directory,
+            workspace: None,
+            writable: &[],
+            is_git: false,
+            promised: Level::None,
+            network: None,
+            input: None,
+            variables: &[],
+            readable: &[],
+            separates_errors: false,
+        }
     }
 }
 
@@ -225,6 +245,10 @@ pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Ref
     };
     let mut plan = env.sandbox.plan(&places)?;
     plan.network = network::allowed(&env.sandbox, plan.level, program.network)?;
+    (plan.own_variables, plan.has_input) = (program.variables.to_vec(), program.input.is_some());
+    let is_open = |path: &&PathBuf| !plan.denied.iter().any(|denied| path.starts_with(denied));
+    let opened: Vec<PathBuf> = program.readable.iter().filter(is_open).cloned().collect();
+    plan.readable.extend(opened);
     Ok(plan)
 }
 
@@ -249,15 +273,26 @@ fn attempt(
         (Network::Hosts(hosts), Some(calls)) => Some(calls.announce(network::hosts(hosts, &env.rules))?),
         _ => None,
     };
+    let input = program.input.map(memory_file::with).transpose()?;
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
     command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(program.arguments);
     command.current_dir(program.directory).env_clear().envs(env.sandbox.variables());
-    command.stdout(Stdio::from(into_output.try_clone()?)).stderr(into_output);
-    let mut output = Captured { output: Pipe::new(output)?, capture };
+    let mut errors = None;
+    let into_errors = if program.separates_errors {
+        let (pipe, into_errors) = io::pipe()?;
+        errors = Some(Pipe::new(pipe)?);
+        into_errors
+    } else {
+        into_output.try_clone()?
+    };
+    command.stdout(into_output).stderr(into_errors);
+    let mut output = Captured { output: Pipe::new(output)?, errors, capture };
     let mut supervised = Supervised::start(command)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
-    let _ = plan.send(&supervised.control, proxy.as_ref().map(Announced::socket));
+    let _ = plan
+        .send(&supervised.control, proxy.as_ref().map(Announced::socket))
+        .and_then(|()| input.as_ref().map_or(Ok(()), |input| send_input(&supervised.control, input.as_fd())));
     let ending = supervised.watch(&mut output, limit, job);
     let refused = proxy.iter().flat_map(Announced::reported).collect();
     Ok(Attempt { ending, reports: Report::receive(&supervised.control), refused })
@@ -272,20 +307,22 @@ pub trait OutputReader {
 
 struct Captured<'a> {
     output: Pipe,
+    errors: Option<Pipe>,
     capture: &'a mut dyn Sink,
 }
 
 impl OutputReader for Captured<'_> {
     fn outputs(&self) -> impl Iterator<Item = &Pipe> {
-        std::iter::once(&self.output)
+        std::iter::once(&self.output).chain(&self.errors)
     }
 
     fn read(&mut self) {
         self.output.read(|bytes| self.capture.push(bytes));
+        self.errors.iter_mut().for_each(|errors| errors.read(|bytes| self.capture.push_errors(bytes)));
     }
 
     fn has_enough(&self) -> bool {
-        false
+        self.capture.has_enough()
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::locate::{MAX_LINKS, Opener, canonical};
-use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec, mcp};
+use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec, mcp, user_tool};
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::host::HostPattern;
@@ -35,6 +35,8 @@ pub enum Judged {
     Fork,
     /// A tool of an MCP server is called.
     Mcp,
+    /// A program that is a tool is called, which may reach the hosts of the question.
+    UserTool,
     /// Something else changes.
     Change,
 }
@@ -126,6 +128,15 @@ impl Judge<'_> {
                 server: text("server").unwrap_or_default(),
                 tool: text("tool").unwrap_or_default(),
             }),
+            Judged::UserTool => {
+                let needs_network = prepared.question.network.is_some();
+                let tool = decide(&Request::Tool { name: text("tool").unwrap_or_default(), needs_network });
+                // A rule for the tool allows its hosts, but none that another rule refuses.
+                match network(prepared, &decide) {
+                    refused @ Verdict::Refuse(_) => refused,
+                    _ => tool,
+                }
+            }
             Judged::Read | Judged::Write => match &prepared.question.file {
                 None => decide(&Request::Change),
                 Some(file) if spec.reach == Reach::Reads => {
@@ -169,6 +180,7 @@ impl Judge<'_> {
                 .into_iter()
                 .collect(),
             Judged::Mcp => mcp::rule(&prepared.arguments).into_iter().collect(),
+            Judged::UserTool => user_tool::rule(&prepared.arguments).into_iter().collect(),
             Judged::Nothing | Judged::Change => Vec::new(),
         }
     }

@@ -54,7 +54,7 @@ pub fn prepare(tool: &McpTool, arguments: &str, env: &Environment) -> Result<Pre
 }
 
 /// Every argument in full, texts as they are.
-fn detail(arguments: &Value) -> Vec<String> {
+pub(super) fn detail(arguments: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, value) in arguments.as_object().into_iter().flatten() {
         match value {

@@ -40,6 +40,7 @@ pub mod snapshots;
 pub mod supervisor;
 mod todo;
 pub mod tool_thread;
+pub mod user_tool;
 mod walk;
 mod web_fetch;
 pub mod worktree;
@@ -55,11 +56,12 @@ use serde_json::Value;
 use crate::base::text::is_invisible_format;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
-use crate::domain::mcp::McpTool;
+use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::skill::SkillList;
 use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::domain::user_tool::UserTool;
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
 use crate::sandbox::{Level, Policy};
@@ -282,8 +284,14 @@ pub struct Environment {
     pub output_cap: usize,
     /// What commands may do.
     pub sandbox: Policy,
+    /// Programs that are tools, as far as their schemas are known.
+    pub user_tools: Arc<[UserTool]>,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
+    /// What a person can name in a message, as far as it is known.
+    pub mcp_resources: Arc<[McpResource]>,
+    /// What a person can use as commands, as far as it is known.
+    pub mcp_prompts: Arc<[McpPrompt]>,
     /// The skills of the directory; see [`Environment::set_skills`].
     pub skills: Arc<SkillList>,
     /// The folders of the skills, whose files may be read.
@@ -322,7 +330,10 @@ impl Environment {
             bash_timeout: Duration::from_secs(120),
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
+            user_tools: Arc::new([]),
             mcp_tools: Arc::new([]),
+            mcp_resources: Arc::new([]),
+            mcp_prompts: Arc::new([]),
             skills: Arc::default(),
             skill_folders: Arc::new([]),
             proxy: None,
@@ -347,9 +358,7 @@ impl Environment {
         if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
             return Ok(spec);
         }
-        let of_servers = self.mcp_tools.iter().map(|tool| tool.full_name.as_str());
-        let built_in = self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration.name);
-        let known: Vec<&str> = built_in.chain(of_servers).collect();
+        let known: Vec<&str> = self.declarations().into_iter().map(|declaration| declaration.name).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
@@ -368,6 +377,9 @@ impl Environment {
     pub fn prepare(&self, name: &str, arguments: &str) -> Result<(&'static ToolSpec, Prepared), String> {
         if let Some(tool) = self.mcp_tools.iter().find(|tool| tool.full_name == name) {
             return mcp::prepare(tool, arguments, self).map(|prepared| (&mcp::SPEC, prepared));
+        }
+        if let Some(tool) = self.user_tools.iter().find(|tool| tool.entry.name == name) {
+            return user_tool::prepare(tool, arguments, self).map(|prepared| (&user_tool::SPEC, prepared));
         }
         let spec = self.tool(name)?;
         spec.prepare(arguments, self).map(|prepared| (spec, prepared))
@@ -397,7 +409,8 @@ impl Environment {
     /// The tools as a request declares them.
     pub fn declarations(&self) -> Vec<ToolDeclaration<'_>> {
         let built_in = self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration);
-        built_in.chain(self.mcp_tools.iter().map(McpTool::declaration)).collect()
+        let of_user = self.user_tools.iter().map(UserTool::declaration);
+        built_in.chain(of_user).chain(self.mcp_tools.iter().map(McpTool::declaration)).collect()
     }
 }
 

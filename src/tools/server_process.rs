@@ -73,10 +73,14 @@ impl ServerProcess {
         }
         let network = NetworkRequest::for_hosts(server.hosts.clone(), &env.sandbox);
         let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
-        let program =
-            Program { network: network.as_ref(), promised: level, ..Program::new(&arguments, &env.working_directory) };
+        let program = Program {
+            network: network.as_ref(),
+            promised: level,
+            variables: &server.variables,
+            ..Program::new(&arguments, &env.working_directory)
+        };
         let mut plan = plan(&program, env)?;
-        (plan.own_variables, plan.has_input) = (server.variables.clone(), true);
+        plan.has_input = true;
         let proxy = match (&plan.network, &env.proxy) {
             (Network::Hosts(hosts), Some(calls)) => {
                 Some(calls.announce(network::hosts(hosts, &env.rules)).map_err(text)?)
@@ -109,7 +113,10 @@ impl ServerProcess {
 }
 
 /// The strongest level that works here.
-fn working_level(env: &Environment) -> Result<Level, String> {
+///
+/// # Errors
+/// There is none, and the person wants a sandbox.
+pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
     let mut failed = String::new();
     loop {
         let level = env.sandbox.level();

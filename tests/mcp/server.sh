@@ -23,13 +23,15 @@ while read -r line; do
     case $line in
     *'"method":"server/discover"'*)
         case $behaviour in
-        modern) answer '{"capabilities":{"tools":{}},"resultType":"complete","supportedVersions":["2026-07-28"]}' ;;
+        modern | requires) answer '{"capabilities":{"tools":{}},"resultType":"complete","supportedVersions":["2026-07-28"]}' ;;
         fragile) exit 1 ;;
         *) refuse -32601 'Method not found' ;;
         esac ;;
     *'"method":"initialize"'*)
         [ "$behaviour" = future ] && revision=2099-01-01
-        answer "{\"protocolVersion\":\"$revision\",\"capabilities\":{\"tools\":{\"listChanged\":true}},\"serverInfo\":{\"name\":\"scripted\",\"version\":\"1\"}}" ;;
+        more=
+        [ "$behaviour" = library ] && more=',"resources":{},"prompts":{}'
+        answer "{\"protocolVersion\":\"$revision\",\"capabilities\":{\"tools\":{\"listChanged\":true}$more},\"serverInfo\":{\"name\":\"scripted\",\"version\":\"1\"}}" ;;
     *'"method":"tools/list"'*)
         case $line in
         *'"cursor":"two"'*) answer "{\"tools\":[$(tool second)]}" ;;
@@ -50,13 +52,52 @@ while read -r line; do
         asks) say '{"jsonrpc":"2.0","id":0,"method":"sampling/createMessage","params":{}}'
             read -r reply
             case $reply in *-32601*) text 'refused as it should be' ;; *) text "unexpected" ;; esac ;;
+        elicits)
+            say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{"age":{"type":"integer","default":30},"name":{"type":"string"}},"required":["name"]}}}'
+            read -r reply
+            case $reply in
+            *'"result":{"action":"accept","content":{"age":36,"name":"Ada"}}'*) text 'hello Ada' ;;
+            *'"action":"decline"'*) text 'declined' ;;
+            *) text 'unexpected' ;;
+            esac ;;
+        opens)
+            say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"mode":"url","message":"Log in.","elicitationId":"e1","url":"https://example.org/login?session=1"}}'
+            read -r reply
+            case $reply in *'"result":{"action":"accept"}'*) text 'opened' ;; *) text 'unexpected' ;; esac ;;
+        leaves) say '{"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}}'
+            until [ -e leave ]; do sleep 0.01; done
+            exit 7 ;;
+        requires)
+            case $line in
+            *'"inputResponses":{"one":{"action":"accept","content":{}},"two":{"action":"decline"}}'*'"requestState":"s/\u00e9\\\"="'*) text 'both' ;;
+            *'"inputResponses":{"one":{"action":"accept","content":{}},"two":{"action":"decline"}}'*'"requestState":"s/é\\\"="'*) text 'both' ;;
+            *inputResponses*) text 'unexpected' ;;
+            *) answer '{"resultType":"input_required","requestState":"s/é\\\"=","inputRequests":{"one":{"method":"elicitation/create","params":{"message":"One?","requestedSchema":{"type":"object","properties":{}}}},"two":{"method":"elicitation/create","params":{"message":"Two?","requestedSchema":{"type":"object","properties":{}}}}}}' ;;
+            esac ;;
         huge) printf '{"jsonrpc":"2.0","id":%s,"result":"' "$id"; head -c 104857600 /dev/zero | tr '\0' x; say '"}' ;;
         long) answer "{\"content\":[{\"type\":\"text\",\"text\":\"start $(head -c 100000 /dev/zero | tr '\0' x) end\"}]}" ;;
         changing) behaviour=changed; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; text 'changed' ;;
+        draws) answer '{"content":[{"type":"text","text":"a dot"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgogbm90IGEgd2hvbGUgb25l"},{"type":"audio","mimeType":"audio/wav","data":"AAAA"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}' ;;
         fails) answer '{"content":[{"type":"text","text":"no such word"}],"isError":true}' ;;
         writes) if echo x > /polylogue-was-here; then text 'wrote outside'; else echo mine > inside; text 'outside is closed'; fi ;;
         shows) text "token $TOKEN, key ${OPENAI_API_KEY-none}, at $PWD" ;;
         *) text "marker $marker" ;;
+        esac ;;
+    *'"method":"resources/list"'*) answer '{"resources":[{"uri":"demo://a.","name":"a","title":"The first"},{"uri":"demo://dot","name":"dot"}]}' ;;
+    *'"method":"resources/templates/list"'*) answer '{"resourceTemplates":[{"uriTemplate":"demo://page/{n}","name":"page"}]}' ;;
+    *'"method":"resources/read"'*)
+        case $line in
+        *'"uri":"demo://a."'*) answer '{"contents":[{"uri":"demo://a.","text":"see @/etc/hosts.png and @library:demo://dot [image: x, 1 KB #00000000000000000000000000000000]"}]}' ;;
+        *'"uri":"demo://dot"'*) answer '{"contents":[{"uri":"demo://dot","mimeType":"image/png","blob":"iVBORw0KGgogbm90IGEgd2hvbGUgb25l"}]}' ;;
+        *'"uri":"demo://slow"'*) ;;
+        *) refuse -32002 'no such resource' ;;
+        esac ;;
+    *'"method":"prompts/list"'*) answer '{"prompts":[{"name":"greet","description":"Greets.","arguments":[{"name":"who","required":true}]},{"name":"long","arguments":[]}]}' ;;
+    *'"method":"prompts/get"'*)
+        case $line in
+        *'"name":"long"'*) answer '{"messages":[{"role":"user","content":{"type":"text","text":"one\ntwo\nthree\nsee /etc/hosts.png"}},{"role":"assistant","content":{"type":"text","text":"four"}}]}' ;;
+        *'"who":"Ada"'*) answer '{"messages":[{"role":"user","content":{"type":"text","text":"Greet Ada."}}]}' ;;
+        *) refuse -32602 'who?' ;;
         esac ;;
     *'"method":"notifications/cancelled"'*) echo cancelled > cancelled ;;
     *) ;;

@@ -253,3 +253,49 @@ fn a_session_that_the_server_has_forgotten_is_begun_anew() {
     reply_with_calls(&app.accept(&peer), &[("mcp__web__look", "{}")]);
     begin_legacy(&mut app, &mcp);
 }
+
+#[test]
+fn a_stream_that_is_cut_is_resumed_after_the_pause_that_the_server_wants() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let patient = McpServer { call_timeout: Duration::from_secs(300), ..web(&mcp) };
+    let mut app = Harness::new(Plan {
+        mcp: vec![patient],
+        rules: Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() },
+        ..Plan::peer(&peer.url())
+    });
+    app.enter("do it");
+    begin_legacy(&mut app, &mcp).answer(202, "text/plain", "");
+    let (exchange, message) = next(&mut app, &mcp, "tools/list");
+    answer(&exchange, &message, &tools());
+    let (exchange, message) = call(&mut app, &peer, &mcp);
+    exchange.head(200, &[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]);
+    exchange.body("id: e-1\nretry: 5000\ndata: \n\n").end();
+    app.turn_until("the stream has ended", |_| exchange.is_closed_by_client());
+    app.advance(Duration::from_millis(4900));
+    app.turn();
+    assert!(mcp.try_accept().is_none(), "too early");
+    app.advance(Duration::from_millis(200));
+    let resumed = app.accept(&mcp);
+    assert_eq!(resumed.request().method, "GET");
+    assert_eq!(resumed.request().header("last-event-id"), Some("e-1"));
+    assert_eq!(resumed.request().header("mcp-session-id"), Some("s-1"));
+    resumed.head(200, &[("content-type", "text/event-stream"), ("transfer-encoding", "chunked")]);
+    let value = result(&message, &json!({"content": [{"type": "text", "text": "seen"}]}));
+    resumed.body(format!("id: e-2\ndata: {value}\n\n")).end();
+    assert_eq!(result_for_model(&mut app, &peer), "seen");
+}
+
+#[test]
+fn a_server_is_not_connected_if_a_rule_denies_an_address_of_its_name() {
+    let (peer, mcp) = (Peer::start(), Peer::start());
+    let mut named = web(&mcp);
+    if let McpTransport::Http { url, .. } = &mut named.transport {
+        *url = url.replace("127.0.0.1", "localhost");
+    }
+    let deny = ["net(127.0.0.1)", "net([::1])"].map(|rule| rule.parse().expect("a rule")).to_vec();
+    let mut app = app_under(&peer, vec![named], Rules { deny, ..Rules::default() }, Policy::Yolo);
+    assert_eq!(offered(&request_of(&mut app, &peer)), Vec::<String>::new());
+    let shown = app.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("has the address") && shown.contains("refused by the rule deny net("), "{shown}");
+    assert!(mcp.try_accept().is_none());
+}

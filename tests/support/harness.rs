@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use polylogue::config::{
     Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, McpServer, ModelFacts, Network, Policy,
-    ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
+    ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits, UserToolEntry,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -58,6 +58,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
+    /// Programs that are tools.
+    pub user_tools: Vec<UserToolEntry>,
     /// The directories of the person's skills.
     pub skill_directories: Vec<PathBuf>,
     /// Custom environments.
@@ -101,6 +103,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
+            user_tools: Vec::new(),
             skill_directories: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
@@ -174,6 +177,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
+            user_tools: self.user_tools.clone(),
             skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),
             policy: self.policy,

@@ -24,7 +24,8 @@ type Line = Vec<(String, Style)>;
 
 /// What a reader sees of the result. `written` is the content of a file that the call wrote.
 pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
-    let content = result.content.trim_end();
+    let content = result.shown();
+    let content = content.trim_end();
     if let Some(reason) = content.strip_prefix(DENIED).filter(|_| result.is_error) {
         return denied(reason.trim_start_matches(": "));
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Permission, Progress, add_note, failed, outside};
+use super::{Permission, Progress, add_note, elicited, failed, outside};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
@@ -30,7 +30,7 @@ pub struct PendingQuestion {
     pub is_restored: bool,
     /// The command or the text of the call, which a person may change before it runs.
     pub editable: Option<String>,
-    call: usize,
+    pub(super) call: usize,
 }
 
 impl PendingQuestion {
@@ -64,7 +64,7 @@ pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
 
 impl Agent {
     pub(super) fn ask(&mut self, at: usize, context: &mut Context) {
-        if !matches!(self.work.calls[at].progress, Progress::Objected(..))
+        if !matches!(self.work.calls[at].progress, Progress::Objected(..) | Progress::Elicited(_))
             && !self.plan_again(at, Permission::Wanted, context)
         {
             return self.start_calls(context);
@@ -76,6 +76,7 @@ impl Agent {
         let question = match &self.work.calls[at].progress {
             Progress::Waiting(_, prepared, _) => prepared.question.clone(),
             Progress::Objected(_, objected) => objected.1.question.clone(),
+            Progress::Elicited(asked) => elicited::question(asked),
             _ => return,
         };
         self.work.questions += 1;
@@ -83,6 +84,7 @@ impl Agent {
         let tool = self.work.calls[at].call.name.clone();
         let editable = match &self.work.calls[at].progress {
             Progress::Waiting(spec, prepared, _) => tools::editable_text(spec.declaration.name, &prepared.arguments),
+            Progress::Elicited(asked) => asked.text(),
             _ => None,
         };
         self.emit(&Chunk::Question { number, title, detail });
@@ -117,6 +119,9 @@ impl Agent {
             return Ok(());
         };
         let known = &self.work.calls[at];
+        if matches!(known.progress, Progress::Elicited(_)) {
+            return self.edit_elicitation(at, text, context);
+        }
         let Progress::Waiting(spec, prepared, _) = &known.progress else { return Ok(()) };
         let arguments = tools::with_text(spec.declaration.name, &prepared.arguments, text);
         let arguments = arguments.ok_or("this call has nothing to edit")?.to_string();
@@ -147,6 +152,9 @@ impl Agent {
         match decision {
             decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
                 self.decide_objection(pending.call, decision, context);
+            }
+            decision if matches!(self.work.calls[pending.call].progress, Progress::Elicited(_)) => {
+                self.answer_elicitation(pending.call, decision.is_ok(), context);
             }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];

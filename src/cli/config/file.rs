@@ -16,7 +16,8 @@ use crate::base::error::{Error, system_message};
 use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::base::text;
 
-const MAX_BYTES: usize = 1024 * 1024;
+/// Of a larger file only the start is read.
+pub const MAX_BYTES: usize = 1024 * 1024;
 /// Further files of a directory are ignored.
 const MAX_FILES: usize = 256;
 
@@ -80,12 +81,20 @@ pub struct FoundFile {
 
 /// The files of a directory that have one of these extensions, sorted by name.
 pub fn files(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let has_extension = |path: &PathBuf| {
+    files_that(directory, &|path| {
         path.extension().and_then(|extension| extension.to_str()).is_some_and(|name| extensions.contains(&name))
-    };
+    })
+}
+
+/// The files of a directory, sorted by name.
+pub fn all_files(directory: &Path) -> Vec<FoundFile> {
+    files_that(directory, &|_| true)
+}
+
+fn files_that(directory: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> Vec<FoundFile> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| has_extension(path) && path.is_file());
+    paths.retain(|path| is_wanted(path) && path.is_file());
     paths.sort();
     paths.truncate(MAX_FILES);
     let read = |path: PathBuf| FoundFile { bytes: read_inside(&path, directory), path };

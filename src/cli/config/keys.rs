@@ -10,11 +10,13 @@ use super::mcp;
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
+use super::user_tools;
 use crate::domain::environment::{EnvironmentEntry, is_built_in};
 use crate::domain::keymap::{self, KeyMap};
 use crate::domain::mcp::McpServer;
 use crate::domain::project_rules;
 use crate::domain::rule::{Rule, Rules};
+use crate::domain::user_tool::UserToolEntry;
 
 /// The valid part of a file.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +29,8 @@ pub struct Layer {
     pub environments: Vec<(EnvironmentEntry, Location)>,
     /// `[mcp.NAME]`, in order.
     pub mcp: Vec<McpServer>,
+    /// `[tools.NAME]`, in order.
+    pub user_tools: Vec<UserToolEntry>,
     /// `[rules]`.
     pub rules: Rules,
     /// `[projects.DIRECTORY]`.
@@ -148,6 +152,9 @@ fn keymap(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> KeyMap {
 
 /// `[sandbox]` and `[tools]`.
 fn opened(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
+    if entry.key.starts_with("tools.") && user_tools::is_tool(entry) {
+        return user_tools::read(reader, entry, layer);
+    }
     let is_list = OPENED.iter().any(|(key, _)| *key == entry.key);
     if !is_list {
         return setting(reader, entry, layer);

@@ -135,7 +135,7 @@ fn new_server(name: &str, source: String) -> McpServer {
     }
 }
 
-fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
+pub(super) fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for inner in reader.table(entry) {
         match inner.value.get_ref() {
@@ -153,7 +153,7 @@ fn is_pair(name: &str, value: &str) -> bool {
     is_token(name) && !value.chars().any(|c| c.is_control() && c != '\t')
 }
 
-fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {
+pub(super) fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {
     let mut hosts = Vec::new();
     for text in reader.texts(entry) {
         match text.parse::<HostPattern>() {
@@ -164,7 +164,7 @@ fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {
     hosts
 }
 
-fn seconds(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Duration> {
+pub(super) fn seconds(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Duration> {
     let seconds = whole(&file::value_of(entry.value.get_ref()), 1);
     if seconds.is_none() {
         reader.error(entry, "expected a whole number of seconds, at least 1");
@@ -263,15 +263,7 @@ pub fn all(
                 .push(format!("{source}: mcp server {name}: ignored: your configuration has a server of this name"));
             continue;
         }
-        let expanded = expand_transport(&server.transport, &|variable| {
-            if withheld.iter().any(|key| key == variable) {
-                Err(format!("{variable} holds the key of a provider; use another variable"))
-            } else if variables::is_never_given(variable) {
-                Err(format!("{variable} is never given to programs of tools"))
-            } else {
-                Ok(env.text(variable))
-            }
-        });
+        let expanded = expand_transport(&server.transport, &|variable| given(variable, env, withheld));
         match expanded {
             Ok(transport) => {
                 warn_of_plain_http(&transport, &name, &source, diagnostics);
@@ -282,6 +274,20 @@ pub fn all(
         }
     }
     all
+}
+
+/// The value of a variable for a program of tools.
+///
+/// # Errors
+/// Such programs never get it.
+pub(super) fn given(variable: &str, env: &ProcessEnvironment, withheld: &[String]) -> Result<Option<String>, String> {
+    if withheld.iter().any(|key| key == variable) {
+        Err(format!("{variable} holds the key of a provider; use another variable"))
+    } else if variables::is_never_given(variable) {
+        Err(format!("{variable} is never given to programs of tools"))
+    } else {
+        Ok(env.text(variable))
+    }
 }
 
 fn warn_of_plain_http(transport: &Transport, name: &str, source: &str, diagnostics: &mut Diagnostics) {
@@ -306,7 +312,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-type Variable<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
+pub(super) type Variable<'a> = &'a dyn Fn(&str) -> Result<Option<String>, String>;
 
 fn expand_transport(transport: &Transport, variable: Variable<'_>) -> Result<Transport, String> {
     let pairs = |pairs: &[(String, String)]| {
@@ -323,7 +329,7 @@ fn expand_transport(transport: &Transport, variable: Variable<'_>) -> Result<Tra
 }
 
 /// `$VARIABLE` without braces stays as it is.
-fn expand(text: &str, variable: Variable<'_>) -> Result<String, String> {
+pub(super) fn expand(text: &str, variable: Variable<'_>) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

@@ -6,7 +6,7 @@
 //! | `parse` | values of settings, from their text |
 //! | `source` | sources of values and their precedence |
 //! | `file` | reading, parsing and messages of one file |
-//! | `keys`, `providers`, `mcp` | the keys of a file |
+//! | `keys`, `providers`, `mcp`, `user_tools` | the keys of a file |
 //! | `catalog` | the providers and models, and the default model |
 //! | `environment` | variables and directories of the process |
 //! | `project` | the configuration of a project |
@@ -30,6 +30,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod trust;
+pub(super) mod user_tools;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,6 +120,9 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
+    let programs = files.project.as_ref().map(|project| project.programs.as_slice()).unwrap_or_default();
+    values.config.user_tools =
+        user_tools::all(user.user_tools, project.user_tools, programs, (env, &withheld), &mut diagnostics);
     diagnostics.warnings.extend(faulty_environments(&values.config.environments));
     values.config.private_paths =
         files.directory.iter().chain(&files.user).map(|path| env.directory.join(path)).collect();

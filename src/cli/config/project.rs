@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::custom;
 use super::file::{self, FoundFile};
+use super::{custom, user_tools};
 use crate::base::error::{Error, Result};
 use crate::base::text::hex;
 
@@ -27,6 +27,8 @@ pub struct Project {
     pub config: Option<std::result::Result<Vec<u8>, String>>,
     pub commands: Vec<FoundFile>,
     pub teams: Vec<FoundFile>,
+    /// The programs in its `tools`.
+    pub programs: Vec<FoundFile>,
 }
 
 /// The templates or workflows in a directory.
@@ -44,8 +46,9 @@ impl Project {
         let commands = file::files(&directory.join("commands"), custom::EXTENSIONS);
         let teams: Vec<FoundFile> =
             [TEMPLATES, WORKFLOWS].iter().flat_map(|name| team_files(&directory.join(name))).collect();
-        let has_anything = config.is_some() || !commands.is_empty() || !teams.is_empty();
-        has_anything.then_some(Self { directory, root, config, commands, teams })
+        let programs = file::all_files(&directory.join(user_tools::DIRECTORY));
+        let has_anything = config.is_some() || !commands.is_empty() || !teams.is_empty() || !programs.is_empty();
+        has_anything.then_some(Self { directory, root, config, commands, teams, programs })
     }
 
     pub fn file(&self) -> PathBuf {
@@ -55,7 +58,8 @@ impl Project {
     /// Every file that is used, with its contents or why they cannot be read.
     pub fn files(&self) -> impl Iterator<Item = (PathBuf, &std::result::Result<Vec<u8>, String>)> {
         let config = self.config.iter().map(|config| (self.file(), config));
-        config.chain(self.commands.iter().chain(&self.teams).map(|file| (file.path.clone(), &file.bytes)))
+        let others = self.commands.iter().chain(&self.teams).chain(&self.programs);
+        config.chain(others.map(|file| (file.path.clone(), &file.bytes)))
     }
 
     /// SHA-256 of the names and contents of all files that are used, in hexadecimal.

@@ -17,6 +17,7 @@ use crate::domain::environment::EnvironmentEntry;
 use crate::domain::mcp::{McpServer, Transport};
 use crate::domain::reasoning::SendReasoning;
 use crate::domain::rule::Rules;
+use crate::domain::user_tool::UserToolEntry;
 
 /// Runs the subcommand. Returns whether the configuration is valid.
 ///
@@ -112,6 +113,7 @@ pub(super) fn shown(loaded: &Loaded) -> String {
         rules(&mut out, &format!("projects.{:?}", directory.display().to_string()), of_project);
     }
     loaded.config().environments.iter().for_each(|entry| environment(&mut out, entry));
+    loaded.config().user_tools.iter().for_each(|tool| user_tool(&mut out, tool));
     loaded.config().mcp.iter().for_each(|server| mcp_server(&mut out, server));
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
@@ -197,6 +199,23 @@ fn environment(out: &mut String, entry: &EnvironmentEntry) {
     }
     if let Some(system) = &entry.system {
         let _ = writeln!(out, "system = {system:?}");
+    }
+}
+
+/// Values of variables may be secrets.
+fn user_tool(out: &mut String, tool: &UserToolEntry) {
+    let _ = writeln!(out, "\n[tools.{}]", tool.name);
+    line(out, &format!("command = {:?}", tool.command), &tool.source);
+    if !tool.env.is_empty() {
+        let names: Vec<String> = tool.env.iter().map(|(name, _)| format!("{name:?} = \"…\"")).collect();
+        let _ = writeln!(out, "env = {{ {} }}", names.join(", "));
+    }
+    if !tool.net.is_empty() {
+        let hosts: Vec<String> = tool.net.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "net = {hosts:?}");
+    }
+    if let Some(limit) = tool.timeout {
+        let _ = writeln!(out, "timeout = {}", limit.as_secs());
     }
 }
 

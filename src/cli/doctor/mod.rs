@@ -14,6 +14,8 @@ use crate::cli::config::{self, Loaded, ProcessEnvironment};
 use crate::cli::mcp;
 use crate::domain::config::Config;
 use crate::domain::mcp::McpServer;
+use crate::sandbox::Policy;
+use crate::tools::{Environment, Job, user_tool};
 use crate::{socket, store};
 
 #[derive(Debug, Default)]
@@ -74,10 +76,30 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) ->
     }
     system::check(&mut report, env);
     sandbox::check(&mut report, loaded.config());
+    user_tools(&mut report, loaded.config());
     skills(&mut report, loaded.config());
     servers(&mut report, loaded.config(), is_offline);
     config::show::print(&report.text());
     !report.has_failed()
+}
+
+/// Reads the schema of every program that is a tool.
+fn user_tools(report: &mut Report, config: &Config) {
+    let env = Environment {
+        supervisor: config.supervisor.clone(),
+        sandbox: Policy::new(config.sandbox.clone()),
+        ..Environment::at(config.working_directory.clone())
+    };
+    for entry in &config.user_tools {
+        let job = Job::new().map_err(|error| error.message);
+        let read = job.and_then(|job| user_tool::read_schema(entry, user_tool::identify(entry)?, &env, &job));
+        match read {
+            Ok(tool) => {
+                report.ok("tools", format!("{}: {}", entry.name, tool.description.lines().next().unwrap_or("")))
+            }
+            Err(why) => report.warn("tools", format!("{}: {why}", entry.name)),
+        }
+    }
 }
 
 /// Starts every MCP server.

@@ -25,6 +25,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "approval", about: "What agents may do without a question", text: tables::approval },
     Topic { name: "files", about: "Which files the tools may open", text: tables::files },
     Topic { name: "network", about: "What commands reach of the network", text: || include_str!("network.txt").into() },
+    Topic { name: "user-tools", about: "Programs of yours as tools", text: tables::user_tools },
     Topic { name: "mcp", about: "Tools of MCP servers", text: tables::mcp },
     Topic { name: "skills", about: "Instructions for certain tasks", text: || include_str!("skills.txt").into() },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },

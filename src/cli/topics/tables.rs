@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
-use crate::cli::config::{keys, mcp, providers};
+use crate::cli::config::{keys, mcp, providers, user_tools};
 use crate::commands::{COMMANDS, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
@@ -65,6 +65,12 @@ pub fn tools() -> String {
         let sentence = about.split_once(". ").map_or(about, |(first, _)| first).trim_end_matches('.');
         item(&mut out, &format!("{}{asks}", tool.declaration.name), sentence);
     }
+    out
+}
+
+pub fn user_tools() -> String {
+    let mut out = include_str!("user-tools.txt").to_owned();
+    user_tools::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out
 }
 

@@ -31,7 +31,7 @@ fn part(body: &Body) -> Option<String> {
         Body::ToolCall(call) => format!("**Call: {}**\n\n{}", call.name, fenced("json", &call.arguments)),
         Body::ToolResult(result) => {
             let what = if result.is_error { "Error" } else { "Result" };
-            format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.content))
+            format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.shown()))
         }
         Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),

@@ -93,6 +93,9 @@ fn every_policy_has_its_verdict_on_every_request() {
     assert_eq!(verdicts(&|case| case.command("echo x > .git/config")), "rraaaa");
     assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org" })), "araaaf");
     assert_eq!(verdicts(&|case| case.of(&Request::Mcp { server: "s", tool: "t" })), "rraaaf");
+    let tool = |needs_network| Request::Tool { name: "t", needs_network };
+    assert_eq!(verdicts(&|case| case.of(&tool(false))), "rraaff");
+    assert_eq!(verdicts(&|case| case.of(&tool(true))), "rraaaf");
     let fork = |is_other_provider| Request::Fork { model: "p/m", is_other_provider };
     assert_eq!(verdicts(&|case| case.of(&fork(false))), "ffffff");
     assert_eq!(verdicts(&|case| case.of(&fork(true))), "araaaf");
@@ -149,20 +152,23 @@ fn a_command_that_changes_the_shell_leaves_nothing_free_behind_it() {
 
 #[test]
 fn deny_wins_over_ask_and_ask_over_allow() {
-    let all = ["bash(*)", "edit(**)", "read(**)", "net(*)", "mcp(*)", "fork(*)"];
+    let all = ["bash(*)", "edit(**)", "read(**)", "net(*)", "tool(*)", "mcp(*)", "fork(*)"];
     let requests = |case: &Case| {
         let network = case.of(&Request::Network { host: "Example.ORG." });
+        let mine = case.of(&Request::Tool { name: "t", needs_network: true });
         let tool = case.of(&Request::Mcp { server: "s", tool: "t" });
         let fork = case.of(&Request::Fork { model: "p/m", is_other_provider: false });
-        [case.command("ls"), case.write("/w/a"), case.read("/w/a"), network, tool, fork].iter().collect::<String>()
+        [case.command("ls"), case.write("/w/a"), case.read("/w/a"), network, mine, tool, fork]
+            .iter()
+            .collect::<String>()
     };
-    let ask = ["bash(ls*)", "edit(a)", "read(a)", "net(*.org)", "mcp(s.*)", "fork(p/*)"];
-    let deny = ["bash(l*)", "edit(/w/*)", "read(a)", "net(example.org)", "mcp(s)", "fork(*/m)"];
-    let only_allowed = if cfg!(feature = "shell-grammar") { "ffffff" } else { "afffff" };
+    let ask = ["bash(ls*)", "edit(a)", "read(a)", "net(*.org)", "tool(t)", "mcp(s.*)", "fork(p/*)"];
+    let deny = ["bash(l*)", "edit(/w/*)", "read(a)", "net(example.org)", "tool(*)", "mcp(s)", "fork(*/m)"];
+    let only_allowed = if cfg!(feature = "shell-grammar") { "fffffff" } else { "affffff" };
     assert_eq!(requests(&Case::new(Policy::Ask, rules(&all, &[], &[]))), only_allowed);
-    assert_eq!(requests(&Case::new(Policy::Ask, rules(&all, &ask, &[]))), "aaaaaa");
-    assert_eq!(requests(&Case::new(Policy::Yolo, rules(&all, &ask, &deny))), "rrrrrr");
-    assert_eq!(requests(&Case::new(Policy::Never, rules(&all, &ask, &[]))), "rrrrrr");
+    assert_eq!(requests(&Case::new(Policy::Ask, rules(&all, &ask, &[]))), "aaaaaaa");
+    assert_eq!(requests(&Case::new(Policy::Yolo, rules(&all, &ask, &deny))), "rrrrrrr");
+    assert_eq!(requests(&Case::new(Policy::Never, rules(&all, &ask, &[]))), "rrrrrrr");
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) fn messages(turns: &[Turn<'_>], files: &Files, with_signatures: bool)
                 let signatures = if with_signatures { signatures.as_slice() } else { &[] };
                 rows.push(Row { role: "assistant", blocks: reply_blocks(text, calls, signatures) });
                 if !calls.is_empty() {
-                    push_user(&mut rows, calls.iter().map(result_block).collect());
+                    push_user(&mut rows, calls.iter().map(|call| result_block(call, files)).collect());
                 }
             }
         }
@@ -145,7 +145,11 @@ fn user_blocks(text: &str, files: &Files) -> Vec<String> {
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
         return vec![text_block(&shown(text))];
     }
-    let block = |piece: Piece<'_>| match piece {
+    pieces.into_iter().map(piece_block).collect()
+}
+
+fn piece_block(piece: Piece<'_>) -> String {
+    match piece {
         Piece::Text(text) => text_block(&text),
         Piece::File(_, file) => {
             let kind = if file.media_type == PDF { "document" } else { "image" };
@@ -154,8 +158,7 @@ fn user_blocks(text: &str, files: &Files) -> Vec<String> {
                 "{{\"type\":{kind:?},\"source\":{{\"type\":\"base64\",\"media_type\":{media_type:?},\"data\":{data:?}}}"
             )
         }
-    };
-    pieces.into_iter().map(block).collect()
+    }
 }
 
 fn text_block(text: &str) -> String {
@@ -167,10 +170,15 @@ fn call_block(call: &Call<'_>) -> String {
     format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{input}")
 }
 
-fn result_block(call: &Call<'_>) -> String {
+/// The result of a call (platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls, images in results).
+fn result_block(call: &Call<'_>, files: &Files) -> String {
     let mut block = format!("{{\"type\":\"tool_result\",\"tool_use_id\":{}", json(&call.id));
-    if !call.result_text().trim().is_empty() {
-        block.push_str(&format!(",\"content\":{}", json(call.result_text())));
+    let text = call.result_text();
+    if let Some(pieces) = call.result_pieces(files) {
+        let blocks: Vec<String> = pieces.into_iter().map(|piece| piece_block(piece) + "}").collect();
+        block.push_str(&format!(",\"content\":[{}]", blocks.join(",")));
+    } else if !text.trim().is_empty() {
+        block.push_str(&format!(",\"content\":{}", json(&*text)));
     }
     if call.is_error() {
         block.push_str(",\"is_error\":true");

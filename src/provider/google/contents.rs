@@ -1,9 +1,11 @@
 //! From turns to the contents of a request: roles, parts, and each signature on its own part.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::domain::attachment::{Files, Piece, pieces, shown};
+use crate::domain::attachment::{Files, LoadedFile, Piece, pieces, shown};
 use crate::domain::message::Signature;
 use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::turns::{Call, Turn};
@@ -66,8 +68,8 @@ struct ResultPart<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome<'a> {
-    Output(&'a str),
-    Error(&'a str),
+    Output(Cow<'a, str>),
+    Error(Cow<'a, str>),
 }
 
 /// The contents for these turns. A model that requires signatures gets a substitute on the first call of each reply
@@ -85,7 +87,10 @@ pub(super) fn contents<'a>(turns: &'a [Turn<'a>], files: &Files, requires_signat
                 }
                 contents.push(Content { role: "model", parts });
                 if !calls.is_empty() {
-                    contents.push(Content { role: "user", parts: calls.iter().map(result_part).collect() });
+                    let results = calls.iter().map(result_part);
+                    let images =
+                        calls.iter().filter_map(|call| call.result_pieces(files)).flatten().filter_map(image_part);
+                    contents.push(Content { role: "user", parts: results.chain(images).collect() });
                 }
             }
         }
@@ -118,12 +123,19 @@ fn user_content(text: &str, files: &Files) -> Content<'static> {
     }
     let part = |piece: Piece<'_>| match piece {
         Piece::Text(text) => Part { text: Some(text), ..Part::default() },
-        Piece::File(_, file) => {
-            let (mime_type, data) = (file.media_type.clone(), file.base64.clone());
-            Part { inline_data: Some(InlineData { mime_type, data }), ..Part::default() }
-        }
+        Piece::File(_, file) => file_part(file),
     };
     Content { role: "user", parts: pieces.into_iter().map(part).collect() }
+}
+
+fn file_part<'p>(file: &LoadedFile) -> Part<'p> {
+    let (mime_type, data) = (file.media_type.clone(), file.base64.clone());
+    Part { inline_data: Some(InlineData { mime_type, data }), ..Part::default() }
+}
+
+/// The images of results follow the results, in the same message.
+fn image_part<'p>(piece: Piece<'_>) -> Option<Part<'p>> {
+    if let Piece::File(_, file) = piece { Some(file_part(file)) } else { None }
 }
 
 fn text_content(role: &'static str, text: &str) -> Content<'static> {

@@ -160,9 +160,25 @@ fn rows<'a>(turns: &'a [Turn<'a>], files: &'a Files, setting: SendReasoning) -> 
     };
     turns.iter().enumerate().flat_map(move |(index, turn)| {
         let is_after_calls = index > 0 && matches!(turns[index - 1], Turn::Assistant { .. });
-        rows_of(turn, files, |reasoning, has_calls| {
+        let mut rows = rows_of(turn, files, |reasoning, has_calls| {
             reasoning.in_request(setting, has_calls || is_after_calls, is_required)
-        })
+        });
+        let images = |turn: Option<&'a Turn<'a>>| turn.map(|turn| images_of_results(turn, files)).unwrap_or_default();
+        let mut before = images(index.checked_sub(1).map(|before| &turns[before]));
+        match turn {
+            // Two messages of the user in a row are refused.
+            Turn::User(text) if !before.is_empty() => {
+                before.extend(pieces(text, files).into_iter().map(part));
+                rows[0].content = Some(Content::Parts(before));
+            }
+            Turn::Assistant { .. } if !matches!(turns.get(index + 1), Some(Turn::User(_))) => {
+                let images = images(Some(turn));
+                let row = || Row { content: Some(Content::Parts(images.clone())), ..row("user", "") };
+                rows.extend((!images.is_empty()).then(row));
+            }
+            _ => {}
+        }
+        rows
     })
 }
 
@@ -172,7 +188,11 @@ fn user_content<'a>(text: &'a str, files: &'a Files) -> Content<'a> {
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
         return Content::Text(shown(text));
     }
-    let part = |piece: Piece<'_>| match piece {
+    Content::Parts(pieces.into_iter().map(part).collect())
+}
+
+fn part(piece: Piece<'_>) -> serde_json::Value {
+    match piece {
         Piece::Text(text) => serde_json::json!({"type": "text", "text": text}),
         Piece::File(name, file) => {
             let data = format!("data:{};base64,{}", file.media_type, file.base64);
@@ -181,8 +201,20 @@ fn user_content<'a>(text: &'a str, files: &'a Files) -> Content<'a> {
                 _ => serde_json::json!({"type": "image_url", "image_url": {"url": data}}),
             }
         }
-    };
-    Content::Parts(pieces.into_iter().map(part).collect())
+    }
+}
+
+/// The images of results for a message of the user: results are text (platform.openai.com/docs/api-reference/chat/create).
+fn images_of_results(turn: &Turn<'_>, files: &Files) -> Vec<serde_json::Value> {
+    let Turn::Assistant { calls, .. } = turn else { return Vec::new() };
+    let pieces = calls.iter().filter_map(|call| call.result_pieces(files)).flatten();
+    let labelled = pieces.filter_map(|piece| match piece {
+        Piece::File(name, _) => {
+            Some([part(Piece::Text(format!("[{name}, from the tool results above]"))), part(piece)])
+        }
+        Piece::Text(_) => None,
+    });
+    labelled.flatten().collect()
 }
 
 fn rows_of<'a>(turn: &'a Turn<'a>, files: &'a Files, field: impl FnOnce(&Reasoning, bool) -> Object) -> Vec<Row<'a>> {
@@ -194,8 +226,10 @@ fn rows_of<'a>(turn: &'a Turn<'a>, files: &'a Files, field: impl FnOnce(&Reasoni
             let tool_calls = calls.iter().enumerate().map(|(at, call)| call_row(call, stored.of_call(at))).collect();
             let reasoning = field(&stored, !calls.is_empty());
             let reply = Row { role: "assistant", content, reasoning, tool_calls, tool_call_id: None };
-            let results =
-                calls.iter().map(|call| Row { tool_call_id: Some(&call.id), ..row("tool", call.result_text()) });
+            let results = calls.iter().map(|call| {
+                let content = Some(Content::Text(call.result_text()));
+                Row { tool_call_id: Some(&call.id), content, ..row("tool", "") }
+            });
             std::iter::once(reply).chain(results).collect()
         }
     }

@@ -31,7 +31,7 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: &'a str,
+        output: Output<'a>,
     },
 }
 
@@ -44,13 +44,25 @@ enum Part<'a> {
     OutputText { text: &'a str, annotations: [(); 0] },
 }
 
+/// The result of a call: a text, or parts if it has images.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Output<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
 /// The message of a user (platform.openai.com/docs/api-reference/responses/create, input_image and input_file).
 fn user_content<'a>(text: &'a str, files: &'a Files) -> Vec<Part<'a>> {
     let pieces = pieces(text, files);
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
         return vec![Part::InputText { text: shown(text) }];
     }
-    let part = |piece: Piece<'a>| match piece {
+    pieces.into_iter().map(part).collect()
+}
+
+fn part(piece: Piece<'_>) -> Part<'_> {
+    match piece {
         Piece::Text(text) => Part::InputText { text: text.into() },
         Piece::File(name, file) => {
             let data = format!("data:{};base64,{}", file.media_type, file.base64);
@@ -59,8 +71,7 @@ fn user_content<'a>(text: &'a str, files: &'a Files) -> Vec<Part<'a>> {
                 _ => Part::InputImage { image_url: data, detail: "auto" },
             }
         }
-    };
-    pieces.into_iter().map(part).collect()
+    }
 }
 
 /// The items of a conversation, each as JSON text.
@@ -80,7 +91,7 @@ impl Items {
                 let content = user_content(text, files);
                 self.push(&Item::Message { id: None, role: "user", status: None, phase: None, content });
             }
-            Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures),
+            Turn::Assistant { text, calls, signatures } => self.reply(text, calls, signatures, files),
         }
     }
 
@@ -90,7 +101,7 @@ impl Items {
 
     /// A reply is cut at the positions of reasoning and at the ends of messages with a phase. Positions outside of the
     /// reply, from a damaged row, are clamped.
-    fn reply(&mut self, text: &str, calls: &[Call<'_>], signatures: &[&Signature]) {
+    fn reply(&mut self, text: &str, calls: &[Call<'_>], signatures: &[&Signature], files: &Files) {
         let (mut text_start, mut calls_start) = (0, 0);
         for signature in signatures {
             let position = (
@@ -112,7 +123,10 @@ impl Items {
         // "Item of type 'reasoning' was provided without its required following item": the item after it was lost.
         self.texts.truncate(self.texts.len() - std::mem::take(&mut self.trailing));
         for call in calls {
-            self.push(&Item::FunctionCallOutput { call_id: &call.id, output: call.result_text() });
+            let pieces = call.result_pieces(files);
+            let parts = pieces.map(|pieces| Output::Parts(pieces.into_iter().map(part).collect()));
+            let output = parts.unwrap_or_else(|| Output::Text(call.result_text()));
+            self.push(&Item::FunctionCallOutput { call_id: &call.id, output });
         }
     }
 

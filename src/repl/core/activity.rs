@@ -6,6 +6,7 @@ use crate::agent::{Agent, State, Wait};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::config::Config;
 use crate::repl::core::Core;
 use crate::team::Gate;
 
@@ -42,7 +43,7 @@ impl Core {
             limit: self.config.working_limit,
             gate: self.send_queue.gate_of(worker, now),
             held: self.trees.held(worker).map(|reached| reached.activity()),
-            has_servers: !self.config.mcp.is_empty(),
+            prepares: prepares(&self.config),
             has_keys,
         };
         let text = describe(agent, &context);
@@ -87,8 +88,8 @@ struct ActivityContext {
     pub limit: usize,
     /// Whether its provider is paused.
     pub gate: Option<Gate>,
-    /// MCP servers are declared, whose start a request may wait for.
-    pub has_servers: bool,
+    /// What a request may wait for before it joins the queue.
+    pub prepares: Option<&'static str>,
     /// The limit that holds its request back.
     pub held: Option<String>,
     /// The reader is a person at a terminal.
@@ -157,13 +158,24 @@ fn describe(agent: &Agent, context: &ActivityContext) -> String {
     }
 }
 
+fn prepares(config: &Config) -> Option<&'static str> {
+    match (config.mcp.is_empty(), config.user_tools.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some("starting MCP servers"),
+        (true, false) => Some("reading the schemas of tools"),
+        (false, false) => Some("starting MCP servers and reading the schemas of tools"),
+    }
+}
+
 fn waiting(agent: &Agent, context: &ActivityContext) -> String {
     if let Some(held) = &context.held {
         return format!("{held}{}", context.keys("Esc cancels"));
     }
-    if context.position.is_none() && context.has_servers {
+    if context.position.is_none()
+        && let Some(prepares) = context.prepares
+    {
         let seconds = (context.now - agent.started()).as_secs();
-        return format!("starting MCP servers … {seconds} s{}", context.keys("Esc cancels"));
+        return format!("{prepares} … {seconds} s{}", context.keys("Esc cancels"));
     }
     let (provider, before) = (&agent.inputs.endpoint.provider, context.position.unwrap_or(0));
     match &context.gate {

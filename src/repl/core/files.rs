@@ -19,6 +19,8 @@ use crate::tools::open_attached;
 
 /// The most files of one message.
 const MAX_FILES: usize = 20;
+/// About so many images of results are sent with a request; of older ones only the markers.
+const MAX_OF_RESULTS: usize = 20;
 
 /// A path in a text: its bytes with what marks it, and the path.
 struct Mention {
@@ -119,15 +121,32 @@ fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
+/// The text with every path that would be attached in quotes, so that it is not: it was not the person who wrote it.
+pub(in crate::repl) fn disarmed(text: &str) -> String {
+    let mut disarmed = text.to_owned();
+    for mention in mentions(text).into_iter().rev() {
+        let quoted = format!("`{}`", &text[mention.range.clone()]);
+        disarmed.replace_range(mention.range, &quoted);
+    }
+    disarmed
+}
+
 /// Loads the files that the conversation of an agent refers to, for its next request. A summary is written without them.
 pub(in crate::repl) fn load(core: &mut Core, agent_id: AgentId) {
     let Some(agent) = core.roster.get(agent_id).filter(|agent| agent.role != Role::Summary) else { return };
     let facts = agent.inputs.endpoint.facts;
     let Some(history) = &agent.inputs.history else { return };
     let mut files = Files::new();
-    for message in history.conversation() {
-        let Body::User(text) = &message.body else { continue };
+    let mut of_results = 0;
+    // The newest results keep their images.
+    for message in history.conversation().into_iter().rev() {
+        let text = match &message.body {
+            Body::User(text) => text,
+            Body::ToolResult(result) if result.may_have_images() && of_results < MAX_OF_RESULTS => &result.content,
+            _ => continue,
+        };
         for found in references(text) {
+            of_results += usize::from(matches!(message.body, Body::ToolResult(_)));
             let known = agent.inputs.files.get(found.digest).cloned();
             let Some(file) = known.or_else(|| stored(core, found.digest)) else { continue };
             let can_read = if file.media_type == PDF { facts.documents } else { facts.images };
@@ -154,5 +173,8 @@ mod tests {
         assert_eq!(paths("look at @a/b.png and @\"c d.pdf\", not me@x.png"), ["a/b.png", "c d.pdf"]);
         assert_eq!(paths("/tmp/shot.PNG"), ["/tmp/shot.PNG"]);
         assert!(paths("@src/main.rs a.png @ é@.png").is_empty());
+        let disarmed = disarmed("see @a.png or /b.pdf and @\"c d\"");
+        assert_eq!(disarmed, "see `@a.png` or `/b.pdf` and `@\"c d\"`");
+        assert!(paths(&disarmed).is_empty());
     }
 }

@@ -1,7 +1,8 @@
 //! A server over streamable HTTP: a POST for each message, whose response is one message or a stream of them.
 //!
 //! Each request has a transfer of its own, driven by libcurl's socket callbacks as those of agents are. A response that ends
-//! without an answer is not asked for again: a call may have been carried out.
+//! without an answer is not asked for again: a call may have been carried out. In the older era a stream whose events have
+//! ids is resumed by a GET after the pause that the server wants.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,12 +13,14 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::base::clock::Moment;
 use crate::base::error::Result;
+use crate::domain::host::Target;
 use crate::domain::http::HttpRequest;
 use crate::domain::readiness::Readiness;
 use crate::mcp::message::{INITIALIZED, MODERN, Message};
 use crate::mcp::{Era, Session};
 use crate::net::{Connection, Lookup, Network};
 use crate::provider::sse::Sse;
+use crate::proxy::AllowedHosts;
 use crate::reactor::{Reactor, Source};
 
 /// Transfers at once; further messages wait.
@@ -29,6 +32,11 @@ const ACCEPTANCE: Duration = Duration::from_secs(30);
 const BYTES_PER_TURN: usize = 256 << 10;
 /// A longer response ends the session, in bytes.
 const MAX_BODY: usize = 16 << 20;
+/// How long is waited before a stream is resumed, unless the server says it; at most so long.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How often a stream is resumed without an event.
+const MOST_ATTEMPTS: u32 = 5;
 /// What is shown of the body of an error, in characters.
 const SHOWN: usize = 160;
 
@@ -40,8 +48,22 @@ pub(super) struct Http {
     session_id: Option<String>,
     waiting: VecDeque<Message>,
     transfers: Vec<Transfer>,
+    /// Streams that ended without an answer and are resumed.
+    cut: Vec<Cut>,
+    /// The hosts that must not be reached, if there are any.
+    guard: Option<(Target, AllowedHosts)>,
     /// Nothing is sent before it has ended: libcurl would wait for its own look-up when a transfer is closed.
     lookup: Option<Lookup>,
+}
+
+/// A stream that ended without an answer.
+struct Cut {
+    request: u64,
+    last_id: String,
+    /// When it is resumed.
+    at: Moment,
+    /// How often it was resumed without an event.
+    attempts: u32,
 }
 
 struct Transfer {
@@ -58,11 +80,29 @@ struct Transfer {
     status: u16,
     body: Vec<u8>,
     stream: Option<Sse>,
+    /// How often the stream was resumed before, without an event.
+    attempts: u32,
 }
 
 impl Http {
-    pub(super) fn new(session: Session, url: String, headers: Vec<(String, String)>) -> Self {
-        Self { session, url, headers, session_id: None, waiting: VecDeque::new(), transfers: Vec::new(), lookup: None }
+    /// `guard`: what the rules refuse of its host.
+    pub(super) fn new(
+        session: Session,
+        url: String,
+        headers: Vec<(String, String)>,
+        guard: Option<(Target, AllowedHosts)>,
+    ) -> Self {
+        Self {
+            session,
+            url,
+            headers,
+            session_id: None,
+            waiting: VecDeque::new(),
+            transfers: Vec::new(),
+            cut: Vec::new(),
+            guard,
+            lookup: None,
+        }
     }
 
     /// Sends what the session has to say. `next_number` gives the numbers of transfers.
@@ -79,20 +119,21 @@ impl Http {
             self.waiting.clear();
         }
         while self.transfers.len() < MOST_TRANSFERS && !self.is_beginning() {
-            if self.waiting.is_empty() || self.awaits_address(network, now, wake) {
+            let is_due = |cut: &Cut| cut.at <= now;
+            if self.waiting.is_empty() && !self.cut.iter().any(is_due) || self.awaits_address(network, now, wake) {
                 break;
             }
-            let Some(message) = self.waiting.pop_front() else { break };
-            let (number, request) = (next_number(), self.request(&message));
-            let mut transfer = Transfer {
-                number,
-                connection: Connection::default(),
-                request: message.id,
-                until: message.id.is_none().then(|| now + ACCEPTANCE),
-                is_first: message.method == INITIALIZED,
-                status: 0,
-                body: Vec::new(),
-                stream: None,
+            if let Err(why) = self.check_addresses(network, now) {
+                self.session.fail(why);
+                (self.waiting, self.cut) = (VecDeque::new(), Vec::new());
+                break;
+            }
+            let (request, mut transfer) = match self.cut.iter().position(is_due) {
+                Some(at) => self.resumption(at, next_number()),
+                None => {
+                    let Some(message) = self.waiting.pop_front() else { break };
+                    (self.request(&message), Transfer::new(next_number(), &message, now))
+                }
             };
             match transfer.connection.start(&request, network, now) {
                 Ok(()) => {
@@ -103,6 +144,32 @@ impl Http {
             }
         }
         Ok(())
+    }
+
+    /// The request that resumes a stream, and its transfer.
+    fn resumption(&mut self, at: usize, number: u64) -> (HttpRequest, Transfer) {
+        let cut = self.cut.remove(at);
+        let mut headers = self.headers.clone();
+        let mut add = |name: &str, value: String| headers.push((name.to_owned(), value));
+        add("Accept", "text/event-stream".into());
+        add("Last-Event-ID", cut.last_id);
+        self.session.revision().into_iter().for_each(|revision| add("MCP-Protocol-Version", revision.to_owned()));
+        self.session_id.iter().for_each(|id| add("Mcp-Session-Id", id.clone()));
+        let request = HttpRequest { url: self.url.clone(), headers, body: [].into() };
+        let transfer = Transfer { request: Some(cut.request), attempts: cut.attempts, ..Transfer::empty(number) };
+        (request, transfer)
+    }
+
+    /// # Errors
+    /// A rule refuses an address of the host, or it is not known.
+    fn check_addresses(&self, network: &Network, now: Moment) -> std::result::Result<(), String> {
+        let Some((target, hosts)) = &self.guard else { return Ok(()) };
+        if network.host_to_look_up(&self.url, now).is_some() {
+            return Err("was not connected: its host cannot be looked up to be checked against the rules".into());
+        }
+        let addresses = network.known_addresses(&self.url, now);
+        let checked = addresses.into_iter().try_for_each(|address| hosts.check_denied_address(target, address));
+        checked.map_err(|why| format!("was not connected: {why}"))
     }
 
     /// Whether the host of the server is being looked up, which begins now if its addresses are unknown.
@@ -177,7 +244,11 @@ impl Http {
                 }
                 None => self.transfers.push(transfer),
                 Some(outcome) => {
-                    transfer.finish(outcome, &mut self.session, now);
+                    let is_legacy = self.session.era() == Some(Era::Legacy);
+                    match transfer.cut(now).filter(|_| is_legacy) {
+                        Some(cut) if self.session.is_pending(cut.request) => self.cut.push(cut),
+                        _ => transfer.finish(outcome, &mut self.session, now),
+                    }
                     transfer.close(reactor, now);
                 }
             }
@@ -191,6 +262,7 @@ impl Http {
             transfer.close(reactor, now);
         }
         self.waiting.retain(|message| message.id != Some(request));
+        self.cut.retain(|cut| cut.request != request);
     }
 
     pub(super) fn end(self, reactor: &mut Reactor, now: Moment) {
@@ -200,7 +272,8 @@ impl Http {
     pub(super) fn deadline(&self) -> Option<Moment> {
         let timers = self.transfers.iter().filter_map(|transfer| transfer.connection.timer());
         let limits = self.transfers.iter().filter_map(|transfer| transfer.until);
-        timers.chain(limits).chain(self.session.deadline()).min()
+        let resumed = self.cut.iter().map(|cut| cut.at);
+        timers.chain(limits).chain(resumed).chain(self.session.deadline()).min()
     }
 
     /// Whether bytes were received and not read.
@@ -219,6 +292,37 @@ impl Http {
 }
 
 impl Transfer {
+    fn new(number: u64, message: &Message, now: Moment) -> Self {
+        Self {
+            request: message.id,
+            until: message.id.is_none().then(|| now + ACCEPTANCE),
+            is_first: message.method == INITIALIZED,
+            ..Self::empty(number)
+        }
+    }
+
+    fn empty(number: u64) -> Self {
+        Self {
+            number,
+            connection: Connection::default(),
+            request: None,
+            until: None,
+            is_first: false,
+            status: 0,
+            body: Vec::new(),
+            stream: None,
+            attempts: 0,
+        }
+    }
+
+    /// How the stream of a response that has ended is resumed, if it can be.
+    fn cut(&mut self, now: Moment) -> Option<Cut> {
+        let stream = self.stream.as_ref()?;
+        let (request, last_id) = (self.request?, stream.last_id()?.to_owned());
+        let pause = stream.retry().unwrap_or(PAUSE).min(LONGEST_PAUSE);
+        (self.attempts < MOST_ATTEMPTS).then(|| Cut { request, last_id, at: now + pause, attempts: self.attempts + 1 })
+    }
+
     /// libcurl's wishes have to be carried out at once.
     fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
         let number = self.number;
@@ -244,7 +348,12 @@ impl Transfer {
         }
         match &mut self.stream {
             Some(stream) => {
-                let fed = stream.feed(&bytes, |event| session.on_text(event.data.as_bytes(), now));
+                let attempts = &mut self.attempts;
+                let fed = stream.feed(&bytes, |event| {
+                    // Events without data only tell their id.
+                    *attempts = if event.data.is_empty() { *attempts } else { 0 };
+                    session.on_text(event.data.as_bytes(), now);
+                });
                 fed.unwrap_or_else(|error| session.fail(error.message));
             }
             None => self.body.extend_from_slice(&bytes),

@@ -10,9 +10,12 @@
 //! A server is shared by the agents that work in the same directory with the same powers, and ends with the last of them. One
 //! that fails is started again by the next request, after a pause that grows, or by the next call.
 
+mod asking;
 mod http;
 mod link;
 mod process;
+mod reading;
+mod results;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,31 +24,36 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, State as AgentState, Wait};
+use crate::agent::Agent;
 use crate::base::clock::Moment;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::domain::approval::Policy;
-use crate::domain::host::HostPattern;
-use crate::domain::mcp::{McpServer, McpTool, Transport};
+use crate::domain::flow::{Origin, PromptRequest};
+use crate::domain::host::{HostPattern, Target};
+use crate::domain::mcp::{McpPrompt, McpResource, McpServer, McpTool, Transport};
 use crate::domain::rule::{Rule, Rules, Subject};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
-use crate::mcp::{Era, Event as SessionEvent, Session, content, list};
+use crate::mcp::content::{self, Part};
+use crate::mcp::{Era, Event as SessionEvent, Session, list};
 use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
+use crate::repl::core::programs::{gets_programs, is_for, waits_for_slot};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
-use crate::tools::{self, Running};
+use asking::Asking;
 use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
-use server::{Call, Key, Server, State};
+use reading::{Item, Readings};
+use results::{Preparing, Shape, short_text};
+use server::{Asked, Call, Key, Server, State};
 
+pub(super) use reading::{Outcome, ReadText};
 pub(super) use server::Work;
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
@@ -72,8 +80,12 @@ pub(super) struct Mcp {
     /// The eras of servers that have answered, by command or URL.
     eras: BTreeMap<String, Era>,
     ending: Vec<Ending>,
-    /// Results that are being written to files because they are long.
-    saving: Vec<(AgentId, String, Running)>,
+    /// Resources and prompts for messages of the person.
+    readings: Readings,
+    /// What servers ask the person.
+    asking: Vec<Asking>,
+    /// Results of calls that are being made ready, with their agents.
+    preparing: Vec<(AgentId, String, Preparing)>,
     is_due: bool,
 }
 
@@ -81,7 +93,7 @@ impl Mcp {
     /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
     /// wait; it joins the send queue once it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        if core.config.mcp.is_empty() || !has_servers(core, agent) {
+        if core.config.mcp.is_empty() || !gets_programs(core, agent) {
             return false;
         }
         let now = core.clock.now();
@@ -145,25 +157,114 @@ impl Mcp {
     /// Carries out a call of a model. It is answered later.
     pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
+        // After a restart, a call may come before the first request.
+        self.servers_of(core, agent);
         let found =
             self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
             return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
         };
-        let tool = match work {
+        let asked = match work {
             Work::Start { sandbox } => {
                 (server.has_consent, server.promised) = (true, Some(sandbox));
-                None
+                Asked::Start
             }
-            Work::Call { tool, arguments } => Some((tool, arguments)),
+            Work::Call { .. } if !server.has_consent => {
+                return answer(core, agent, &id, Err("the server is not started: call its start tool first".into()));
+            }
+            Work::Call { tool, arguments } => Asked::Tool(tool, arguments),
         };
-        server.calls.push(Call { agent, id, tag, tool, is_sent: false });
+        self.push_call(core, number, Call { agent, id, tag, asked, is_sent: false });
+    }
+
+    /// Sends a call once its server is ready, which is started if it does not run.
+    fn push_call(&mut self, core: &mut Core, number: u64, call: Call) {
+        let Some(server) = self.servers.get_mut(&number) else { return };
+        server.calls.push(call);
         // What the session says about it is taken in the next step.
         self.is_due = true;
         if matches!(server.state, State::Stopped) {
             self.start(core, number);
         }
         self.send_calls(core, number);
+    }
+
+    /// Reads the resources that a message of the person names as `@SERVER:URI`. Whether there are any: then the message is
+    /// sent once they are there.
+    ///
+    /// # Errors
+    /// The agent has no such server, or the server needs a consent that it does not have.
+    pub(super) fn read_resources(
+        &mut self,
+        core: &mut Core,
+        (origin, agent): (Origin, AgentId),
+        text: &str,
+    ) -> Result<bool> {
+        let found = reading::mentions(text, core);
+        if found.is_empty() {
+            return Ok(false);
+        }
+        let mut items = Vec::new();
+        for mention in &found {
+            let number = self.server_for_person(core, agent, &mention.server)?;
+            items.push((number, Item::resource(mention, self.next_number())));
+        }
+        let asked = items.iter().map(|(number, item)| (*number, item.tag, Asked::Resource(item.uri.clone()))).collect();
+        self.readings.begin(origin, agent, text, items.into_iter().map(|(_, item)| item).collect());
+        self.ask_for_person(core, agent, asked);
+        Ok(true)
+    }
+
+    /// Has a server make a prompt for the person, which is sent or put into the draft once it is there.
+    ///
+    /// # Errors
+    /// As for [`Mcp::read_resources`].
+    pub(super) fn get_prompt(
+        &mut self,
+        core: &mut Core,
+        (origin, agent): (Origin, AgentId),
+        prompt: PromptRequest,
+    ) -> Result<()> {
+        let number = self.server_for_person(core, agent, &prompt.server)?;
+        let tag = self.next_number();
+        self.readings.begin_prompt(origin, agent, &prompt, tag);
+        self.ask_for_person(core, agent, vec![(number, tag, Asked::Prompt(prompt.name, prompt.arguments))]);
+        Ok(())
+    }
+
+    /// Takes the messages of the person back that wait for resources. Whether there are any.
+    pub(super) fn interrupt_reading(&mut self, agent: AgentId) -> bool {
+        let is_any = self.readings.interrupt(agent);
+        self.is_due |= is_any;
+        is_any
+    }
+
+    fn ask_for_person(&mut self, core: &mut Core, agent: AgentId, asked: Vec<(u64, u64, Asked)>) {
+        for (number, tag, asked) in asked {
+            self.push_call(core, number, Call { agent, id: String::new(), tag, asked, is_sent: false });
+        }
+    }
+
+    /// The server of an agent that the person has named.
+    fn server_for_person(&mut self, core: &mut Core, agent: AgentId, name: &str) -> Result<u64> {
+        if !gets_programs(core, agent) {
+            let why = "this agent uses no MCP servers: it has no bash, or the policy plan";
+            return Err(Error::usage(format!("{name}: {why}")));
+        }
+        let mine = self.servers_of(core, agent);
+        let found = mine.into_iter().find(|number| self.servers[number].key.name == name);
+        let number = found.ok_or_else(|| Error::usage(format!("{name}: this MCP server is not for this agent")))?;
+        self.take_given_consent(core, agent, number);
+        if !self.servers[&number].has_consent {
+            let why = "its start asks first, because it uses the network: have the agent call its start tool";
+            return Err(Error::usage(format!("{name}: {why}")));
+        }
+        Ok(number)
+    }
+
+    /// The messages whose resources and prompts are there, or what went wrong.
+    pub(super) fn take_read(&mut self) -> Vec<ReadText> {
+        self.readings.take_read()
     }
 
     fn start(&mut self, core: &mut Core, number: u64) {
@@ -179,12 +280,13 @@ impl Mcp {
     fn connect(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Transport::Http { url, headers } = server.declaration.transport.clone() else { return };
-        if let Err(why) = check_denied(&url, &server.environment.rules) {
-            return self.fail(core, number, &format!("was not connected: {why}"));
-        }
+        let guard = match guard(&url, &server.environment.rules) {
+            Ok(guard) => guard,
+            Err(why) => return self.fail(core, number, &format!("was not connected: {why}")),
+        };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
         let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
-        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers))));
+        server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard))));
         self.write(core, number);
     }
 
@@ -251,18 +353,16 @@ impl Mcp {
         let mut started = Vec::new();
         for call in server.calls.iter_mut().filter(|call| !call.is_sent) {
             call.is_sent = true;
-            match &call.tool {
-                Some((tool, arguments)) => {
-                    let params =
-                        [("name".to_owned(), tool.clone().into()), ("arguments".into(), arguments.clone().into())];
-                    let headers = headers(&server.tools, tool, arguments);
-                    let params = params.into_iter().collect();
-                    link.session_mut().request(call.tag, "tools/call", params, headers, now);
-                }
+            let headers = match &call.asked {
+                Asked::Tool(tool, arguments) => headers(&server.tools, tool, arguments),
+                _ => Vec::new(),
+            };
+            match call.asked.request() {
+                Some((method, params)) => link.session_mut().request(call.tag, method, params, headers, now),
                 None => started.push((call.agent, call.id.clone())),
             }
         }
-        server.calls.retain(|call| call.tool.is_some());
+        server.calls.retain(|call| !matches!(call.asked, Asked::Start));
         let names: Vec<String> = server.tools.iter().map(|tool| tool.full_name.clone()).collect();
         let message = format!("started: {}: {}", counted(names.len(), "tool", "tools"), names.join(", "));
         started.into_iter().for_each(|(agent, id)| answer(core, agent, &id, Ok(message.clone())));
@@ -307,6 +407,12 @@ impl Mcp {
                 users.into_iter().for_each(|agent| self.give_tools(core, agent));
                 self.send_calls(core, number);
             }
+            SessionEvent::Catalog(catalog, listed) => {
+                let Some(server) = self.servers.get_mut(&number) else { return };
+                server.on_catalog(catalog, &listed);
+                server.users.clone().into_iter().for_each(|agent| self.give_tools(core, agent));
+            }
+            SessionEvent::Asked { tag, inputs } => self.begin_asking(core, number, tag, inputs),
             SessionEvent::Done { tag, result } => self.on_done(core, number, tag, result),
             SessionEvent::Note(note) => self.note(core, number, LineKind::Note, &note),
             SessionEvent::Failed(why) => self.fail(core, number, &why),
@@ -317,41 +423,54 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let Some(at) = server.calls.iter().position(|call| call.tag == tag) else { return };
         let call = server.calls.remove(at);
-        let (text, is_error) = match result {
+        let directory = server.environment.output_directory.clone();
+        if !call.asked.is_of_model() {
+            return self.readings.on_answer(core, &call, result, directory);
+        }
+        let (parts, is_error) = match result {
             Ok(value) => content::result(&value),
-            Err(why) => (why, true),
+            Err(why) => (vec![Part::Text(why)], true),
         };
-        let (cap, directory) = (core.config.settings.output_cap, server.environment.output_directory.clone());
-        if text.len() <= cap {
+        let cap = core.config.settings.output_cap;
+        if let Some(text) = short_text(&parts, cap) {
             return answer(core, call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
         }
-        // A disk may be slow.
-        let work = move |_: &tools::Job| tools::capped(&text, is_error, cap, &directory);
-        let tool = ToolCall { id: call.id.clone(), name: "mcp".into(), arguments: String::new() };
-        match Running::spawn(tool, work, core.waker.clone()) {
-            Ok(running) => self.saving.push((call.agent, call.id, running)),
-            Err(error) => answer(core, call.agent, &call.id, Err(error.message)),
+        // Images may be large, and a disk slow.
+        let name = if let Asked::Tool(tool, _) = call.asked { tool } else { String::new() };
+        match Preparing::start(parts, Shape { name, is_error, cap, directory }, core) {
+            Ok(preparing) => self.preparing.push((call.agent, call.id, preparing)),
+            Err(why) => answer(core, call.agent, &call.id, Err(why)),
         }
     }
 
     /// Cancels the calls that agents do not wait for any more.
     fn cancel_unawaited(&mut self, core: &mut Core, number: u64) {
         let Some(server) = self.servers.get_mut(&number) else { return };
-        let is_awaited = |call: &Call| core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id));
+        let readings = &self.readings;
+        let is_awaited = |call: &Call| match call.asked.is_of_model() {
+            true => core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id)),
+            false => readings.awaits(call.tag),
+        };
         let dropped: Vec<Call> = server.calls.extract_if(.., |call| !is_awaited(call)).collect();
         if let State::Running(link) = &mut server.state {
             dropped.iter().for_each(|call| link.cancel(core, call.tag, "the user interrupted"));
         }
     }
 
-    /// Gives an agent the tools of its servers.
+    /// Gives an agent the tools, resources and prompts of its servers.
     fn give_tools(&self, core: &mut Core, agent: AgentId) {
-        let mine = self.servers.values().filter(|server| server.users.contains(&agent));
-        let mut tools: Vec<McpTool> = mine.flat_map(|server| &server.tools).cloned().collect();
+        let mine = || self.servers.values().filter(|server| server.users.contains(&agent));
+        let mut tools: Vec<McpTool> = mine().flat_map(|server| &server.tools).cloned().collect();
         list::make_unique(&mut tools);
+        let resources: Vec<McpResource> =
+            mine().flat_map(|server| server.resources.iter().chain(&server.templates)).cloned().collect();
+        let prompts: Vec<McpPrompt> = mine().flat_map(|server| &server.prompts).cloned().collect();
         core.roster.with(agent, |agent| {
-            if *agent.inputs.environment.mcp_tools != *tools {
-                Arc::make_mut(&mut agent.inputs.environment).mcp_tools = tools.into();
+            let known = &agent.inputs.environment;
+            if *known.mcp_tools != *tools || *known.mcp_resources != *resources || *known.mcp_prompts != *prompts {
+                let known = Arc::make_mut(&mut agent.inputs.environment);
+                (known.mcp_tools, known.mcp_resources) = (tools.into(), resources.into());
+                known.mcp_prompts = prompts.into();
             }
         });
     }
@@ -362,8 +481,13 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         server.on_failed(why, core.clock.now());
         self.eras.remove(&server.declaration.transport.about());
+        let message = format!("the MCP server {}: {why}", server.key.name);
+        let directory = server.environment.output_directory.clone();
         for call in std::mem::take(&mut server.calls) {
-            answer(core, call.agent, &call.id, Err(format!("the MCP server {}: {why}", server.key.name)));
+            match call.asked.is_of_model() {
+                true => answer(core, call.agent, &call.id, Err(message.clone())),
+                false => self.readings.on_answer(core, &call, Err(message.clone()), directory.clone()),
+            }
         }
         self.note(core, number, LineKind::Error, why);
     }
@@ -408,6 +532,7 @@ impl Mcp {
 
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
         self.held.remove(&agent);
+        self.readings.forget(agent);
         for server in self.servers.values_mut() {
             server.users.remove(&agent);
         }
@@ -433,16 +558,12 @@ impl Mcp {
         }
     }
 
-    fn take_saved(&mut self, core: &mut Core) {
-        for (agent, id, running) in self.saving.extract_if(.., |(_, _, running)| running.is_complete()) {
-            let result = running.collect();
-            answer(core, agent, &id, if result.is_error { Err(result.content) } else { Ok(result.content) });
+    fn take_prepared(&mut self, core: &mut Core) {
+        for (agent, id, preparing) in self.preparing.extract_if(.., |(_, _, preparing)| preparing.is_complete()) {
+            let result = preparing.finish(core);
+            answer(core, agent, &id, result);
         }
     }
-}
-
-fn waits_for_slot(agent: &Agent) -> bool {
-    agent.state() == AgentState::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
 }
 
 /// The arguments that a tool wants repeated as HTTP headers.
@@ -456,34 +577,25 @@ fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec
     wanted.filter_map(header).collect()
 }
 
-/// Whether an agent is offered the tools of servers: where it can run commands. Under `plan` no server is started, because it
-/// could change files by itself.
-fn has_servers(core: &Core, agent: AgentId) -> bool {
-    core.config.settings.has_tools
-        && core.roster.get(agent).is_some_and(|agent| {
-            let may_change = agent.policy() != Policy::Plan;
-            may_change
-                && agent.inputs.has_tools
-                && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
-        })
-}
-
-/// Whether the rules let a server be reached. The names of hosts are judged, not their addresses.
-fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
+/// What the rules refuse of the host of a server, to be checked against its addresses.
+///
+/// # Errors
+/// The rules refuse the name of the host.
+fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, AllowedHosts)>, String> {
     let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
     if denied.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
-    AllowedHosts { allowed: Vec::new(), denied }.check_denied(&url.target)
+    let hosts = AllowedHosts { allowed: Vec::new(), denied };
+    hosts.check_denied(&url.target).map(|()| Some((url.target, hosts)))
 }
 
 /// The key of this server for the agent; `None` if the server is not for it.
 fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
     let environment = &agent.inputs.environment;
     let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
-    let is_below = |project| worktree.is_some() || directory.starts_with(project);
-    if !declaration.project.as_ref().is_none_or(is_below) {
+    if !is_for(agent, declaration.project.as_ref()) {
         return None;
     }
     let denied = agent.rules.deny.iter().filter(|rule| rule.subject() == Subject::Net).cloned().collect();
@@ -526,6 +638,7 @@ impl Component for Mcp {
             Event::Removed { agent, .. } => self.forget(core, *agent),
             Event::Interrupted { agent, .. } => {
                 self.held.remove(agent);
+                self.interrupt_reading(*agent);
                 self.is_due |= self.servers.values().any(|server| !server.calls.is_empty());
             }
             _ => {}
@@ -537,7 +650,9 @@ impl Component for Mcp {
         for number in self.servers.keys().copied().collect::<Vec<_>>() {
             self.step_server(core, number);
         }
-        self.take_saved(core);
+        self.forget_asking();
+        self.take_prepared(core);
+        self.readings.step(core);
         self.release(core);
         let now = core.clock.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
@@ -555,7 +670,7 @@ impl Component for Mcp {
             State::Starting(_) => Some(now + TOOL_POLL),
             State::Running(link) => link.deadline(),
         };
-        let is_busy = !self.ending.is_empty() || !self.saving.is_empty();
+        let is_busy = !self.ending.is_empty() || !self.preparing.is_empty() || self.readings.is_preparing();
         let at = self.servers.values().filter_map(of_session).chain(is_busy.then(|| now + TOOL_POLL)).min();
         at.map(|at| (at, WakeReason::Mcp))
     }

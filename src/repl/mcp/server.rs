@@ -11,9 +11,10 @@ use super::link::Link;
 use super::process::Starting;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::domain::mcp::{McpCall, McpServer, McpTool, Transport};
+use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, Transport};
 use crate::domain::rule::Rule;
-use crate::mcp::list::full_name;
+use crate::mcp::Catalog;
+use crate::mcp::list::{self, full_name};
 use crate::tools::Environment;
 use crate::tools::mcp::START;
 use crate::tools::server_process::ServerProgram;
@@ -46,15 +47,46 @@ pub(in crate::repl) enum Work {
     Call { tool: String, arguments: Map<String, Value> },
 }
 
-/// A call of an agent.
+/// What is asked of a server.
+pub(super) enum Asked {
+    /// To start, nothing else.
+    Start,
+    /// A tool is called with these arguments.
+    Tool(String, Map<String, Value>),
+    /// A resource is read for a message of the person.
+    Resource(String),
+    /// A prompt is made for the person.
+    Prompt(String, Map<String, Value>),
+}
+
+impl Asked {
+    /// The method and the parameters.
+    pub(super) fn request(&self) -> Option<(&'static str, Map<String, Value>)> {
+        let named = |name: &str, arguments: &Map<String, Value>| {
+            Map::from_iter([("name".to_owned(), name.into()), ("arguments".into(), arguments.clone().into())])
+        };
+        match self {
+            Self::Start => None,
+            Self::Tool(name, arguments) => Some(("tools/call", named(name, arguments))),
+            Self::Resource(uri) => Some(("resources/read", Map::from_iter([("uri".to_owned(), uri.as_str().into())]))),
+            Self::Prompt(name, arguments) => Some(("prompts/get", named(name, arguments))),
+        }
+    }
+
+    /// Whether a model waits for the answer.
+    pub(super) fn is_of_model(&self) -> bool {
+        matches!(self, Self::Start | Self::Tool(..))
+    }
+}
+
+/// A call of an agent, or a request for the person.
 pub(super) struct Call {
     pub(super) agent: AgentId,
-    /// The id that the model gave it.
+    /// The id that the model gave it; empty for a request for the person.
     pub(super) id: String,
     /// The number by which the session knows it.
     pub(super) tag: u64,
-    /// `None` for a call that starts the server.
-    pub(super) tool: Option<(String, Map<String, Value>)>,
+    pub(super) asked: Asked,
     pub(super) is_sent: bool,
 }
 
@@ -67,6 +99,10 @@ pub(super) struct Server {
     pub(super) state: State,
     /// Its tools, as far as they were known the last time it ran.
     pub(super) tools: Vec<McpTool>,
+    /// The same for resources, templates and prompts.
+    pub(super) resources: Vec<McpResource>,
+    pub(super) templates: Vec<McpResource>,
+    pub(super) prompts: Vec<McpPrompt>,
     /// A person has consented to its start, or it needs no consent.
     pub(super) has_consent: bool,
     /// The sandbox to which the consent was given, in words.
@@ -81,7 +117,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(key: Key, declaration: McpServer, environment: Arc<Environment>) -> Self {
-        let has_consent = declaration.net.is_empty();
+        let has_consent = !needs_consent(&declaration, &environment);
         let tools = if has_consent { Vec::new() } else { vec![start_tool(&declaration, &environment)] };
         Self {
             key,
@@ -90,6 +126,9 @@ impl Server {
             users: BTreeSet::new(),
             state: State::Stopped,
             tools,
+            resources: Vec::new(),
+            templates: Vec::new(),
+            prompts: Vec::new(),
             has_consent,
             promised: None,
             failures: 0,
@@ -107,6 +146,16 @@ impl Server {
             State::Running(link) => !link.session().is_ready(),
         };
         is_under_way && self.failures == 0
+    }
+
+    /// It has listed resources, templates or prompts.
+    pub(super) fn on_catalog(&mut self, catalog: Catalog, listed: &[Value]) {
+        let name = &self.key.name;
+        match catalog {
+            Catalog::Resources => self.resources = list::resources(name, listed, false),
+            Catalog::Templates => self.templates = list::resources(name, listed, true),
+            Catalog::Prompts => self.prompts = list::prompts(name, listed),
+        }
     }
 
     pub(super) fn on_ready(&mut self) {
@@ -149,6 +198,12 @@ impl Server {
     }
 }
 
+/// Whether a person has to agree before it starts: it uses the network, or it is a process that no sandbox holds.
+fn needs_consent(declaration: &McpServer, environment: &Environment) -> bool {
+    let is_process = matches!(declaration.transport, Transport::Stdio { .. });
+    !declaration.net.is_empty() || is_process && !environment.sandbox.settings.is_enabled
+}
+
 /// The tool with which a model asks for the start of a server that needs consent.
 fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
     let hosts: Vec<String> = server.net.iter().map(ToString::to_string).collect();
@@ -163,9 +218,13 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
         full_name: full_name(&server.name, START),
         description: format!(
             "Starts the MCP server {} and makes its tools available from your next message on. The user is asked first, because \
-             the server uses the network ({}).",
+             the server {}.",
             server.name,
-            hosts.join(", ")
+            if hosts.is_empty() {
+                "runs without a sandbox".to_owned()
+            } else {
+                format!("uses the network ({})", hosts.join(", "))
+            }
         ),
         parameters: r#"{"type":"object","properties":{}}"#.into(),
         headers: Vec::new(),

@@ -8,6 +8,7 @@ use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::id::AgentId;
+use crate::domain::mcp::McpResource;
 use crate::repl::core::Core;
 use crate::repl::terminals::popup::Item;
 use crate::tools::file_list::{FileList, FileNames};
@@ -20,6 +21,8 @@ const FILES_PER_TURN: usize = 10_000;
 const MOST_SHOWN: usize = 50;
 /// Agents that are shown above the files.
 const MOST_AGENTS: usize = 5;
+/// Resources of MCP servers that are shown below them.
+const MOST_RESOURCES: usize = 20;
 
 /// The files of a directory.
 pub(super) struct Files {
@@ -108,6 +111,7 @@ impl Mentions {
     /// The agents and the best files so far.
     pub fn items(&mut self, files: &Files, core: &Core, current: AgentId) -> Vec<Item> {
         let mut items = agents(core, current, &self.query);
+        items.extend(resources(core, current, &self.query));
         let best = MOST_SHOWN.min(self.hits.len());
         let order = |hit: &(u32, u32)| (std::cmp::Reverse(hit.0), hit.1);
         if best < self.hits.len() {
@@ -132,6 +136,19 @@ fn agents(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
         about: format!("agent {}, {}", agent.identity.ordinal, agent.state().name()),
         value: format!("@{name} "),
         ..Item::default()
+    };
+    matching.map(item).collect()
+}
+
+/// A template is left at its end, for the person to fill in.
+fn resources(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
+    let mut fuzzy = Fuzzy::paths(query);
+    let known = core.roster.get(current).into_iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
+    let named = known.map(|resource| (format!("{}:{}", resource.server, resource.uri), resource));
+    let matching = named.filter(|(name, _)| fuzzy.score(name).is_some()).take(MOST_RESOURCES);
+    let item = |(name, resource): (String, &McpResource)| {
+        let end = if resource.is_template { "" } else { " " };
+        Item { value: format!("@{name}{end}"), text: name, about: resource.about.clone(), ..Item::default() }
     };
     matching.map(item).collect()
 }

@@ -174,6 +174,7 @@ impl Walk {
         }
         match (block.get("content"), block.get("is_error")) {
             (None | Some(Value::String(_)), None | Some(Value::Bool(_))) => Ok(()),
+            (Some(Value::Array(blocks)), None | Some(Value::Bool(_))) if blocks.iter().all(is_part) => Ok(()),
             _ => Err("a result that is no text"),
         }
     }
@@ -207,6 +208,15 @@ impl Walk {
         }
         self.open.insert(id.to_owned());
         if self.seen.insert(id.to_owned()) { Ok(()) } else { Err("tool_use ids must be unique") }
+    }
+}
+
+/// What a result may consist of.
+fn is_part(block: &Value) -> bool {
+    match block["type"].as_str() {
+        Some("text") => is_text(block),
+        Some("image") => block["source"]["type"] == "base64",
+        _ => false,
     }
 }
 

@@ -78,8 +78,10 @@ impl<'a> Walk<'a> {
     fn step(&mut self, content: &'a Value) -> Result<(), &'static str> {
         let parts = content["parts"].as_array().filter(|parts| !parts.is_empty()).ok_or("no parts")?;
         let answers = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
+        // Files follow the answers that they belong to.
+        let files = parts.iter().skip(answers).filter(|part| part["inlineData"]["mimeType"].is_string()).count();
         match content["role"].as_str() {
-            Some("user") if answers == parts.len() => self.answers(parts),
+            Some("user") if answers > 0 && answers + files == parts.len() => self.answers(&parts[..answers]),
             Some("user") if answers > 0 => Err("answers and text in one content"),
             Some("user") => self.person(parts),
             Some("model") => self.model(parts),

@@ -127,7 +127,12 @@ impl<'a> Walk<'a> {
     fn result(&mut self, item: &Value) -> Result<(), &'static str> {
         let answers = self.open.iter().position(|id| item["call_id"] == *id);
         self.open.remove(answers.ok_or("a result that answers no call")?);
-        item["output"].as_str().map(|_| ()).ok_or("a result without text")
+        let is_part = |part: &Value| is_file(part) || part["type"] == "input_text" && part["text"].is_string();
+        let is_fine = match &item["output"] {
+            Value::Array(parts) => !parts.is_empty() && parts.iter().all(is_part),
+            output => output.is_string(),
+        };
+        if is_fine { Ok(()) } else { Err("a result without text") }
     }
 
     /// It goes back with its summary, be it empty, and with what it says to the model; not with its status.

@@ -1,0 +1,28 @@
+//! Which agents get tools that are programs of the person, and when their requests wait for them.
+
+use crate::agent::{Agent, State, Wait};
+use crate::base::id::AgentId;
+use crate::domain::approval::Policy;
+use crate::repl::core::Core;
+
+/// Whether an agent is offered such tools: where it can run commands. Under `plan` no program is started, because it could
+/// change files by itself.
+pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
+    core.config.settings.has_tools
+        && core.roster.get(agent).is_some_and(|agent| {
+            agent.policy() != Policy::Plan
+                && agent.inputs.has_tools
+                && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
+        })
+}
+
+/// Whether something that a project in this directory declares is for the agent.
+pub(in crate::repl) fn is_for(agent: &Agent, project: Option<&std::path::PathBuf>) -> bool {
+    let environment = &agent.inputs.environment;
+    project.is_none_or(|project| environment.worktree.is_some() || environment.working_directory.starts_with(project))
+}
+
+/// Whether the request of an agent may join the send queue.
+pub(in crate::repl) fn waits_for_slot(agent: &Agent) -> bool {
+    agent.state() == State::WaitingForLlm && matches!(agent.wait(), Wait::Slot)
+}

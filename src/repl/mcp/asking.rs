@@ -1,0 +1,106 @@
+//! What servers ask the person while a call waits: each question is shown by the agent of that call, one after the other.
+//! Where nobody can be asked, or the policy asks nobody, the answer is no.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+
+use super::Mcp;
+use crate::base::id::AgentId;
+use crate::domain::approval::Policy;
+use crate::domain::elicitation::Elicitation;
+use crate::mcp::Inputs;
+use crate::repl::core::Core;
+
+/// Questions of a server about one call.
+pub(super) struct Asking {
+    server: u64,
+    /// Of the call.
+    tag: u64,
+    agent: AgentId,
+    call: String,
+    /// Those that are not answered, the open one first.
+    left: VecDeque<(String, Value)>,
+    answered: Map<String, Value>,
+    inputs: Inputs,
+}
+
+impl Mcp {
+    /// A server asks the person.
+    pub(super) fn begin_asking(&mut self, core: &mut Core, server: u64, tag: u64, inputs: Inputs) {
+        let calls = self.servers.get(&server).into_iter().flat_map(|server| &server.calls);
+        let found = calls.clone().find(|call| call.tag == tag && call.asked.is_of_model());
+        let (agent, call) = found.map_or((None, String::new()), |call| (Some(call.agent), call.id.clone()));
+        let left = inputs.questions().into();
+        let mut asking = Asking {
+            server,
+            tag,
+            agent: agent.unwrap_or_else(AgentId::random),
+            call,
+            left,
+            answered: Map::new(),
+            inputs,
+        };
+        if agent.is_none() {
+            // What the person asked for is not made with further questions.
+            asking.decline_all();
+        }
+        self.go_on_asking(core, asking);
+    }
+
+    /// Asks the next question, or answers the server.
+    fn go_on_asking(&mut self, core: &mut Core, mut asking: Asking) {
+        while let Some((key, params)) = asking.left.front() {
+            let name = self.servers.get(&asking.server).map(|server| server.key.name.clone()).unwrap_or_default();
+            let asked = Elicitation::read(&name, params).ok().filter(|_| may_ask(core, asking.agent));
+            let (key, call) = (key.clone(), asking.call.clone());
+            let is_asked = asked.is_some_and(|asked| {
+                core.with_agent(asking.agent, |agent, context| agent.elicit(&call, asked, context)) == Some(true)
+            });
+            if is_asked {
+                return self.asking.push(asking);
+            }
+            asking.answered.insert(key, Elicitation::declined());
+            asking.left.pop_front();
+        }
+        let now = core.clock.now();
+        if let Some(link) = self.link(asking.server) {
+            link.session_mut().respond(asking.tag, asking.inputs, asking.answered, now);
+            self.write(core, asking.server);
+        }
+        self.is_due = true;
+    }
+
+    /// The person has answered.
+    pub(in crate::repl) fn on_elicited(&mut self, core: &mut Core, agent: AgentId, call: &str, response: Value) {
+        let Some(at) = self.asking.iter().position(|asking| asking.agent == agent && asking.call == call) else {
+            return;
+        };
+        let mut asking = self.asking.remove(at);
+        if let Some((key, _)) = asking.left.pop_front() {
+            asking.answered.insert(key, response);
+        }
+        self.go_on_asking(core, asking);
+    }
+
+    /// Forgets the questions about calls that are over.
+    pub(super) fn forget_asking(&mut self) {
+        let Self { asking, servers, .. } = self;
+        asking.retain(|asking| {
+            servers.get(&asking.server).is_some_and(|server| server.calls.iter().any(|call| call.tag == asking.tag))
+        });
+    }
+}
+
+impl Asking {
+    fn decline_all(&mut self) {
+        let left = std::mem::take(&mut self.left);
+        self.answered.extend(left.into_iter().map(|(key, _)| (key, Elicitation::declined())));
+    }
+}
+
+/// Whether somebody can be asked, and the policy of the agent asks.
+fn may_ask(core: &Core, agent: AgentId) -> bool {
+    core.config.settings.is_interactive
+        && core.roster.get(agent).is_some_and(|agent| !matches!(agent.policy(), Policy::Plan | Policy::Never))
+}
