@@ -4,6 +4,7 @@ use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_a
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::tool::Reach;
 use crate::tools::{Judged, ToolSpec};
 
 pub const TOOLS: CommandSpec = CommandSpec {
@@ -47,9 +48,11 @@ fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
 }
 
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {
-    let ToolSpec { declaration, judged, .. } = tool;
+    let ToolSpec { declaration, judged, reach, .. } = tool;
     let asks = match judged {
-        Judged::Write | Judged::Command | Judged::Change | Judged::Mcp | Judged::Network => "asks first",
+        Judged::RemoteFile if *reach == Reach::Reads => "runs at once",
+        Judged::Write | Judged::Command | Judged::RemoteFile | Judged::RemoteCommand => "asks first",
+        Judged::Change | Judged::Mcp | Judged::Network => "asks first",
         Judged::Nothing | Judged::Read | Judged::Fork => "runs at once",
     };
     let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();

@@ -481,6 +481,10 @@ fn check_denied(url: &str, rules: &Rules) -> std::result::Result<(), String> {
 /// The key of this server for the agent; `None` if the server is not for it.
 fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
     let environment = &agent.inputs.environment;
+    // Servers run on this machine, and would work on its files.
+    if environment.remote.is_some() {
+        return None;
+    }
     let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
     let is_below = |project| worktree.is_some() || directory.starts_with(project);
     if !declaration.project.as_ref().is_none_or(is_below) {
