@@ -69,9 +69,9 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 }
 
 /// What the model gets of these entries.
-pub fn output(entries: impl Iterator<Item = String>, end: WalkEnd, env: &Environment) -> Output {
+pub fn output(mut entries: impl Iterator<Item = String>, end: WalkEnd, env: &Environment) -> Output {
     let mut lines = Lines::new(env);
-    let has_all = entries.map(|line| lines.push(line)).all(|has_room| has_room);
+    let has_all = entries.all(|line| lines.push(line));
     lines.output(if has_all { end } else { WalkEnd::Stopped })
 }
 

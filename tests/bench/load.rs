@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Policy, Settings};
-use polylogue::{Change, Config};
+use polylogue::{Change, Config, Fork};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::app::{self, App};
 use crate::process::Process;
 use crate::support::internals::{Body, Probe};
+use crate::support::write_executable;
 use crate::table::Table;
 
 const AGENTS: usize = 100;
@@ -60,6 +61,45 @@ pub fn commands(table: &mut Table) {
     table.at_most("memory above that at rest, highest", (memory - before.0) / 1024.0, 64.0, "MiB");
     table.at_most("  descriptors left", own.descriptors() as f64 - before.1 as f64, 4.0, "");
     table.at_most("  threads left", own.threads() - before.2, 1.0, "");
+}
+
+/// An ssh that runs its command here: the first call of it holds the connection.
+const SSH: &str = "#!/bin/sh\nfor word; do last=$word; done\nexec setsid -w sh -c \"$last\"\n";
+
+/// 20 agents on one other machine: what the loop notices of it.
+pub fn elsewhere(table: &mut Table) {
+    const AGENTS: usize = 20;
+    let programs = TempDir::new().expect("a directory");
+    let there = TempDir::new().expect("a directory");
+    write_executable(&programs.path().join("ssh"), SSH.as_bytes());
+    let directory = TempDir::new().expect("a directory");
+    app::fill(directory.path(), 1, 0, "");
+    let program_path = Some(programs.path().into());
+    let config = Config { policy: Policy::Yolo, policy_ceiling: Policy::Yolo, program_path, ..Config::default() };
+    let mut app = App::open_limited(directory, None, config, LIMIT);
+    app.ask(0, Change::Environment(format!("ssh:web1:{}", there.path().display())));
+    app.until("the environment", |app| app.repl.roster().len() == 2);
+    for _ in 1..AGENTS {
+        app.ask(1, Change::Fork(Fork::default()));
+    }
+    app.longest = Default::default();
+    let start = Instant::now();
+    for n in 1..=AGENTS {
+        let calls: Vec<String> =
+            (0..5).map(|at| format!("%tool bash {}", json!({"command": format!("echo {n}-{at}")}))).collect();
+        app.ask(n, Change::Submit(format!("{}\n%next\ndone", calls.join("\n"))));
+    }
+    let mut turns: u64 = 0;
+    while !app.repl.roster().busy().is_empty() {
+        app.turn(if turns.is_multiple_of(2) { Duration::from_millis(20) } else { Duration::ZERO });
+        turns += 1;
+        assert!(start.elapsed() < Duration::from_secs(120), "all commands end");
+    }
+    let results: usize = (1..=AGENTS).map(|n| results_of(&app, n)).sum();
+    table.holds("commands elsewhere that gave what they should", &results.to_string(), "100", results == AGENTS * 5);
+    table.within("longest turn of the loop, by processor time", app.longest.1, Duration::from_millis(20));
+    table.tell("  longest turn that did not wait, by the wall", app.longest.0.as_secs_f64() * 1e3, "ms");
+    table.tell("  commands a second", results as f64 / start.elapsed().as_secs_f64(), "");
 }
 
 /// Commands that differ, so that none counts as repeated.

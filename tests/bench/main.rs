@@ -69,6 +69,7 @@ const GROUPS: &[Group] = &[
     ("kill", views::kill),
     ("snapshot", tools::snapshot),
     ("commands-100", load::commands),
+    ("elsewhere", load::elsewhere),
 ];
 
 fn main() -> ExitCode {

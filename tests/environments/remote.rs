@@ -389,6 +389,9 @@ fn a_host_that_cannot_be_reached_is_said_with_what_to_do() {
     }
     app.enter("/env ssh:silent:/srv");
     assert_shows(&mut app, "connecting to silent");
+    // The loop does not wait for the host.
+    app.type_bytes(b"meanwhile");
+    assert_eq!(app.draft(0).text(), "meanwhile");
     app.escape();
     app.turn_until("the note", |app| app.screen_text().contains("cancelled the environment"));
     for (line, expected) in [
@@ -416,6 +419,7 @@ fn a_restart_keeps_the_place_and_the_first_call_connects() {
     app.switch(1);
     app.enter("/env");
     assert_shows(&mut app, "cannot bring back files that are changed there");
+    assert_refused(&mut app, "/undo", "files that are changed there cannot be brought back");
 }
 
 #[test]

@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(500);
 /// How much of what ssh or podman says about itself is kept.
 const MAX_ERRORS: usize = 8 << 10;
 
+/// How much of it a message has, in characters.
+const MAX_REASON: usize = 300;
+
 /// What runs there.
 pub struct Request<'a> {
     /// Run by `sh` there, with the nonce in `$n`.
@@ -185,7 +188,10 @@ impl Channel {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("Warning:"));
         let mut last: Vec<&str> = lines.collect();
         last.drain(..last.len().saturating_sub(2));
-        if last.is_empty() { "it ended without a message".into() } else { visible(&last.join("; ")) }
+        if last.is_empty() {
+            return "no reason was given".into();
+        }
+        visible(&last.join("; ")).chars().take(MAX_REASON).collect()
     }
 
     fn wait(&self, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
