@@ -91,7 +91,7 @@ impl Remote {
 
     fn verdict(&self, path: &Path, access: Access, home: Option<&Path>) -> Verdict {
         let denied = DenyList { home: home.map(Path::to_path_buf), ..DenyList::default() };
-        let policy = PathPolicy { workspace: &self.directory, outputs: Path::new(""), denied: &denied };
+        let policy = PathPolicy { workspace: &self.directory, outputs: Path::new(""), skills: &[], denied: &denied };
         match policy.verdict(path, access) {
             // What is not mounted is the container's own.
             Verdict::AskOutside(_) if self.is_contained() => Verdict::Free,
@@ -121,7 +121,7 @@ impl Remote {
 /// Whether a path is one of the files on this machine that hold the output of commands.
 pub fn is_saved_output(path: &str, env: &Environment) -> bool {
     let (path, outputs) = (Path::new(path), &env.output_directory);
-    let policy = PathPolicy { workspace: Path::new("/nowhere"), outputs, denied: &DenyList::default() };
+    let policy = PathPolicy { workspace: Path::new("/nowhere"), outputs, skills: &[], denied: &DenyList::default() };
     path.is_absolute() && policy.verdict(path, Access::Read) == Verdict::Free
 }
 
