@@ -15,6 +15,7 @@ use crate::support::scene::{
 };
 
 mod landing;
+mod remote;
 pub(crate) mod worktrees;
 
 fn echo() -> Harness {

@@ -14,6 +14,7 @@ mod background;
 mod commands;
 mod editing;
 mod endings;
+mod load;
 mod multi_edit;
 mod paths;
 mod reading;

@@ -285,6 +285,8 @@ fn outside(prepared: &Prepared) -> Option<&Path> {
 /// A file outside of the workspace that a call would read and that does not exist: not worth a question.
 fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
     let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
+    // A path of another machine is not looked up here.
+    let file = Some(file).filter(|file| file.path.is_absolute())?;
     file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
 }
 

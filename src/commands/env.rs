@@ -4,6 +4,7 @@ use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::{Change, InputResult};
+use crate::domain::remote_place::RemotePlace;
 use crate::tools::{TOOLS, worktree};
 
 pub const ENV: CommandSpec = CommandSpec {
@@ -40,7 +41,11 @@ fn description(context: &CommandContext) -> String {
     let tools = if tools.is_empty() { "none".into() } else { tools.join(", ") };
     let mut list = TwoColumns::new(12);
     list.row("environment", here.spec.to_string());
-    list.row("directory", here.working_directory.display().to_string());
+    list.row("directory", here.place().display().to_string());
+    if let Some(remote) = &here.remote {
+        list.row("place", remote.place.to_string());
+        list.row("/undo", "cannot bring back files that are changed there");
+    }
     list.row("tools", tools);
     here.worktree.iter().for_each(|root| list.row("branch", worktree::branch_of(root)));
     here.sources.iter().for_each(|source| list.row("read from", source.to_string()));
@@ -50,18 +55,22 @@ fn description(context: &CommandContext) -> String {
 fn list(context: &CommandContext) -> String {
     let mut list = TwoColumns::new(12);
     with_names(context, |names| names.list()).into_iter().for_each(|(name, about)| list.row(name, about));
-    let hint = "join environments and tools with +, set the directory with @: readonly+bash@../other";
+    list.row("ssh:HOST:DIR", "a directory of another machine, by ssh");
+    list.row("container:IMAGE", "a container with this directory (podman or docker)");
+    let hint =
+        "join environments and tools with +, set the directory with @: readonly+bash@../other, coding+ssh:web1:/srv";
     format!("{}\n{hint}", list.to_text(context.columns()))
 }
 
 /// Completes the name after the last `+`.
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
-    if typed.contains('@') {
+    if typed.contains('@') || RemotePlace::start_in(typed).is_some() {
         return Vec::new();
     }
     let before = typed.rfind('+').map_or("", |at| &typed[..=at]);
     let names = with_names(context, |names| names.list()).into_iter().map(|(name, _)| name);
     let tools = TOOLS.iter().map(|tool| tool.declaration.name.to_owned());
     let list = before.is_empty().then(|| "list".to_owned());
-    names.chain(list).chain(tools).map(|name| format!("{before}{name}")).collect()
+    let places = ["ssh:", "container:"].map(str::to_owned);
+    names.chain(list).chain(tools).chain(places).map(|name| format!("{before}{name}")).collect()
 }

@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::text::sanitise;
 use crate::domain::flow::InputResult;
 use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::tool::Reach;
 use crate::domain::user_tool::{UserTool, UserToolEntry};
 use crate::tools::{Judged, ToolSpec};
 
@@ -60,11 +61,11 @@ fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
 }
 
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {
-    let ToolSpec { declaration, judged, .. } = tool;
+    let ToolSpec { declaration, judged, reach, .. } = tool;
     let asks = match judged {
-        Judged::Write | Judged::Command | Judged::Change | Judged::UserTool | Judged::Mcp | Judged::Network => {
-            "asks first"
-        }
+        Judged::RemoteFile if *reach == Reach::Reads => "runs at once",
+        Judged::Write | Judged::Command | Judged::RemoteFile | Judged::RemoteCommand => "asks first",
+        Judged::Change | Judged::UserTool | Judged::Mcp | Judged::Network => "asks first",
         Judged::Nothing | Judged::Read | Judged::Fork => "runs at once",
     };
     let about = declaration.description.split_inclusive(['.', ';', ':']).next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! The configuration with its defaults.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub struct Config {
     pub thinking: Thinking,
     /// The working directory of tools.
     pub working_directory: PathBuf,
+    /// Where `ssh`, `podman` and `docker` are looked for, instead of in `PATH`.
+    pub program_path: Option<OsString>,
     /// The binary of the program, which is run again to supervise commands.
     pub supervisor: PathBuf,
     /// The sandbox of tool commands.
@@ -196,6 +199,7 @@ impl Default for Config {
             notes: Vec::new(),
             thinking: Thinking::default(),
             working_directory: PathBuf::from("."),
+            program_path: None,
             supervisor: PathBuf::from("/proc/self/exe"),
             sandbox: SandboxSettings::default(),
             settings: Settings::default(),

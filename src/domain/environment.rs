@@ -3,9 +3,13 @@
 //!
 //! ```text
 //!   SPEC  := PART ("+" PART)* ["@" DIR]       coding    readonly+bash@~/project    chat+grep
+//!          | [PART ("+" PART)* "+"] PLACE     ssh:web1:/srv/app    readonly+container:alpine@~/project
 //!   PART  := the name of an environment or of a tool
 //!   DIR   := everything after the first "@"
+//!   PLACE := "ssh:" HOST ":" DIR | "container:" IMAGE ["@" DIR]
 //! ```
+//!
+//! A place without parts has the tools of the environment in which agents start.
 //!
 //! Two parts must not provide the same tool; the error says which of them to omit.
 
@@ -15,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::base::error::Error;
+use crate::domain::remote_place::RemotePlace;
 
 /// One environment of the configuration (`[environments.NAME]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +68,9 @@ pub fn is_built_in(name: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     parts: Vec<Part>,
-    /// The working directory as written.
+    /// Where its tools run, if not on this machine.
+    pub remote: Option<RemotePlace>,
+    /// The working directory on this machine, as written.
     pub directory: Option<String>,
 }
 
@@ -80,6 +87,11 @@ impl EnvironmentSpec {
         let directory = directory.map(|directory| directory.to_string_lossy().into_owned());
         Self { directory, ..self.clone() }
     }
+
+    /// The same parts at another place.
+    pub fn at(&self, place: RemotePlace) -> Self {
+        Self { remote: Some(place), ..self.clone() }
+    }
 }
 
 impl FromStr for EnvironmentSpec {
@@ -88,10 +100,19 @@ impl FromStr for EnvironmentSpec {
     /// # Errors
     /// The specification is invalid; the error names the character.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let (names, directory) = text.split_once('@').map_or((text, None), |(names, rest)| (names, Some(rest)));
+        let (names, remote, directory) = match RemotePlace::start_in(text) {
+            Some(at) => {
+                let (place, directory) = RemotePlace::split(&text[at..])?;
+                (text[..at].strip_suffix('+'), Some(place), directory)
+            }
+            None => {
+                let (names, directory) = text.split_once('@').map_or((text, None), |(names, rest)| (names, Some(rest)));
+                (Some(names), None, directory)
+            }
+        };
         let mut position = 1;
         let mut parts: Vec<Part> = Vec::new();
-        for name in names.split('+') {
+        for name in names.into_iter().flat_map(|names| names.split('+')) {
             parts.push(Part { name: checked(name, position)?.to_owned(), position });
             position += name.chars().count() + 1;
         }
@@ -100,7 +121,7 @@ impl FromStr for EnvironmentSpec {
         {
             return Err(invalid(position, "directory expected after @"));
         }
-        Ok(Self { parts, directory: directory.map(str::to_owned) })
+        Ok(Self { parts, remote, directory: directory.map(str::to_owned) })
     }
 }
 
@@ -120,7 +141,9 @@ fn invalid(position: usize, message: &str) -> Error {
 impl fmt::Display for EnvironmentSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.parts.iter().map(|part| part.name.as_str()).collect();
-        f.write_str(&names.join("+"))?;
+        let place = self.remote.as_ref().map(ToString::to_string);
+        let all: Vec<&str> = names.into_iter().chain(place.as_deref()).collect();
+        f.write_str(&all.join("+"))?;
         self.directory.iter().try_for_each(|directory| write!(f, "@{directory}"))
     }
 }
@@ -192,6 +215,9 @@ impl EnvironmentNames<'_> {
         let mut whole = ResolvedSpec::default();
         let mut search = Search::default();
         let mut known: Vec<(&Part, ResolvedSpec)> = Vec::new();
+        if spec.parts.is_empty() {
+            whole = self.resolve_name(DEFAULT_ENVIRONMENT, &mut search).map_err(|reason| invalid(1, &reason))?;
+        }
         for part in &spec.parts {
             let resolved =
                 self.resolve_name(&part.name, &mut search).map_err(|reason| invalid(part.position, &reason))?;
@@ -201,6 +227,9 @@ impl EnvironmentNames<'_> {
             }
             whole.add(&resolved);
             known.push((part, resolved));
+        }
+        if let Some(place) = spec.remote.as_ref().filter(|_| whole.has_worktree) {
+            return Err(Error::usage(format!("{WORKTREE} and {place} cannot be combined: omit one of them")));
         }
         Ok(whole)
     }

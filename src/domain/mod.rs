@@ -48,6 +48,7 @@ pub mod places;
 pub(crate) mod project_rules;
 pub mod readiness;
 pub mod reasoning;
+pub mod remote_place;
 pub mod rule;
 pub mod sandbox;
 #[allow(missing_docs)]

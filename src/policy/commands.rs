@@ -35,14 +35,16 @@ impl Permissions<'_> {
         let judge = |is_allowed: &dyn Fn(&SimpleCommand) -> bool| {
             readonly::reads(commands, request.directory, self.sandboxed, is_allowed)
         };
-        let unsafe_path = || "PATH contains a directory that agents can write to".to_owned();
-        let only_reads = if request.has_unsafe_path { Err(unsafe_path()) } else { judge(&|_| false) };
+        let only_reads = match request.distrust {
+            Some(reason) => Err(reason.to_owned()),
+            None => judge(&|_| false),
+        };
         if let Ok(reads) = only_reads {
             return Ok((reads, true));
         }
         let is_allowed = |command: &SimpleCommand| self.rules.allow.iter().any(|rule| allows(rule, command));
-        if request.has_unsafe_path && !commands.iter().all(is_allowed) {
-            return Err(unsafe_path());
+        if let Some(reason) = request.distrust.filter(|_| !commands.iter().all(is_allowed)) {
+            return Err(reason.to_owned());
         }
         judge(&is_allowed).map(|reads| (reads, false))
     }

@@ -83,8 +83,8 @@ pub struct CommandRequest<'a> {
     pub text: &'a str,
     /// Where it runs, if that is not the directory of the agent.
     pub directory: Option<&'a str>,
-    /// Programs may come from a directory that an agent can write to: no command is known to only read.
-    pub has_unsafe_path: bool,
+    /// Why no command is known to only read, if so: programs may come from a directory that an agent can write to.
+    pub distrust: Option<&'a str>,
     /// Resolves what a command reads, relative to the directory of the agent.
     pub resolve: &'a dyn Fn(&Read) -> (PathBuf, Place),
 }

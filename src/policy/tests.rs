@@ -75,7 +75,7 @@ fn judge_in_every_way(command: &str) {
         let request = CommandRequest {
             text: command,
             directory: None,
-            has_unsafe_path: false,
+            distrust: None,
             resolve: &|read| (PathBuf::from(&read.path), Place::Free),
         };
         let permissions =

@@ -98,6 +98,12 @@ fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
     if agent.inputs.environment.worktree.is_some() {
         return Err(Error::usage("rules for a worktree are not saved: it is removed with its agent"));
     }
+    if let Some(remote) = &agent.inputs.environment.remote {
+        return Err(Error::usage(format!(
+            "rules for {} are not saved: allow it for this agent or session",
+            remote.place
+        )));
+    }
     core.config.user_file.clone().ok_or_else(|| Error::usage("there is no configuration file"))
 }
 
@@ -163,7 +169,7 @@ pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
 
 /// Where the relative patterns of an agent's rules begin.
 pub(super) fn workspace_of(agent: &Agent) -> PathBuf {
-    agent.inputs.environment.path_policy().workspace.to_path_buf()
+    agent.inputs.environment.workspace().to_path_buf()
 }
 
 fn add(known: &mut Vec<Grant>, new: impl Iterator<Item = Grant>) {

@@ -37,7 +37,9 @@ impl SkillSearches {
     /// Starts a search for the directory of an agent, unless one is under way or was not long ago. A disk that hangs holds one
     /// thread.
     fn begin(&mut self, core: &Core, agent: AgentId) {
-        let Some(known) = core.roster.get(agent) else { return };
+        // One that works elsewhere has no skills.
+        let known = core.roster.get(agent).filter(|agent| agent.inputs.environment.remote.is_none());
+        let Some(known) = known else { return };
         let directory = known.inputs.environment.working_directory.clone();
         let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.clock.now() < *at + PAUSE;
         if self.running.is_some() || self.last.as_ref().is_some_and(is_recent) {

@@ -44,7 +44,11 @@ impl Undos {
         agent: AgentId,
         request: UndoRequest,
     ) -> Result<()> {
-        if core.roster.get(agent).is_some() {
+        if let Some(found) = core.roster.get(agent) {
+            if let Some(remote) = &found.inputs.environment.remote {
+                let place = &remote.place;
+                return Err(Error::usage(format!("{place}: files that are changed there cannot be brought back")));
+            }
             core.require_idle(agent)?;
         }
         if self.running.iter().any(|running| running.agent == agent) {

@@ -4,6 +4,7 @@
 //! was started. The directory of each agent is stored beside it, so that the agent works there wherever the program is started
 //! next.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -21,11 +22,13 @@ use crate::domain::environment::{
     DEFAULT_ENVIRONMENT, EnvironmentEntry, EnvironmentNames, EnvironmentSpec, ResolvedSpec, WORKTREE,
 };
 use crate::domain::instructions::InstructionFile;
+use crate::domain::remote_place::RemotePlace;
 use crate::domain::rule::Rules;
 use crate::domain::skill::SkillList;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
-use crate::team::instructions::{self, instruction_files};
+use crate::team::instructions::{self, Where, instruction_files};
+use crate::tools::remote::{self, Connection, Connections, Remote};
 use crate::tools::snapshots::{DIRECTORY, Snapshots};
 use crate::tools::{self, Environment};
 
@@ -45,6 +48,8 @@ pub struct Environments {
     worktrees: Option<PathBuf>,
     /// Environments by specification: many agents share one, and its files are read once.
     resolved: HashMap<String, ResolvedEnvironment>,
+    /// To other machines and containers.
+    connections: RefCell<Connections>,
 }
 
 #[derive(Debug, Clone)]
@@ -58,6 +63,8 @@ pub enum Resolution {
     Ready(ResolvedEnvironment),
     /// A worktree of the repository around this directory has to be created first.
     Worktree(EnvironmentSpec, PathBuf),
+    /// Another machine has to be reached first, or a container to be started, for an agent with this directory here.
+    Remote(EnvironmentSpec, PathBuf),
 }
 
 impl Environments {
@@ -76,6 +83,7 @@ impl Environments {
             supervisor: config.supervisor.clone(),
             bash_timeout: config.settings.bash_timeout,
             output_cap: config.settings.output_cap,
+            program_path: config.program_path.clone(),
             sandbox: Policy::new(sandbox),
             proxy,
             ..Environment::with_deny_list(real(&config.working_directory), denied)
@@ -85,7 +93,17 @@ impl Environments {
         let project_rules = config.project_rules.clone();
         let skills = HashMap::from([(template.working_directory.clone(), config.skills.clone())]);
         let (entries, instructions) = (config.environments.clone(), config.instructions.clone());
-        Self { entries, template, project_rules, instructions, trusted, skills, worktrees, resolved: HashMap::new() }
+        Self {
+            entries,
+            template,
+            project_rules,
+            instructions,
+            trusted,
+            skills,
+            worktrees,
+            resolved: HashMap::new(),
+            connections: RefCell::default(),
+        }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -114,6 +132,9 @@ impl Environments {
             (None, Some(own)) => real_directory(&self.template.working_directory, own)?,
             (None, None) => here.working_directory.clone(),
         };
+        if spec.remote.is_some() {
+            return Ok(Resolution::Remote(spec, directory));
+        }
         if meaning.has_worktree && self.worktree_around(&directory).is_none() {
             return Ok(Resolution::Worktree(spec, directory));
         }
@@ -139,7 +160,7 @@ impl Environments {
         let has = |tool: &&&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
         let tools: Vec<_> = tools::TOOLS.iter().filter(has).copied().collect();
         let own = meaning.system.as_deref();
-        let (instructions, sources) = instructions::write(&tools, &directory, own, files, &self.trusted);
+        let (instructions, sources) = instructions::write(&tools, Where::Here(&directory), own, files, &self.trusted);
         let system: Rc<str> = instructions.as_str().into();
         let skills = self.skills.get(&directory).cloned().unwrap_or_default();
         let mut environment = Environment {
@@ -154,6 +175,61 @@ impl Environments {
         };
         environment.set_skills(skills);
         ResolvedEnvironment { environment: Arc::new(environment), system }
+    }
+
+    /// Connects to the place of a specification on a thread, which finds the directory there. The connection ends when
+    /// nobody has it.
+    ///
+    /// # Errors
+    /// The place cannot be used from here, or no thread or descriptor is left.
+    pub fn reach(
+        &self,
+        spec: &EnvironmentSpec,
+        directory: &Path,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<(tools::Running, Arc<Connection>)> {
+        let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
+        let connection = self.connection(&place, directory)?;
+        let running = remote::reach(place, directory.to_path_buf(), Arc::clone(&connection), wake)?;
+        Ok((running, connection))
+    }
+
+    fn connection(&self, place: &RemotePlace, directory: &Path) -> Result<Arc<Connection>> {
+        let local = Environment {
+            working_directory: directory.to_path_buf(),
+            worktree: self.worktree_around(directory),
+            ..self.template.clone()
+        };
+        self.connections.borrow_mut().find(place, &local).map_err(Error::usage)
+    }
+
+    /// An environment that runs elsewhere, whose directory there is known. Nothing is started.
+    ///
+    /// # Errors
+    /// The place cannot be used from here.
+    pub fn elsewhere(&self, spec: &EnvironmentSpec, directory: PathBuf) -> Result<ResolvedEnvironment> {
+        let meaning = self.meaning(spec)?;
+        let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
+        let connection = self.connection(&place, &directory)?;
+        let ResolvedEnvironment { environment, .. } = self.build(spec, &meaning, directory.clone(), &[]);
+        let mut environment = Arc::unwrap_or_clone(environment);
+        let remote = Remote::new(place.clone(), &directory, connection);
+        environment.tools = environment.tools.iter().map(|tool| remote::counterpart(tool)).collect();
+        let own = meaning.system.as_deref();
+        let (instructions, _) =
+            instructions::write(&environment.tools, Where::Elsewhere(&remote.about()), own, &[], &self.trusted);
+        let system: Rc<str> = instructions.as_str().into();
+        if let RemotePlace::Ssh { .. } = place {
+            environment.spec = spec.in_directory(None).to_string();
+            // They were given for the files and programs of this machine.
+            Arc::make_mut(&mut environment.rules).allow.clear();
+        }
+        environment.sources = vec!["AGENTS.md there is not part of the prompt: it cannot be trusted yet".into()];
+        environment.instructions = instructions.into();
+        // Their files are on this machine.
+        environment.set_skills(Arc::default());
+        (environment.snapshots, environment.remote) = (None, Some(Arc::new(remote)));
+        Ok(ResolvedEnvironment { environment: Arc::new(environment), system })
     }
 
     /// Whether this directory was not yet searched for skills.
@@ -196,7 +272,11 @@ impl Environments {
         // Versions before environments stored only the directory.
         let Some(text) = stored.filter(|text| !text.starts_with('/')) else { return (self.usual(), None) };
         let in_directory = self.in_stored_directory(text, directory);
-        match self.resolve_stored(&in_directory) {
+        let stored = match self.stored_elsewhere(text, directory) {
+            Some(elsewhere) => elsewhere,
+            None => self.resolve_stored(&in_directory),
+        };
+        match stored {
             Ok(resolved) => (resolved, None),
             Err(error) => {
                 let resolved = self.closest(&in_directory);
@@ -209,6 +289,15 @@ impl Environments {
                 (resolved, Some(warning))
             }
         }
+    }
+
+    /// The same for one that runs elsewhere: it is reached by the first call.
+    fn stored_elsewhere(&self, text: &str, directory: Option<&str>) -> Option<Result<ResolvedEnvironment>> {
+        let spec = text.parse::<EnvironmentSpec>().ok().filter(|spec| spec.remote.is_some())?;
+        let written = spec.directory.as_deref().or(directory);
+        let own = || self.template.working_directory.clone();
+        let found = written.map_or_else(|| Ok(own()), |written| real_directory(&own(), Path::new(written)));
+        Some(found.and_then(|directory| self.elsewhere(&spec, directory)))
     }
 
     /// The specification with this directory, unless it names one itself or the program works there.
@@ -243,6 +332,7 @@ impl Environments {
         let resolved = match self.resolve(text, &self.template, instructions)? {
             Resolution::Ready(resolved) => resolved,
             Resolution::Worktree(..) => return Err(Error::usage("its worktree no longer exists")),
+            Resolution::Remote(..) => return Err(Error::usage("it runs elsewhere")),
         };
         self.resolved.insert(text.to_owned(), resolved.clone());
         Ok(resolved)
@@ -346,7 +436,7 @@ mod tests {
     fn found(environments: &Environments, text: &str, here: &ResolvedEnvironment) -> ResolvedEnvironment {
         match environments.find(text, &here.environment).unwrap() {
             Resolution::Ready(resolved) => resolved,
-            Resolution::Worktree(..) => panic!("{text} is ready"),
+            Resolution::Worktree(..) | Resolution::Remote(..) => panic!("{text} is ready"),
         }
     }
 

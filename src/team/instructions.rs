@@ -30,22 +30,31 @@ pub fn instruction_file(directory: &Path) -> PathBuf {
     found.unwrap_or(&paths[0]).clone()
 }
 
+/// Where tools run.
+#[derive(Clone, Copy)]
+pub enum Where<'a> {
+    /// In this directory.
+    Here(&'a Path),
+    /// As this text says.
+    Elsewhere(&'a str),
+}
+
 /// The system prompt, and a line for the user about each of the project's `files`. `own` replaces the general part;
 /// `trusted` has the digests of the files that are used.
 pub fn write(
     tools: &[&ToolSpec],
-    directory: &Path,
+    place: Where<'_>,
     own: Option<&str>,
     files: &[InstructionFile],
     trusted: &BTreeSet<String>,
 ) -> (String, Vec<String>) {
-    let mut text = own.map_or_else(|| general(tools, directory), str::to_owned);
+    let mut text = own.map_or_else(|| general(tools, place), str::to_owned);
     let (project, sources) = project(files, trusted);
     text.push_str(&project);
     (text, sources)
 }
 
-fn general(tools: &[&ToolSpec], directory: &Path) -> String {
+fn general(tools: &[&ToolSpec], place: Where<'_>) -> String {
     let mut text = "You are a helpful assistant in a terminal. Answer in plain, concise language.".to_owned();
     if tools.is_empty() {
         text.push_str(" You have no tools.");
@@ -59,7 +68,10 @@ fn general(tools: &[&ToolSpec], directory: &Path) -> String {
     if tools.iter().any(|tool| tool.reach == Reach::Writes) {
         text.push_str(" Changing files and running commands needs the user's approval, which may be denied.");
     }
-    let _ = write!(text, " The working directory is {}.", directory.display());
+    let _ = match place {
+        Where::Here(directory) => write!(text, " The working directory is {}.", directory.display()),
+        Where::Elsewhere(about) => write!(text, "{about}"),
+    };
     text
 }
 
@@ -117,7 +129,7 @@ mod tests {
     fn written(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
         let files = instruction_files(directory);
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
-        write(tools, directory, own, &files, &trusted)
+        write(tools, Where::Here(directory), own, &files, &trusted)
     }
 
     #[test]
@@ -126,9 +138,9 @@ mod tests {
         fs::write(top.path().join(FILES[0]), "as trusted").unwrap();
         let files = instruction_files(top.path());
         let trusted = files.iter().filter_map(InstructionFile::digest).collect();
-        assert!(write(&[], top.path(), None, &files, &trusted).0.ends_with("as trusted"));
+        assert!(write(&[], Where::Here(top.path()), None, &files, &trusted).0.ends_with("as trusted"));
         fs::write(top.path().join(FILES[0]), "as changed").unwrap();
-        let (text, sources) = write(&[], top.path(), None, &instruction_files(top.path()), &trusted);
+        let (text, sources) = write(&[], Where::Here(top.path()), None, &instruction_files(top.path()), &trusted);
         assert!(!text.contains("as changed") && sources[0].contains("config trust"), "{text} {sources:?}");
     }
 

@@ -11,7 +11,8 @@ use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Outcome, Program};
 use super::file_access::{not_readable, reason};
 use super::{
-    Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, snapshots, visible,
+    Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, remote, snapshots,
+    visible,
 };
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::sandbox;
@@ -60,10 +61,10 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 /// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
-const MAX_COMMAND_LENGTH: usize = 100_000;
+pub const MAX_COMMAND_LENGTH: usize = 100_000;
 
 /// The time limit of a command in the background: in effect none.
-const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
+pub const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let command = arguments["command"].as_str().unwrap_or_default();
@@ -140,6 +141,9 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 
 /// Runs the command of a call in the background. The result says how it ended; its output goes to `sink`.
 pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Output {
+    if env.remote.is_some() {
+        return remote::run_in_background(call, env, sink, job);
+    }
     let outcome = match execute(call, env, sink, job) {
         Ok(outcome) => outcome,
         Err(message) => return Output::failure(format!("[{message}]")),

@@ -101,8 +101,8 @@ pub fn carry_out(tool: &str, all: &[Replacement<'_>], call: &Prepared, env: &Env
 
 /// A text of a file and what replaces it.
 pub struct Replacement<'a> {
-    from: &'a str,
-    to: &'a str,
+    pub from: &'a str,
+    pub to: &'a str,
     all: bool,
     /// Stands before the names of the arguments in messages.
     place: String,
@@ -116,7 +116,14 @@ impl<'a> Replacement<'a> {
         Self { from, to, all: arguments["replace_all"] == true, place: place.to_owned() }
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// How often it is made, for the person who is asked.
+    pub fn scope(&self) -> &'static str {
+        if self.all { "wherever it occurs:" } else { "where it occurs once:" }
+    }
+
+    /// # Errors
+    /// A message for the model: it would change nothing.
+    pub fn check(&self) -> Result<(), String> {
         let place = &self.place;
         if self.from.is_empty() {
             return Err(format!("`{place}old_string` must not be empty; use write_file to write a whole file"));
@@ -150,6 +157,23 @@ impl<'a> Replacement<'a> {
     }
 }
 
+/// The text after these replacements, one after the other, and how many were made.
+///
+/// # Errors
+/// A message for the model: a text does not occur exactly once, or nothing changes.
+pub fn apply_all(all: &[Replacement<'_>], old: &str, path: &str) -> Result<(String, usize), String> {
+    let (mut new, mut matches) = (old.to_owned(), 0);
+    for (at, replacement) in all.iter().enumerate() {
+        let earlier = if at > 0 { " after the edits before it" } else { "" };
+        let (text, count) = replacement.apply(&new, path, earlier)?;
+        (new, matches) = (text, matches + count);
+    }
+    if new == old {
+        return Err(format!("the edits leave {path} as it is"));
+    }
+    Ok((new, matches))
+}
+
 /// A change to an existing file.
 pub struct Edit {
     target: Target,
@@ -176,15 +200,7 @@ impl Edit {
         }
         all.iter().try_for_each(Replacement::check)?;
         let (snapshot, old) = known_content(path, &target, env)?;
-        let (mut new, mut matches) = (old.clone(), 0);
-        for (at, replacement) in all.iter().enumerate() {
-            let earlier = if at > 0 { " after the edits before it" } else { "" };
-            let (text, count) = replacement.apply(&new, path, earlier)?;
-            (new, matches) = (text, matches + count);
-        }
-        if new == old {
-            return Err(format!("the edits leave {path} as it is"));
-        }
+        let (new, matches) = apply_all(all, &old, path)?;
         Ok(Self { target, snapshot, old, new, matches })
     }
 

@@ -49,7 +49,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::to_read(format!("glob: {}{directory}", one_line(pattern, 100)), directory_to_search))
 }
 
-fn read(arguments: &Value) -> (&str, &str) {
+/// The pattern, and the directory in which a call searches.
+pub fn read(arguments: &Value) -> (&str, &str) {
     (arguments["pattern"].as_str().unwrap_or_default(), arguments["path"].as_str().unwrap_or("."))
 }
 
@@ -89,7 +90,8 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     output(files, end, env)
 }
 
-fn output(mut files: Vec<String>, end: WalkEnd, env: &Environment) -> Output {
+/// What the model gets of the files that match.
+pub fn output(mut files: Vec<String>, end: WalkEnd, env: &Environment) -> Output {
     let mut bytes = 0;
     let fitting = files.iter().take_while(|file| {
         bytes += file.len() + 1;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
@@ -92,7 +93,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::to_read(format!("grep: {}{path}", one_line(pattern, 100)), file))
 }
 
-fn path(arguments: &Value) -> &str {
+/// Where a call searches.
+pub fn path(arguments: &Value) -> &str {
     arguments["path"].as_str().unwrap_or(".")
 }
 
@@ -126,7 +128,8 @@ fn compile(arguments: &Value) -> Result<RegexMatcher, String> {
         .map_err(|error| format!("invalid regular expression {pattern:?}: {error}"))
 }
 
-struct Search<'a> {
+/// What one call looks for.
+pub struct Search<'a> {
     matcher: RegexMatcher,
     glob: Option<GlobMatcher>,
     searcher: Searcher,
@@ -135,7 +138,9 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(arguments: &Value, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
+    /// # Errors
+    /// A message for the model: a pattern is not valid.
+    pub fn new(arguments: &Value, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;
         let searcher = SearcherBuilder::new()
@@ -149,15 +154,25 @@ impl<'a> Search<'a> {
     }
 
     fn is_wanted(&self, root: &WalkRoot, entry: &DirEntry) -> bool {
-        entry.file_type().is_some_and(|kind| kind.is_file())
-            && self.glob.as_ref().is_none_or(|glob| glob.is_match(root.relative(entry)))
+        entry.file_type().is_some_and(|kind| kind.is_file()) && self.is_wanted_path(root.relative(entry))
+    }
+
+    /// Whether a file with this path from the start is to be searched.
+    pub fn is_wanted_path(&self, path: &Path) -> bool {
+        self.glob.as_ref().is_none_or(|glob| glob.is_match(path))
     }
 
     /// Skips a file that cannot be read, is binary, or has a line longer than [`MEMORY_LIMIT`].
     fn search_file(&mut self, entry: &DirEntry, results: &mut Results) {
-        let Ok((file, _)) = self.opener.open(entry.path()) else { return };
+        if let Ok((file, _)) = self.opener.open(entry.path()) {
+            self.search(file, results);
+        }
+    }
+
+    /// Searches the content of a file, with the path in `results`.
+    pub fn search(&mut self, content: impl Read, results: &mut Results) {
         let before = results.checkpoint();
-        let reader = CancellableReader { file, job: self.job };
+        let reader = CancellableReader { content, job: self.job };
         let mut sink = FileSink { results, matches: 0, is_binary: false, has_gap: false };
         let outcome = self.searcher.search_reader(&self.matcher, reader, &mut sink);
         if outcome.is_err() || sink.is_binary {
@@ -167,14 +182,14 @@ impl<'a> Search<'a> {
 }
 
 /// Fails as soon as the job is cancelled, so that a search in a large file ends early.
-struct CancellableReader<'a> {
-    file: std::fs::File,
+struct CancellableReader<'a, R> {
+    content: R,
     job: &'a Job,
 }
 
-impl Read for CancellableReader<'_> {
+impl<R: Read> Read for CancellableReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.job.is_cancelled() { Err(io::Error::other("cancelled")) } else { self.file.read(buffer) }
+        if self.job.is_cancelled() { Err(io::Error::other("cancelled")) } else { self.content.read(buffer) }
     }
 }
 
@@ -186,16 +201,17 @@ enum OutputMode {
 }
 
 /// What was found in all files so far.
-struct Results {
+pub struct Results {
     mode: OutputMode,
     lines: Vec<String>,
     /// The file that is being searched.
-    path: String,
+    pub path: String,
     /// Matching lines in content mode, else files.
     count: usize,
     limit: usize,
     remaining_bytes: usize,
-    is_full: bool,
+    /// The limit is reached.
+    pub is_full: bool,
 }
 
 /// The lengths to which [`Results`] go back if a file turns out to be binary.
@@ -206,7 +222,8 @@ struct Checkpoint {
 }
 
 impl Results {
-    fn new(arguments: &Value, env: &Environment) -> Self {
+    /// Nothing so far.
+    pub fn new(arguments: &Value, env: &Environment) -> Self {
         let mode = match arguments["output_mode"].as_str() {
             Some("files_with_matches") => OutputMode::FilesWithMatches,
             Some("count") => OutputMode::Count,
@@ -253,7 +270,8 @@ impl Results {
         !self.is_full
     }
 
-    fn output(mut self, end: WalkEnd) -> Output {
+    /// What the model gets.
+    pub fn output(mut self, end: WalkEnd) -> Output {
         if self.is_full {
             let is_content = self.mode == OutputMode::Content;
             let (one, many) =

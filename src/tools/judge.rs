@@ -15,6 +15,9 @@ use crate::policy::paths::{Access, AllowedDirectories};
 use crate::policy::readonly::{Extent, Read};
 use crate::policy::{CommandRequest, Permissions, Request, Verdict, decide, suggest_directory, suggest_rules};
 
+/// Why no command is known to only read.
+const UNSAFE_PATH: &str = "PATH contains a directory that agents can write to";
+
 /// A directory with more entries is not searched for symbolic links.
 const MAX_ENTRIES: usize = 10_000;
 
@@ -37,6 +40,10 @@ pub enum Judged {
     Mcp,
     /// A program that is a tool is called, which may reach the hosts of the question.
     UserTool,
+    /// The path of the question is read or written, where the environment runs.
+    RemoteFile,
+    /// `command` runs there.
+    RemoteCommand,
     /// Something else changes.
     Change,
 }
@@ -105,7 +112,7 @@ impl Judge<'_> {
     /// Judges a call of this tool.
     pub fn judge(&self, spec: &ToolSpec, prepared: &Prepared) -> Judgement {
         let configured = &self.environment.rules;
-        let rules = self.rules.over(configured, self.session_rules, self.environment.path_policy().workspace);
+        let rules = self.rules.over(configured, self.session_rules, self.environment.workspace());
         let verdict = self.verdict(spec, prepared, self.policy, &rules);
         if matches!(verdict, Verdict::Free | Verdict::Refuse(_)) {
             return Judgement { verdict, ways: WaysToAllow::default() };
@@ -137,7 +144,7 @@ impl Judge<'_> {
                     _ => tool,
                 }
             }
-            Judged::Read | Judged::Write => match &prepared.question.file {
+            Judged::Read | Judged::Write | Judged::RemoteFile => match &prepared.question.file {
                 None => decide(&Request::Change),
                 Some(file) if spec.reach == Reach::Reads => {
                     let place = self.places().after_answers(&file.verdict);
@@ -146,6 +153,7 @@ impl Judge<'_> {
                 Some(file) => decide(&Request::Write { path: &file.path, place: &file.verdict }),
             },
             Judged::Command => both(network(prepared, &decide), self.command(prepared, &decide)),
+            Judged::RemoteCommand => remote_command(prepared, &decide),
             Judged::Network => network(prepared, &decide),
             Judged::Fork => text("model").map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
@@ -157,7 +165,7 @@ impl Judge<'_> {
     /// The narrowest rules of use that could allow calls like this one.
     fn suggestions(&self, spec: &ToolSpec, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
         let text = |name: &str| prepared.arguments[name].as_str();
-        let workspace = self.environment.path_policy().workspace;
+        let workspace = self.environment.workspace();
         let in_directory = |subject| {
             let file = prepared.question.file.as_ref()?;
             let directory = if file.path.is_dir() { &file.path } else { file.path.parent()? };
@@ -181,7 +189,8 @@ impl Judge<'_> {
                 .collect(),
             Judged::Mcp => mcp::rule(&prepared.arguments).into_iter().collect(),
             Judged::UserTool => user_tool::rule(&prepared.arguments).into_iter().collect(),
-            Judged::Nothing | Judged::Change => Vec::new(),
+            Judged::RemoteCommand => suggest_rules(text("command").unwrap_or_default(), false),
+            Judged::Nothing | Judged::Change | Judged::RemoteFile => Vec::new(),
         }
     }
 
@@ -217,7 +226,7 @@ impl Judge<'_> {
             policy,
             rules,
             sandboxed: env.is_sandboxed(),
-            workspace: env.path_policy().workspace,
+            workspace: env.workspace(),
             home: env.denied.home.as_deref(),
         };
         decide(&permissions, request)
@@ -239,7 +248,7 @@ impl Judge<'_> {
         decide(&Request::Command(CommandRequest {
             text: text("command").unwrap_or_default(),
             directory: directory.as_deref(),
-            has_unsafe_path,
+            distrust: has_unsafe_path.then_some(UNSAFE_PATH),
             resolve: &resolve,
         }))
     }
@@ -331,6 +340,18 @@ impl Environment {
         };
         env::var_os("PATH").is_none_or(|path| env::split_paths(&path).any(is_unsafe))
     }
+}
+
+/// The verdict on a command that runs elsewhere: nothing is known of the files and programs there, so that none is known to
+/// only read.
+fn remote_command(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
+    let text = |name: &str| prepared.arguments[name].as_str();
+    decide(&Request::Command(CommandRequest {
+        text: text("command").unwrap_or_default(),
+        directory: text("workdir"),
+        distrust: Some("no rule allows this command where it runs"),
+        resolve: &|read: &Read| ask(PathBuf::from(&read.path)),
+    }))
 }
 
 /// The verdict on the hosts that a call names.
@@ -506,7 +527,7 @@ mod tests {
             let allowed = AllowedDirectories::default();
             let places = Places { environment: &environment, allowed: &allowed };
             let resolve = |read: &Read| places.place(read);
-            let request = CommandRequest { text, directory, has_unsafe_path: false, resolve: &resolve };
+            let request = CommandRequest { text, directory, distrust: None, resolve: &resolve };
             decide(&permissions, &Request::Command(request)) == Verdict::Free
         };
         for command in ["cat 'x*'", "cat d/*", "ls d/*", "cd d && cat a", "git status"] {

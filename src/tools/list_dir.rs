@@ -41,7 +41,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::to_read(format!("list_dir: {}", visible(path(arguments))), directory))
 }
 
-fn path(arguments: &Value) -> &str {
+/// The directory of a call.
+pub fn path(arguments: &Value) -> &str {
     arguments["path"].as_str().unwrap_or(".")
 }
 
@@ -56,25 +57,60 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     if let Err(error) = std::fs::read_dir(root.path()) {
         return Output::failure(format!("{path}: {}", not_readable(&error)));
     }
-    let (mut lines, mut remaining) = (Vec::new(), env.output_cap);
-    let end = root.walk(job, |entry| {
-        let line = line(&root, entry);
-        let Some(left) = remaining.checked_sub(line.len() + 1).filter(|_| lines.len() < MAX_LISTED) else {
-            return ControlFlow::Break(());
-        };
-        remaining = left;
-        lines.push(line);
-        ControlFlow::Continue(())
-    });
-    match end {
-        WalkEnd::Cancelled => return Output::failure(INTERRUPTED),
-        WalkEnd::Stopped | WalkEnd::TooManyEntries => {
-            lines.push(format!("[only the first {} entries are listed; list a subdirectory or use glob]", lines.len()));
-        }
-        WalkEnd::Complete if lines.is_empty() => lines.push("[empty, or all entries are ignored]".into()),
-        WalkEnd::Complete => {}
+    let mut lines = Lines::new(env);
+    let end =
+        root.walk(
+            job,
+            |entry| {
+                if lines.push(line(&root, entry)) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            },
+        );
+    lines.output(end)
+}
+
+/// What the model gets of these entries.
+pub fn output(mut entries: impl Iterator<Item = String>, end: WalkEnd, env: &Environment) -> Output {
+    let mut lines = Lines::new(env);
+    let has_all = entries.all(|line| lines.push(line));
+    lines.output(if has_all { end } else { WalkEnd::Stopped })
+}
+
+/// The lines of a result, as many as it may have.
+struct Lines {
+    lines: Vec<String>,
+    remaining: usize,
+}
+
+impl Lines {
+    fn new(env: &Environment) -> Self {
+        Self { lines: Vec::new(), remaining: env.output_cap }
     }
-    Output::success(lines.join("\n"))
+
+    /// Adds a line. Whether there was room.
+    fn push(&mut self, line: String) -> bool {
+        let Some(left) = self.remaining.checked_sub(line.len() + 1).filter(|_| self.lines.len() < MAX_LISTED) else {
+            return false;
+        };
+        self.remaining = left;
+        self.lines.push(line);
+        true
+    }
+
+    fn output(self, end: WalkEnd) -> Output {
+        let mut lines = self.lines;
+        match end {
+            WalkEnd::Cancelled => return Output::failure(INTERRUPTED),
+            WalkEnd::Stopped | WalkEnd::TooManyEntries => {
+                lines.push(format!(
+                    "[only the first {} entries are listed; list a subdirectory or use glob]",
+                    lines.len()
+                ));
+            }
+            WalkEnd::Complete if lines.is_empty() => lines.push("[empty, or all entries are ignored]".into()),
+            WalkEnd::Complete => {}
+        }
+        Output::success(lines.join("\n"))
+    }
 }
 
 fn line(root: &WalkRoot, entry: &DirEntry) -> String {

@@ -33,6 +33,7 @@ pub mod mcp;
 mod multi_edit;
 mod network;
 mod read_file;
+pub mod remote;
 pub mod server_process;
 #[allow(missing_docs)]
 pub mod skill;
@@ -46,6 +47,7 @@ mod web_fetch;
 pub mod worktree;
 mod write_file;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,6 +78,7 @@ use file_versions::KnownFiles;
 pub use judge::{Judge, Judged, WaysToAllow, open_attached};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
+use remote::Remote;
 use snapshots::{Recorder, Snapshots};
 pub use tool_thread::{Job, Running};
 pub use web_fetch::Received;
@@ -265,6 +268,10 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
+    /// Where its file tools and commands run, if not on this machine.
+    pub remote: Option<Arc<Remote>>,
+    /// Where `ssh`, `podman` and `docker` are looked for, instead of in `PATH`.
+    pub program_path: Option<OsString>,
     /// The versions of files that the model has seen.
     pub known_files: Arc<KnownFiles>,
     /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
@@ -321,6 +328,8 @@ impl Environment {
             instructions: "".into(),
             sources: Vec::new(),
             worktree: None,
+            remote: None,
+            program_path: None,
             known_files: Arc::default(),
             working_directory,
             denied: Arc::new(denied),
@@ -345,9 +354,22 @@ impl Environment {
     /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
+        if let Some(remote) = &self.remote {
+            return remote.is_contained();
+        }
         let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
         let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
         self.sandbox.is_whole() && !has_home
+    }
+
+    /// The workspace by which rules are judged; of another machine, no path of this one.
+    pub fn workspace(&self) -> &Path {
+        self.remote.as_ref().map_or_else(|| self.path_policy().workspace, |remote| remote.workspace())
+    }
+
+    /// Where the agent works, for texts.
+    pub fn place(&self) -> &Path {
+        self.remote.as_ref().map_or(&self.working_directory, |remote| remote.workspace())
     }
 
     /// The tool of this name.
@@ -385,8 +407,12 @@ impl Environment {
         spec.prepare(arguments, self).map(|prepared| (spec, prepared))
     }
 
-    /// Gives it these skills. Their files may be read, by file tools and by commands, wherever they are.
+    /// Gives it these skills. Their files may be read, by file tools and by commands, wherever they are; an environment that
+    /// runs elsewhere has none of them.
     pub fn set_skills(&mut self, skills: Arc<SkillList>) {
+        if self.remote.is_some() {
+            return;
+        }
         // A folder that a person has put into a wide or private directory opens nothing.
         let is_open = |folder: &&PathBuf| !self.denied.is_broad(folder) && !self.denied.may_be_below(folder);
         let folders: Vec<PathBuf> =

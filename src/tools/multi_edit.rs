@@ -53,7 +53,8 @@ fn plan(arguments: &Value, env: &Environment) -> Result<Edit, String> {
     Edit::plan(arguments, &replacements, env)
 }
 
-fn replacements(arguments: &Value) -> Vec<Replacement<'_>> {
+/// The edits of a call.
+pub fn replacements(arguments: &Value) -> Vec<Replacement<'_>> {
     let edits = arguments["edits"].as_array().into_iter().flatten();
     edits.enumerate().map(|(at, edit)| Replacement::of(edit, &format!("edits[{at}]."))).collect()
 }

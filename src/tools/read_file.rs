@@ -2,7 +2,6 @@
 //!
 //! Reading in the workspace needs no approval. Only regular files are opened, which neither block nor change when read.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
 use serde_json::Value;
@@ -62,7 +61,8 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::to_read(title, file))
 }
 
-fn read(arguments: &Value) -> (&str, u64, u64) {
+/// The path, the first line and how many of them.
+pub fn read(arguments: &Value) -> (&str, u64, u64) {
     let path = arguments["file_path"].as_str().unwrap_or_default();
     (path, arguments["offset"].as_u64().unwrap_or(1), arguments["limit"].as_u64().unwrap_or(DEFAULT_LIMIT))
 }
@@ -75,8 +75,13 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     };
     // Before reading: if the file changes meanwhile, it counts as changed.
     env.known_files.record_current(call.question.path());
-    let mut excerpt = Excerpt::new(file, offset, job);
-    match excerpt.read(limit, env.output_cap) {
+    excerpt(path, file, (offset, limit), env.output_cap, job)
+}
+
+/// The wanted lines of a file, for the model.
+pub fn excerpt<'a>(path: &str, file: impl Read + 'a, (offset, limit): (u64, u64), cap: usize, job: &'a Job) -> Output {
+    let mut excerpt = Excerpt::new(Box::new(file), offset, job);
+    match excerpt.read(limit, cap) {
         Ok(()) => Output::success(excerpt.finish()),
         Err(ReadError::Cancelled) => Output::failure(INTERRUPTED),
         Err(ReadError::Binary) => Output::failure(format!("{path}: not a text file (contains NUL bytes)")),
@@ -103,7 +108,7 @@ impl From<io::Error> for ReadError {
 
 /// The wanted lines of a file.
 struct Excerpt<'a> {
-    file: BufReader<File>,
+    file: BufReader<Box<dyn Read + 'a>>,
     job: &'a Job,
     first: u64,
     /// How many lines are in `text`.
@@ -115,7 +120,7 @@ struct Excerpt<'a> {
 }
 
 impl<'a> Excerpt<'a> {
-    fn new(file: File, first: u64, job: &'a Job) -> Self {
+    fn new(file: Box<dyn Read + 'a>, first: u64, job: &'a Job) -> Self {
         let (file, text) = (BufReader::new(file), String::new());
         Self { file, job, first, shown: 0, text, has_invalid_utf8: false, total: None }
     }

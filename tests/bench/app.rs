@@ -39,6 +39,11 @@ impl App {
 
     /// The same with more of the configuration.
     pub fn open_with(directory: TempDir, url: Option<&str>, config: Config) -> App {
+        App::open_limited(directory, url, config, 0)
+    }
+
+    /// The same with so many agents that may work at once; 0 is no limit.
+    pub fn open_limited(directory: TempDir, url: Option<&str>, config: Config, working_limit: usize) -> App {
         let workspace = TempDir::new().expect("a directory for the tools");
         let config = Config {
             data_directory: Some(directory.path().into()),
@@ -46,7 +51,7 @@ impl App {
             endpoint: url.map_or_else(Endpoint::echo, openai),
             working_directory: workspace.path().into(),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
-            working_limit: 0,
+            working_limit,
             ..config
         };
         let memory = RemoteTerminal { size: (80, 24), ..RemoteTerminal::default() };

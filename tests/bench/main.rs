@@ -22,6 +22,7 @@ mod crowd;
 mod fuzz;
 mod hostile;
 mod limited;
+mod load;
 mod markdown;
 mod process;
 mod program;
@@ -67,6 +68,8 @@ const GROUPS: &[Group] = &[
     ("picker", views::picker),
     ("kill", views::kill),
     ("snapshot", tools::snapshot),
+    ("commands-100", load::commands),
+    ("elsewhere", load::elsewhere),
 ];
 
 fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 //! test moves (or the system's).
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -86,6 +87,8 @@ pub struct Plan {
     pub keep_days: u32,
     /// The model that makes titles.
     pub title_model: Option<String>,
+    /// Where `ssh` and `podman` are looked for.
+    pub program_path: Option<OsString>,
 }
 
 impl Default for Plan {
@@ -117,6 +120,7 @@ impl Default for Plan {
             tree_limits: TreeLimits::default(),
             keep_days: 0,
             title_model: None,
+            program_path: None,
         }
     }
 }
@@ -195,6 +199,7 @@ impl Plan {
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
             title_model: self.title_model.clone(),
+            program_path: self.program_path.clone(),
             ..Config::default()
         }
     }

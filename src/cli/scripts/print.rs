@@ -10,7 +10,7 @@ use crate::commands::dollars;
 
 /// The columns of `ps`.
 pub const AGENTS: &[&str] =
-    &["number", "name", "status", "queued", "unread", "model", "tokens", "cost", "team_run", "id", "activity"];
+    &["number", "name", "status", "queued", "unread", "model", "tokens", "cost", "team_run", "place", "id", "activity"];
 /// The columns of `mail`.
 pub const MAIL: &[&str] = &["id", "read", "from", "text"];
 /// The columns of `sessions`.
@@ -26,9 +26,11 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
         rows.iter().all(|row| print_line(&escape_json(&row.to_string())));
         return;
     }
-    // Most agents are in no team.
+    // Most agents are in no team, and work on this machine.
     let is_present = |column: &&str| {
-        rows.iter().any(|row| row.get(*column).is_some_and(|value| *column != "team_run" || !value.is_null()))
+        rows.iter().any(|row| {
+            row.get(*column).is_some_and(|value| !matches!(*column, "team_run" | "place") || !value.is_null())
+        })
     };
     let columns: Vec<&str> = columns.iter().copied().filter(is_present).collect();
     let heading = columns.iter().map(|column| column.to_uppercase()).collect();

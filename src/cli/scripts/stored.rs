@@ -12,6 +12,7 @@ use crate::cli::arguments::Logs;
 use crate::cli::stdio::print_note;
 use crate::commands::{archived_called, called_among};
 use crate::domain::chunk::{Chunk, Numbered, Status};
+use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::TurnEnd;
 use crate::store::{AgentRow, Found, Store, holder};
 
@@ -67,8 +68,15 @@ fn agent_as_json(row: &AgentRow, parent: Option<AgentId>, status: &str) -> Value
         "model": row.endpoint,
         "print_run": row.is_print_run,
         "team_run": row.team_run,
+        "place": place_of(row),
         "created_at": row.created_at,
     })
+}
+
+/// Where an agent works, if not on this machine.
+fn place_of(row: &AgentRow) -> Option<String> {
+    let spec: EnvironmentSpec = row.environment.as_deref()?.parse().ok()?;
+    spec.remote.map(|place| place.to_string())
 }
 
 /// Archives an agent under the same rules as a server.

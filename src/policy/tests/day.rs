@@ -39,7 +39,7 @@ fn day(text: &'static str) -> Day {
 fn asks(policy: Policy, rules: &Rules, command: &str) -> char {
     let permissions = Permissions { policy, rules, sandboxed: true, workspace: Path::new("/w"), home: None };
     let resolve = |read: &Read| (Path::new("/w").join(&read.path), Place::Free);
-    let request = CommandRequest { text: command, directory: None, has_unsafe_path: false, resolve: &resolve };
+    let request = CommandRequest { text: command, directory: None, distrust: None, resolve: &resolve };
     match decide(&permissions, &Request::Command(request)) {
         Verdict::Free => '.',
         _ => '?',

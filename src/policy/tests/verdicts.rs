@@ -50,7 +50,7 @@ impl Case {
             let place = place(&path.to_string_lossy());
             (path, place)
         };
-        let request = CommandRequest { text, directory: None, has_unsafe_path: false, resolve: &resolve };
+        let request = CommandRequest { text, directory: None, distrust: None, resolve: &resolve };
         self.of(&Request::Command(request))
     }
 }

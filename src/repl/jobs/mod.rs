@@ -4,6 +4,7 @@
 //! ```text
 //!   /fork --include-current, /env while tools run ──► parked ──the tools are done──► child
 //!   /env worktree ──► git makes it, on a thread ──► /env worktree@PATH ──► child
+//!   /env ssh:HOST:DIR ──► a thread connects and finds the directory ──► child
 //!   /compact, a request that would not fit ──► a summary agent for each part ──all written──► an entry in the log
 //!   /slice with summaries ──► one summary agent each ──all written──► child
 //!   the first exchange of a conversation ──► an agent of `title_model` ──► a title
@@ -15,6 +16,7 @@
 mod compaction;
 mod landing;
 mod parked;
+mod remote;
 mod slice;
 mod titles;
 mod worktree;
@@ -31,6 +33,7 @@ use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
 use landing::LandingJob;
 pub(super) use parked::Parked;
+use remote::RemoteJob;
 pub(super) use slice::StagedSlice;
 use slice::{SliceJob, count_usage_of_removed};
 use titles::Titles;
@@ -46,6 +49,7 @@ pub(super) struct Jobs {
     worktrees: Vec<WorktreeJob>,
     unused_worktrees: Vec<UnusedWorktree>,
     landings: Vec<LandingJob>,
+    remotes: Vec<RemoteJob>,
     titles: Titles,
 }
 
@@ -54,6 +58,7 @@ impl Jobs {
     pub(super) fn is_pending(&self, agent: AgentId) -> bool {
         self.parked.iter().any(|parked| parked.agent == agent)
             || self.is_making_worktree(agent)
+            || self.is_reaching(agent)
             || self.is_compacting(agent)
             || self.slices.iter().any(|slice| slice.agent == agent)
     }
@@ -112,6 +117,7 @@ impl Component for Jobs {
         }
         if let Event::Removed { agent, adopter, worktree, .. } = event {
             self.cancel_worktree(core, *agent);
+            self.cancel_reaching(core, *agent);
             self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
@@ -128,6 +134,7 @@ impl Component for Jobs {
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         self.poll_landings(core);
         self.poll_git(core);
+        self.poll_remotes(core);
         self.titles.step(core);
     }
 
@@ -137,7 +144,7 @@ impl Component for Jobs {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let has_threads = !self.worktrees.is_empty() || !self.landings.is_empty();
+        let has_threads = !self.worktrees.is_empty() || !self.landings.is_empty() || !self.remotes.is_empty();
         has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
     }
 }

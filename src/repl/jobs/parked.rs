@@ -81,6 +81,7 @@ impl Jobs {
     /// Cancels the parked change, and returns its line to the draft.
     pub(super) fn cancel_parked(&mut self, core: &mut Core, agent: AgentId) {
         self.cancel_worktree(core, agent);
+        self.cancel_reaching(core, agent);
         let Some(parked) = self.take_parked(agent) else { return };
         core.note(agent, LineKind::Note, &format!("cancelled /{}", parked.change.name()));
         self.on_parked_failed(core, &parked);

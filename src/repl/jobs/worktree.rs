@@ -57,6 +57,7 @@ impl Jobs {
             }
             Resolution::Ready(resolved) => spawn_in(core, origin, agent, resolved),
             Resolution::Worktree(spec, directory) => self.make_worktree(core, origin, agent, spec, directory),
+            Resolution::Remote(spec, directory) => self.reach(core, origin, agent, spec, directory),
         }
     }
 
@@ -199,13 +200,14 @@ fn has_archived_agent(core: &Core, root: &Path) -> bool {
     core.store.archived_agents().map_or(true, |archived| archived.agents.iter().any(is_there))
 }
 
-fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
+/// Creates a child in an environment that is ready.
+pub(super) fn spawn_in(core: &mut Core, origin: Origin, parent: AgentId, resolved: ResolvedEnvironment) -> Result<()> {
     let environment = resolved.environment.clone();
     let mut message = format!(
         "environment {}: {} in {}",
         environment.spec,
         text::counted(environment.tools.len(), "tool", "tools"),
-        environment.working_directory.display()
+        environment.place().display()
     );
     if let Some(root) = &environment.worktree {
         message.push_str(&format!(", branch {}", worktree::branch_of(root)));

@@ -594,6 +594,10 @@ fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, Allowe
 /// The key of this server for the agent; `None` if the server is not for it.
 fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
     let environment = &agent.inputs.environment;
+    // Servers run on this machine, and would work on its files.
+    if environment.remote.is_some() {
+        return None;
+    }
     let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
     if !is_for(agent, declaration.project.as_ref()) {
         return None;

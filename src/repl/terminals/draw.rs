@@ -101,7 +101,8 @@ pub(in crate::repl) fn text_width(columns: u16) -> u16 {
 
 /// The file in which a rule for the agent's directory would be saved, if it would.
 pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
-    let is_lasting = agent.inputs.environment.worktree.is_none();
+    let environment = &agent.inputs.environment;
+    let is_lasting = environment.worktree.is_none() && environment.remote.is_none();
     core.config.user_file.as_ref().filter(|_| is_lasting).map(|file| file.display().to_string())
 }
 

@@ -67,7 +67,7 @@ impl StatusLine<'_> {
         let text = match field {
             StatusField::Directory => {
                 let most = (columns / 3).max(DIRECTORY_COLUMNS);
-                directory(&inputs.environment.working_directory, self.settings.home.as_deref(), most)
+                directory(inputs.environment.place(), self.settings.home.as_deref(), most)
             }
             StatusField::Branch => self.branch?.to_owned(),
             StatusField::Approval => return Some(approval(agent.policy())),

@@ -322,7 +322,7 @@ impl InboxView {
         let several = if is_one_of_several { "*" } else { " " };
         let name = format!("{:>digits$} {}", agent.identity.ordinal, agent.identity.label());
         let (tool, summary) = summary(core, agent, entry.need);
-        let directory = &agent.inputs.environment.working_directory;
+        let directory = agent.inputs.environment.place();
         let project = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let age = entry.age(core.clock.now()).map(text::age).unwrap_or_default();
         let is_wide = columns >= 60;

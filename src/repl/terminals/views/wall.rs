@@ -48,7 +48,7 @@ impl WallView {
             if words.is_empty() {
                 return true;
             }
-            let directory = agent.inputs.environment.working_directory.to_string_lossy();
+            let directory = agent.inputs.environment.place().to_string_lossy();
             let state = TileState::of(core, agent).name();
             matches(&format!("{} {state} {directory}", agent.identity.label()).to_lowercase())
         });

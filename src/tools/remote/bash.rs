@@ -1,0 +1,185 @@
+//! The `bash` tool of environments that run elsewhere.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::call::{Ending, Request};
+use super::connection::plan_of;
+use super::{remote_of, script};
+use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::sandbox::Watch;
+use crate::tools::bash::{MAX_COMMAND_LENGTH, NO_LIMIT};
+use crate::tools::capture::{Capture, Sink};
+use crate::tools::{
+    Environment, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, bash, is_in_background, one_line,
+    visible,
+};
+
+pub const SPEC: ToolSpec = ToolSpec {
+    declaration: ToolDeclaration {
+        name: "bash",
+        description: "Runs a command where this environment is (the system prompt says where), with bash, or with sh if \
+            there is no bash, and returns its output. stdout and stderr are combined; a non-zero exit code is reported on \
+            the last line. Each call starts a new shell, without a terminal and without standard input. When the command \
+            returns, the processes of its process group are killed, including background ones. Long output is truncated \
+            in the middle; the result names a file with the full output, which read_file can read. With \
+            run_in_background, the call returns at once and the command keeps running: use it for servers and for \
+            commands that take minutes.",
+        parameters: r#"{
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "description": "The command to run."},
+                "timeout": {"type": "integer", "minimum": 1, "maximum": 3600000,
+                    "description": "Time limit in milliseconds. Default: 120000 (2 minutes)."},
+                "description": {"type": "string",
+                    "description": "What the command does, in 5 to 10 words, for the user."},
+                "run_in_background": {"type": "boolean",
+                    "description": "Return at once with an id for bash_output and bash_kill. Without `timeout`, there is no time limit. Default: false."},
+                "workdir": {"type": "string", "description": "The directory to run in. Default: the working directory."}
+            },
+            "required": ["command"],
+            "additionalProperties": false
+        }"#,
+    },
+    aliases: bash::SPEC.aliases,
+    reach: Reach::Writes,
+    judged: Judged::RemoteCommand,
+    check,
+    run: Run::OnThread(run),
+};
+
+fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
+    let remote = remote_of(env);
+    let command = arguments["command"].as_str().unwrap_or_default();
+    if command.trim().is_empty() {
+        return Err("`command` must not be empty".into());
+    }
+    if command.contains('\0') {
+        return Err("`command` must not contain NUL characters; use printf '\\0'".into());
+    }
+    if command.len() > MAX_COMMAND_LENGTH {
+        return Err(format!(
+            "`command` has {} bytes (at most {MAX_COMMAND_LENGTH}); write a script with write_file and run it",
+            command.len()
+        ));
+    }
+    let mut detail: Vec<String> = command.lines().map(visible).collect();
+    if let Some(description) = arguments["description"].as_str() {
+        detail.push(format!("description: {}", one_line(description, 200)));
+    }
+    detail.push(format!("working directory: {}", visible(&directory(arguments, env)?.to_string_lossy())));
+    if is_in_background(arguments) {
+        env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
+        detail.push("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into());
+    }
+    if !is_in_background(arguments) || arguments["timeout"].is_u64() {
+        detail.push(format!("time limit: {:?}", timeout(arguments, env)));
+    }
+    Ok(remote.question(format!("bash: {}", one_line(command, 100)), detail))
+}
+
+fn directory(arguments: &Value, env: &Environment) -> Result<PathBuf, String> {
+    let remote = remote_of(env);
+    match arguments["workdir"].as_str() {
+        Some(written) => remote.absolute(written).map_err(|why| format!("`workdir`: {why}")),
+        None => Ok(remote.directory().to_path_buf()),
+    }
+}
+
+fn timeout(arguments: &Value, env: &Environment) -> Duration {
+    let usual = if is_in_background(arguments) { NO_LIMIT } else { env.bash_timeout };
+    arguments["timeout"].as_u64().map_or(usual, Duration::from_millis)
+}
+
+fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
+    if job.is_cancelled() {
+        return Output::failure("[interrupted before it was started]");
+    }
+    let mut capture = Capture::new(env.output_cap, &env.output_directory);
+    let watch = watch(env);
+    let ended = execute(call, env, &mut capture, job);
+    let (notes, warnings) = changes(watch);
+    let output = output(ended, capture, (call, env), &notes);
+    Output { warnings, ..output }
+}
+
+/// Looks at the protected files of a workspace that is mounted in a container: a command may create some.
+fn watch(env: &Environment) -> Option<Watch> {
+    remote_of(env).is_contained().then(|| plan_of(env).ok())?.and_then(|plan| Watch::start(&plan))
+}
+
+/// What happened to them: for the model, and for the person.
+fn changes(watch: Option<Watch>) -> (String, Vec<String>) {
+    let changes: Vec<String> = watch.map(Watch::changes).unwrap_or_default().iter().map(|line| visible(line)).collect();
+    let notes = changes.iter().map(|change| format!("[protected: {change}]\n")).collect();
+    (notes, changes.iter().map(|change| format!("bash: {change}")).collect())
+}
+
+fn output(
+    ended: Result<Ending, String>,
+    capture: Capture,
+    (call, env): (&Prepared, &Environment),
+    notes: &str,
+) -> Output {
+    match ended {
+        Ok(Ending::Status(code)) if code == "0" => {
+            let content = with_notes(capture.finish(), notes);
+            Output::success(if content.is_empty() { "[no output]".into() } else { content })
+        }
+        Ok(ending) => {
+            let mut content = with_notes(capture.finish(), notes);
+            if !content.is_empty() && !content.ends_with('\n') {
+                content.push('\n');
+            }
+            let _ = write!(content, "{}", note(&ending, call, env));
+            Output::failure(content)
+        }
+        Err(message) => Output::failure(format!("[not started: {message}]")),
+    }
+}
+
+fn with_notes(content: String, notes: &str) -> String {
+    let gap = if content.is_empty() || content.ends_with('\n') || notes.is_empty() { "" } else { "\n" };
+    format!("{content}{gap}{notes}")
+}
+
+/// Runs the command of a call in the background. The result says how it ended; its output goes to `sink`.
+pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Output {
+    let watch = watch(env);
+    let ended = execute(call, env, sink, job);
+    let (notes, warnings) = changes(watch);
+    let output = match ended {
+        Ok(ending) => Output::success(notes + &note(&ending, call, env)),
+        Err(message) => Output::failure(format!("[not started: {message}]")),
+    };
+    Output { warnings, ..output }
+}
+
+fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Result<Ending, String> {
+    let remote = remote_of(env);
+    let command = call.arguments["command"].as_str().unwrap_or_default();
+    let script = script::command(command, &directory(&call.arguments, env)?);
+    let request = Request { script: &script, data: None, limit: timeout(&call.arguments, env) };
+    remote.connection.run(&request, job, &mut |bytes| {
+        sink.push(bytes);
+        true
+    })
+}
+
+/// How it ended, in one line for the model.
+fn note(ending: &Ending, call: &Prepared, env: &Environment) -> String {
+    let remote = remote_of(env);
+    match ending {
+        Ending::Status(word) if word == "directory" => {
+            let directory = directory(&call.arguments, env).unwrap_or_default();
+            format!("[not started: working directory {}: cannot be entered]", directory.display())
+        }
+        Ending::Status(code) => format!("[exit code {code}]"),
+        Ending::TimedOut => format!("[timed out after {:?}]", timeout(&call.arguments, env)),
+        Ending::Interrupted | Ending::Enough => INTERRUPTED.into(),
+        Ending::Lost(why) => format!("[no exit code: {}]", remote.lost(why)),
+    }
+}
