@@ -77,7 +77,7 @@ pub struct Arguments {
     /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Run this command with the polylogue of another machine, over ssh: ssh://[USER@]HOST[:PORT] [env: POLYLOGUE_HOST]
+    /// Run this command with the polylogue of another machine, over ssh: ssh://USER@HOST:PORT, of which user and port may be left out [env: POLYLOGUE_HOST]
     #[arg(long, global = true, value_name = "HOST")]
     pub host: Option<String>,
     /// Directory of the stored conversations [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
