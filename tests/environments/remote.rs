@@ -263,6 +263,7 @@ fn reads_are_free_there_and_all_else_asks_under_auto_too() {
     }
 }
 
+#[cfg(feature = "shell-grammar")]
 #[test]
 fn a_rule_for_this_machine_allows_nothing_there_and_one_against_something_holds() {
     let there = There::new();
@@ -392,6 +393,7 @@ fn a_host_that_cannot_be_reached_is_said_with_what_to_do() {
     // The loop does not wait for the host.
     app.type_bytes(b"meanwhile");
     assert_eq!(app.draft(0).text(), "meanwhile");
+    app.type_bytes(b"\x15");
     app.escape();
     app.turn_until("the note", |app| app.screen_text().contains("cancelled the environment"));
     for (line, expected) in [
@@ -411,6 +413,7 @@ fn a_restart_keeps_the_place_and_the_first_call_connects() {
     let app = there.app(Policy::Yolo);
     let spec = app.agent(1).inputs.environment.spec.clone();
     let mut app = app.crash_and_restart();
+    app.resize((150, 40));
     app.reconfigure(|plan| Plan { policy: Policy::Yolo, ..plan });
     assert_eq!(app.agent(1).inputs.environment.spec, spec);
     let before = there.lines("connections").len();

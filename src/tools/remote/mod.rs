@@ -6,7 +6,7 @@
 //!      └─ Connection: one process that holds the connection, or the container, for all agents of one place
 //! ```
 //!
-//! Nothing is installed there: POSIX `sh` and the utilities of POSIX do all the work ([`script`]). A tool thread never waits
+//! Nothing is installed there: POSIX `sh` and the utilities of POSIX do all the work (`script`). A tool thread never waits
 //! for longer than its time limit, and the event loop never waits at all: what would need a look at a file is found out when
 //! the call runs, not when it is judged. A question therefore shows the text of a change, not the diff, and the path as it was
 //! written; a path that turns out to lead elsewhere is refused with the path to use instead.

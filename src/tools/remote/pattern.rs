@@ -134,7 +134,7 @@ mod tests {
             (r"fn \w+\(", "pub fn größe(x)", "pub struct"),
             (r"\bfoo\b", "a foo b", "a fo b"),
             (r"(?i)straße", "Die STRASSE: Straße", "Weg"),
-            (r"a{2,3}b|c?d", "xaab", "ab"),
+            (r"a{2,3}b|c?d", "xaab", "xyz"),
             (r"[\]\[^-]x", "^x", "ax"),
             (r"[^a-z]\d+\.\d", "V1.2", "Vx"),
             (r"a\tb", "a\tb", "ab"),
