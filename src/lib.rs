@@ -115,12 +115,14 @@ pub mod config {
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::hook::{Hook, HookEvent};
     pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};
     pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};
     pub use crate::domain::reasoning::SendReasoning;
     pub use crate::domain::rule::{Rule, Rules, Scope, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
+    pub use crate::domain::skill::{Author, Skill, SkillList};
     pub use crate::domain::theme::{Depth, Paint, ThemeSettings};
     pub use crate::domain::thinking::{Effort, Thinking};
 }

@@ -14,6 +14,7 @@ mod errors;
 mod fork_model;
 mod forks;
 mod frames;
+mod hooks;
 mod interrupts;
 mod isolation;
 mod keep;

@@ -478,3 +478,45 @@ fn the_example_in_the_help_is_a_valid_configuration() {
     assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{output:?}");
     assert!(output.out.contains("[providers.work]") && output.out.contains("[environments."), "{output:?}");
 }
+
+#[test]
+fn skills_and_hooks_of_a_project_are_used_once_they_are_trusted() {
+    let home = Home::new().configure("[[hooks.pre_tool]]\nmatcher = \"bash\"\ncommand = \"exit 0\"\ntimeout = 5");
+    home.write("work/.claude/skills/notes/SKILL.md", "---\nname: notes\ndescription: Writes notes.\n---\nDo it.");
+    home.write(
+        "work/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check"}]}]}}"#,
+    );
+    home.write(".agents/skills/mine/SKILL.md", "---\nname: mine\ndescription: My own.\n---\nDo it.");
+    let before = home.run(&["config", "show"]);
+    assert!(before.err.contains("SKILL.md is ignored because it is new or was changed"), "{before:?}");
+    assert_eq!(before.lines("# hook pre_tool bash").len(), 1, "{before:?}");
+    assert_eq!((before.lines("# skill mine").len(), before.lines("# skill notes").len()), (1, 0), "{before:?}");
+    assert!(before.lines("# hook pre_tool Bash").is_empty(), "{before:?}");
+    let shown = home.run(&["config", "trust", "--yes"]);
+    assert!(shown.out.contains("./check") && shown.out.contains("Do it."), "{shown:?}");
+    let after = home.run(&["config", "show"]);
+    assert_eq!((after.lines("# skill notes").len(), after.lines("# hook pre_tool Bash").len()), (1, 1), "{after:?}");
+    assert!(after.err.is_empty(), "{after:?}");
+    let doctor = home.run(&["doctor", "--offline"]);
+    assert!(doctor.out.contains("ok    skills         2 skills can be used"), "{doctor:?}");
+    home.write(
+        "work/.claude/settings.json",
+        r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}"#,
+    );
+    assert!(home.run(&["config", "show"]).lines("# hook stop").is_empty());
+}
+
+#[test]
+fn mistakes_in_hooks_are_named() {
+    for (text, expected) in [
+        ("[[hooks.pre_tol]]\ncommand = \"x\"", "did you mean pre_tool?"),
+        ("[[hooks.stop]]\nmatcher = \"(\"\ncommand = \"x\"", "expected a regular expression"),
+        ("[[hooks.stop]]\ntimeout = 1", "expected command"),
+        ("[[hooks.stop]]\ncommand = \"x\"\ntimeout = 0", "from 1 to 3600"),
+        ("[hooks.stop]\ncommand = \"x\"", "write [[hooks.EVENT]]"),
+    ] {
+        let shown = Home::new().configure(text).run(&["config", "show"]);
+        assert!(shown.err.contains(expected), "{text}: {shown:?}");
+    }
+}

@@ -14,6 +14,7 @@ const TOPICS: &[&str] = &[
     "network",
     "mcp",
     "skills",
+    "hooks",
     "settings",
     "parameters",
     "environments",

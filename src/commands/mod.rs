@@ -16,6 +16,7 @@ mod exit;
 mod export;
 mod fork;
 mod help;
+mod hooks;
 mod interrupt;
 mod kill;
 mod limit;
@@ -186,6 +187,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &tools::TOOLS,
     &skills::SKILLS,
     &skills::SKILL,
+    &hooks::HOOKS,
     &approval::APPROVAL,
     &rules::RULES,
     &rewind::MARK,

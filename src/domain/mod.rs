@@ -26,6 +26,7 @@ pub mod frame;
 pub mod front_matter;
 #[allow(missing_docs)]
 pub mod history;
+pub mod hook;
 pub mod host;
 #[allow(missing_docs)]
 pub mod http;

@@ -25,6 +25,7 @@ mod learned;
 mod limits;
 mod mail_waits;
 mod mcp;
+mod notify_hooks;
 mod objections;
 mod offers;
 mod pasting;
@@ -75,6 +76,7 @@ use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
 use mcp::Mcp;
+use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
 use search_index::SearchIndex;
@@ -94,6 +96,7 @@ pub struct Repl {
     jobs: Jobs,
     mail_waits: MailWaits,
     mcp: Mcp,
+    notify_hooks: NotifyHooks,
     objections: Objections,
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
@@ -122,7 +125,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 15 } else { 14 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -133,6 +136,7 @@ impl Repl {
             jobs,
             mail_waits,
             mcp,
+            notify_hooks,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]
@@ -151,6 +155,7 @@ impl Repl {
             jobs,
             mail_waits,
             mcp,
+            notify_hooks,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]

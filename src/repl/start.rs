@@ -96,6 +96,7 @@ impl Repl {
             jobs: Jobs::default(),
             mail_waits: MailWaits::default(),
             mcp: crate::repl::mcp::Mcp::default(),
+            notify_hooks: crate::repl::notify_hooks::NotifyHooks::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]

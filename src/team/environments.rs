@@ -78,6 +78,7 @@ impl Environments {
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
             proxy,
+            hooks: config.hooks.clone(),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));

@@ -22,6 +22,8 @@ pub mod file_versions;
 mod git;
 mod glob;
 mod grep;
+#[allow(missing_docs)]
+pub mod hooks;
 pub mod html;
 mod judge;
 pub mod key_command;
@@ -55,6 +57,7 @@ use serde_json::Value;
 use crate::base::text::is_invisible_format;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
+use crate::domain::hook::Hook;
 use crate::domain::mcp::McpTool;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -278,6 +281,8 @@ pub struct Environment {
     pub sandbox: Policy,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
+    /// The hooks of the person and of projects.
+    pub hooks: Arc<[Hook]>,
     /// The skills of the directory; see [`Environment::set_skills`].
     pub skills: Arc<SkillList>,
     /// The folders of the skills, whose files may be read.
@@ -317,6 +322,7 @@ impl Environment {
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
             mcp_tools: Arc::new([]),
+            hooks: Arc::new([]),
             skills: Arc::default(),
             skill_folders: Arc::new([]),
             proxy: None,

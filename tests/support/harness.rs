@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, McpServer, ModelFacts, Network, Policy,
+    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Hook, McpServer, ModelFacts, Network, Policy,
     ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
@@ -58,6 +58,7 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
+    pub hooks: Vec<Hook>,
     /// The directories of the person's skills.
     pub skill_directories: Vec<PathBuf>,
     /// Custom environments.
@@ -101,6 +102,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
+            hooks: Vec::new(),
             skill_directories: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
@@ -174,6 +176,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
+            hooks: self.hooks.clone().into(),
             skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),
             policy: self.policy,

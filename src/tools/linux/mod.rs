@@ -2,6 +2,7 @@
 
 pub mod child_exit;
 pub mod descriptors;
+pub mod memory;
 pub mod orphans;
 pub mod process_tree;
 pub mod wake_fd;
