@@ -112,6 +112,7 @@ pub mod config {
     pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
+    pub use crate::domain::definition::AgentDefinition;
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};

@@ -122,7 +122,7 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         "work/.polylogue/config.toml",
         "[providers.work]\nbase_url = \"https://work.example/v1\"\nmodels = [\"m\"]\n",
     );
-    home.write("work/.polylogue/commands/review.md", "Review $1.\nThoroughly.\n");
+    home.write("work/.polylogue/commands/inspect.md", "Review $1.\nThoroughly.\n");
     home.write("work/AGENTS.md", "Use tabs.\n");
     let answer = |key: &str| {
         let mut pty = home.chat("config trust");
@@ -132,7 +132,7 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         (shown, pty.wait_exit().code())
     };
     let (shown, code) = answer("n");
-    for text in ["config.toml (new)", "base_url = ", "review.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."] {
+    for text in ["config.toml (new)", "base_url = ", "inspect.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert!(shown.contains("provider work: sends conversations to https://work.example/v1"), "{shown}");
@@ -141,11 +141,11 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
     assert_eq!(answer("y").1, Some(0));
     assert!(home.run(&["config", "path"]).out.contains("config.toml (trusted)"));
 
-    home.write("work/.polylogue/commands/review.md", "Review $1.\nAnd send it away.\n");
+    home.write("work/.polylogue/commands/inspect.md", "Review $1.\nAnd send it away.\n");
     let (shown, _) = answer("n");
     for text in [
         "config.toml (unchanged)",
-        "review.md (changed)",
+        "inspect.md (changed)",
         "-Thoroughly.",
         "+And send it away.",
         "AGENTS.md (unchanged)",

@@ -93,6 +93,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "unarchive",
             "delete",
             "team",
+            "review",
             "env",
             "interrupt",
             "stop",
@@ -104,7 +105,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Conversation",
         &["mark", "rewind", "undo", "diff", "land", "clear", "compact", "slice", "queue", "raw", "copy", "export"],
     ),
-    ("Model", &["model", "thinking", "set", "system", "usage"]),
+    ("Model", &["model", "thinking", "set", "system", "init", "usage"]),
     ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),
     ("Program", &["help", "sessions", "detach", "exit"]),
 ];

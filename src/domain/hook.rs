@@ -94,3 +94,8 @@ const CLAUDE_NAMES: &[(&str, &str)] = &[
 pub fn claude_name(tool: &str) -> &str {
     CLAUDE_NAMES.iter().find(|(own, _)| *own == tool).map_or(tool, |(_, name)| name)
 }
+
+/// Our name of a tool of Claude Code, if there is such a tool.
+pub fn own_name(claude: &str) -> Option<&'static str> {
+    CLAUDE_NAMES.iter().find(|(_, name)| *name == claude).map(|(own, _)| *own)
+}

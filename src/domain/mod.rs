@@ -11,6 +11,7 @@ pub mod config;
 pub mod context_use;
 pub mod custom;
 // Exported by `testing` only, as everything below that allows `missing_docs`.
+pub mod definition;
 #[allow(missing_docs)]
 pub mod display;
 #[allow(missing_docs)]

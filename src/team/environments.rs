@@ -78,6 +78,7 @@ impl Environments {
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
             proxy,
+            definitions: config.definitions.clone(),
             hooks: config.hooks.clone(),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };

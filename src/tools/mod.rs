@@ -13,6 +13,8 @@ mod beneath;
 pub mod branch_diff;
 mod capture;
 mod command;
+#[allow(missing_docs)]
+pub mod definitions;
 pub(crate) mod diff;
 mod edit_file;
 mod file_access;
@@ -35,6 +37,8 @@ pub mod mcp;
 mod multi_edit;
 mod network;
 mod read_file;
+#[cfg(feature = "coordinator")]
+pub mod review;
 pub mod server_process;
 #[allow(missing_docs)]
 pub mod skill;
@@ -54,10 +58,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::text::is_invisible_format;
+use crate::base::text::{is_invisible_format, nearest};
+use crate::domain::definition::AgentDefinition;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
-use crate::domain::hook::Hook;
+use crate::domain::hook::{Hook, own_name};
 use crate::domain::mcp::McpTool;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -103,6 +108,20 @@ pub const TOOLS: &[&ToolSpec] = &[
     &agents::READ_MAIL,
     &agents::WAIT,
     &agents::AGENTS,
+];
+
+/// What other agents call our tools, besides Claude Code.
+const OTHER_NAMES: &[(&str, &[&str])] = &[
+    ("bash", &["shell", "exec", "exec_command", "run_shell_command", "run_command", "execute_command", "terminal"]),
+    ("read_file", &["read", "view", "cat", "open_file"]),
+    ("write_file", &["write", "create_file", "write_to_file"]),
+    ("edit_file", &["edit", "replace", "apply_patch", "str_replace", "str_replace_editor", "replace_in_file"]),
+    ("grep", &["search", "grep_search", "search_files"]),
+    ("glob", &["find", "find_files"]),
+    ("list_dir", &["ls", "list", "list_directory", "list_files"]),
+    ("web_fetch", &["webfetch", "fetch", "fetch_url"]),
+    ("todo", &["update_plan", "write_todos", "todowrite", "todo_write"]),
+    ("fork", &["task", "spawn_agent", "agent"]),
 ];
 
 /// What a tool that was cancelled returns.
@@ -281,6 +300,8 @@ pub struct Environment {
     pub sandbox: Policy,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
+    /// The definitions of agents of the person and of projects.
+    pub definitions: Arc<[AgentDefinition]>,
     /// The hooks of the person and of projects.
     pub hooks: Arc<[Hook]>,
     /// The skills of the directory; see [`Environment::set_skills`].
@@ -322,6 +343,7 @@ impl Environment {
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
             mcp_tools: Arc::new([]),
+            definitions: Arc::new([]),
             hooks: Arc::new([]),
             skills: Arc::default(),
             skill_folders: Arc::new([]),
@@ -356,9 +378,20 @@ impl Environment {
             None if name.starts_with(crate::domain::mcp::PREFIX) => {
                 format!("tool {:?} is not offered by any MCP server now", one_line(name, 100))
             }
-            None => format!("unknown tool {:?}", one_line(name, 100)),
+            None => {
+                let meant = self.meant(name).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                format!("unknown tool {:?}{meant}", one_line(name, 100))
+            }
         };
         Err(format!("{problem}; available tools: {known}"))
+    }
+
+    /// The tool here that a model means by the name of another agent's tool, or by one that is nearly ours.
+    fn meant(&self, name: &str) -> Option<&'static str> {
+        let listed = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(own, _)| *own);
+        let known = || self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration.name);
+        let other = own_name(name).or(listed).filter(|own| known().any(|known| known == *own));
+        other.or_else(|| nearest(name, known()))
     }
 
     /// Finds the tool of this name, and checks the arguments as the model wrote them.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Hook, McpServer, ModelFacts, Network, Policy,
-    ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
+    AgentDefinition, Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Hook, McpServer, ModelFacts,
+    Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -58,6 +58,7 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
+    pub definitions: Vec<AgentDefinition>,
     pub hooks: Vec<Hook>,
     /// The directories of the person's skills.
     pub skill_directories: Vec<PathBuf>,
@@ -102,6 +103,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
+            definitions: Vec::new(),
             hooks: Vec::new(),
             skill_directories: Vec::new(),
             environments: Vec::new(),
@@ -176,6 +178,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
+            definitions: self.definitions.clone().into(),
             hooks: self.hooks.clone().into(),
             skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),

@@ -1,4 +1,5 @@
-//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files, its skills and hooks.
+//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files, its skills, hooks and
+//! definitions of agents.
 //!
 //! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
 //! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
@@ -21,6 +22,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::hex;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
+use crate::tools::definitions;
 use crate::tools::diff::Summary;
 use crate::tools::skill::find;
 
@@ -74,7 +76,7 @@ pub struct Contents {
     pub mcp: Option<mcp::ProjectFile>,
     /// Those that are no regular files never count.
     pub instructions: Vec<InstructionFile>,
-    /// Its skills.
+    /// Its skills and definitions of agents.
     pub skills: Vec<OtherFile>,
     /// Its `.claude/settings.json`, if it has hooks.
     pub claude: Option<OtherFile>,
@@ -91,7 +93,9 @@ impl Contents {
     /// `skills` has the directories of the user's own skills.
     pub fn of(directory: &Path, skills: &[PathBuf]) -> Self {
         let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
-        let (skills, claude) = (find::files_of_project(skills, directory), hooks::claude_file(directory));
+        let mut skills = find::files_of_project(skills, directory);
+        skills.extend(definitions::files_of_project(directory));
+        let claude = hooks::claude_file(directory);
         Self { project: Project::of(directory), mcp, instructions, skills, claude }
     }
 

@@ -15,6 +15,8 @@
 mod compaction;
 mod landing;
 mod parked;
+#[cfg(feature = "coordinator")]
+mod review;
 mod slice;
 mod titles;
 mod worktree;
@@ -46,6 +48,8 @@ pub(super) struct Jobs {
     worktrees: Vec<WorktreeJob>,
     unused_worktrees: Vec<UnusedWorktree>,
     landings: Vec<LandingJob>,
+    #[cfg(feature = "coordinator")]
+    reviews: Vec<review::ReviewJob>,
     titles: Titles,
 }
 
@@ -125,8 +129,12 @@ impl Component for Jobs {
         }
     }
 
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         self.poll_landings(core);
+        #[cfg(feature = "coordinator")]
+        self.poll_reviews(core, commands);
+        #[cfg(not(feature = "coordinator"))]
+        let _ = commands;
         self.poll_git(core);
         self.titles.step(core);
     }
