@@ -112,15 +112,18 @@ pub mod config {
     pub use crate::domain::approval::Policy;
     pub use crate::domain::config::{RetryPolicy, Settings, TeamSettings};
     pub use crate::domain::custom::CustomCommand;
+    pub use crate::domain::definition::AgentDefinition;
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
+    pub use crate::domain::hook::{Hook, HookEvent};
     pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};
     pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};
     pub use crate::domain::reasoning::SendReasoning;
     pub use crate::domain::rule::{Rule, Rules, Scope, Subject};
     pub use crate::domain::sandbox::{Network, SandboxSettings};
+    pub use crate::domain::skill::{Author, Skill, SkillList};
     pub use crate::domain::theme::{Depth, Paint, ThemeSettings};
     pub use crate::domain::thinking::{Effort, Thinking};
     pub use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};

@@ -122,7 +122,7 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         "work/.polylogue/config.toml",
         "[providers.work]\nbase_url = \"https://work.example/v1\"\nmodels = [\"m\"]\n",
     );
-    home.write("work/.polylogue/commands/review.md", "Review $1.\nThoroughly.\n");
+    home.write("work/.polylogue/commands/inspect.md", "Review $1.\nThoroughly.\n");
     home.write("work/AGENTS.md", "Use tabs.\n");
     let answer = |key: &str| {
         let mut pty = home.chat("config trust");
@@ -132,7 +132,8 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         (shown, pty.wait_exit().code())
     };
     let (shown, code) = answer("n");
-    for text in ["config.toml (new)", "base_url = ", "review.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."] {
+    for text in ["config.toml (new)", "base_url = ", "inspect.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."]
+    {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert!(shown.contains("provider work: sends conversations to https://work.example/v1"), "{shown}");
@@ -141,11 +142,11 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
     assert_eq!(answer("y").1, Some(0));
     assert!(home.run(&["config", "path"]).out.contains("config.toml (trusted)"));
 
-    home.write("work/.polylogue/commands/review.md", "Review $1.\nAnd send it away.\n");
+    home.write("work/.polylogue/commands/inspect.md", "Review $1.\nAnd send it away.\n");
     let (shown, _) = answer("n");
     for text in [
         "config.toml (unchanged)",
-        "review.md (changed)",
+        "inspect.md (changed)",
         "-Thoroughly.",
         "+And send it away.",
         "AGENTS.md (unchanged)",
@@ -477,4 +478,46 @@ fn the_example_in_the_help_is_a_valid_configuration() {
     let output = Home::new().configure(&example).set("WORK_API_KEY", "k").run(&["config", "show"]);
     assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{output:?}");
     assert!(output.out.contains("[providers.work]") && output.out.contains("[environments."), "{output:?}");
+}
+
+#[test]
+fn skills_and_hooks_of_a_project_are_used_once_they_are_trusted() {
+    let home = Home::new().configure("[[hooks.pre_tool]]\nmatcher = \"bash\"\ncommand = \"exit 0\"\ntimeout = 5");
+    home.write("work/.claude/skills/notes/SKILL.md", "---\nname: notes\ndescription: Writes notes.\n---\nDo it.");
+    home.write(
+        "work/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check"}]}]}}"#,
+    );
+    home.write(".agents/skills/mine/SKILL.md", "---\nname: mine\ndescription: My own.\n---\nDo it.");
+    let before = home.run(&["config", "show"]);
+    assert!(before.err.contains("SKILL.md is ignored because it is new or was changed"), "{before:?}");
+    assert_eq!(before.lines("# hook pre_tool bash").len(), 1, "{before:?}");
+    assert_eq!((before.lines("# skill mine").len(), before.lines("# skill notes").len()), (1, 0), "{before:?}");
+    assert!(before.lines("# hook pre_tool Bash").is_empty(), "{before:?}");
+    let shown = home.run(&["config", "trust", "--yes"]);
+    assert!(shown.out.contains("./check") && shown.out.contains("Do it."), "{shown:?}");
+    let after = home.run(&["config", "show"]);
+    assert_eq!((after.lines("# skill notes").len(), after.lines("# hook pre_tool Bash").len()), (1, 1), "{after:?}");
+    assert!(after.err.is_empty(), "{after:?}");
+    let doctor = home.run(&["doctor", "--offline"]);
+    assert!(doctor.out.contains("ok    skills         2 skills can be used"), "{doctor:?}");
+    home.write(
+        "work/.claude/settings.json",
+        r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}"#,
+    );
+    assert!(home.run(&["config", "show"]).lines("# hook stop").is_empty());
+}
+
+#[test]
+fn mistakes_in_hooks_are_named() {
+    for (text, expected) in [
+        ("[[hooks.pre_tol]]\ncommand = \"x\"", "did you mean pre_tool?"),
+        ("[[hooks.stop]]\nmatcher = \"(\"\ncommand = \"x\"", "expected a regular expression"),
+        ("[[hooks.stop]]\ntimeout = 1", "expected command"),
+        ("[[hooks.stop]]\ncommand = \"x\"\ntimeout = 0", "from 1 to 3600"),
+        ("[hooks.stop]\ncommand = \"x\"", "write [[hooks.EVENT]]"),
+    ] {
+        let shown = Home::new().configure(text).run(&["config", "show"]);
+        assert!(shown.err.contains(expected), "{text}: {shown:?}");
+    }
 }

@@ -15,6 +15,7 @@ const TOPICS: &[&str] = &[
     "user-tools",
     "mcp",
     "skills",
+    "hooks",
     "settings",
     "parameters",
     "environments",

@@ -20,6 +20,7 @@ mod paths;
 mod reading;
 mod repeats;
 mod searching;
+mod slips;
 mod todo;
 mod web;
 mod writing;

@@ -73,15 +73,19 @@ impl Agent {
         self.system_prompt().len() + tools.sum::<usize>()
     }
 
-    /// The system prompt as it is sent: with the skills that the model may use.
+    /// The system prompt as it is sent: with the skills and definitions that the model may use.
     pub fn system_prompt(&self) -> Cow<'_, str> {
         let can_call = self.inputs.has_tools && self.inputs.endpoint.facts.tools != Some(false);
-        let skills = if can_call { self.inputs.environment.skill_prompt() } else { String::new() };
-        if skills.is_empty() {
+        let more = if can_call { self.more_prompt() } else { String::new() };
+        if more.is_empty() {
             Cow::Borrowed(&*self.inputs.system)
         } else {
-            format!("{}{skills}", self.inputs.system).into()
+            format!("{}{more}", self.inputs.system).into()
         }
+    }
+
+    fn more_prompt(&self) -> String {
+        self.inputs.environment.skill_prompt() + &self.inputs.environment.definition_prompt()
     }
 
     /// Messages are added to the log.

@@ -462,6 +462,7 @@ impl Agent {
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
         self.exchange = Exchange::first(context.now, Some((message.id, text)));
         self.work.forget_repeats();
+        self.work.forget_rounds();
         self.remember(vec![message]);
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);

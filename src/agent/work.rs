@@ -12,6 +12,7 @@
 //! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 mod elicited;
+mod hooks;
 mod questions;
 mod repeats;
 mod restored;
@@ -30,13 +31,17 @@ use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::policy::Verdict;
+use crate::tools::hooks::HookRun;
 use crate::tools::snapshots::Recorder;
 use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec, visible};
 
+use hooks::{Hooked, TurnHooks};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
 use repeats::{NOT_MADE, Repeats};
 
+/// Begins the result of a call that a hook has refused.
+const DENIED_BY_HOOK: &str = "denied by a hook";
 /// How long cancelled tools may take to end. Longer than it takes to end a command, which is 2 s at most.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -52,6 +57,7 @@ pub struct Work {
     /// A tool thread can be started as soon as there is a slot, and since when.
     slot_wanted_since: Option<Moment>,
     repeats: Repeats,
+    turn_hooks: TurnHooks,
 }
 
 struct Call {
@@ -67,12 +73,17 @@ struct Call {
     is_restored: bool,
     /// The person has changed it: it is asked in any case, and the model is told.
     is_edited: bool,
+    hooked: Hooked,
 }
 
 enum Progress {
     Waiting(&'static ToolSpec, Box<Prepared>, Permission),
+    /// Hooks look at it before it is asked about or started.
+    Checking(HookRun, &'static ToolSpec, Box<Prepared>, Permission),
     /// Since then.
     Running(Running, Moment),
+    /// Hooks look at its result.
+    Following(HookRun, Box<ToolResult>),
     /// The loop carries it out, if set until this deadline.
     ByLoop(Option<Moment>),
     /// The person is to be asked before the loop carries out the call.
@@ -80,6 +91,20 @@ enum Progress {
     /// The server that carries it out asks the person.
     Elicited(Box<Elicitation>),
     Answered(ToolResult),
+}
+
+impl Progress {
+    fn has_thread(&self) -> bool {
+        matches!(self, Self::Checking(..) | Self::Running(..) | Self::Following(..))
+    }
+
+    fn into_thread(self) -> Option<Running> {
+        match self {
+            Self::Running(running, _) => Some(running),
+            Self::Checking(run, ..) | Self::Following(run, _) => Some(run.into_running()),
+            Self::Waiting(..) | Self::ByLoop(_) | Self::Objected(..) | Self::Elicited(_) | Self::Answered(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -107,16 +132,19 @@ impl Work {
     }
 
     pub fn has_live_thread(&self) -> bool {
-        self.calls.iter().any(|call| matches!(call.progress, Progress::Running(..)))
+        self.calls.iter().any(|call| call.progress.has_thread()) || self.turn_hooks.running.is_some()
     }
 
     /// Cancels every running tool.
     pub fn cancel(&mut self) {
         for call in &self.calls {
-            if let Progress::Running(running, _) = &call.progress {
-                running.cancel();
+            match &call.progress {
+                Progress::Running(running, _) => running.cancel(),
+                Progress::Checking(run, ..) | Progress::Following(run, _) => run.cancel(),
+                _ => {}
             }
         }
+        self.turn_hooks.running.iter().for_each(HookRun::cancel);
     }
 
     pub fn is_waiting_call(&self, id: &str) -> bool {
@@ -132,21 +160,20 @@ impl Work {
     pub fn drain(&mut self) -> Vec<Running> {
         self.cancel();
         let ended = |call: &mut Call| {
-            let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
-            match std::mem::replace(&mut call.progress, ended) {
-                Progress::Running(running, _) => Some(running),
-                other => {
-                    call.progress = other;
-                    None
-                }
+            if !call.progress.has_thread() {
+                return None;
             }
+            let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
+            std::mem::replace(&mut call.progress, ended).into_thread()
         };
-        self.calls.iter_mut().filter_map(ended).collect()
+        let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
+        self.calls.iter_mut().filter_map(ended).chain(of_turn).collect()
     }
 
     pub fn take_running(&mut self) -> Vec<Running> {
-        let running = |call: Call| if let Progress::Running(running, _) = call.progress { Some(running) } else { None };
-        std::mem::take(&mut self.calls).into_iter().filter_map(running).collect()
+        let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        calls.filter_map(|call| call.progress.into_thread()).chain(of_turn).collect()
     }
 
     fn next(&self) -> Next {
@@ -165,9 +192,9 @@ impl Work {
                 }
                 // A writing call waits for all before it, and all after it wait for it.
                 Progress::Waiting(..) | Progress::Objected(..) | Progress::Elicited(_) => return Next::Wait,
-                Progress::Running(..) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::ByLoop(_) if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
-                Progress::Running(..) | Progress::ByLoop(_) | Progress::Answered(_) => {}
+                Progress::Answered(_) => {}
+                _ if matches!(self.reach(at), Reach::Writes) => return Next::Wait,
+                Progress::Checking(..) | Progress::Running(..) | Progress::Following(..) | Progress::ByLoop(_) => {}
             }
         }
         Next::Wait
@@ -175,6 +202,11 @@ impl Work {
 
     fn reach(&self, at: usize) -> Reach {
         tools::find(&self.calls[at].call.name).map_or(Reach::Writes, |spec| spec.reach)
+    }
+
+    /// Whether the person is asked about this call next.
+    fn asks_at(&self, at: usize) -> bool {
+        matches!(self.calls[at].progress, Progress::Waiting(_, _, Permission::Wanted) | Progress::Objected(..))
     }
 
     /// The next deadline of a waiting call or of cancelled tools.
@@ -319,7 +351,9 @@ impl Agent {
         (self.work.stopping, self.work.has_slot) = (None, true);
         let plan = |call: ToolCall| {
             let Planned { progress, refusal } = self.plan(&call, context);
-            Call { call, progress, refusal, is_stored: false, is_shown: false, is_restored: false, is_edited: false }
+            let hooked = Hooked::default();
+            let (is_stored, is_shown) = (false, false);
+            Call { call, progress, refusal, is_stored, is_shown, is_restored: false, is_edited: false, hooked }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));
@@ -411,7 +445,10 @@ impl Agent {
         // The answer to an open question goes on with the calls.
         while self.work.question.is_none() {
             match self.work.next() {
-                Next::Start(at) if self.needs_slot(at) => {
+                Next::Start(at) | Next::Ask(at) if self.awaits_hooks(at) && self.work.has_slot => {
+                    self.check_call(at, context);
+                }
+                Next::Start(at) | Next::Ask(at) if self.needs_slot(at) => {
                     self.work.slot_wanted_since.get_or_insert(context.now);
                     return;
                 }
@@ -426,7 +463,8 @@ impl Agent {
     /// Whether this call needs a tool thread and there is no slot for one.
     fn needs_slot(&self, at: usize) -> bool {
         let Progress::Waiting(spec, ..) = &self.work.calls[at].progress else { return false };
-        matches!(spec.run, Run::OnThread(_)) && !self.work.has_slot
+        let has_thread = matches!(spec.run, Run::OnThread(_)) && !self.work.asks_at(at);
+        (has_thread || self.awaits_hooks(at)) && !self.work.has_slot
     }
 
     /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
@@ -434,7 +472,9 @@ impl Agent {
     fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();
         let policy = if self.work.calls[at].is_restored { self.policy_of_restored() } else { self.policy() };
-        let Planned { mut progress, refusal } = self.plan_under(policy, &call, context);
+        let planned = self.plan_under(policy, &call, context);
+        let relaxed = || self.plan_under(Policy::Yolo, &call, context);
+        let Planned { mut progress, refusal } = self.after_hooks(&self.work.calls[at], planned, policy, relaxed);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
             && let Some(message) = missing(prepared, spec.reach)
         {
@@ -496,23 +536,22 @@ impl Agent {
             questions::add_edit(&mut result, &call);
         }
         self.work.repeats.add(&call, &mut result);
-        self.work.calls[at].progress = Progress::Answered(result.clone());
-        self.emit(&Chunk::ToolResult(result));
+        self.conclude(at, result, context);
     }
 
     /// The result of a call that the loop carried out. False if the call no longer waits for it.
     pub fn answer_call(&mut self, id: &str, result: Result<String, String>, context: &mut Context) -> bool {
         self.close_elicitation(id, context);
-        let waits = |call: &&mut Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
+        let waits = |call: &Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Work { calls, repeats, .. } = &mut self.work;
-        let Some(call) = calls.iter_mut().find(waits) else { return false };
+        let Some(at) = calls.iter().position(waits) else { return false };
+        let call = &mut calls[at];
         let is_error = result.is_err();
         let content = result.unwrap_or_else(|message| message);
         let mut result = ToolResult { is_error, ..failed(&call.call, &content) };
         repeats.add(&call.call, &mut result);
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
-        call.progress = Progress::Answered(result.clone());
-        self.emit(&Chunk::ToolResult(result));
+        self.conclude(at, result, context);
         if self.work.question.is_some() {
             // What was done beside a question that is asked again after a restart is not done again.
             context.outbox.push(self.identity.id, Effect::Persist(self.work.take_unstored()));
@@ -566,7 +605,7 @@ impl Agent {
     /// A tool may hang where nothing can stop it (in the kernel, on a dead disk); the agent goes on without it.
     fn give_up_tools(&mut self, context: &mut Context) {
         for call in &mut self.work.calls {
-            if matches!(call.progress, Progress::Running(..)) {
+            if call.progress.has_thread() {
                 call.progress =
                     Progress::Answered(failed(&call.call, "this tool could not be stopped and may still be running"));
             }
@@ -581,9 +620,10 @@ impl Agent {
         if self.state != State::ExecutingTool {
             return;
         }
+        let has_hooked = self.poll_hooks(context);
         let (mut results, mut warnings) = (Vec::new(), Vec::new());
         let Work { calls, repeats, .. } = &mut self.work;
-        for call in calls {
+        for (at, call) in calls.iter_mut().enumerate() {
             if !matches!(&call.progress, Progress::Running(running, _) if running.is_complete()) {
                 continue;
             }
@@ -597,14 +637,13 @@ impl Agent {
                 questions::add_edit(&mut result, &call.call);
             }
             repeats.add(&call.call, &mut result);
-            call.progress = Progress::Answered(result.clone());
-            results.push(result);
+            results.push((at, result));
         }
-        let is_any = !results.is_empty();
+        let is_any = has_hooked || !results.is_empty();
         self.work.has_slot |= is_any;
-        for result in results {
+        for (at, result) in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
-            self.emit(&Chunk::ToolResult(result));
+            self.conclude(at, result, context);
         }
         warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));
         if is_any {
@@ -636,6 +675,8 @@ impl Agent {
     fn finish_tools(&mut self, context: &mut Context) {
         let results = self.work.take_unstored();
         self.work.calls.clear();
+        // One that does not end is left to itself.
+        self.work.turn_hooks.running = None;
         if self.work.stopping.take().is_some() {
             return self.settle_stopped(results, true, context);
         }

@@ -11,7 +11,7 @@ use crate::base::text;
 use crate::domain::flow::InputResult;
 use crate::store::AgentRow;
 
-const OPTIONS: [&str; 2] = ["--archived", "--all"];
+const OPTIONS: [&str; 3] = ["--archived", "--all", "--definitions"];
 
 /// Columns of the tree and the names; longer ones move the rest of their row.
 const MOST_FIRST: usize = 28;
@@ -21,8 +21,8 @@ const MOST_TASK: usize = 40;
 pub const AGENTS: CommandSpec = CommandSpec {
     name: "agents",
     aliases: &["ps"],
-    arguments: "[--archived | --all]",
-    about: "list all agents as a tree, or the archived ones",
+    arguments: "[--all | --definitions]",
+    about: "list agents; --archived: the archived ones",
     busy: WhenBusy::Runs,
     run,
     complete: |_, typed| complete_word(typed, OPTIONS.map(str::to_owned)),
@@ -35,10 +35,30 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         "--all" => {
             [Some(agent_tree(context)), archived_list(context)?].into_iter().flatten().collect::<Vec<_>>().join("\n")
         }
+        "--definitions" => definition_list(context)?,
         option if option.starts_with("--") => return Err(unknown_option("agents", option, &OPTIONS)),
-        extra => return Err(usage_error(format!("/agents takes only --archived or --all (got {extra:?})"))),
+        extra => {
+            return Err(usage_error(format!("/agents takes only --archived, --all or --definitions (got {extra:?})")));
+        }
     };
     Ok(InputResult::Continue(Some(text)))
+}
+
+/// The definitions with which children of this agent can begin.
+fn definition_list(context: &CommandContext) -> Result<String> {
+    let mut list = TwoColumns::new(25);
+    for definition in context.agent()?.inputs.environment.definitions_here() {
+        let tools = definition.tools.as_ref().map(|tools| format!("; tools: {}", tools.join(", "))).unwrap_or_default();
+        let model = definition.model.as_ref().map(|model| format!("; {model}")).unwrap_or_default();
+        let policy = definition.policy.map(|policy| format!("; {policy}")).unwrap_or_default();
+        let about = format!("{}{tools}{model}{policy} ({})", definition.description, definition.source.display());
+        list.row(format!("{:<16} {:<8}", definition.name, definition.author.name()), &about);
+    }
+    let text = list.to_text(context.columns());
+    if text.is_empty() {
+        return Ok("no definitions: agents/NAME.md beside config.toml is one (polylogue help environments)".into());
+    }
+    Ok(text)
 }
 
 /// The archived agents, those of `--print` runs under their own heading, the newest first.

@@ -8,8 +8,8 @@ use crate::domain::flow::{Change, Fork, InputResult};
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
-    arguments: "[--name N] [--model M] [PROMPT]",
-    about: "create a child; --include-current waits",
+    arguments: "[--name N] [--as A] [PROMPT]",
+    about: "create a child (--model M)",
     busy: WhenBusy::Runs,
     run,
     complete,
@@ -17,13 +17,19 @@ pub const FORK: CommandSpec = CommandSpec {
 
 const NAME: &str = "--name";
 const MODEL: &str = "--model";
+/// A definition of an agent.
+const AS: &str = "--as";
 /// The open message and the tool results of its turn are inherited too.
 const INCLUDE_CURRENT: &str = "--include-current";
-const OPTIONS: [&str; 3] = [NAME, MODEL, INCLUDE_CURRENT];
+const OPTIONS: [&str; 4] = [NAME, MODEL, AS, INCLUDE_CURRENT];
 
-fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let Options { name, model, prompt, includes_current } = options("fork", &OPTIONS, arguments)?;
-    Ok(InputResult::NewState(Change::Fork(Fork { prompt, name, model, includes_current, may_be_sibling: true }), None))
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+    let Options { name, model, definition, prompt, includes_current } = options("fork", &OPTIONS, arguments)?;
+    if let Some(definition) = &definition {
+        context.agent()?.inputs.environment.definition(definition).map_err(usage_error)?;
+    }
+    let fork = Fork { prompt, name, model, definition, includes_current, may_be_sibling: true };
+    Ok(InputResult::NewState(Change::Fork(fork), None))
 }
 
 fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
@@ -40,10 +46,20 @@ pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed
             return Vec::new();
         }
         if name != INCLUDE_CURRENT && name == word && words.next().is_none() {
-            return if name == MODEL { complete_word(typed, models(context)) } else { Vec::new() };
+            return match name {
+                MODEL => complete_word(typed, models(context)),
+                AS => complete_word(typed, definitions(context)),
+                _ => Vec::new(),
+            };
         }
     }
     complete_word(typed, options.iter().map(|option| format!("{option} ")))
+}
+
+fn definitions(context: &CommandContext) -> Vec<String> {
+    let agent = context.roster.get(context.current);
+    let known = agent.into_iter().flat_map(|agent| agent.inputs.environment.definitions_here());
+    known.map(|definition| definition.name.clone()).collect()
 }
 
 /// What the arguments of `/fork` or `/new` say.
@@ -51,6 +67,7 @@ pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed
 pub(super) struct Options {
     pub name: Option<String>,
     pub model: Option<String>,
+    pub definition: Option<String>,
     pub prompt: Option<String>,
     pub includes_current: bool,
 }
@@ -72,6 +89,7 @@ pub(super) fn options(command: &str, known: &[&'static str], arguments: &str) ->
             }
             NAME => &mut found.name,
             MODEL => &mut found.model,
+            AS => &mut found.definition,
             INCLUDE_CURRENT if value.is_none() => {
                 (found.includes_current, rest) = (true, after.trim_start());
                 continue;
@@ -112,7 +130,7 @@ mod tests {
             ("\"--names are hard\"", None, None, some("--names are hard")),
             ("--name scout -- --names are hard", some("scout"), None, some("--names are hard")),
         ] {
-            let expected = Options { name, model, prompt, includes_current: false };
+            let expected = Options { name, model, prompt, ..Options::default() };
             assert_eq!(options("fork", &OPTIONS, typed).unwrap(), expected, "{typed}");
         }
     }
@@ -128,7 +146,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_an_error_that_names_the_nearest() {
         for (typed, expected) in
-            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --include-current")]
+            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --as, --include-current")]
         {
             let error = options("fork", &OPTIONS, typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");

@@ -16,6 +16,8 @@ mod exit;
 mod export;
 mod fork;
 mod help;
+mod hooks;
+mod init;
 mod interrupt;
 mod kill;
 mod limit;
@@ -25,6 +27,8 @@ mod name;
 mod new;
 mod queue;
 mod raw;
+#[cfg(feature = "coordinator")]
+mod review;
 mod rewind;
 mod rules;
 mod server_prompt;
@@ -181,6 +185,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &delete::DELETE,
     #[cfg(feature = "coordinator")]
     &team::TEAM,
+    #[cfg(feature = "coordinator")]
+    &review::REVIEW,
     &env::ENV,
     &interrupt::INTERRUPT,
     &stop::STOP,
@@ -188,6 +194,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &tools::TOOLS,
     &skills::SKILLS,
     &skills::SKILL,
+    &hooks::HOOKS,
     &approval::APPROVAL,
     &rules::RULES,
     &rewind::MARK,
@@ -202,6 +209,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &model::THINKING,
     &set::SET,
     &system::SYSTEM,
+    &init::INIT,
     &queue::QUEUE,
     &usage::USAGE,
     &raw::RAW,
@@ -223,6 +231,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
 const NOT_BUILT_IN: &[(&str, &str)] = &[
     #[cfg(not(feature = "coordinator"))]
     ("team", "coordinator"),
+    #[cfg(not(feature = "coordinator"))]
+    ("review", "coordinator"),
 ];
 
 /// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with two.

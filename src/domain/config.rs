@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use crate::domain::approval::Policy;
 use crate::domain::custom::{CustomCommand, TeamFile};
+use crate::domain::definition::AgentDefinition;
 use crate::domain::display::DisplaySettings;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::environment::EnvironmentEntry;
+use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::keymap::KeyMap;
 use crate::domain::limits::TreeLimits;
@@ -71,6 +73,10 @@ pub struct Config {
     pub instructions: Option<Vec<InstructionFile>>,
     /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
     pub trusted_instructions: BTreeSet<String>,
+    /// Definitions of agents: the user's, then those of a trusted project.
+    pub definitions: Arc<[AgentDefinition]>,
+    /// Hooks: the user's, then those of a trusted project.
+    pub hooks: Arc<[Hook]>,
     /// The directories of the user's skills, those that count first first.
     pub skill_directories: Vec<PathBuf>,
     /// The skills for the working directory.
@@ -209,6 +215,8 @@ impl Default for Config {
             environments: Vec::new(),
             instructions: None,
             trusted_instructions: BTreeSet::new(),
+            definitions: Arc::new([]),
+            hooks: Arc::new([]),
             skill_directories: Vec::new(),
             skills: Arc::default(),
             mcp: Vec::new(),

@@ -129,6 +129,8 @@ pub struct Fork {
     pub name: Option<String>,
     /// Its model, as `provider/model`; that of the parent by default.
     pub model: Option<String>,
+    /// The name of its definition.
+    pub definition: Option<String>,
     /// The child of a busy agent inherits the message that is being answered too, when the tools of the reply are done.
     pub includes_current: bool,
     /// If this agent has no conversation of its own yet, the new one is a child of its parent.
@@ -219,6 +221,8 @@ pub enum Change {
     EditHistory(HistoryEdit),
     /// Start a task for several agents, given the arguments of `/team`.
     Team(String),
+    /// Start a task that reviews the changes of the working tree, against this branch or commit.
+    Review(Option<String>),
     /// Send mail to another agent.
     Send {
         /// The recipient.
@@ -448,6 +452,7 @@ impl Change {
             Self::Limit { .. } => "limit",
             Self::Name(_) => "name",
             Self::Team(_) => "team",
+            Self::Review(_) => "review",
             Self::Send { .. } => "send",
             Self::ReadMail(_) => "read_mail",
             Self::DeleteMail(_) => "delete_mail",
@@ -524,6 +529,8 @@ pub enum ToolRequest {
         name: Option<String>,
         /// Its model, as `provider/model`.
         model: Option<String>,
+        /// The name of its definition.
+        definition: Option<String>,
     },
     Kill {
         agent_id: String,

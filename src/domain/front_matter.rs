@@ -9,7 +9,7 @@
 //! The text.
 //! ```
 //!
-//! Only the texts of the top level are read. An alias is an error, so that no header grows.
+//! Only the fields of the top level are read: texts and lists of texts. An alias is an error, so that no header grows.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
 
@@ -28,7 +28,8 @@ pub struct FrontMatter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Field {
     Text(String),
-    /// A mapping or a list.
+    List(Vec<String>),
+    /// A mapping, or a list of something else.
     Other,
 }
 
@@ -37,7 +38,7 @@ impl FrontMatter {
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.field(name)? {
             Field::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
-            Field::Other => None,
+            Field::List(_) | Field::Other => None,
         }
     }
 
@@ -50,10 +51,36 @@ impl FrontMatter {
         }
     }
 
+    /// The items of a list, or the words of a text, between spaces and commas outside of parentheses.
+    pub fn list(&self, name: &str) -> Option<Vec<String>> {
+        match self.field(name)? {
+            Field::Text(text) => Some(words(text)),
+            Field::List(items) => Some(items.clone()),
+            Field::Other => None,
+        }
+    }
+
     /// The first field of this name counts.
     fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| field)
     }
+}
+
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut depth) = (vec![String::new()], 0_usize);
+    for c in text.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        match words.last_mut() {
+            Some(word) if depth > 0 || !(c.is_whitespace() || c == ',') => word.push(c),
+            _ => words.push(String::new()),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Splits a file into its header and the text after it. Without a header the whole file is the text.
@@ -104,6 +131,8 @@ struct Reader {
     fields: Vec<(String, Field)>,
     depth: usize,
     key: Option<String>,
+    /// The items of the list that is open below the top level; `None` if it has others than texts.
+    items: Option<Vec<String>>,
 }
 
 fn fields(yaml: &str) -> Result<Vec<(String, Field)>, String> {
@@ -145,7 +174,10 @@ impl Reader {
             (0, _) => return Err("the header has no fields: write `name: value`".into()),
             (1, None) => self.key = Some(text.to_owned()),
             (1, Some(key)) => self.fields.push((key, Field::Text(text.to_owned()))),
-            (_, key) => self.key = key,
+            (_, key) => {
+                self.key = key;
+                self.items.iter_mut().filter(|_| self.depth == 2).for_each(|items| items.push(text.to_owned()));
+            }
         }
         Ok(())
     }
@@ -154,7 +186,8 @@ impl Reader {
         match self.depth {
             0 if is_list => return Err("the header is a list: write `name: value`".into()),
             1 if self.key.is_none() => return Err("the header has a field without a name".into()),
-            _ => {}
+            1 => self.items = is_list.then(Vec::new),
+            _ => self.items = None,
         }
         self.depth += 1;
         if self.depth > MAX_DEPTH { Err("the header is nested too deeply".into()) } else { Ok(()) }
@@ -165,7 +198,7 @@ impl Reader {
         if self.depth == 1
             && let Some(key) = self.key.take()
         {
-            self.fields.push((key, Field::Other));
+            self.fields.push((key, self.items.take().map_or(Field::Other, Field::List)));
         }
     }
 }
@@ -189,6 +222,9 @@ mod tests {
         assert_eq!(read.text("description"), Some("Writes notes: of releases."));
         assert_eq!(read.text("quoted"), Some("it's: so"));
         assert_eq!((read.text("empty"), read.text("metadata"), read.text("missing")), (None, None, None));
+        assert_eq!(read.list("tools").unwrap(), ["Read", "Grep"]);
+        assert_eq!(read.list("other").unwrap(), ["Bash(git log *)", "Glob"]);
+        assert_eq!(read.list("words").unwrap(), ["Bash(git log *)", "Read", "Grep"]);
         assert_eq!((read.flag("flag"), read.flag("name")), (Some(true), None));
         assert!(!read.is_repaired);
     }

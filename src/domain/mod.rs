@@ -11,6 +11,7 @@ pub mod config;
 pub mod context_use;
 pub mod custom;
 // Exported by `testing` only, as everything below that allows `missing_docs`.
+pub mod definition;
 #[allow(missing_docs)]
 pub mod display;
 #[allow(missing_docs)]
@@ -27,6 +28,7 @@ pub mod frame;
 pub mod front_matter;
 #[allow(missing_docs)]
 pub mod history;
+pub mod hook;
 pub mod host;
 #[allow(missing_docs)]
 pub mod http;

@@ -92,6 +92,7 @@ impl Repl {
             Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
             Change::EditHistory(edit) => self.edit_history(origin, agent_id, edit),
             Change::Team(line) => self.begin_team(origin, agent_id, &line),
+            Change::Review(base) => self.begin_review(origin, agent_id, base),
             Change::Send { to, body } => core.send_mail(agent_id, to, &body).map(drop),
             Change::ReadMail(id) => self.show_text(origin, agent_id, |repl| repl.core.read_mail(agent_id, id)),
             Change::DeleteMail(id) => core.delete_mail(agent_id, id),
@@ -167,12 +168,22 @@ impl Repl {
     }
 
     #[cfg(feature = "coordinator")]
+    fn begin_review(&mut self, origin: Origin, agent_id: AgentId, base: Option<String>) -> Result<()> {
+        self.jobs.review(&self.core, origin, agent_id, base)
+    }
+
+    #[cfg(feature = "coordinator")]
     fn show_team(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
         self.show_text(origin, agent_id, |repl| repl.coordinator.summary(&repl.core))
     }
 
     #[cfg(not(feature = "coordinator"))]
     fn begin_team(&mut self, _: Origin, _: AgentId, _: &str) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
+    }
+
+    #[cfg(not(feature = "coordinator"))]
+    fn begin_review(&mut self, _: Origin, _: AgentId, _: Option<String>) -> Result<()> {
         Err(Error::not_built_in("coordinator"))
     }
 

@@ -25,6 +25,7 @@ mod learned;
 mod limits;
 mod mail_waits;
 mod mcp;
+mod notify_hooks;
 mod objections;
 mod offers;
 mod pasting;
@@ -76,6 +77,7 @@ use external::ExternalDescriptors;
 use jobs::Jobs;
 use mail_waits::MailWaits;
 use mcp::Mcp;
+use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
 use search_index::SearchIndex;
@@ -96,6 +98,7 @@ pub struct Repl {
     jobs: Jobs,
     mail_waits: MailWaits,
     mcp: Mcp,
+    notify_hooks: NotifyHooks,
     objections: Objections,
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
@@ -125,7 +128,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 15 } else { 14 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 16 } else { 15 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -136,6 +139,7 @@ impl Repl {
             jobs,
             mail_waits,
             mcp,
+            notify_hooks,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]
@@ -155,6 +159,7 @@ impl Repl {
             jobs,
             mail_waits,
             mcp,
+            notify_hooks,
             objections,
             proxy,
             #[cfg(feature = "coordinator")]

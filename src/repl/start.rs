@@ -97,6 +97,7 @@ impl Repl {
             mail_waits: MailWaits::default(),
             mcp: crate::repl::mcp::Mcp::default(),
             user_tools: crate::repl::user_tools::UserTools::default(),
+            notify_hooks: crate::repl::notify_hooks::NotifyHooks::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]

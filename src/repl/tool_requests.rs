@@ -151,8 +151,8 @@ fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Ve
 
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {
     match request {
-        ToolRequest::Fork { prompt, name, model } => {
-            let child = fork(core, agent_id, prompt, name, model)?;
+        ToolRequest::Fork { prompt, name, model, definition } => {
+            let child = fork(core, agent_id, prompt, name, model, definition)?;
             Ok(serde_json::json!({"id": child.to_string(), "name": core.name_of(child)}).to_string())
         }
         ToolRequest::Kill { agent_id: victim, cascade } => {
@@ -190,12 +190,14 @@ fn fork(
     prompt: String,
     name: Option<String>,
     model: Option<String>,
+    definition: Option<String>,
 ) -> Result<AgentId> {
     let name = name.map(|name| commands::checked_name(&name)).transpose()?;
     let spec = Spawn {
         prompt: Some(prompt),
         name,
         model,
+        definition,
         ..Spawn::new(agent_id, Origin::Agent(agent_id), Inherit::BeforeTurn)
     };
     core.spawn(spec)

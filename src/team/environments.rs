@@ -86,6 +86,8 @@ impl Environments {
             program_path: config.program_path.clone(),
             sandbox: Policy::new(sandbox),
             proxy,
+            definitions: config.definitions.clone(),
+            hooks: config.hooks.clone(),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));

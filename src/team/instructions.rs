@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::domain::instructions::InstructionFile;
@@ -13,6 +13,11 @@ use crate::tools::{ToolSpec, skill};
 /// Instructions of a project for agents. In each directory the first that exists counts.
 const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
+/// Files that are read for one directory, imported ones included.
+const MAX_FILES: usize = 32;
+/// Of imports in imported files.
+const MAX_DEPTH: usize = 4;
+
 /// The most bytes of all these files together.
 const MAX_BYTES: usize = 32 << 10;
 
@@ -20,7 +25,56 @@ const MAX_BYTES: usize = 32 << 10;
 pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
     let mut paths: Vec<PathBuf> = ancestors_in_repository(directory).map(instruction_file).collect();
     paths.reverse();
-    paths.into_iter().filter_map(|path| Some(InstructionFile { content: read(&path)?, path })).collect()
+    let root = ancestors_in_repository(directory).last().and_then(|root| root.canonicalize().ok());
+    let mut files = Vec::new();
+    for path in paths {
+        let Some(content) = read(&path) else { continue };
+        let has_imports = path.ends_with(FILES[1]);
+        files.push(InstructionFile { content, path });
+        if let Some(root) = root.as_ref().filter(|_| has_imports) {
+            add_imports(root, files.len() - 1, 1, &mut files);
+        }
+    }
+    files
+}
+
+/// Adds the files that one imports by `@path`, and those that these import. Only files of the project are, and none that is
+/// hidden, which may be private.
+fn add_imports(root: &Path, importer: usize, depth: usize, files: &mut Vec<InstructionFile>) {
+    let InstructionFile { path, content: Ok(content) } = &files[importer] else { return };
+    let (text, above) = (String::from_utf8_lossy(content).into_owned(), path.parent().unwrap_or(root).to_owned());
+    for name in imports(&text) {
+        let is_open = |path: &PathBuf| {
+            let is_hidden = |part: Component<'_>| part.as_os_str().to_string_lossy().starts_with('.');
+            path.strip_prefix(root).is_ok_and(|below| !below.components().any(is_hidden))
+        };
+        let Some(path) = above.join(name).canonicalize().ok().filter(is_open) else { continue };
+        let is_known = files.iter().any(|file| file.path.canonicalize().is_ok_and(|known| known == path));
+        if is_known || files.len() >= MAX_FILES || depth > MAX_DEPTH {
+            continue;
+        }
+        if let Some(content) = read(&path) {
+            files.push(InstructionFile { content, path });
+            add_imports(root, files.len() - 1, depth + 1, files);
+        }
+    }
+}
+
+/// The paths after an `@`, outside of code. A word without a dot or slash is the name of somebody.
+fn imports(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        let outside = line.split('`').step_by(2).filter(|_| !is_code);
+        let words = outside.flat_map(str::split_whitespace).filter_map(|word| word.strip_prefix('@'));
+        let paths = words.map(|word| word.trim_end_matches(['.', ',', ';', ':', ')']));
+        found.extend(paths.filter(|path| path.contains(['.', '/']) && !path.starts_with(['/', '~'])));
+    }
+    found
 }
 
 /// The file with the instructions of this directory, which may not exist.
@@ -181,6 +235,48 @@ mod tests {
         fs::remove_file(top.path().join("AGENTS.md")).unwrap();
         symlink("CLAUDE.md", top.path().join("AGENTS.md")).unwrap();
         assert!(!written(&[], &below, None).0.contains("other tool"));
+    }
+
+    #[test]
+    fn claude_md_imports_files_of_the_project_and_no_others() {
+        let top = tempfile::tempdir().unwrap();
+        let project = top.path().join("project");
+        fs::create_dir_all(project.join(".git")).unwrap();
+        fs::create_dir_all(project.join("docs")).unwrap();
+        fs::create_dir(project.join(".private")).unwrap();
+        let claude = "See @docs/style.md, and @../outside.md @.private/key.md @missing.md @somebody `@docs/code.md`\n\
+                      ```\n@docs/code.md\n```\n@/etc/hostname @link.md";
+        for (path, text) in [
+            ("CLAUDE.md", claude),
+            ("docs/style.md", "the style @more.md"),
+            ("docs/more.md", "and more @style.md @../CLAUDE.md"),
+            ("docs/code.md", "only named"),
+            (".private/key.md", "hidden key"),
+            ("../outside.md", "outside"),
+        ] {
+            fs::write(project.join(path), text).unwrap();
+        }
+        symlink("../outside.md", project.join("link.md")).unwrap();
+        let (text, sources) = written(&[], &project, None);
+        assert!(text.contains("the style") && text.contains("and more"), "{text}");
+        for absent in ["only named", "hidden key", "\noutside"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
+        assert_eq!(sources.len(), 3, "{sources:?}");
+        // AGENTS.md knows no imports.
+        fs::write(project.join("AGENTS.md"), "@docs/style.md").unwrap();
+        assert!(!written(&[], &project, None).0.contains("the style"));
+    }
+
+    #[test]
+    fn imports_end_at_a_depth() {
+        let top = tempfile::tempdir().unwrap();
+        for n in 0..9 {
+            fs::write(top.path().join(format!("{n}.md")), format!("level-{n} @{}.md", n + 1)).unwrap();
+        }
+        fs::write(top.path().join("CLAUDE.md"), "@0.md").unwrap();
+        let text = written(&[], top.path(), None).0;
+        assert!(text.contains("level-3") && !text.contains("level-4"), "{text}");
     }
 
     #[test]

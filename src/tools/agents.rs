@@ -30,23 +30,28 @@ pub const FORK: ToolSpec = ToolSpec {
                     "description": "The task. The child does not see the user message that you are answering, nor your work on it: include everything it needs."},
                 "name": {"type": "string",
                     "description": "A name for the child: a letter, then letters, digits, - or _."},
-                "model": {"type": "string", "description": "The model, as provider/model. Default: your model."}
+                "model": {"type": "string", "description": "The model, as provider/model. Default: your model."},
+                "agent": {"type": "string",
+                    "description": "The name of a definition from the system prompt, which sets the child's prompt, tools and model."}
             },
             "required": ["prompt"],
             "additionalProperties": false
         }"#,
     },
-    aliases: &[("task", "prompt")],
+    aliases: &[("task", "prompt"), ("subagent_type", "agent"), ("as", "agent"), ("description", "")],
     reach: Reach::Reads,
     judged: Judged::Fork,
-    check: |arguments, _| {
+    check: |arguments, env| {
+        arguments["agent"].as_str().map(|name| env.definition(name)).transpose()?;
+        let definition = arguments["agent"].as_str().map(|name| format!(" as {}", visible(name))).unwrap_or_default();
         let name = arguments["name"].as_str().map(|name| format!(" {}", visible(name))).unwrap_or_default();
-        not_empty(arguments, "prompt", format!("fork{name}: {}", text(arguments, "prompt")))
+        not_empty(arguments, "prompt", format!("fork{name}{definition}: {}", text(arguments, "prompt")))
     },
     run: Run::InEventLoop(|arguments| ToolRequest::Fork {
         prompt: text(arguments, "prompt"),
         name: arguments["name"].as_str().map(str::to_owned),
         model: arguments["model"].as_str().map(str::to_owned),
+        definition: arguments["agent"].as_str().map(str::to_owned),
     }),
 };
 

@@ -155,11 +155,19 @@ impl Judge<'_> {
             Judged::Command => both(network(prepared, &decide), self.command(prepared, &decide)),
             Judged::RemoteCommand => remote_command(prepared, &decide),
             Judged::Network => network(prepared, &decide),
-            Judged::Fork => text("model").map_or(Verdict::Free, |model| {
+            Judged::Fork => self.model_of_fork(prepared).map_or(Verdict::Free, |model| {
                 let is_other_provider = model.split('/').next() != self.endpoint.full_name().split('/').next();
                 decide(&Request::Fork { model, is_other_provider })
             }),
         }
+    }
+
+    /// The model that a call of `fork` names, itself or by a definition.
+    fn model_of_fork<'a>(&'a self, prepared: &'a Prepared) -> Option<&'a str> {
+        let full_name = self.endpoint.full_name();
+        let provider = full_name.split('/').next().unwrap_or_default();
+        let definition = || self.environment.definition(prepared.arguments["agent"].as_str()?).ok();
+        prepared.arguments["model"].as_str().or_else(|| definition()?.model_beside(provider))
     }
 
     /// The narrowest rules of use that could allow calls like this one.
@@ -182,7 +190,8 @@ impl Judge<'_> {
             Judged::Write => in_directory(Subject::Edit).into_iter().collect(),
             Judged::Read => in_directory(Subject::Read).into_iter().collect(),
             // A star of the call would become one of the rule.
-            Judged::Fork => text("model")
+            Judged::Fork => self
+                .model_of_fork(prepared)
                 .filter(|model| !model.contains('*'))
                 .and_then(|model| Rule::new(Subject::Fork, model).ok())
                 .into_iter()

@@ -13,6 +13,8 @@ mod beneath;
 pub mod branch_diff;
 mod capture;
 mod command;
+#[allow(missing_docs)]
+pub mod definitions;
 pub(crate) mod diff;
 mod edit_file;
 mod file_access;
@@ -22,6 +24,8 @@ pub mod file_versions;
 mod git;
 mod glob;
 mod grep;
+#[allow(missing_docs)]
+pub mod hooks;
 pub mod html;
 mod judge;
 pub mod key_command;
@@ -34,6 +38,8 @@ mod multi_edit;
 mod network;
 mod read_file;
 pub mod remote;
+#[cfg(feature = "coordinator")]
+pub mod review;
 pub mod server_process;
 #[allow(missing_docs)]
 pub mod skill;
@@ -55,9 +61,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::text::is_invisible_format;
+use crate::base::text::{is_invisible_format, nearest};
+use crate::domain::definition::AgentDefinition;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
+use crate::domain::hook::{Hook, own_name};
 use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
@@ -105,6 +113,20 @@ pub const TOOLS: &[&ToolSpec] = &[
     &agents::READ_MAIL,
     &agents::WAIT,
     &agents::AGENTS,
+];
+
+/// What other agents call our tools, besides Claude Code.
+const OTHER_NAMES: &[(&str, &[&str])] = &[
+    ("bash", &["shell", "exec", "exec_command", "run_shell_command", "run_command", "execute_command", "terminal"]),
+    ("read_file", &["read", "view", "cat", "open_file"]),
+    ("write_file", &["write", "create_file", "write_to_file"]),
+    ("edit_file", &["edit", "replace", "apply_patch", "str_replace", "str_replace_editor", "replace_in_file"]),
+    ("grep", &["search", "grep_search", "search_files"]),
+    ("glob", &["find", "find_files"]),
+    ("list_dir", &["ls", "list", "list_directory", "list_files"]),
+    ("web_fetch", &["webfetch", "fetch", "fetch_url"]),
+    ("todo", &["update_plan", "write_todos", "todowrite", "todo_write"]),
+    ("fork", &["task", "spawn_agent", "agent"]),
 ];
 
 /// What a tool that was cancelled returns.
@@ -299,6 +321,10 @@ pub struct Environment {
     pub mcp_resources: Arc<[McpResource]>,
     /// What a person can use as commands, as far as it is known.
     pub mcp_prompts: Arc<[McpPrompt]>,
+    /// The definitions of agents of the person and of projects.
+    pub definitions: Arc<[AgentDefinition]>,
+    /// The hooks of the person and of projects.
+    pub hooks: Arc<[Hook]>,
     /// The skills of the directory; see [`Environment::set_skills`].
     pub skills: Arc<SkillList>,
     /// The folders of the skills, whose files may be read.
@@ -343,6 +369,8 @@ impl Environment {
             mcp_tools: Arc::new([]),
             mcp_resources: Arc::new([]),
             mcp_prompts: Arc::new([]),
+            definitions: Arc::new([]),
+            hooks: Arc::new([]),
             skills: Arc::default(),
             skill_folders: Arc::new([]),
             proxy: None,
@@ -387,9 +415,20 @@ impl Environment {
             None if name.starts_with(crate::domain::mcp::PREFIX) => {
                 format!("tool {:?} is not offered by any MCP server now", one_line(name, 100))
             }
-            None => format!("unknown tool {:?}", one_line(name, 100)),
+            None => {
+                let meant = self.meant(name).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                format!("unknown tool {:?}{meant}", one_line(name, 100))
+            }
         };
         Err(format!("{problem}; available tools: {known}"))
+    }
+
+    /// The tool here that a model means by the name of another agent's tool, or by one that is nearly ours.
+    fn meant(&self, name: &str) -> Option<&'static str> {
+        let listed = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(own, _)| *own);
+        let known = || self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration.name);
+        let other = own_name(name).or(listed).filter(|own| known().any(|known| known == *own));
+        other.or_else(|| nearest(name, known()))
     }
 
     /// Finds the tool of this name, and checks the arguments as the model wrote them.

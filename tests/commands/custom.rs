@@ -15,7 +15,7 @@ fn plan() -> Plan {
         source: format!("{name}.md").into(),
     };
     let commands = vec![
-        command("review", "Review $1 for $2."),
+        command("inspect", "Review $1 for $2."),
         command("all", "All of: $@"),
         command("loop", "/loop"),
         command("clear", "never"),
@@ -26,7 +26,7 @@ fn plan() -> Plan {
 #[test]
 fn a_custom_command_becomes_a_message_and_is_not_parsed_again() {
     let mut app = Harness::new(plan());
-    for line in ["/review 'a file.rs' bugs", "/all don't  stop", "/loop"] {
+    for line in ["/inspect 'a file.rs' bugs", "/all don't  stop", "/loop"] {
         app.enter(line);
         app.turn_until_idle();
     }
@@ -40,7 +40,7 @@ fn a_custom_command_becomes_a_message_and_is_not_parsed_again() {
 fn a_custom_command_is_queued_as_its_text() {
     let mut app = Harness::new(plan());
     app.enter("%hang");
-    app.enter("/review x y");
+    app.enter("/inspect x y");
     app.enter("/loop");
     assert_eq!(waiting(&app, 0), ["Review x for y.", "//loop"]);
     app.escape();
@@ -53,12 +53,12 @@ fn a_custom_command_is_queued_as_its_text() {
 fn custom_commands_are_listed_completed_and_suggested() {
     let mut app = Harness::new(plan());
     app.enter("/help");
-    app.type_bytes(b"review");
-    assert_shows(&mut app, "the review of this project");
+    app.type_bytes(b"inspect");
+    assert_shows(&mut app, "the inspect of this project");
     app.escape();
-    assert_refused(&mut app, "/revew", "did you mean /review?");
-    app.type_bytes(b"/rev\t");
-    assert_eq!(app.draft(0).text(), "/review ");
+    assert_refused(&mut app, "/inspct", "did you mean /inspect?");
+    app.type_bytes(b"/insp\t");
+    assert_eq!(app.draft(0).text(), "/inspect ");
 }
 
 #[test]

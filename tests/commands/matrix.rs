@@ -45,8 +45,11 @@ const ROWS: &[Row] = &[
     row("/unarchive gone", |app| app.repl.roster().find("gone").is_ok()),
     #[cfg(feature = "coordinator")]
     row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
+    #[cfg(feature = "coordinator")]
+    row("/review", |app| shows(app, "comparing the working tree")),
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
+    row("/hooks", |app| shows(app, "no hooks")),
     row("/skills", |app| shows(app, "no skills")),
     row("/skill x", |app| shows(app, "no skill \"x\"")),
     row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
@@ -68,6 +71,7 @@ const ROWS: &[Row] = &[
     row("/set thinking low", |app| app.agent(0).inputs.thinking == Thinking::Low),
     row("/thinking high", |app| app.agent(0).inputs.thinking == Thinking::High),
     row("/system be brief", |app| &*app.agent(0).inputs.system == "be brief"),
+    row("/init", |app| logged(app, "user") == 2),
     row("/queue", |app| shows(app, "nothing is queued") || shows(app, "1   queued text")),
     row("/usage", |app| shows(app, "all agents")),
     row("/raw", |app| app.agent(0).view.scrollback.is_raw()),
@@ -78,7 +82,7 @@ const ROWS: &[Row] = &[
     row("/read-mail 1", |app| shows(app, "message 1 from other")),
     row("/filter-mail --from other", |app| shows(app, "1 message, 0 unread")),
     row("/delete-mail 1", |app| shows(app, "message deleted")),
-    row("/help", |app| shows(app, "/help")),
+    row("/help", |app| shows(app, "search help")),
     row("/sessions", |app| shows(app, "> terminal 1  100x60  for ")),
     row("/detach", |app| shows(app, "this chat ends with its terminal")),
 ];
@@ -244,6 +248,10 @@ fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
         WhenBusy::Parks if activity.has_tools() => {
             assert!(shows(&mut app, "waits until the tools are done"), "{what}\n{}", app.screen_text());
             assert_eq!((app.repl.roster().len(), app.agent(0).queue.len()), (2, queued), "{what}");
+        }
+        // It sends a message.
+        _ if spec.name == "init" && activity.is_occupied() => {
+            assert_eq!(app.agent(0).queue.len(), queued + 1, "{what}");
         }
         _ => {
             assert_eq!(app.agent(0).queue.len(), queued, "{what}");

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{
-    Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, McpServer, ModelFacts, Network, Policy,
-    ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits, UserToolEntry,
+    AgentDefinition, Catalog, CustomCommand, DisplaySettings, Endpoint, EnvironmentEntry, Hook, McpServer, ModelFacts,
+    Network, Policy, ProviderEntry, Rules, SandboxSettings, Settings, Thinking, TreeLimits, UserToolEntry,
 };
 use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, ToolResult, Turn};
 use tempfile::TempDir;
@@ -61,6 +61,8 @@ pub struct Plan {
     pub mcp: Vec<McpServer>,
     /// Programs that are tools.
     pub user_tools: Vec<UserToolEntry>,
+    pub definitions: Vec<AgentDefinition>,
+    pub hooks: Vec<Hook>,
     /// The directories of the person's skills.
     pub skill_directories: Vec<PathBuf>,
     /// Custom environments.
@@ -107,6 +109,8 @@ impl Default for Plan {
             commands: Vec::new(),
             mcp: Vec::new(),
             user_tools: Vec::new(),
+            definitions: Vec::new(),
+            hooks: Vec::new(),
             skill_directories: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
@@ -182,6 +186,8 @@ impl Plan {
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
             user_tools: self.user_tools.clone(),
+            definitions: self.definitions.clone().into(),
+            hooks: self.hooks.clone().into(),
             skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),
             policy: self.policy,

@@ -106,6 +106,12 @@ impl Agent {
             _ if is_empty => (StopReason::Empty, Some("the reply is empty: send a message to continue")),
             _ => (StopReason::Stop, None),
         };
+        if stop_reason == StopReason::Stop {
+            match self.begin_turn_hooks(bodies, context) {
+                Some(ended) => bodies = ended,
+                None => return,
+            }
+        }
         self.emit(&Chunk::Finish { stop_reason });
         if let Some(note) = note {
             bodies.push(Body::Interrupted(note.to_owned()));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Call, Objection, Permission, Progress, failed, unrunnable};
+use super::{Call, Hooked, Objection, Permission, Progress, failed, unrunnable};
 use crate::agent::exchange::Exchange;
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
@@ -32,7 +32,17 @@ impl Agent {
             let is_stored = result.is_some();
             let planned = || self.plan_under(policy, &call, context).progress;
             let progress = result.map_or_else(planned, Progress::Answered);
-            Call { call, progress, is_stored, is_shown: true, refusal: None, is_restored: false, is_edited: false }
+            let hooked = Hooked::default();
+            Call {
+                call,
+                progress,
+                is_stored,
+                is_shown: true,
+                refusal: None,
+                is_restored: false,
+                is_edited: false,
+                hooked,
+            }
         });
         let mut calls: Vec<Call> = calls.collect();
         answer_uncertain(&mut calls);

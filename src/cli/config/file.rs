@@ -272,7 +272,7 @@ pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
 }
 
 /// A key as part of a one-line message.
-fn shown(name: &str) -> String {
+pub fn shown(name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let short: String = name.chars().take(40).collect();
     if is_plain { short } else { format!("{short:?}") }

@@ -6,12 +6,12 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader};
-use super::mcp;
 use super::providers::{self, FileProvider};
 use super::settings::{Files, SETTINGS, Setting, Values};
 use super::source::{Location, Value, absolute};
-use super::user_tools;
+use super::{hooks, mcp, user_tools};
 use crate::domain::environment::{EnvironmentEntry, is_built_in};
+use crate::domain::hook::Hook;
 use crate::domain::keymap::{self, KeyMap};
 use crate::domain::mcp::McpServer;
 use crate::domain::project_rules;
@@ -31,6 +31,8 @@ pub struct Layer {
     pub mcp: Vec<McpServer>,
     /// `[tools.NAME]`, in order.
     pub user_tools: Vec<UserToolEntry>,
+    /// `[hooks]`.
+    pub hooks: Vec<Hook>,
     /// `[rules]`.
     pub rules: Rules,
     /// `[projects.DIRECTORY]`.
@@ -51,12 +53,13 @@ pub struct Opened {
     pub variables: Vec<String>,
 }
 
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 15] = [
     "history",
     "fallback",
     "providers",
     "environments",
     "mcp",
+    "hooks",
     "rules",
     "projects",
     "limits",
@@ -95,6 +98,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
                 reader.warn(&entry, "ignored: a project declares MCP servers in .mcp.json");
             }
             "mcp" => layer.mcp = mcp::read(reader, &entry),
+            "hooks" => layer.hooks = hooks::read(reader, &entry),
             "rules" => layer.rules = rules(reader, &entry),
             project_rules::TABLE if reader.is_project() => {
                 reader.warn(&entry, "ignored: a project cannot allow anything; set it in your own configuration");

@@ -19,6 +19,7 @@ pub(super) mod catalog;
 mod custom;
 mod environment;
 pub(super) mod file;
+pub(super) mod hooks;
 pub(super) mod keys;
 pub(super) mod mcp;
 mod parse;
@@ -43,6 +44,7 @@ use crate::domain::config::Config;
 use crate::domain::custom::TeamFile;
 use crate::domain::endpoint::Catalog;
 use crate::domain::environment::{EnvironmentEntry, EnvironmentNames};
+use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
@@ -50,8 +52,8 @@ use crate::domain::rule::{Rule, Rules};
 use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
 use crate::provider;
-use crate::tools::TOOLS;
 use crate::tools::skill::find;
+use crate::tools::{TOOLS, definitions};
 use catalog::KnownProvider;
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
@@ -84,6 +86,8 @@ struct ConfigFiles {
     /// The `.mcp.json` of the project, if the user trusts it.
     mcp: Option<mcp::ProjectFile>,
     skills: SkillList,
+    /// The file with hooks of other agents, if the user trusts it.
+    claude: Option<trust::OtherFile>,
     /// Instructions and servers that are new or were changed.
     ignored: Vec<PathBuf>,
 }
@@ -101,6 +105,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
+    let own = files.directory.as_ref().map(|directory| directory.join("agents"));
+    let warnings = &mut diagnostics.warnings;
+    let definitions = definitions::definitions(own.as_deref(), &env.directory, &files.trusted.digests(), warnings);
+    values.config.definitions = definitions.into();
     values.config.skill_directories = env.skill_directories();
     values.config.skills = Arc::new(std::mem::take(&mut files.skills));
     values.config.display.home = env.home();
@@ -118,6 +126,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
     let withheld = sandbox.withheld.clone();
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
+    let of_project = project.hooks.into_iter().chain(claude_hooks(&files, &mut diagnostics));
+    values.config.hooks = user.hooks.into_iter().chain(of_project).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
     let programs = files.project.as_ref().map(|project| project.programs.as_slice()).unwrap_or_default();
@@ -298,6 +308,14 @@ fn first_of(mut messages: Vec<String>) -> Vec<String> {
     messages
 }
 
+/// The hooks of the `.claude/settings.json` of the project, if the user trusts it.
+fn claude_hooks(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<Hook> {
+    match &files.claude {
+        Some((path, Ok(bytes))) => hooks::of_claude(path, bytes, &mut diagnostics.warnings),
+        _ => Vec::new(),
+    }
+}
+
 fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let directory = env.config_directory();
     let named = arguments.config.clone().or_else(|| env.set("POLYLOGUE_CONFIG").map(PathBuf::from));
@@ -312,10 +330,12 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let ignored = ignored.map(Path::to_owned).collect();
     let is_untrusted = untrusted_servers.is_some();
     let skills = find::skills(&skill_directories, &env.directory, &trusted.digests());
-    let Contents { project, mcp, instructions, .. } = contents;
+    let is_claude_trusted = contents.claude.as_ref().is_some_and(|file| trusted.knows(file));
+    let Contents { project, mcp, instructions, claude, .. } = contents;
+    let claude = claude.filter(|_| is_claude_trusted);
     let mcp = mcp.filter(|_| !is_untrusted);
     let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
-    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, skills, ignored }
+    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, skills, claude, ignored }
 }
 
 fn user_layer(

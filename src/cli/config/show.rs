@@ -118,6 +118,12 @@ pub(super) fn shown(loaded: &Loaded) -> String {
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
     }
+    for definition in loaded.config().definitions.iter() {
+        line(&mut out, &format!("# agent {}", definition.name), &definition.source.display().to_string());
+    }
+    for hook in loaded.config().hooks.iter() {
+        line(&mut out, &format!("# hook {} {}", hook.event.name(), hook.matcher), &hook.source);
+    }
     for skill in &loaded.config().skills.skills {
         line(&mut out, &format!("# skill {}", skill.name), &skill.file().display().to_string());
     }
@@ -286,7 +292,7 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
     let contents = Contents::of(&directory, &env.skill_directories());
     if contents.is_empty() {
         let message = format!(
-            "no {DIRECTORY} directory, .mcp.json, AGENTS.md, CLAUDE.md or skill in {} or above it",
+            "no {DIRECTORY} directory, .mcp.json, AGENTS.md, CLAUDE.md, skill, hook or agent in {} or above it",
             directory.display()
         );
         return Err(Error::usage(message));

@@ -1,4 +1,5 @@
-//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files and its skills.
+//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files, its skills, hooks and
+//! definitions of agents.
 //!
 //! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
 //! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use super::hooks;
 use super::mcp;
 use super::project::{Project, create_private, write_private};
 use super::providers::FileProvider;
@@ -20,6 +22,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::hex;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
+use crate::tools::definitions;
 use crate::tools::diff::Summary;
 use crate::tools::skill::find;
 
@@ -41,6 +44,11 @@ impl Trusted {
 
     pub fn has(&self, digest: &str, path: &Path) -> bool {
         self.lines.iter().any(|(known, at)| known == digest && at == path)
+    }
+
+    /// Whether these contents are trusted, wherever they lie: worktrees have copies.
+    pub fn knows(&self, file: &OtherFile) -> bool {
+        digest(file).is_some_and(|digest| self.lines.iter().any(|(known, _)| *known == digest))
     }
 
     /// The digests of all trusted contents.
@@ -68,22 +76,33 @@ pub struct Contents {
     pub mcp: Option<mcp::ProjectFile>,
     /// Those that are no regular files never count.
     pub instructions: Vec<InstructionFile>,
-    /// Its skills, each with its contents or why they cannot be read.
-    pub files: Vec<(PathBuf, std::result::Result<Vec<u8>, String>)>,
+    /// Its skills and definitions of agents.
+    pub skills: Vec<OtherFile>,
+    /// Its `.claude/settings.json`, if it has hooks.
+    pub claude: Option<OtherFile>,
+}
+
+/// A file with its contents, or why they cannot be read.
+pub type OtherFile = (PathBuf, std::result::Result<Vec<u8>, String>);
+
+fn digest(file: &OtherFile) -> Option<String> {
+    file.1.as_ref().ok().map(|bytes| hex(Sha256::digest(bytes)))
 }
 
 impl Contents {
     /// `skills` has the directories of the user's own skills.
     pub fn of(directory: &Path, skills: &[PathBuf]) -> Self {
         let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
-        let files = find::files_of_project(skills, directory);
-        Self { project: Project::of(directory), mcp, instructions, files }
+        let mut skills = find::files_of_project(skills, directory);
+        skills.extend(definitions::files_of_project(directory));
+        let claude = hooks::claude_file(directory);
+        Self { project: Project::of(directory), mcp, instructions, skills, claude }
     }
 
     pub fn is_empty(&self) -> bool {
         self.project.is_none()
             && self.mcp.is_none()
-            && self.files.is_empty()
+            && self.others().next().is_none()
             && self.instructions.iter().all(|file| file.content.is_err())
     }
 
@@ -110,13 +129,14 @@ impl Contents {
         self.instructions.iter().filter(is_new).map(|file| &*file.path)
     }
 
-    /// The skills that are new or were changed.
+    /// The files that are trusted one by one.
+    fn others(&self) -> impl Iterator<Item = &OtherFile> {
+        self.skills.iter().chain(&self.claude)
+    }
+
+    /// Those that are new or were changed.
     pub fn untrusted_files<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
-        let is_known = |digest: &str| trusted.lines.iter().any(|(known, _)| known == digest);
-        let is_new = move |(_, bytes): &&(PathBuf, std::result::Result<Vec<u8>, String>)| {
-            bytes.as_ref().is_ok_and(|bytes| !is_known(&hex(Sha256::digest(bytes))))
-        };
-        self.files.iter().filter(is_new).map(|(path, _)| &**path)
+        self.others().filter(|file| file.1.is_ok() && !trusted.knows(file)).map(|(path, _)| &**path)
     }
 
     /// Every file with its text, or why it cannot be read.
@@ -124,7 +144,7 @@ impl Contents {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let files = self.project.iter().flat_map(Project::files);
         let files = files.chain(self.mcp.iter().map(|file| (file.path.clone(), &file.bytes)));
-        let files = files.chain(self.files.iter().map(|(path, bytes)| (path.clone(), bytes)));
+        let files = files.chain(self.others().map(|(path, bytes)| (path.clone(), bytes)));
         let files = files.map(|(path, bytes)| {
             (path.display().to_string(), bytes.as_ref().map_or_else(|why| format!("({why})\n"), |bytes| text(bytes)))
         });
@@ -182,8 +202,7 @@ impl Contents {
         let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
         let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
         let servers = self.mcp.iter().map(|file| (file.digest(), file.path.as_path()));
-        let files = self.files.iter();
-        let files = files.filter_map(|(path, bytes)| Some((hex(Sha256::digest(bytes.as_ref().ok()?)), path.as_path())));
+        let files = self.others().filter_map(|file| Some((digest(file)?, file.0.as_path())));
         for (digest, path) in project.chain(servers).chain(instructions).chain(files) {
             if path.to_string_lossy().contains('\n') {
                 return Err(Error::new(ErrorKind::Usage, "cannot trust a path with a line break in it"));

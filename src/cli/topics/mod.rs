@@ -28,6 +28,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "user-tools", about: "Programs of yours as tools", text: tables::user_tools },
     Topic { name: "mcp", about: "Tools of MCP servers", text: tables::mcp },
     Topic { name: "skills", about: "Instructions for certain tasks", text: || include_str!("skills.txt").into() },
+    Topic { name: "hooks", about: "Programs that may object to tool calls", text: tables::hooks },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
     Topic { name: "parameters", about: "Parameters of requests, and models to fall back on", text: tables::parameters },
     Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
-use crate::cli::config::{keys, mcp, providers, user_tools};
+use crate::cli::config::{hooks, keys, mcp, providers, user_tools};
 use crate::commands::{COMMANDS, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
@@ -77,6 +77,12 @@ pub fn user_tools() -> String {
 pub fn mcp() -> String {
     let mut out = include_str!("mcp.txt").to_owned();
     mcp::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
+    out
+}
+
+pub fn hooks() -> String {
+    let mut out = include_str!("hooks.txt").to_owned();
+    hooks::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out
 }
 

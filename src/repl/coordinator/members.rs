@@ -46,8 +46,18 @@ fn plan_task(
     let agent = core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
     let usual_model = agent.usual_endpoint().full_name();
     let (now, judge) = (core.clock.now(), settings.judge.clone());
+    let environment = agent.inputs.environment.clone();
+    let provider = agent.usual_endpoint().provider.clone();
     let task = match work {
-        RunMembers::Listed(members) => Task::new(run.as_str(), text, members, settings, now)?,
+        RunMembers::Listed(mut members) => {
+            // The model of a definition counts before the usual one.
+            for member in members.iter_mut().filter(|member| member.model.is_none()) {
+                let Some(name) = &member.agent else { continue };
+                let definition = environment.definition(name).map_err(Error::usage)?;
+                member.model = definition.model_beside(&provider).map(str::to_owned);
+            }
+            Task::new(run.as_str(), text, members, settings, now)?
+        }
         RunMembers::Workflow(workflow) => Task::of_workflow(run.as_str(), text, workflow, settings, now)?,
     };
     let task = task.with_usual_model(usual_model);
@@ -152,6 +162,7 @@ impl Coordinator {
             name: Some(name.clone()),
             model: member.model,
             system: member.role,
+            definition: member.agent,
             role: Role::Member,
             retry: Some(RetryPolicy { retries: 0, ..retry }),
             has_tools: member_id != MemberId::Judge,

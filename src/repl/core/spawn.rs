@@ -8,8 +8,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::agent::{Agent, Role};
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::approval::Policy;
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::Origin;
@@ -22,7 +23,7 @@ use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::store::{Forked, NewAgent, Store};
-use crate::team::{AgentFactory, ResolvedEnvironment, SET};
+use crate::team::{AgentFactory, Resolution, ResolvedEnvironment, SET};
 
 /// What a child inherits of its parent's own messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,10 @@ pub(in crate::repl) struct Spawn {
     pub model: Option<String>,
     pub environment: Option<ResolvedEnvironment>,
     pub system: Option<String>,
+    /// The name of its definition.
+    pub definition: Option<String>,
+    /// It is allowed no more than this without a question.
+    pub policy: Option<Policy>,
     /// Messages of its own; only where it inherits nothing.
     pub rows: Vec<Body>,
     /// Its first message, which it answers at once.
@@ -76,6 +81,8 @@ impl Spawn {
             model: None,
             environment: None,
             system: None,
+            definition: None,
+            policy: None,
             rows: Vec::new(),
             prompt: None,
             role: Role::Normal,
@@ -114,6 +121,7 @@ impl Core {
             // The child answers at once: it must know what its parent knows.
             self.load(spec.parent)?;
         }
+        apply_definition(self, &mut spec)?;
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
             Some(model) => self.factory.endpoint(model)?,
@@ -203,6 +211,26 @@ impl Core {
     }
 }
 
+/// Takes from the definition of a child what is not given otherwise.
+fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
+    let Some(name) = spec.definition.take() else { return Ok(()) };
+    let parent = core.roster.get(spec.parent).ok_or_else(agent_gone)?;
+    let here = &parent.inputs.environment;
+    let definition = here.definition(&name).map_err(Error::usage)?;
+    if spec.model.is_none() {
+        spec.model = definition.model_beside(&parent.usual_endpoint().provider).map(str::to_owned);
+    }
+    let is_person = matches!(spec.origin, Origin::Terminal(_) | Origin::Library);
+    let found = core.factory.environments.find(&here.spec_for(definition, is_person), here)?;
+    if let Resolution::Ready(resolved) = found {
+        let prompt = spec.system.take().unwrap_or_else(|| definition.prompt.clone());
+        spec.system = Some(format!("{prompt}\n\n{}", resolved.system));
+        spec.environment = Some(resolved);
+    }
+    spec.policy = definition.policy;
+    Ok(())
+}
+
 /// Gives a child what differs from its parent.
 fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, has_own_instructions: bool) {
     if spec.is_independent {
@@ -210,12 +238,15 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, ha
         child.rules.own.clear();
         child.rules.deny.clear();
     }
-    child.inputs.has_tools = spec.has_tools;
-    if let Some(system) = spec.system.take() {
-        child.inputs.system = system.into();
+    if let Some(most) = spec.policy {
+        child.policy = Policy::narrow(child.policy, most);
     }
+    child.inputs.has_tools = spec.has_tools;
     if let Some(resolved) = spec.environment.take() {
         child.inputs.move_to(resolved.environment, resolved.system, has_own_instructions);
+    }
+    if let Some(system) = spec.system.take() {
+        child.inputs.system = system.into();
     }
 }
 
@@ -246,9 +277,10 @@ fn store_settings(store: &Store, id: AgentId, spec: &Spawn, parent: &Agent) -> R
     if spec.is_independent {
         store.set_policy(id, None)?;
         store.set_rules(id, None)?;
-    } else if parent.policy() != parent.policy {
+    } else if parent.policy() != parent.policy || spec.policy.is_some() {
         // The row has what is stored of the parent, which may be allowed less in this turn.
-        store.set_policy(id, Some(parent.policy().name()))?;
+        let most = spec.policy.unwrap_or_else(|| parent.policy());
+        store.set_policy(id, Some(Policy::narrow(parent.policy(), most).name()))?;
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ mod compaction;
 mod landing;
 mod parked;
 mod remote;
+#[cfg(feature = "coordinator")]
+mod review;
 mod slice;
 mod titles;
 mod worktree;
@@ -50,6 +52,8 @@ pub(super) struct Jobs {
     unused_worktrees: Vec<UnusedWorktree>,
     landings: Vec<LandingJob>,
     remotes: Vec<RemoteJob>,
+    #[cfg(feature = "coordinator")]
+    reviews: Vec<review::ReviewJob>,
     titles: Titles,
 }
 
@@ -131,8 +135,12 @@ impl Component for Jobs {
         }
     }
 
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+    fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         self.poll_landings(core);
+        #[cfg(feature = "coordinator")]
+        self.poll_reviews(core, commands);
+        #[cfg(not(feature = "coordinator"))]
+        let _ = commands;
         self.poll_git(core);
         self.poll_remotes(core);
         self.titles.step(core);

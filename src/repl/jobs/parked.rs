@@ -27,16 +27,20 @@ impl Jobs {
         if fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval) {
             return self.park(core, origin, agent, Change::Fork(Fork { may_be_sibling: false, ..fork }));
         }
-        let Fork { prompt, name, model, includes_current, may_be_sibling } = fork;
+        let Fork { prompt, name, model, definition, includes_current, may_be_sibling } = fork;
         let inherit = if includes_current || state == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
-        let beside = if may_be_sibling { sibling_of(core, forking, inherit, model.is_some())? } else { None };
+        let beside = if may_be_sibling {
+            sibling_of(core, forking, inherit, model.is_some() || definition.is_some())?
+        } else {
+            None
+        };
         let spawn = match beside {
             Some((parent, point)) => {
                 Spawn { asked_at: Some(agent), ..Spawn::new(parent, origin, Inherit::UpTo(point)) }
             }
             None => Spawn::new(agent, origin, inherit),
         };
-        core.spawn(Spawn { prompt, name, model, ..spawn }).map(drop)
+        core.spawn(Spawn { prompt, name, model, definition, ..spawn }).map(drop)
     }
 
     /// Parks a change until the tools of this reply are done; the loop goes on.

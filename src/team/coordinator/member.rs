@@ -20,6 +20,8 @@ pub struct Member {
     pub model: Option<String>,
     /// Its system prompt.
     pub role: Option<String>,
+    /// The name of its definition.
+    pub agent: Option<String>,
 }
 
 impl Member {

@@ -146,7 +146,8 @@ impl Task {
             aggregation: settings.aggregation.name(),
             members: members.iter().map(|member| member.name.clone()).collect(),
         };
-        let judge = Member { name: JUDGE.into(), model: settings.judge.clone(), role: Some(judge::ROLE.into()) };
+        let judge =
+            Member { name: JUDGE.into(), model: settings.judge.clone(), role: Some(judge::ROLE.into()), agent: None };
         let mut task = Self {
             run: run.to_owned(),
             text: text.into(),

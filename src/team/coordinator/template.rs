@@ -56,10 +56,10 @@ impl Template {
 }
 
 fn member(table: &Table<'_>) -> Result<Member> {
-    table.only(&["name", "role", "model"])?;
+    table.only(&["name", "role", "model", "agent"])?;
     let name = table.text("name")?.ok_or_else(|| table.error("name", "a member needs a name"))?;
     let text = |key| table.text(key).map(|text| text.map(str::to_owned));
-    Ok(Member { name: name.to_owned(), model: text("model")?, role: text("role")? })
+    Ok(Member { name: name.to_owned(), model: text("model")?, role: text("role")?, agent: text("agent")? })
 }
 
 /// The name that a document gives, otherwise that of its file.

@@ -119,7 +119,7 @@ fn step(table: &Table<'_>, templates: &[Template]) -> Result<WorkflowStep> {
         (role, prompt) => role.or(prompt).map(str::to_owned),
     };
     let model = table.text("model")?.map(str::to_owned).or_else(|| agent.and_then(|member| member.model.clone()));
-    let member = Member { name: name.to_owned(), model, role };
+    let member = Member { name: name.to_owned(), model, role, agent: None };
     Ok(WorkflowStep { member, depends_on: Vec::new(), layer: 0, is_critical: table.boolean("critical")? })
 }
 
@@ -248,7 +248,7 @@ mod tests {
         assert!(role.len() > 100 && role.ends_with("\n\nBe short.") && plan.is_critical && !act.is_critical);
         assert_eq!(
             act.member,
-            Member { name: "do".into(), model: Some("work/big".into()), role: Some("Do it.".into()) }
+            Member { name: "do".into(), model: Some("work/big".into()), role: Some("Do it.".into()), agent: None }
         );
     }
 

@@ -9,7 +9,7 @@ use crate::domain::sandbox::Network;
 #[test]
 fn a_project_is_read_only_while_its_contents_are_trusted() {
     let scene = Scene::new().untrusted("working_limit = 3");
-    fs::write(scene.home.path().join("work/.polylogue/commands/review.md"), "Review it.").unwrap();
+    fs::write(scene.home.path().join("work/.polylogue/commands/inspect.md"), "Review it.").unwrap();
     let is_read = |scene: &Scene| (scene.config().working_limit == 3, scene.config().commands.len() == 1);
     assert_eq!(is_read(&scene), (false, false));
     let notes = scene.config().notes;
@@ -19,7 +19,7 @@ fn a_project_is_read_only_while_its_contents_are_trusted() {
     assert!(scene.config().notes.is_empty());
     let mode = fs::metadata(scene.config_directory().join("trusted")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    for change in ["config.toml", "commands/review.md", "commands/new.md"] {
+    for change in ["config.toml", "commands/inspect.md", "commands/new.md"] {
         fs::write(scene.home.path().join("work/.polylogue").join(change), "working_limit = 3 # changed").unwrap();
         assert_eq!(is_read(&scene), (false, false), "{change}");
         scene.trust();
@@ -272,9 +272,9 @@ fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
         let folder = if owner == "user" { scene.config_directory() } else { scene.home.path().join("work/.polylogue") };
         fs::write(folder.join("commands").join(name), text).unwrap();
     };
-    write("user", "review.md", b"---\ndescription: \"mine\"\n---\n\nLook at $1.\n");
+    write("user", "inspect.md", b"---\ndescription: \"mine\"\n---\n\nLook at $1.\n");
     write("user", "zeta.md", b"Last\r\nline\r\n");
-    write("project", "review.md", b"---\n# comment\ndescription: theirs\nmodel: x\n---\nLook hard at $@.");
+    write("project", "inspect.md", b"---\n# comment\ndescription: theirs\nmodel: x\n---\nLook hard at $@.");
     write("project", "alpha.md", b"First");
     for (name, text) in [
         ("fork.md", &b"No"[..]),
@@ -292,9 +292,9 @@ fn commands_of_a_project_override_the_users_and_built_in_ones_override_both() {
     let commands: Vec<_> =
         config.commands.iter().map(|command| (&*command.name, &*command.description, &*command.body)).collect();
     let expected =
-        [("alpha", "First", "First"), ("review", "theirs", "Look hard at $@."), ("zeta", "Last", "Last\nline")];
+        [("alpha", "First", "First"), ("inspect", "theirs", "Look hard at $@."), ("zeta", "Last", "Last\nline")];
     assert_eq!(commands, expected);
-    assert!(config.commands[1].source.ends_with("work/.polylogue/commands/review.md"));
+    assert!(config.commands[1].source.ends_with("work/.polylogue/commands/inspect.md"));
     assert_eq!(config.notes.len(), 6, "{:#?}", config.notes);
     assert!(config.notes.iter().any(|note| note.contains("fork.md: ignored: /fork is a built-in command")));
 }

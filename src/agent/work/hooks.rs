@@ -1,0 +1,267 @@
+//! Hooks around the calls of one reply and at the end of a turn. They run on threads; the call waits for them.
+
+use super::{Call, DENIED_BY_HOOK, Permission, Planned, Progress, Work, add_note, failed};
+use crate::agent::{Agent, Context, Effect, Role, State};
+use crate::domain::approval::Policy;
+use crate::domain::chunk::{Chunk, StopReason};
+use crate::domain::flow::AgentOutcome;
+use crate::domain::hook::{Hook, HookEvent};
+use crate::domain::message::Body;
+use crate::domain::tool::{ToolCall, ToolResult};
+use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion, hooks_for};
+use crate::tools::{Prepared, ToolSpec};
+
+/// How often hooks may have a model go on at the end of one turn.
+const MAX_ROUNDS: u32 = 5;
+/// Of arguments that a hook has changed, in a result.
+const LONGEST_CHANGE: usize = 4_000;
+
+/// What the hooks before a call wanted.
+#[derive(Default)]
+pub(super) struct Hooked {
+    /// They have run.
+    is_checked: bool,
+    decision: Option<HookDecision>,
+    context: Vec<String>,
+    has_changed: bool,
+}
+
+/// The hooks at the end of a turn.
+#[derive(Default)]
+pub(super) struct TurnHooks {
+    pub running: Option<HookRun>,
+    rounds: u32,
+}
+
+impl Work {
+    /// A turn begins.
+    pub fn forget_rounds(&mut self) {
+        self.turn_hooks.rounds = 0;
+    }
+}
+
+impl Agent {
+    fn occasion(&self, event: HookEvent, call: Option<&ToolCall>) -> Occasion {
+        Occasion { agent: self.id().to_string(), policy: self.policy(), event, call: call.cloned(), more: Vec::new() }
+    }
+
+    fn start_hooks(&self, hooks: Vec<Hook>, occasion: Occasion, context: &Context) -> Result<HookRun, String> {
+        let environment = self.inputs.environment.clone();
+        HookRun::start(hooks, occasion, environment, context.wake.clone()).map_err(|error| error.message)
+    }
+
+    /// Whether hooks have to look at a call before it is asked about or started.
+    pub(super) fn awaits_hooks(&self, at: usize) -> bool {
+        let call = &self.work.calls[at];
+        let is_waiting = matches!(call.progress, Progress::Waiting(..)) && !call.hooked.is_checked;
+        is_waiting && !self.hooks_before(at).is_empty()
+    }
+
+    fn hooks_before(&self, at: usize) -> Vec<Hook> {
+        hooks_for(&self.inputs.environment, HookEvent::PreTool, Some(&self.work.calls[at].call.name))
+    }
+
+    /// Starts the hooks before a call.
+    pub(super) fn check_call(&mut self, at: usize, context: &Context) {
+        let occasion = self.occasion(HookEvent::PreTool, Some(&self.work.calls[at].call));
+        let started = self.start_hooks(self.hooks_before(at), occasion, context);
+        let call = &mut self.work.calls[at];
+        let answered = Progress::Answered(failed(&call.call, "the hooks before it could not be started"));
+        let Progress::Waiting(spec, prepared, permission) = std::mem::replace(&mut call.progress, answered) else {
+            return;
+        };
+        match started {
+            Ok(run) => call.progress = Progress::Checking(run, spec, prepared, permission),
+            Err(message) => {
+                let result = failed(&call.call, &format!("the hooks before it could not be started: {message}"));
+                self.show_result(at, result);
+            }
+        }
+    }
+
+    /// Collects the hooks that have ended. Returns whether there were any for a call.
+    pub(super) fn poll_hooks(&mut self, context: &mut Context) -> bool {
+        let mut is_any = false;
+        for at in 0..self.work.calls.len() {
+            let call = &mut self.work.calls[at];
+            let is_complete = match &call.progress {
+                Progress::Checking(run, ..) | Progress::Following(run, _) => run.is_complete(),
+                _ => false,
+            };
+            if !is_complete {
+                continue;
+            }
+            is_any = true;
+            let empty = Progress::Answered(failed(&call.call, "the hooks are being collected"));
+            match std::mem::replace(&mut call.progress, empty) {
+                Progress::Checking(run, spec, prepared, permission) => {
+                    self.after_check(at, run.collect(), (spec, prepared, permission), context);
+                }
+                Progress::Following(run, result) => self.after_following(at, run.collect(), *result),
+                progress => call.progress = progress,
+            }
+        }
+        if self.work.turn_hooks.running.as_ref().is_some_and(HookRun::is_complete)
+            && let Some(run) = self.work.turn_hooks.running.take()
+        {
+            self.after_turn_hooks(run.collect(), context);
+        }
+        is_any
+    }
+
+    fn note_hooks(&mut self, notes: Vec<String>) {
+        notes.into_iter().for_each(|note| self.emit(&Chunk::Note(note)));
+    }
+
+    fn after_check(
+        &mut self,
+        at: usize,
+        outcome: HookOutcome,
+        (spec, prepared, permission): (&'static ToolSpec, Box<Prepared>, Permission),
+        context: &mut Context,
+    ) {
+        let HookOutcome { decision, updated, context: more, notes } = outcome;
+        self.note_hooks(notes);
+        let title = prepared.question.title.clone();
+        let call = &mut self.work.calls[at];
+        let refusal = match &decision {
+            _ if self.work.stopping.is_some() => Some("not run: the user interrupted".to_owned()),
+            Some(HookDecision::Deny(reason)) => Some(format!("{DENIED_BY_HOOK}: {reason}")),
+            _ => None,
+        };
+        if let Some(refusal) = refusal {
+            let result = failed(&call.call, &refusal);
+            self.show_call(at, &title);
+            return self.show_result(at, result);
+        }
+        let has_changed = updated.is_some();
+        if let Some(updated) = updated {
+            call.call.arguments = updated.to_string();
+        }
+        let must_ask = has_changed || matches!(decision, Some(HookDecision::Ask(_)));
+        call.hooked = Hooked { is_checked: true, decision, context: more, has_changed };
+        call.progress = Progress::Waiting(spec, prepared, permission);
+        if must_ask || permission != Permission::Given {
+            self.plan_again(at, permission, context);
+        }
+    }
+
+    /// What the hooks before a call make of its plan. `relaxed` is the plan where nothing is asked but by rules.
+    pub(super) fn after_hooks(
+        &self,
+        call: &Call,
+        planned: Planned,
+        policy: Policy,
+        relaxed: impl FnOnce() -> Planned,
+    ) -> Planned {
+        match (&call.hooked.decision, planned.progress) {
+            (Some(HookDecision::Ask(reason)), Progress::Waiting(spec, mut prepared, Permission::NotNeeded)) => {
+                if policy == Policy::Never {
+                    let message = format!("refused: a hook asks ({reason}), and no question is asked (policy never)");
+                    return Progress::Answered(failed(&call.call, &message)).into();
+                }
+                prepared.question.add_reason(&format!("a hook: {reason}"));
+                Progress::Waiting(spec, prepared, Permission::Wanted).into()
+            }
+            (Some(HookDecision::Allow), progress @ Progress::Waiting(_, _, Permission::Wanted))
+                if policy != Policy::Plan =>
+            {
+                let relaxed = relaxed();
+                let is_free = matches!(relaxed.progress, Progress::Waiting(_, _, Permission::NotNeeded));
+                if is_free { relaxed } else { Planned { progress, ..planned } }
+            }
+            (_, progress) => Planned { progress, ..planned },
+        }
+    }
+
+    /// Takes the result of a call that was carried out; hooks may add to it before the model gets it.
+    pub(super) fn conclude(&mut self, at: usize, mut result: ToolResult, context: &Context) {
+        let Call { call, hooked, .. } = &mut self.work.calls[at];
+        if hooked.has_changed {
+            let ran = crate::base::text::shortened(&call.arguments, LONGEST_CHANGE).into_owned();
+            add_note(
+                &mut result.content,
+                &format!("[a hook of the user changed this call before it ran; what ran: {ran}]"),
+            );
+        }
+        let texts = std::mem::take(&mut hooked.context);
+        texts.iter().for_each(|text| add_note(&mut result.content, &format!("[hook: {text}]")));
+        let hooks = hooks_for(&self.inputs.environment, HookEvent::PostTool, Some(&self.work.calls[at].call.name));
+        if hooks.is_empty() || self.work.stopping.is_some() {
+            return self.show_result(at, result);
+        }
+        let mut occasion = self.occasion(HookEvent::PostTool, Some(&self.work.calls[at].call));
+        let response = serde_json::json!({"content": result.content, "is_error": result.is_error});
+        occasion.more.push(("tool_response", response));
+        match self.start_hooks(hooks, occasion, context) {
+            Ok(run) => self.work.calls[at].progress = Progress::Following(run, Box::new(result)),
+            Err(message) => {
+                self.emit(&Chunk::Note(format!("the hooks after {} could not be started: {message}", result.name)));
+                self.show_result(at, result);
+            }
+        }
+    }
+
+    fn after_following(&mut self, at: usize, outcome: HookOutcome, mut result: ToolResult) {
+        self.note_hooks(outcome.notes);
+        if let Some(HookDecision::Deny(reason)) = &outcome.decision {
+            add_note(&mut result.content, &format!("[a hook objects to this result: {reason}]"));
+        }
+        outcome.context.iter().for_each(|text| add_note(&mut result.content, &format!("[hook: {text}]")));
+        self.show_result(at, result);
+    }
+
+    pub(super) fn show_result(&mut self, at: usize, result: ToolResult) {
+        self.work.calls[at].progress = Progress::Answered(result.clone());
+        self.emit(&Chunk::ToolResult(result));
+    }
+
+    /// Starts the hooks for the end of a turn. Returns the bodies if the turn ends without them.
+    pub(in crate::agent) fn begin_turn_hooks(&mut self, bodies: Vec<Body>, context: &mut Context) -> Option<Vec<Body>> {
+        let hooks = hooks_for(&self.inputs.environment, HookEvent::Stop, None);
+        if hooks.is_empty() || self.role != Role::Normal {
+            return Some(bodies);
+        }
+        let rounds = self.work.turn_hooks.rounds;
+        if rounds >= MAX_ROUNDS {
+            let note = format!("the stop hooks are not asked again: they had the model go on {MAX_ROUNDS} times");
+            self.emit(&Chunk::Note(note));
+            return Some(bodies);
+        }
+        let mut occasion = self.occasion(HookEvent::Stop, None);
+        occasion.more.push(("stop_hook_active", (rounds > 0).into()));
+        match self.start_hooks(hooks, occasion, context) {
+            Ok(run) => {
+                context.outbox.push(self.id(), Effect::Settle(bodies));
+                self.work.turn_hooks.running = Some(run);
+                self.work.stopping = None;
+                self.enter(State::ExecutingTool, context);
+                None
+            }
+            Err(message) => {
+                self.emit(&Chunk::Note(format!("the stop hooks could not be started: {message}")));
+                Some(bodies)
+            }
+        }
+    }
+
+    fn after_turn_hooks(&mut self, outcome: HookOutcome, context: &mut Context) {
+        self.note_hooks(outcome.notes);
+        match outcome.decision {
+            _ if self.work.stopping.is_some() => self.finish_tools(context),
+            Some(HookDecision::Deny(reason)) => {
+                self.work.turn_hooks.rounds += 1;
+                let first = reason.lines().next().unwrap_or_default();
+                self.emit(&Chunk::Note(format!("a stop hook has the model go on: {first}")));
+                let more: String = outcome.context.iter().map(|text| format!("\n{text}")).collect();
+                let text = format!("A hook of the user does not let you stop yet: {reason}{more}");
+                context.outbox.push(self.id(), Effect::Persist(vec![Body::System(text)]));
+                self.request_again(context);
+            }
+            _ => {
+                self.emit(&Chunk::Finish { stop_reason: StopReason::Stop });
+                self.settle(Vec::new(), AgentOutcome::Completed, context);
+            }
+        }
+    }
+}

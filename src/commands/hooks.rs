@@ -1,0 +1,38 @@
+//! `/hooks`: the hooks that hold for this agent.
+
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
+use crate::base::error::Result;
+use crate::base::text;
+use crate::domain::flow::InputResult;
+use crate::domain::hook::{Hook, HookEvent};
+use crate::tools::hooks::hooks_for;
+
+pub const HOOKS: CommandSpec = CommandSpec {
+    name: "hooks",
+    aliases: &[],
+    arguments: "",
+    about: "list the hooks of this agent",
+    busy: WhenBusy::Runs,
+    run,
+    complete: nothing,
+};
+
+fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+    refuse_arguments("hooks", arguments)?;
+    let environment = &context.agent()?.inputs.environment;
+    let mut list = TwoColumns::new(25);
+    let all: Vec<Hook> = HookEvent::ALL.iter().flat_map(|(event, ..)| hooks_for(environment, *event, None)).collect();
+    for hook in &all {
+        let matcher = if hook.matcher.is_empty() { "*" } else { &hook.matcher };
+        let required = if hook.is_required { ", required" } else { "" };
+        let command = text::sanitise(&hook.command.join(" ")).replace(['\n', '\t'], " ");
+        let command = text::shortened(&command, 200).into_owned();
+        let about = format!("{command} ({}{required}, {}, {:?})", hook.author.name(), hook.source, hook.timeout);
+        list.row(format!("{:<9} {matcher:<14} ", hook.event.name()), &about);
+    }
+    let text = match all.is_empty() {
+        true => "no hooks: [[hooks.pre_tool]] in the configuration defines one (polylogue help hooks)".into(),
+        false => list.to_text(context.columns()),
+    };
+    Ok(InputResult::Continue(Some(text)))
+}

@@ -1,0 +1,101 @@
+//! Hooks: programs that are told of tool calls and the end of turns, and may object. Their input and output have the form that
+//! Claude Code has made known.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::domain::skill::Author;
+
+/// The time limit of a hook that sets none.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// When a hook runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookEvent {
+    /// Before a tool call is asked about and carried out.
+    PreTool,
+    /// After a tool call, before the model gets its result.
+    PostTool,
+    /// When the model ends its turn.
+    Stop,
+    /// When an agent asks, has finished or failed.
+    Notify,
+}
+
+impl HookEvent {
+    /// All events, each with its name in the configuration, and the name that hooks get.
+    pub const ALL: [(Self, &'static str, &'static str); 4] = [
+        (Self::PreTool, "pre_tool", "PreToolUse"),
+        (Self::PostTool, "post_tool", "PostToolUse"),
+        (Self::Stop, "stop", "Stop"),
+        (Self::Notify, "notify", "Notification"),
+    ];
+
+    /// The name in the configuration.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(event, ..)| *event == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// The name that hooks get.
+    pub fn wire_name(self) -> &'static str {
+        Self::ALL.iter().find(|(event, ..)| *event == self).map_or("", |(_, _, name)| name)
+    }
+}
+
+/// One hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// When it runs.
+    pub event: HookEvent,
+    /// A regular expression that the whole name of a tool has to match; empty: all tools.
+    pub matcher: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Then it is ended, and has failed.
+    pub timeout: Duration,
+    /// If it fails, the call is refused.
+    pub is_required: bool,
+    /// Whose it is. One of a project can only deny, ask and add context.
+    pub author: Author,
+    /// It comes from a file of Claude Code, and gets its names of tools.
+    pub has_claude_names: bool,
+    /// Where it is defined.
+    pub source: String,
+    /// The directory of the project that it comes from; it holds for agents that work there or below.
+    pub project: Option<PathBuf>,
+}
+
+impl Hook {
+    /// For lists and notes.
+    pub fn label(&self) -> String {
+        format!("hook {} ({})", self.event.name(), self.source)
+    }
+}
+
+/// The names of tools in Claude Code, for matchers and for hooks that come from there.
+const CLAUDE_NAMES: &[(&str, &str)] = &[
+    ("bash", "Bash"),
+    ("bash_output", "BashOutput"),
+    ("bash_kill", "KillShell"),
+    ("read_file", "Read"),
+    ("write_file", "Write"),
+    ("edit_file", "Edit"),
+    ("multi_edit", "MultiEdit"),
+    ("glob", "Glob"),
+    ("grep", "Grep"),
+    ("list_dir", "LS"),
+    ("web_fetch", "WebFetch"),
+    ("todo", "TodoWrite"),
+    ("skill", "Skill"),
+    ("fork", "Task"),
+];
+
+/// The name of a tool in Claude Code; that of another one is the same.
+pub fn claude_name(tool: &str) -> &str {
+    CLAUDE_NAMES.iter().find(|(own, _)| *own == tool).map_or(tool, |(_, name)| name)
+}
+
+/// Our name of a tool of Claude Code, if there is such a tool.
+pub fn own_name(claude: &str) -> Option<&'static str> {
+    CLAUDE_NAMES.iter().find(|(_, name)| *name == claude).map(|(own, _)| *own)
+}

@@ -1,0 +1,91 @@
+//! Runs the `notify` hooks: when an agent asks, has finished or failed. Nobody waits for them.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::agent::Role;
+use crate::base::id::AgentId;
+use crate::domain::chunk::Status;
+use crate::domain::flow::TurnEnd;
+use crate::domain::hook::HookEvent;
+use crate::domain::scrollback::LineKind;
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::tools::hooks::{HookRun, Occasion, hooks_for};
+
+/// While so many run, no other is started.
+const MOST: usize = 8;
+
+/// The hooks that run.
+#[derive(Default)]
+pub(super) struct NotifyHooks {
+    asking: BTreeSet<AgentId>,
+    running: Vec<(AgentId, HookRun)>,
+}
+
+impl NotifyHooks {
+    fn start(&mut self, core: &Core, agent: AgentId, kind: &'static str, message: String) {
+        let Some(known) = core.roster.get(agent).filter(|known| known.role == Role::Normal) else { return };
+        let environment = &known.inputs.environment;
+        let hooks = hooks_for(environment, HookEvent::Notify, None);
+        if hooks.is_empty() || self.running.len() >= MOST {
+            return;
+        }
+        let more: Vec<(&'static str, Value)> =
+            vec![("message", message.into()), ("title", "polylogue".into()), ("notification_type", kind.into())];
+        let occasion =
+            Occasion { agent: agent.to_string(), policy: known.policy(), event: HookEvent::Notify, call: None, more };
+        // Without a thread nobody is notified.
+        let started = HookRun::start(hooks, occasion, environment.clone(), core.waker.clone());
+        self.running.extend(started.ok().map(|run| (agent, run)));
+    }
+
+    fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
+        let Some(agent) = core.roster.get(id).filter(|agent| agent.status() == Status::Idle) else { return };
+        let (kind, how) = match agent.last_end() {
+            Some(TurnEnd::Failed) => ("error", "failed"),
+            _ => ("idle_prompt", "finished"),
+        };
+        let message = format!("{} {how}", agent.identity.label());
+        self.start(core, id, kind, message);
+    }
+
+    /// Starts those for questions that were not there before.
+    fn on_questions(&mut self, core: &Core) {
+        if *core.roster.asking() == self.asking {
+            return;
+        }
+        let new: Vec<AgentId> = core.roster.asking().difference(&self.asking).copied().collect();
+        for id in new {
+            let asked = core.roster.get(id).and_then(|agent| Some((agent.identity.label(), agent.question()?)));
+            let message = asked.map(|(label, pending)| format!("{label} asks: {}", pending.question.title));
+            message.into_iter().for_each(|message| self.start(core, id, "permission_prompt", message));
+        }
+        self.asking.clone_from(core.roster.asking());
+    }
+
+    fn collect(&mut self, core: &mut Core) {
+        for (agent, run) in self.running.extract_if(.., |(_, run)| run.is_complete()) {
+            run.collect().notes.iter().for_each(|note| core.note(agent, LineKind::Note, note));
+        }
+    }
+}
+
+impl Component for NotifyHooks {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        if let Event::TurnEnded { agent, .. } = event
+            && !core.config.hooks.is_empty()
+        {
+            self.on_turn_ended(core, *agent);
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        if !core.config.hooks.is_empty() {
+            self.on_questions(core);
+            self.collect(core);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Runs hooks: the process in the sandbox, its JSON input, and what its output means.
+//!
+//! A hook runs on a thread of its own call, as a tool does, with a time limit and bounded output. It cannot give an agent
+//! power that the person did not give: one of a project can only deny, ask and add context, and where the person's own allows
+//! a call, deny and ask rules still hold.
+
+mod answer;
+mod process;
+
+use std::sync::{Arc, OnceLock};
+
+use grep_matcher::Matcher as _;
+use grep_regex::RegexMatcherBuilder;
+use serde_json::{Value, json};
+
+use super::{Environment, Job, Output, Running};
+use crate::base::error::Result;
+use crate::domain::approval::Policy;
+use crate::domain::hook::{Hook, HookEvent, claude_name};
+use crate::domain::skill::Author;
+use crate::domain::tool::ToolCall;
+use answer::Answer;
+
+/// In bytes; a larger one matches nothing.
+const MAX_MATCHER: usize = 1_000;
+/// Bytes of a regular expression as it is compiled.
+const MAX_COMPILED: usize = 1 << 20;
+
+/// What hooks are told.
+#[derive(Debug, Clone)]
+pub struct Occasion {
+    /// The id of the agent.
+    pub agent: String,
+    pub policy: Policy,
+    pub event: HookEvent,
+    /// The tool call that it is about.
+    pub call: Option<ToolCall>,
+    /// More fields of the input.
+    pub more: Vec<(&'static str, Value)>,
+}
+
+/// What the hooks of one occasion want together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct HookOutcome {
+    pub decision: Option<HookDecision>,
+    /// Other arguments for the call.
+    pub updated: Option<Value>,
+    /// For the model.
+    pub context: Vec<String>,
+    /// For the person, one line each.
+    pub notes: Vec<String>,
+}
+
+/// What is to happen to a call, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookDecision {
+    /// Not asked about.
+    Allow,
+    Ask(String),
+    /// Not carried out; at the end of a turn: the model goes on.
+    Deny(String),
+}
+
+/// Hooks that run, or have ended and were not collected.
+pub struct HookRun {
+    running: Running,
+    outcome: Arc<OnceLock<HookOutcome>>,
+}
+
+impl HookRun {
+    /// Starts the hooks for an occasion, one after the other. `wake` is called once all have ended.
+    ///
+    /// # Errors
+    /// No thread or no descriptor is left.
+    pub fn start(
+        hooks: Vec<Hook>,
+        occasion: Occasion,
+        env: Arc<Environment>,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<Self> {
+        let outcome = Arc::new(OnceLock::new());
+        let slot = Arc::clone(&outcome);
+        let call = ToolCall { id: String::new(), name: "hook".into(), arguments: String::new() };
+        let work = move |job: &Job| {
+            // Nobody else sets it.
+            let _ = slot.set(run(&hooks, occasion, &env, job));
+            Output::success("")
+        };
+        Ok(Self { running: Running::spawn(call, work, wake)?, outcome })
+    }
+
+    pub fn is_complete(&self) -> bool {
+        self.running.is_complete()
+    }
+
+    pub fn cancel(&self) {
+        self.running.cancel();
+    }
+
+    /// What the hooks want. If their thread has failed, nothing may happen.
+    ///
+    /// # Panics
+    /// If called before [`HookRun::is_complete`].
+    pub fn collect(self) -> HookOutcome {
+        self.running.collect();
+        let failed = || HookOutcome {
+            decision: Some(HookDecision::Deny("internal error in a hook".into())),
+            ..HookOutcome::default()
+        };
+        Arc::into_inner(self.outcome).and_then(OnceLock::into_inner).unwrap_or_else(failed)
+    }
+
+    /// What must be joined when it has ended.
+    pub fn into_running(self) -> Running {
+        self.running
+    }
+}
+
+/// The hooks for an event in this environment, and for a tool if one is given.
+pub fn hooks_for(env: &Environment, event: HookEvent, tool: Option<&str>) -> Vec<Hook> {
+    let is_here = |hook: &&Hook| hook.project.as_ref().is_none_or(|project| env.working_directory.starts_with(project));
+    let fits = |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| matches(&hook.matcher, tool));
+    env.hooks.iter().filter(is_here).filter(fits).cloned().collect()
+}
+
+/// Whether the pattern of a hook names this tool, by its name here or in Claude Code.
+fn matches(matcher: &str, tool: &str) -> bool {
+    if matcher.is_empty() || matcher == "*" {
+        return true;
+    }
+    let pattern = RegexMatcherBuilder::new().size_limit(MAX_COMPILED).build(&format!("^(?:{matcher})$"));
+    let Some(pattern) = pattern.ok().filter(|_| matcher.len() <= MAX_MATCHER) else { return false };
+    [tool, claude_name(tool)].iter().any(|name| pattern.is_match(name.as_bytes()).unwrap_or(false))
+}
+
+/// Whether a pattern can be used.
+pub fn is_matcher(matcher: &str) -> bool {
+    let build = || RegexMatcherBuilder::new().size_limit(MAX_COMPILED).build(&format!("^(?:{matcher})$"));
+    matcher == "*" || matcher.len() <= MAX_MATCHER && build().is_ok()
+}
+
+fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> HookOutcome {
+    let (mut occasion, mut outcome) = (occasion, HookOutcome::default());
+    for hook in hooks {
+        if job.is_cancelled() || matches!(outcome.decision, Some(HookDecision::Deny(_))) {
+            break;
+        }
+        let input = input(hook, &occasion, env).to_string();
+        let answer = process::run(hook, &input, env, job).and_then(|ended| answer::read(&ended, hook.event));
+        outcome.add(hook, answer);
+        // The next hook sees the call as it is now.
+        if let (Some(call), Some(updated)) = (&mut occasion.call, &outcome.updated) {
+            call.arguments = updated.to_string();
+        }
+    }
+    outcome
+}
+
+impl HookOutcome {
+    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, String>) {
+        let label = hook.label();
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.notes.push(format!("{label} failed: {why}"));
+                let refusal = || HookDecision::Deny(format!("a required hook failed: {why}"));
+                return if hook.is_required {
+                    self.decision = Some(refusal())
+                };
+            }
+        };
+        self.notes.extend(answer.message.map(|message| format!("{label}: {message}")));
+        self.context.extend(answer.context);
+        let is_project = hook.author == Author::Project;
+        match (answer.decision, is_project) {
+            (Some(HookDecision::Allow), true) => self.notes.push(format!("{label} cannot allow: it is a project's")),
+            (Some(decision), _) => self.decide(decision),
+            (None, _) => {}
+        }
+        match (answer.updated, is_project) {
+            (Some(_), true) => self.notes.push(format!("{label} cannot change calls: it is a project's")),
+            (Some(updated), false) => {
+                self.notes.push(format!("{label} changed the call"));
+                self.updated = Some(updated);
+            }
+            (None, _) => {}
+        }
+        // What was allowed was another call.
+        if self.updated.is_some() && self.decision == Some(HookDecision::Allow) {
+            self.decision = None;
+        }
+    }
+
+    /// The strictest decision counts.
+    fn decide(&mut self, decision: HookDecision) {
+        let rank = |decision: &HookDecision| match decision {
+            HookDecision::Allow => 0,
+            HookDecision::Ask(_) => 1,
+            HookDecision::Deny(_) => 2,
+        };
+        if self.decision.as_ref().is_none_or(|known| rank(known) < rank(&decision)) {
+            self.decision = Some(decision);
+        }
+    }
+}
+
+fn input(hook: &Hook, occasion: &Occasion, env: &Environment) -> Value {
+    let mut input = json!({
+        "session_id": occasion.agent,
+        "transcript_path": null,
+        "cwd": env.working_directory,
+        "permission_mode": permission_mode(occasion.policy),
+        "hook_event_name": occasion.event.wire_name(),
+    });
+    if let Some(call) = &occasion.call {
+        let mut arguments: Value = serde_json::from_str(&call.arguments).unwrap_or(Value::Null);
+        let name = if hook.has_claude_names { claude_name(&call.name) } else { &call.name };
+        if let Some(path) = arguments["file_path"].as_str().filter(|_| hook.has_claude_names) {
+            arguments["file_path"] = env.resolve(path).to_string_lossy().into();
+        }
+        (input["tool_name"], input["tool_use_id"]) = (name.into(), call.id.as_str().into());
+        input["tool_input"] = arguments;
+    }
+    occasion.more.iter().for_each(|(name, value)| input[*name] = value.clone());
+    input
+}
+
+fn permission_mode(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Plan => "plan",
+        Policy::Never => "dontAsk",
+        Policy::Ask => "default",
+        Policy::Auto => "acceptEdits",
+        Policy::Yolo => "bypassPermissions",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::hook::TIME_LIMIT;
+
+    fn hook(author: Author, is_required: bool) -> Hook {
+        Hook {
+            event: HookEvent::PreTool,
+            matcher: String::new(),
+            command: Vec::new(),
+            timeout: TIME_LIMIT,
+            is_required,
+            author,
+            has_claude_names: false,
+            source: "config.toml:3".into(),
+            project: None,
+        }
+    }
+
+    fn decided(decision: HookDecision) -> std::result::Result<Answer, String> {
+        Ok(Answer { decision: Some(decision), ..Answer::default() })
+    }
+
+    #[test]
+    fn a_matcher_is_the_whole_name_of_a_tool_here_or_in_claude_code() {
+        for (matcher, tool, expected) in [
+            ("", "bash", true),
+            ("*", "bash", true),
+            ("bash|edit_file", "edit_file", true),
+            ("Bash", "bash", true),
+            ("Edit|Write", "write_file", true),
+            ("bas", "bash", false),
+            ("Edit", "multi_edit", false),
+            ("mcp__.*", "mcp__git__log", true),
+            ("(", "bash", false),
+        ] {
+            assert_eq!(matches(matcher, tool), expected, "{matcher} {tool}");
+        }
+        assert!(is_matcher("a|b") && !is_matcher("(") && !is_matcher(&"x".repeat(MAX_MATCHER + 1)));
+    }
+
+    #[test]
+    fn the_strictest_decision_counts_and_a_project_neither_allows_nor_changes() {
+        let (own, project) = (hook(Author::Person, false), hook(Author::Project, false));
+        let mut outcome = HookOutcome::default();
+        outcome.add(&project, decided(HookDecision::Allow));
+        assert_eq!(outcome.decision, None);
+        outcome.add(&own, decided(HookDecision::Allow));
+        outcome.add(&project, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }));
+        assert_eq!((&outcome.decision, &outcome.updated), (&Some(HookDecision::Allow), &None));
+        outcome.add(&project, decided(HookDecision::Ask("look".into())));
+        outcome.add(&own, decided(HookDecision::Allow));
+        assert_eq!(outcome.decision, Some(HookDecision::Ask("look".into())));
+        assert_eq!(outcome.notes.len(), 2, "{:?}", outcome.notes);
+    }
+
+    #[test]
+    fn a_changed_call_is_not_allowed_by_a_hook() {
+        let own = hook(Author::Person, false);
+        let mut outcome = HookOutcome::default();
+        outcome.add(&own, decided(HookDecision::Allow));
+        outcome.add(&own, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }));
+        assert_eq!((outcome.decision, outcome.updated), (None, Some(json!({"command": "x"}))));
+    }
+
+    #[test]
+    fn a_failure_is_a_note_and_of_a_required_hook_a_refusal() {
+        for (is_required, expected) in [(false, false), (true, true)] {
+            let mut outcome = HookOutcome::default();
+            outcome.add(&hook(Author::Project, is_required), Err("exit 1".into()));
+            assert_eq!(matches!(outcome.decision, Some(HookDecision::Deny(_))), expected);
+            assert_eq!(outcome.notes, ["hook pre_tool (config.toml:3) failed: exit 1"]);
+        }
+    }
+}
