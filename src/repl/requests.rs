@@ -66,6 +66,7 @@ impl Repl {
                 let approval = approval.as_deref().map(str::parse).transpose()?;
                 self.begin_client_turn(client, &agent, text, (max_requests, approval))?;
             }
+            Request::Team { agent, plan } => self.begin_client_run(client, &agent, &plan)?,
             Request::Cut => {
                 if let Some(agent) = self.server.cancel_turn(&mut self.core, client)? {
                     self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
@@ -138,6 +139,7 @@ impl Repl {
             | Request::Attach { .. }
             | Request::Logs { .. }
             | Request::Turn { .. }
+            | Request::Team { .. }
             | Request::Undo { .. }
             | Request::Land { .. }
             | Request::Cut
@@ -271,6 +273,11 @@ impl Repl {
             self.server.forget_turn(&mut self.core, client);
         }
         outcome
+    }
+
+    #[cfg(not(feature = "coordinator"))]
+    fn begin_client_run(&mut self, _: ClientId, _: &str, _: &Value) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
     }
 
     fn interrupt_named(&mut self, agent: &str) -> Result<Value> {

@@ -110,7 +110,7 @@ impl Client {
         match &self.state {
             ClientState::Logs { viewer, until } => Some((*viewer, *until)),
             ClientState::Turn(turn) => turn.stream(),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job | ClientState::Terminal { .. } => None,
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Job(_) | ClientState::Terminal { .. } => None,
         }
     }
 }
