@@ -296,6 +296,12 @@ impl Terminals {
         self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(View::is_first_picker)
     }
 
+    /// How many conversations were laid out for the tiles of the walls that are shown.
+    pub(in crate::repl) fn tiles_laid_out(&self) -> usize {
+        let views = self.iter().filter_map(|terminal| terminal.input.view.as_ref());
+        views.map(|view| if let ViewKind::Wall(wall) = &view.kind { wall.laid_out() } else { 0 }).sum()
+    }
+
     fn set_view(&mut self, core: &mut Core, id: TerminalId, view: Option<View>) {
         self.close_popup(id);
         if let Some(terminal) = self.get_mut(id) {
