@@ -45,6 +45,7 @@ mod screen;
 mod secrets;
 mod server;
 mod sessions;
+mod skills;
 mod slices;
 mod slow_terminal;
 mod stalls;
