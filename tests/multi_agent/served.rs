@@ -75,8 +75,8 @@ fn events_are_written_when_they_happen_and_the_members_are_listed_meanwhile() {
     let exchange = peer.accept();
     assert_eq!(program.next("agent_finished")["member"], "ann");
     let listed = home.run(&["ps", "--json"]).out;
-    let bob = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    let bob = bob.into_iter().find(|agent| agent["name"] == "bob").expect("it works");
+    let mut listed = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let bob = listed.find(|agent| agent["name"] == "bob").expect("it works");
     assert_eq!((&bob["status"], bob["team_run"].is_string()), (&"running".into(), true));
     exchange.stream().text("done").finish("stop").done();
     let output = program.ends();
