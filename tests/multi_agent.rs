@@ -4,6 +4,7 @@ mod ends;
 mod faults;
 mod files;
 mod live;
+mod served;
 
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Response};

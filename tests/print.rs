@@ -9,7 +9,7 @@ mod pipes;
 #[cfg(feature = "json-schema")]
 mod schema;
 mod search;
-mod served;
+pub(crate) mod served;
 mod usage;
 
 use crate::support::peer::Peer;

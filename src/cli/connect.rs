@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::agent_choice::AgentChoice;
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Command};
 use super::attach::{self, Options};
 use super::client::Client;
 use super::config::{self, Loaded, ProcessEnvironment};
@@ -112,6 +112,19 @@ pub fn agent_for_run(arguments: &Arguments, config: &Config, approval: Option<St
     }
 }
 
+/// The requests that set the parameters of the command line for an agent.
+///
+/// # Errors
+/// A value is missing.
+pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
+    let request = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
+        let (name, value) = (name.trim().to_owned(), value.to_owned());
+        Ok(Request::Set { agent: agent.to_owned(), name, value })
+    };
+    arguments.set.iter().map(request).collect()
+}
+
 /// The server that holds the data directory, if one does. Notes the options that have no effect on it.
 ///
 /// # Errors
@@ -148,13 +161,16 @@ pub fn has_server_soon(directory: Option<&Path>) -> bool {
 }
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {
+    // For a run they select the model and set the parameters of its agent.
+    let is_run = arguments.print || matches!(arguments.command, Some(Command::MultiAgent(_)));
     let options = [
-        // With --print it selects the model of the agent.
-        (arguments.model.is_some() && !arguments.print, "--model"),
+        (arguments.model.is_some() && !is_run, "--model"),
         (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
-        (!arguments.set.is_empty() && !arguments.print, "--set"),
+        (!arguments.set.is_empty() && !is_run, "--set"),
+        (arguments.max_agents.is_some(), "--max-agents"),
+        (arguments.max_usd.is_some(), "--max-usd"),
         (arguments.no_tools, "--no-tools"),
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),
         (arguments.trace.is_some(), "--trace"),

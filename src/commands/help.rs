@@ -87,6 +87,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "compare",
             "timeline",
             "search",
+            "resume",
             "name",
             "kill",
             "archive",

@@ -178,6 +178,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &views::COMPARE,
     &views::TIMELINE,
     &views::SEARCH,
+    &views::RESUME,
     &name::NAME,
     &kill::KILL,
     &archive::ARCHIVE,

@@ -1,4 +1,4 @@
-//! `/inbox`, `/wall`, `/compare` and `/search`: views over many agents.
+//! `/inbox`, `/wall`, `/compare`, `/timeline`, `/search` and `/resume`: views over many agents.
 
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
@@ -51,6 +51,16 @@ pub const SEARCH: CommandSpec = CommandSpec {
     about: "search the messages of all agents, killed ones too (Ctrl+F)",
     busy: WhenBusy::Runs,
     run: |_, arguments| Ok(InputResult::NewState(Change::Show(Shown::Search(arguments.to_owned())), None)),
+    complete: nothing,
+};
+
+pub const RESUME: CommandSpec = CommandSpec {
+    name: "resume",
+    aliases: &[],
+    arguments: "",
+    about: "choose a conversation, also an archived one, to go on with",
+    busy: WhenBusy::Runs,
+    run: |_, arguments| show("resume", ViewName::Picker, arguments),
     complete: nothing,
 };
 

@@ -9,9 +9,12 @@
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
 //! read. Four requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
-//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `attach` by frames until
-//! `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before. While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the
-//! server has sent `{"edit":TEXT}` or `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` it may send `cut`.
+//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `team` by the events of the run
+//! (`team::coordinator::event`), by `{"v":1,"type":"refused","title":...}` for each call that was refused because it needs
+//! approval and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
+//! until `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before. While it
+//! is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
+//! `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` or `team` it may send `cut`.
 //! These six are not answered.
 //!
 //! | `request` | value of `ok` |
@@ -23,6 +26,7 @@
 //! | `conversations` | list of `id`, `title`, `directory` and `updated_at`, the newest first |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
 //! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
+//! | `team` | the outcome of the run, as `polylogue multi-agent status --json` lists it |
 //! | `mail` | `list`: list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; `read`: one of these, or null; else null |
 //! | `undo`, `land` | `text`: what was done |
 //! | `interrupt` | `interrupted`: whether there was anything to interrupt |
@@ -213,7 +217,15 @@ pub enum Request {
         #[serde(default, rename = "attended")]
         is_attended: bool,
     },
-    /// Interrupts the client's turn, or removes its text from the queue if the turn has not begun.
+    /// A task for several agents, children of an agent that was made for one run, answered by the events of the run. Their
+    /// tool calls that need a person's approval are refused. The run is interrupted if the client leaves, and the agent is
+    /// archived when it has ended.
+    Team {
+        agent: String,
+        /// A `team::coordinator::plan::Plan`.
+        plan: Value,
+    },
+    /// Interrupts the client's run or turn, or removes its text from the queue if the turn has not begun.
     Cut,
     /// Bring back the files that the tools of an agent changed; without a name, of the one that was last sent a message. The
     /// response has `text`, which says what was done.
@@ -527,6 +539,7 @@ mod tests {
             Request::Conversations { directory: None },
             Request::Policy { agent: agent(), policy: "auto".into() },
             Request::Image { agent: agent(), image: vec![1, 2] },
+            Request::Team { agent: agent(), plan: json!({"task": "x"}) },
             Request::Cut,
             Request::Show { agent: None, directory: Some("/w".into()), is_for_terminal: true },
             Request::Model { agent: agent(), model: "echo/echo".into() },

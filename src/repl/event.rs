@@ -5,6 +5,9 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "coordinator")]
+use serde_json::Value;
+
 use crate::base::error::Result;
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::drafts::DraftSlot;
@@ -62,6 +65,18 @@ pub(super) enum Event {
     ClientJobEnded {
         client: ClientId,
         outcome: Result<String>,
+    },
+    /// Something happened in the run of a client: an object for it.
+    #[cfg(feature = "coordinator")]
+    ClientRunWent {
+        client: ClientId,
+        event: Value,
+    },
+    /// The run of a client has ended, with this outcome.
+    #[cfg(feature = "coordinator")]
+    ClientRunEnded {
+        client: ClientId,
+        outcome: Value,
     },
     /// The person stopped all agents, or a part of them: nothing is resumed for a client.
     Stopped,

@@ -46,6 +46,8 @@ pub trait Probe: Sized {
     fn terminal_at(&mut self, at: TerminalId) -> Option<&mut Terminal>;
     /// Whether colours of code are being computed.
     fn is_coloring(&self) -> bool;
+    /// How many conversations were laid out for the tiles of the walls that are shown.
+    fn tiles_laid_out(&self) -> usize;
     /// All attached terminals, oldest first.
     fn terminal_ids(&self) -> Vec<TerminalId>;
     /// The health of all members of runs in this process, by name and model.
@@ -122,6 +124,10 @@ impl Probe for Repl {
 
     fn is_coloring(&self) -> bool {
         self.terminals.is_coloring()
+    }
+
+    fn tiles_laid_out(&self) -> usize {
+        self.terminals.tiles_laid_out()
     }
 
     fn terminal_ids(&self) -> Vec<TerminalId> {

@@ -79,6 +79,7 @@ impl Repl {
                 let policy = approval.or((!is_attended).then_some(Policy::Never));
                 self.begin_client_turn(client, &agent, text, TurnBounds { most: max_requests, policy, is_attended })?;
             }
+            Request::Team { agent, plan } => self.begin_client_run(client, &agent, &plan)?,
             Request::Cut => {
                 if let Some(agent) = self.server.cancel_turn(&mut self.core, client)? {
                     self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
@@ -158,6 +159,7 @@ impl Repl {
             | Request::Attach { .. }
             | Request::Logs { .. }
             | Request::Turn { .. }
+            | Request::Team { .. }
             | Request::Undo { .. }
             | Request::Land { .. }
             | Request::Cut
@@ -294,6 +296,11 @@ impl Repl {
             self.server.forget_turn(&mut self.core, client);
         }
         outcome
+    }
+
+    #[cfg(not(feature = "coordinator"))]
+    fn begin_client_run(&mut self, _: ClientId, _: &str, _: &Value) -> Result<()> {
+        Err(Error::not_built_in("coordinator"))
     }
 
     fn interrupt_named(&mut self, agent: &str) -> Result<Value> {

@@ -7,6 +7,8 @@ mod cells;
 mod pen;
 mod shift;
 
+use std::ops::Range;
+
 use crate::domain::frame::{Frame, LinkPart, Row, Span, Style};
 use crate::domain::theme::Theme;
 use cells::Cells;
@@ -180,11 +182,25 @@ impl Screen {
         let old = Cells::of(old, self.palette, width);
         let new = Cells::of(new, self.palette, width);
         let Some(change) = cells::change(&old, &new) else { return false };
-        self.pen.move_to(new.column(change.cells.start), y);
-        if change.erase_first {
+        for part in change.parts {
+            self.pen.move_to(new.column(part.start), y);
+            if change.erase_first {
+                self.pen.erase_right();
+            }
+            self.write_cells(&new, part, y, width);
+        }
+        if new.is_disputed {
+            self.pen.lose_position();
+        }
+        if change.erase_after {
+            self.pen.move_to(new.column(new.list.len()), y);
             self.pen.erase_right();
         }
-        for at in change.cells.clone() {
+        true
+    }
+
+    fn write_cells(&mut self, new: &Cells<'_>, part: Range<usize>, y: u16, width: u16) {
+        for at in part {
             let cell = &new.list[at];
             self.pen.write(self.palette.substitute(cell.text, cell.columns), cell, width);
             if cell.moves_cursor_elsewhere() && new.column(at + 1) < width {
@@ -194,13 +210,6 @@ impl Screen {
                 self.pen.erase_right();
             }
         }
-        if new.is_disputed {
-            self.pen.lose_position();
-        }
-        if change.erase_after {
-            self.pen.erase_right();
-        }
-        true
     }
 }
 

@@ -32,7 +32,11 @@ impl Cost {
 
 /// An app in which `count` agents stream at 20 chunks/s, when all do.
 pub fn streaming(flood: &FloodProcess, count: usize) -> App {
-    let mut app = App::new(Some(&flood.url()), count + 1);
+    stream(App::new(Some(&flood.url()), count + 1))
+}
+
+/// The same with an app that has agents.
+pub fn stream(mut app: App) -> App {
     app.send_to_all();
     let connected = |app: &mut App| app.repl.roster().iter().skip(1).all(|agent| !agent.partial_text().is_empty());
     app.until("all stream", connected);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use polylogue::config::{Policy, Settings};
+use polylogue::config::{DisplaySettings, Policy, Settings};
 use polylogue::{AgentId, Change, Config, Store};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -51,7 +51,12 @@ pub fn inbox(table: &mut Table) {
 pub fn wall(table: &mut Table) {
     const TIME: Duration = Duration::from_secs(4);
     let flood = FloodProcess::spawn(Plan::paced(3_000, 20.0));
-    let mut app = crowd::streaming(&flood, 100);
+    let directory = TempDir::new().expect("a directory");
+    app::fill(directory.path(), 101, 0, "");
+    // As in the program.
+    let display = DisplaySettings { frame_interval: Duration::from_millis(33), ..DisplaySettings::default() };
+    let config = Config { display, ..Config::default() };
+    let mut app = crowd::stream(App::open_with(directory, Some(&flood.url()), config));
     app.memory().size = (264, 58);
     app.run_for(Duration::from_secs(1));
     // By turns, so that the load of the machine is the same for both.

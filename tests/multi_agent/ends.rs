@@ -88,14 +88,14 @@ fn a_signal_with_json_still_writes_the_result() {
 }
 
 #[test]
-fn a_store_held_by_another_process_is_refused_with_what_to_do() {
+fn a_directory_held_by_another_run_is_refused_with_what_to_do() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let other = home.start(&["-p", "hello"]);
     let exchange = peer.accept();
     let output = run(&home, "run hello --model echo");
     assert_eq!((output.code, &*output.out), (1, ""), "{output:?}");
-    for split in ["is in use by another polylogue (process ", "--ephemeral", "--data-dir", "/team"] {
+    for split in ["another polylogue -p or multi-agent run, holds ", "--ephemeral", "polylogue serve --background"] {
         assert!(output.err.contains(split), "{split}: {output:?}");
     }
     assert_eq!(run(&home, "run hello --model echo --ephemeral --count 1").out, "hello\n");

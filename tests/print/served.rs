@@ -11,18 +11,23 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::program::Response;
 
 /// A server, which does not outlive the test.
-pub(super) struct Server(Option<Program>);
+pub(crate) struct Server(Option<Program>);
 
 impl Server {
     /// One that can be reached.
-    pub(super) fn at(home: &Home) -> Self {
-        let program = home.start(&["serve"]);
+    pub(crate) fn at(home: &Home) -> Self {
+        Self::with(home, &[])
+    }
+
+    /// The same, with these options.
+    pub(crate) fn with(home: &Home, options: &[&str]) -> Self {
+        let program = home.start(&[&["serve"], options].concat());
         let output = program.err.recv_timeout(PATIENCE).expect("a line");
         assert!(String::from_utf8_lossy(&output).contains("serves"), "{}", String::from_utf8_lossy(&output));
         Self(Some(program))
     }
 
-    fn ends_by(mut self, signal: Signal) -> Response {
+    pub(crate) fn ends_by(mut self, signal: Signal) -> Response {
         let program = self.0.take().expect("it serves");
         program.signal(signal);
         program.ends()

@@ -62,6 +62,24 @@ fn twenty_runs_at_once_use_the_chat() {
     chat.leave();
 }
 
+#[cfg(feature = "coordinator")]
+#[test]
+fn teams_work_beside_the_chat() {
+    let app = App::new();
+    let mut chat = chat(&app, &[]);
+    let output = app.run(&["multi-agent", "run", "--count", "2", "hello"]);
+    assert_eq!((output.code, &*output.out), (Some(0), "hello\n---\nhello\n"), "{}", output.err);
+    let asks = "%tool bash {\"command\":\"touch made\"}\n%next\nwell";
+    let output = app.run(&["multi-agent", "run", "--count", "1", asks]);
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.err.contains("refused a tool call that needs approval"), "{}", output.err);
+    assert!(!app.workspace.path().join("made").exists());
+    assert_eq!(agents(&app).len(), 1, "only the agent of the chat is left");
+    chat.send("typed\r");
+    chat.wait_for_answer("typed", "typed");
+    chat.leave();
+}
+
 #[test]
 fn a_second_terminal_attaches_to_the_chat_and_leaves_it_running() {
     let app = App::new();

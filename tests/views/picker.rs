@@ -1,4 +1,4 @@
-//! `polylogue -r`: the conversation to go on with is chosen in a list.
+//! `polylogue -r` and `/resume`: the conversation to go on with is chosen in a list.
 
 use polylogue::Change;
 use rustix::process::Signal;
@@ -69,6 +69,39 @@ fn escape_and_ctrl_c_leave_and_change_nothing() {
         assert!(picker.terminal(&mut app).is_detached());
         assert_eq!(app.transactions(), before);
     }
+}
+
+#[test]
+fn in_a_chat_escape_and_ctrl_c_close_the_list_and_enter_goes_to_a_conversation() {
+    let mut app = app();
+    for is_escape in [true, false] {
+        app.enter("/resume");
+        app.type_bytes(b"fence");
+        let text = app.screen_text();
+        assert!(text.contains("── resume ─ 1 of ") && text.contains("Esc closes"), "{text}");
+        if is_escape {
+            app.escape();
+        } else {
+            app.type_bytes(b"\x03");
+        }
+        app.turn();
+        assert!(!app.screen_text().contains("── resume ─"), "{}", app.screen_text());
+        assert_eq!(app.focus(), 0);
+        assert_eq!(app.repl.store().archived_agents().expect("a list").agents.len(), 1);
+    }
+    app.enter("/resume");
+    app.type_bytes(b"cart\x1b[B\r");
+    assert_eq!(app.focus(), 1);
+    assert!(app.screen_text().contains("┃ mend the cart"), "{}", app.screen_text());
+    app.enter("/resume");
+    app.type_bytes(b"fence\r");
+    app.turn();
+    assert!(app.screen_text().contains("┃ paint the fence"), "{}", app.screen_text());
+    assert!(app.repl.store().archived_agents().expect("a list").agents.is_empty(), "it is back");
+    app.enter("and the gate");
+    app.turn_until_idle();
+    let n = (0..4).find(|n| app.agent(*n).identity.ordinal == 2).expect("it is there");
+    assert_eq!(app.replies(n).last().map(String::as_str), Some("and the gate"));
 }
 
 #[test]

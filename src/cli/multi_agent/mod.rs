@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `files` | workflows that are named by a path |
 //! | `plan` | the task, its members and settings, checked before anything runs |
-//! | `run` | the run itself, in an event loop of its own |
+//! | `run` | begins the run: in this process, or in the one that holds the data directory |
+//! | `session` | the run itself, over a `Host` |
+//! | `local`, `remote` | the two hosts |
 //! | `report` | the output and the exit code |
 //! | `show` | `list`, `show` and `status` |
 //!
@@ -13,29 +15,37 @@
 //! `task_completed` or `task_failed`, is the result.
 
 mod files;
+mod local;
 mod plan;
+mod remote;
 mod report;
 mod run;
+mod session;
 mod show;
 
 use super::arguments::{Arguments, MultiAgentCommand, TeamRun, WorkflowRun};
 use super::config::{self, ProcessEnvironment};
 use crate::base::error::Result;
 use crate::team::coordinator::definitions::Definitions;
-use plan::Plan;
+use crate::team::coordinator::plan::Plan;
 
 /// Returns the exit code.
 ///
 /// # Errors
 /// The subcommand cannot begin.
 pub fn run(command: &MultiAgentCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
-    let loaded = config::load(&with_options(command, arguments), env);
+    let arguments = &with_options(command, arguments);
+    let loaded = config::load(arguments, env);
     let definitions = Definitions::of(&loaded.config().team_files);
     let team = loaded.config().team;
     match command {
-        MultiAgentCommand::Run(run) => run::run(Plan::of_members(run, &definitions, &team)?, loaded, run.options.json),
+        MultiAgentCommand::Run(run) => {
+            let plan = Plan::of_members(run, &definitions, &team)?;
+            run::run(plan, (arguments, env), loaded, run.options.json)
+        }
         MultiAgentCommand::RunWorkflow(run) => {
-            run::run(Plan::of_workflow(run, &definitions, &team)?, loaded, run.options.json)
+            let plan = Plan::of_workflow(run, &definitions, &team)?;
+            run::run(plan, (arguments, env), loaded, run.options.json)
         }
         MultiAgentCommand::List => Ok(show::list(&definitions)),
         MultiAgentCommand::Show { name } => show::show(name, &definitions),

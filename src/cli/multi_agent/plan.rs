@@ -7,29 +7,14 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::domain::config::{RetryPolicy, TeamSettings};
-use crate::domain::endpoint::Catalog;
 use crate::team::coordinator::definitions::Definitions;
-use crate::team::coordinator::member::{self, Member};
+use crate::team::coordinator::member::Member;
+use crate::team::coordinator::plan::{Plan, Work};
 use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
 use crate::team::coordinator::template::Template;
-use crate::team::coordinator::workflow::Workflow;
 
 /// The default number of members: the fewest with which all strategies and aggregations differ.
 const DEFAULT_COUNT: usize = 3;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
-    pub task: String,
-    pub work: Work,
-    pub settings: Settings,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Work {
-    /// Members that work in the order of the strategy.
-    Members(Vec<Member>),
-    Workflow(Workflow),
-}
 
 impl Plan {
     /// The plan of `run`.
@@ -61,29 +46,9 @@ impl Plan {
 
     /// Reads the task last, since standard input may have to be waited for.
     fn with_task(mut self, task: &TaskText, default: Option<String>) -> Result<Self> {
-        self.settings.check()?;
-        member::check(&self.members())?;
+        self.check()?;
         self.task = read_task(task)?.or(default).ok_or_else(no_task)?;
         Ok(self)
-    }
-
-    pub fn members(&self) -> Vec<Member> {
-        match &self.work {
-            Work::Members(members) => members.clone(),
-            Work::Workflow(workflow) => workflow.members(),
-        }
-    }
-
-    /// # Errors
-    /// The model of a member or of the judge is not configured.
-    pub fn check_models(&self, catalog: &Catalog) -> Result<()> {
-        let members = self.members();
-        let of_members = members.iter().filter_map(|member| Some((member.name.as_str(), member.model.as_deref()?)));
-        let of_judge = self.settings.judge.as_deref().map(|model| ("--judge", model));
-        for (owner, model) in of_members.chain(of_judge) {
-            catalog.find(model).map_err(|error| error.context(owner))?;
-        }
-        Ok(())
     }
 }
 

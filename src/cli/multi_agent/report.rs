@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::base::error::ErrorKind;
 use crate::cli::code;
 use crate::cli::stdio::streams::Streams;
-use crate::team::coordinator::event::{Event, EventKind};
-use crate::team::coordinator::outcome::{Outcome, RunStatus};
-use crate::team::coordinator::result::{MemberOutcome, MemberResult};
 
 pub struct Report {
     pub streams: Streams,
@@ -20,81 +19,86 @@ impl Report {
         Self { streams, is_json }
     }
 
-    pub fn on_event(&mut self, run: &str, event: &Event) {
+    /// `event` is one of [`crate::team::coordinator::event`].
+    pub fn on_event(&mut self, event: &Value) {
         if self.is_json {
-            self.streams.line(event.json_line(run));
-        } else if let Some(line) = progress(&event.kind) {
+            self.streams.line(event.to_string());
+        } else if let Some(line) = progress(event) {
             self.streams.note(&line);
         }
     }
 
-    /// Writes the answer, notes and errors.
-    pub fn finish(&mut self, outcome: &Outcome) {
-        if let Some(answer) = outcome.answer.as_ref().filter(|_| !self.is_json) {
+    /// Writes the answer, notes and errors of an outcome.
+    pub fn finish(&mut self, outcome: &Value) {
+        let answer = outcome["answer"].as_str();
+        if let Some(answer) = answer.filter(|_| !self.is_json) {
             self.streams.answer(answer);
             if !answer.ends_with('\n') {
                 self.streams.answer("\n");
             }
         }
         // The result object has the error as well, but a person looks at standard error.
-        let partial = (outcome.error().is_some() && outcome.answer.is_some()).then_some("partial answer");
-        let last = outcome.error().into_iter().chain(partial);
-        let notes = outcome.notes.iter().map(String::as_str).filter(|_| !self.is_json);
-        notes.chain(last).for_each(|message| self.streams.note(message));
+        let error = outcome["error"].as_str();
+        let partial = (error.is_some() && answer.is_some()).then_some("partial answer");
+        let notes = outcome["notes"].as_array().filter(|_| !self.is_json).into_iter().flatten();
+        let notes = notes.filter_map(Value::as_str).chain(error).chain(partial);
+        notes.for_each(|message| self.streams.note(message));
     }
 }
 
 /// The line for standard error, if the event has one.
-fn progress(event: &EventKind) -> Option<String> {
-    match event {
-        EventKind::AgentStarted { member, model: Some(model) } => Some(format!("{member} started, with {model}")),
-        EventKind::AgentStarted { member, model: None } => Some(format!("{member} started")),
-        EventKind::AgentFinished(result) => Some(result_line(result)),
-        EventKind::AgentSkipped { member, reason } => Some(format!("{member} skipped: {reason}")),
-        EventKind::TaskStarted { .. }
-        | EventKind::AggregationCompleted { .. }
-        | EventKind::TaskCompleted { .. }
-        | EventKind::TaskFailed { .. } => None,
+fn progress(event: &Value) -> Option<String> {
+    let member = text(event, "member");
+    match (text(event, "type"), event["model"].as_str()) {
+        ("agent_started", Some(model)) => Some(format!("{member} started, with {model}")),
+        ("agent_started", None) => Some(format!("{member} started")),
+        ("agent_finished", _) => Some(result_line(event)),
+        ("agent_skipped", _) => Some(format!("{member} skipped: {}", text(event, "reason"))),
+        _ => None,
     }
 }
 
-fn result_line(result: &MemberResult) -> String {
-    let (member, time) = (&result.member, seconds(result.duration));
-    match &result.outcome {
-        MemberOutcome::Answered(_) if result.attempts > 1 => {
-            format!("{member} answered after {time} (attempt {})", result.attempts)
-        }
-        MemberOutcome::Answered(_) => format!("{member} answered after {time}"),
-        MemberOutcome::Failed(error) => format!("{member} failed after {time}: {}", error.message),
-        MemberOutcome::TimedOut(reason) | MemberOutcome::Skipped(reason) | MemberOutcome::Cancelled(reason) => {
-            format!("{member}: {reason}")
-        }
+fn result_line(result: &Value) -> String {
+    let (member, error) = (text(result, "member"), text(result, "error"));
+    let time = Duration::from_millis(result["duration_ms"].as_u64().unwrap_or_default());
+    let time = format!("{:.1} s", time.as_secs_f64());
+    let is_stopped = ["timed_out", "skipped", "cancelled"].iter().any(|key| result[*key] == true);
+    match result["attempts"].as_u64() {
+        _ if is_stopped => format!("{member}: {error}"),
+        _ if result["success"] != true => format!("{member} failed after {time}: {error}"),
+        Some(attempts @ 2..) => format!("{member} answered after {time} (attempt {attempts})"),
+        _ => format!("{member} answered after {time}"),
     }
 }
 
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
 }
 
-pub fn code_of(outcome: &Outcome) -> u8 {
-    match &outcome.status {
-        RunStatus::Completed => code::DONE,
-        RunStatus::Interrupted => code::INTERRUPTED,
-        RunStatus::Failed(error) if error.kind == ErrorKind::Timeout && is_out_of_time(outcome) => code::LIMIT,
-        RunStatus::Failed(error) => code::of_kind(error.kind.name()),
+/// The exit code for an outcome.
+pub fn code_of(outcome: &Value) -> u8 {
+    match text(outcome, "kind") {
+        _ if outcome["success"] == true => code::DONE,
+        _ if outcome["interrupted"] == true => code::INTERRUPTED,
+        kind if kind == ErrorKind::Timeout.name() && is_out_of_time(outcome) => code::LIMIT,
+        kind => code::of_kind(kind),
     }
 }
 
 /// Whether the limit of the run ended the first member that failed, and not a timeout of its provider or connection.
-fn is_out_of_time(outcome: &Outcome) -> bool {
-    let first = outcome.results.iter().find(|result| result.failure() == Some(ErrorKind::Timeout));
-    first.is_some_and(MemberResult::is_timed_out)
+fn is_out_of_time(outcome: &Value) -> bool {
+    let mut results = outcome["results"].as_array().into_iter().flatten();
+    let first = results.find(|result| text(result, "kind") == ErrorKind::Timeout.name());
+    first.is_some_and(|result| result["timed_out"] == true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::error::Error;
+    use crate::team::coordinator::event::{Event, EventKind};
+    use crate::team::coordinator::outcome::{Outcome, RunStatus};
+    use crate::team::coordinator::result::{MemberOutcome, MemberResult};
 
     fn result(outcome: MemberOutcome) -> MemberResult {
         let duration = Duration::from_millis(1240);
@@ -127,7 +131,7 @@ mod tests {
                 duration: Duration::ZERO,
                 tokens: 0,
             };
-            assert_eq!(code_of(&outcome), code, "{outcome:?}");
+            assert_eq!(code_of(&outcome.json()), code, "{outcome:?}");
         }
     }
 
@@ -148,7 +152,8 @@ mod tests {
             ),
             (EventKind::TaskCompleted { answer: "x".into(), failures: Vec::new(), tokens: 0 }, None),
         ] {
-            assert_eq!(progress(&event).as_deref(), line, "{event:?}");
+            let event = Event { number: 1, at: Duration::ZERO, kind: event }.json("r");
+            assert_eq!(progress(&event).as_deref(), line, "{event}");
         }
     }
 }

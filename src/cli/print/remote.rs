@@ -261,10 +261,8 @@ pub fn host(
     let new = connect::agent_for_run(arguments, config, approval.clone());
     let chosen = choose_agent(&mut client, &choice, new)?;
     let agent = id_of(&chosen);
-    for text in &arguments.set {
-        let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
-        let (name, value) = (name.trim().to_owned(), value.to_owned());
-        client.request(&Request::Set { agent: agent.clone(), name, value }).map_err(|error| error.context("--set"))?;
+    for request in connect::parameters(arguments, &agent)? {
+        client.request(&request).map_err(|error| error.context("--set"))?;
     }
     let set = schema.map(|schema| Request::Schema { agent: agent.clone(), schema: schema.value.clone() });
     let is_set = set.map(|request| client.request(&request)).transpose()? == Some(Value::Bool(true));

@@ -2,8 +2,12 @@
 
 use std::rc::Rc;
 
-use crate::base::error::Result;
-use crate::base::id::AgentId;
+use serde_json::Value;
+
+use crate::agent::{Agent, State};
+use crate::base::error::{Error, Result};
+use crate::base::id::{AgentId, ClientId};
+use crate::commands::agent_called_by_script;
 use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
@@ -11,6 +15,7 @@ use crate::repl::coordinator::members::{RunMembers, RunOrigin};
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
+use crate::team::coordinator::plan::{Plan, Work};
 use crate::team::coordinator::settings::Settings;
 use crate::team::coordinator::workflow::Workflow;
 
@@ -76,6 +81,30 @@ impl Repl {
     pub fn interrupt_run(&mut self, run: &RunId) {
         let now = self.core.clock.now();
         self.coordinator.interrupt(run, now);
+    }
+}
+
+impl Repl {
+    /// Starts the run of a client below an agent that was made for it.
+    ///
+    /// # Errors
+    /// It was not made for a run, or the plan is invalid; then nothing has changed.
+    pub(in crate::repl) fn begin_client_run(&mut self, client: ClientId, agent: &str, plan: &Value) -> Result<()> {
+        let id = agent_called_by_script(&self.core.roster, agent)?;
+        let is_unused = |agent: &Agent| agent.identity.is_print_run && agent.state() == State::Idle;
+        if !self.core.roster.get(id).is_some_and(is_unused) {
+            return Err(Error::usage(format!("{agent} was not made for a run: create an agent with print_run first")));
+        }
+        let plan = Plan::read(plan, &self.core.config.team)?;
+        plan.check_models(&self.core.config.catalog)?;
+        let members = match &plan.work {
+            Work::Members(members) => RunMembers::Listed(members.clone()),
+            Work::Workflow(workflow) => RunMembers::Workflow(workflow),
+        };
+        let origin = RunOrigin { agent: id, fork_point: None, wanted_by: Origin::Client(client) };
+        self.coordinator.begin_run(&mut self.core, origin, members, &plan.task, plan.settings)?;
+        self.server.begin_run(&mut self.core, client, id);
+        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
 use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId};
 use crate::repl::core::Core;
+use crate::repl::event::Event;
 use crate::team::coordinator::event::EventKind;
 use crate::team::coordinator::outcome::Outcome;
 use crate::team::coordinator::result::{MemberOutcome, MemberResult};
@@ -80,8 +81,13 @@ impl Coordinator {
                 _ => {}
             }
         }
-        if let Some(run) = self.run_mut(run) {
-            run.events.extend(events);
+        let Some(run) = self.run_mut(run) else { return };
+        match run.wanted_by {
+            Origin::Client(client) => {
+                let events = events.iter().map(|event| event.json(run.id.as_str()));
+                events.for_each(|event| core.emit(Event::ClientRunWent { client, event }));
+            }
+            _ => run.events.extend(events),
         }
     }
 
@@ -142,7 +148,7 @@ impl Coordinator {
     pub(super) fn end_run(&mut self, core: &mut Core, run: &RunId, outcome: Rc<Outcome>, commands: &mut Vec<Command>) {
         let stored = core.store.end_run(run.as_str(), &outcome.json(), core.clock.unix_ms());
         let Some(ended) = self.run_mut(run) else { return };
-        let (origin, is_in_chat) = (ended.origin, ended.fork_point.is_some());
+        let (origin, wanted_by, is_in_chat) = (ended.origin, ended.wanted_by, ended.fork_point.is_some());
         (ended.is_ready, ended.wait) = (false, None);
         let (names, stayed) = (std::mem::take(&mut ended.names), std::mem::take(&mut ended.stayed));
         let task = ended.task.text();
@@ -154,6 +160,11 @@ impl Coordinator {
         }
         if is_in_chat && core.roster.get(origin).is_some() {
             self.results.push((origin, outcome_text(&outcome, &task, &names)));
+        }
+        if let Origin::Client(client) = wanted_by {
+            core.emit(Event::ClientRunEnded { client, outcome: outcome.json() });
+            // It was made for this run.
+            core.roster.subtree(origin).into_iter().for_each(|agent| core.archive_when_idle(agent));
         }
         if !stayed.is_empty() && !self.is_shutting_down {
             commands.push(Command { origin: Origin::Internal, agent: origin, change: Change::ArchiveMembers(stayed) });

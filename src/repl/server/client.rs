@@ -1,5 +1,6 @@
 //! One client: its connection, and what is under way for it.
 
+use super::runs::ClientRun;
 use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -33,8 +34,8 @@ pub(super) enum ClientState {
     Logs { viewer: ViewerId, until: u64 },
     /// It is sent the open questions whenever they are not these, which it has.
     Questions(Option<Vec<(AgentId, u64)>>),
-    /// It gets a response when files were brought back.
-    Job,
+    /// It gets a response when what it asked for has ended.
+    Job(Option<ClientRun>),
     /// It gets a response when the agent is at rest, or at this time.
     Wait { agent: AgentId, until: Option<Moment> },
     /// It is sent the chunks of a turn that it has asked for.
@@ -78,13 +79,16 @@ impl Client {
     }
 
     /// A client whose request is under way, or that has not read its last response, waits; but a terminal that does not
-    /// read still sends keys, and a turn can always be cut.
+    /// read still sends keys, and a turn or run can always be cut.
     fn takes_requests(&self) -> bool {
         match self.state {
             _ if self.is_closing => false,
             ClientState::Idle => self.connection.is_ready(),
-            ClientState::Terminal { .. } | ClientState::Turn(_) => true,
-            ClientState::Logs { .. } | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job => false,
+            ClientState::Terminal { .. } | ClientState::Turn(_) | ClientState::Job(Some(_)) => true,
+            ClientState::Logs { .. }
+            | ClientState::Wait { .. }
+            | ClientState::Questions(_)
+            | ClientState::Job(None) => false,
         }
     }
 
@@ -104,6 +108,9 @@ impl Client {
             }
             ClientState::Turn(_) if !matches!(request, Request::Cut) => {
                 "a turn is under way on this connection: only \"cut\" is possible"
+            }
+            ClientState::Job(_) if !matches!(request, Request::Cut) => {
+                "a run is under way on this connection: only \"cut\" is possible"
             }
             ClientState::Idle if is_for_terminal => "no terminal is attached to this connection: send \"attach\" first",
             _ => return Ok(request),
@@ -159,6 +166,14 @@ impl Client {
         self.connection.buffered() + keys
     }
 
+    pub(super) fn run(&self) -> Option<&ClientRun> {
+        if let ClientState::Job(run) = &self.state { run.as_ref() } else { None }
+    }
+
+    pub(super) fn run_mut(&mut self) -> Option<&mut ClientRun> {
+        if let ClientState::Job(run) = &mut self.state { run.as_mut() } else { None }
+    }
+
     /// Whether it has closed the connection, and every line that it had sent is read.
     pub(in crate::repl) fn has_left(&self) -> bool {
         self.connection.has_ended() && !self.connection.has_line()
@@ -173,7 +188,7 @@ impl Client {
             ClientState::Logs { .. }
             | ClientState::Wait { .. }
             | ClientState::Questions(_)
-            | ClientState::Job
+            | ClientState::Job(_)
             | ClientState::Turn(_) => self.connection.has_ended(),
         }
     }

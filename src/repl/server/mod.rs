@@ -11,6 +11,7 @@
 
 mod accept;
 mod client;
+mod runs;
 mod streams;
 mod turns;
 
@@ -50,6 +51,8 @@ pub(super) struct Server {
     pause: Option<Moment>,
     /// The program ends: turns that end now were cut.
     is_shutting_down: bool,
+    /// Agents of runs whose client is gone: the runs are to be interrupted.
+    left_runs: Vec<AgentId>,
     /// Attached terminals whose client is gone.
     released_terminals: Vec<TerminalId>,
     /// The agent at which the terminal looked that was detached last.
@@ -124,7 +127,7 @@ impl Server {
 
     /// The client waits for the end of what the loop does for it.
     pub(super) fn begin_job(&mut self, core: &mut Core, id: ClientId) {
-        self.set_state(core, id, ClientState::Job);
+        self.set_state(core, id, ClientState::Job(None));
     }
 
     /// Replaces what is under way for a client. Agents do not notice.
@@ -134,7 +137,8 @@ impl Server {
             ClientState::Logs { viewer, .. } => core.viewers.close(viewer),
             ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job => {}
+            ClientState::Job(Some(run)) => self.left_runs.push(run.agent),
+            ClientState::Idle | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job(None) => {}
         }
     }
 
@@ -149,7 +153,7 @@ impl Server {
                 }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
                 Some(
-                    ClientState::Idle | ClientState::Terminal { .. } | ClientState::Questions(_) | ClientState::Job,
+                    ClientState::Idle | ClientState::Terminal { .. } | ClientState::Questions(_) | ClientState::Job(_),
                 )
                 | None => {}
             }
@@ -274,6 +278,10 @@ impl Component for Server {
                 };
                 self.finish(core, *client, &response);
             }
+            #[cfg(feature = "coordinator")]
+            Event::ClientRunWent { client, event } => self.on_run_event(*client, event),
+            #[cfg(feature = "coordinator")]
+            Event::ClientRunEnded { client, outcome } => self.on_run_ended(core, *client, outcome),
             _ => {}
         }
     }
@@ -282,6 +290,7 @@ impl Component for Server {
         if self.is_shutting_down {
             return;
         }
+        self.check_runs(core, commands);
         for id in self.ids() {
             if let Err(error) = self.check_turn(core, id, commands) {
                 self.finish(core, id, &Response::from(&error));
@@ -291,7 +300,8 @@ impl Component for Server {
 
     fn has_work(&self, core: &Core) -> bool {
         let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_output(core, *id, client);
-        !self.is_shutting_down && (self.may_accept_now() || self.clients.iter().any(has_work))
+        !self.is_shutting_down
+            && (self.has_run_work(core) || self.may_accept_now() || self.clients.iter().any(has_work))
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
@@ -304,7 +314,7 @@ impl Component for Server {
 fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
     let is_ready = client.connection.is_ready();
     match &client.state {
-        ClientState::Idle | ClientState::Job | ClientState::Terminal { .. } => false,
+        ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
         ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),

@@ -132,7 +132,7 @@ impl Client {
             ClientState::Idle
             | ClientState::Wait { .. }
             | ClientState::Questions(_)
-            | ClientState::Job
+            | ClientState::Job(_)
             | ClientState::Terminal { .. } => None,
         }
     }

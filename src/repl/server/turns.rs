@@ -236,13 +236,13 @@ impl Server {
         Ok(())
     }
 
-    /// Cancels the turn of a client: its text leaves the queue, or, if it has begun, its agent is returned, which is to be
-    /// interrupted.
+    /// Cancels the run or turn of a client: its text leaves the queue, or, if it has begun, its agent is returned, which is
+    /// to be interrupted.
     ///
     /// # Errors
     /// The store cannot be written.
     pub(in crate::repl) fn cancel_turn(&mut self, core: &mut Core, id: ClientId) -> Result<Option<AgentId>> {
-        let Some(turn) = self.turn_mut(id) else { return Ok(None) };
+        let Some(turn) = self.turn_mut(id) else { return Ok(self.agent_of_run(id)) };
         let agent = turn.agent;
         match turn.stage {
             Stage::Queued { .. } => {

@@ -83,6 +83,11 @@ impl VisibleState {
         text > 0 && *self == Self { revision, streamed, spinner: self.spinner, ..shown.clone() }
     }
 
+    /// Whether it shows a view, and this is still the state of the terminal itself.
+    fn is_of_view(&self, terminal_revision: u64, focus: AgentId, size: (u16, u16)) -> bool {
+        self.view.is_some() && (self.terminal_revision, self.focus, self.size) == (terminal_revision, focus, size)
+    }
+
     /// What the frame says about keys, if it shows a question.
     pub(in crate::repl) fn question_keys(&self) -> Option<QuestionKeys> {
         self.question.map(|_| self.question_keys)
@@ -110,8 +115,10 @@ impl Terminals {
     /// Draws the terminals whose visible state has changed.
     pub(in crate::repl) fn render(&mut self, core: &mut Core) {
         for at in self.ids() {
-            self.update_view(core, at);
-            self.draw(core, at);
+            if !self.postpones_view(core, at) {
+                self.update_view(core, at);
+                self.draw(core, at);
+            }
         }
         self.alert(core);
     }
@@ -153,6 +160,22 @@ impl Terminals {
         terminal.display.text_at = None;
         self.show_painted(core, at, focus, &painted.frame, title, progress);
         self.settle_view(core, at, focus);
+    }
+
+    /// Whether the view at this terminal was drawn just now, and no key has acted since. What it lists is not read again
+    /// before it may be drawn again: with many agents that costs more than the frames.
+    fn postpones_view(&mut self, core: &Core, at: TerminalId) -> bool {
+        let now = core.clock.now();
+        let Some(terminal) = self.get_mut(at) else { return false };
+        let next = terminal.display.drawn_at + core.config.display.frame_interval;
+        let is_unchanged =
+            |shown: &VisibleState| shown.is_of_view(terminal.input.revision, terminal.focus, terminal.size);
+        let is_shown = terminal.input.view.is_some() && terminal.display.shown.as_ref().is_some_and(is_unchanged);
+        let postpones = is_shown && now < next;
+        if postpones {
+            terminal.display.text_at = Some(next);
+        }
+        postpones
     }
 
     /// The conversation of an agent, or the view that is shown in its place.

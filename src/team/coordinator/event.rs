@@ -147,13 +147,18 @@ impl EventKind {
 impl Event {
     /// The event as one line of JSON, without the newline.
     pub fn json_line(&self, run: &str) -> String {
+        self.json(run).to_string()
+    }
+
+    /// The event as an object.
+    pub fn json(&self, run: &str) -> Value {
         let mut value = json!({
             "v": VERSION, "run": run, "n": self.number, "at_ms": millis(self.at), "type": self.kind.name(),
         });
         if let (Value::Object(line), Value::Object(fields)) = (&mut value, self.kind.fields()) {
             line.extend(fields);
         }
-        value.to_string()
+        value
     }
 }
 

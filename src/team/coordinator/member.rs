@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::settings::MAX_MEMBERS;
 use crate::base::error::{Error, Result};
 
@@ -12,7 +14,8 @@ const MAX_NAME: usize = 64;
 pub(super) const NAME_RULE: &str = "use up to 64 letters, digits, `-`, `_` and `.`";
 
 /// One member of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Member {
     /// Its name, unique within the task.
     pub name: String,

@@ -13,6 +13,7 @@ mod judge;
 mod markdown;
 pub mod member;
 pub mod outcome;
+pub(crate) mod plan;
 pub mod result;
 mod schedule;
 pub mod settings;

@@ -17,6 +17,8 @@
 //! ```
 //! JSON of the same structure is accepted, too. Each step is a member of the run. The caller reads the file.
 
+use serde_json::{Value, json};
+
 use super::document::{Document, Table};
 use super::member::{Member, NAME_RULE, is_name};
 use super::schedule::StepNode;
@@ -95,6 +97,24 @@ impl Workflow {
         (0..count).map(of).collect()
     }
 
+    /// The workflow as a file would have it, in JSON.
+    pub fn to_json(&self) -> Value {
+        let step = |step: &WorkflowStep| {
+            let Member { name, model, role, .. } = &step.member;
+            let needed: Vec<&str> = step.depends_on.iter().map(|at| self.steps[*at].member.name.as_str()).collect();
+            without_null(json!({
+                "name": name, "prompt": role, "model": model, "depends_on": needed, "critical": step.is_critical,
+            }))
+        };
+        let description = Some(&self.description).filter(|description| !description.is_empty());
+        without_null(json!({
+            "name": self.name,
+            "description": description,
+            "aggregation": self.aggregation.map(Aggregation::name),
+            "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
+        }))
+    }
+
     pub(super) fn nodes(&self) -> Vec<StepNode> {
         let node = |step: &WorkflowStep| StepNode {
             layer: step.layer,
@@ -103,6 +123,12 @@ impl Workflow {
         };
         self.steps.iter().map(node).collect()
     }
+}
+
+/// A key without a value is left out of a file.
+fn without_null(mut value: Value) -> Value {
+    value.as_object_mut().into_iter().for_each(|table| table.retain(|_, value| !value.is_null()));
+    value
 }
 
 /// Reads one step without its dependencies.

@@ -74,9 +74,13 @@ impl Cell<'_> {
     }
 }
 
+/// Unchanged cells that are passed by moving the cursor, which takes as many bytes; fewer are written again.
+const FEWEST_PASSED: usize = 8;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Change {
-    pub cells: Range<usize>,
+    /// The cells to write, from left to right.
+    pub parts: Vec<Range<usize>>,
     /// Whether to erase from the first of them to the end of the row before.
     pub erase_first: bool,
     /// Whether to erase the rest of the old row after the last of them.
@@ -91,13 +95,33 @@ pub(super) fn change(old: &Cells<'_>, new: &Cells<'_>) -> Option<Change> {
     }
     if old.is_disputed || new.is_disputed {
         let start = same.min(new.first_disputed).min(old.first_disputed);
-        return Some(Change { cells: start..new.list.len(), erase_first: start < old.list.len(), erase_after: false });
+        let parts = vec![start..new.list.len()];
+        return Some(Change { parts, erase_first: start < old.list.len(), erase_after: false });
     }
     let (old_width, new_width) = (old.column(old.list.len()), new.column(new.list.len()));
     if old_width != new_width {
-        return Some(Change { cells: same..new.list.len(), erase_first: false, erase_after: new_width < old_width });
+        let parts = parts(old, new, same..new.list.len());
+        return Some(Change { parts, erase_first: false, erase_after: new_width < old_width });
     }
     let pairs = old.list[same..].iter().rev().zip(new.list[same..].iter().rev());
     let tail = pairs.take_while(|(old, new)| old == new).count();
-    Some(Change { cells: same..new.list.len() - tail, erase_first: false, erase_after: false })
+    Some(Change { parts: parts(old, new, same..new.list.len() - tail), erase_first: false, erase_after: false })
+}
+
+/// The cells among these that are not shown yet, with those between them that cost less to write than to pass.
+fn parts(old: &Cells<'_>, new: &Cells<'_>, cells: Range<usize>) -> Vec<Range<usize>> {
+    let (mut old_column, mut new_column) = (old.column(cells.start.min(old.list.len())), new.column(cells.start));
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for at in cells {
+        let (before, now) = (old.list.get(at), &new.list[at]);
+        let is_shown = old_column == new_column && before == Some(now);
+        old_column += before.map_or(0, |cell| cell.columns);
+        new_column += now.columns;
+        match parts.last_mut() {
+            _ if is_shown => {}
+            Some(part) if at - part.end < FEWEST_PASSED => part.end = at + 1,
+            _ => parts.push(at..at + 1),
+        }
+    }
+    parts
 }

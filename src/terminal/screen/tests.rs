@@ -175,6 +175,36 @@ fn only_the_part_of_a_row_that_changed_is_sent() {
 }
 
 #[test]
+fn what_is_unchanged_between_two_changes_is_passed() {
+    let mut terminal = TestTerminal::new(60, 2);
+    let row = |end: &str| format!("{end}{}{end}", ".".repeat(40));
+    terminal.draw(&frame(60, &["", &row("a")], 1, (0, 0)));
+    let out = terminal.draw(&frame(60, &["", &row("b")], 1, (0, 0)));
+    assert_eq!(String::from_utf8_lossy(&out), "\r\nb\x1b[40Cb\x1b8");
+}
+
+#[test]
+fn rows_in_which_a_few_cells_change_look_like_those_drawn_at_once() {
+    let (mut random, width) = (Random(5), 80);
+    let mut terminal = TestTerminal::new(width, 1);
+    let mut cells = vec!["."; 60];
+    for step in 0..2_000 {
+        for _ in 0..=random.below(3) {
+            let at = random.below(cells.len());
+            cells[at] = ["a", "b", " ", "語", "."][random.below(5)];
+        }
+        if random.below(10) == 0 {
+            cells.resize(40 + random.below(40), ".");
+        }
+        let now = frame(width, &[&cells.concat()], 0, (0, 0));
+        terminal.draw(&now);
+        let mut whole = TestTerminal::new(width, 1);
+        whole.draw(&now);
+        assert_eq!(terminal.rows(), whole.rows(), "step {step}: {now:?}");
+    }
+}
+
+#[test]
 fn more_than_one_row_is_one_synchronized_update_and_one_row_is_none() {
     let mut terminal = TestTerminal::new(20, 3);
     terminal.draw(&frame(20, &["a", "b", "c"], 0, (0, 0)));

@@ -205,12 +205,12 @@ impl View {
 
     /// Whether printable keys are text.
     fn is_typing(&self) -> bool {
-        matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || self.is_picker()
+        matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || matches!(self.kind, ViewKind::Picker(_))
     }
 
     /// Whether no conversation has been chosen yet.
-    pub fn is_picker(&self) -> bool {
-        matches!(self.kind, ViewKind::Picker(_))
+    pub fn is_first_picker(&self) -> bool {
+        matches!(&self.kind, ViewKind::Picker(picker) if picker.is_first())
     }
 
     /// Marks the next question of this agent when it asks.
@@ -287,13 +287,19 @@ impl Terminals {
 
     /// Shows all conversations, of which the person chooses one, at which these changes are made then.
     pub(super) fn show_picker(&mut self, core: &mut Core, id: TerminalId, then: Vec<Change>) {
-        let picker = Box::new(PickerView::with(then));
+        let picker = Box::new(PickerView::first(then));
         self.set_view(core, id, Some(View { kind: ViewKind::Picker(picker), text: None }));
     }
 
     /// Whether no conversation has been chosen yet at this terminal.
     pub(in crate::repl) fn is_picking(&self, id: TerminalId) -> bool {
-        self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(View::is_picker)
+        self.get(id).and_then(|terminal| terminal.input.view.as_ref()).is_some_and(View::is_first_picker)
+    }
+
+    /// How many conversations were laid out for the tiles of the walls that are shown.
+    pub(in crate::repl) fn tiles_laid_out(&self) -> usize {
+        let views = self.iter().filter_map(|terminal| terminal.input.view.as_ref());
+        views.map(|view| if let ViewKind::Wall(wall) = &view.kind { wall.laid_out() } else { 0 }).sum()
     }
 
     fn set_view(&mut self, core: &mut Core, id: TerminalId, view: Option<View>) {

@@ -1,6 +1,7 @@
 //! All conversations, archived ones too, to choose the one to go on with.
 //!
-//! Nothing has been started yet: Enter opens the marked conversation, every way out leaves the terminal.
+//! Enter opens the marked conversation. If `polylogue -r` shows the list, nothing has been started yet, and every way out
+//! leaves the terminal; if `/resume` does, they close the list.
 
 use std::hash::{DefaultHasher, Hash};
 use std::path::Path;
@@ -40,6 +41,8 @@ pub(super) struct PickerView {
     /// The indices of those that match what was typed, the best first.
     found: Vec<usize>,
     at: usize,
+    /// No conversation was chosen yet at this terminal.
+    is_first: bool,
     /// What is done at the chosen agent.
     then: Vec<Change>,
     /// How many agents there were when the list was read.
@@ -50,9 +53,13 @@ pub(super) struct PickerView {
 }
 
 impl PickerView {
-    /// Makes these changes at the chosen agent.
-    pub fn with(then: Vec<Change>) -> Self {
-        Self { then, ..Self::default() }
+    /// The first thing that a terminal shows. These changes are made at the chosen agent.
+    pub fn first(then: Vec<Change>) -> Self {
+        Self { is_first: true, then, ..Self::default() }
+    }
+
+    pub fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// Reads the list again if agents have come or gone.
@@ -104,7 +111,8 @@ impl PickerView {
         };
         let last = self.found.len().saturating_sub(1);
         match code {
-            KeyCode::Escape => return ViewAct::Exit,
+            KeyCode::Escape if self.is_first => return ViewAct::Exit,
+            KeyCode::Escape => return ViewAct::Close,
             KeyCode::Enter => return self.open(),
             KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
@@ -138,7 +146,8 @@ impl PickerView {
             _ => None,
         };
         rows.extend(message.map(|message| Row::of(format!("  {}", text::sanitise(message)), Style::DIM)));
-        let hints = hint_rows("type to filter   Up Down mark   Enter opens   Esc leaves", columns);
+        let way_out = if self.is_first { "leaves" } else { "closes" };
+        let hints = hint_rows(&format!("type to filter   Up Down mark   Enter opens   Esc {way_out}"), columns);
         let room = height.saturating_sub(rows.len() + hints.len());
         let details = if room > DETAIL_ROWS * 2 { DETAIL_ROWS } else { 0 };
         let list = (room - details).max(1).min(self.found.len());

@@ -1,6 +1,9 @@
 //! A tile of the wall: one agent, with the last rows of its conversation.
 
+use std::collections::BTreeMap;
+
 use crate::agent::{Agent, Role, State};
+use crate::base::id::AgentId;
 use crate::base::text;
 use crate::commands::dollars;
 use crate::domain::flow::TurnEnd;
@@ -64,13 +67,66 @@ pub(super) fn has_tile(agent: &Agent) -> bool {
     agent.role != Role::Summary
 }
 
+/// The last rows of a conversation, laid out for a tile.
+pub(super) struct TileText {
+    /// Of the agent's view, when they were laid out.
+    revision: u64,
+    size: (u16, usize),
+    /// Each with the columns that it has.
+    rows: Vec<(Row, usize)>,
+}
+
+/// The conversations that the tiles of the last frame showed.
+#[derive(Default)]
+pub(super) struct TileTexts {
+    texts: BTreeMap<AgentId, TileText>,
+    laid_out: usize,
+}
+
+impl TileTexts {
+    /// How many were laid out so far.
+    pub fn laid_out(&self) -> usize {
+        self.laid_out
+    }
+
+    /// Forgets those that no tile shows any more.
+    pub fn retain(&mut self, shown: &[AgentId]) {
+        self.texts.retain(|agent, _| shown.contains(agent));
+    }
+
+    /// The last rows of an agent's conversation, laid out again only if they have changed.
+    fn of(&mut self, agent: &Agent, (columns, height): (u16, usize)) -> Vec<(Row, usize)> {
+        let (revision, size) = (agent.view.revision(), (columns, height));
+        let known = self.texts.get(&agent.id()).filter(|text| (text.revision, text.size) == (revision, size));
+        if let Some(known) = known {
+            return known.rows.clone();
+        }
+        let rows = conversation::rows(&agent.view.scrollback, Reader::End, columns, height, None);
+        let rows = fitted(rows, columns, height);
+        self.laid_out += 1;
+        self.texts.insert(agent.id(), TileText { revision, size, rows: rows.clone() });
+        rows
+    }
+}
+
+/// Exactly so many rows, cut to so many columns, with the columns that each has.
+fn fitted(mut rows: Vec<Row>, columns: u16, height: usize) -> Vec<(Row, usize)> {
+    rows.resize(height, Row::default());
+    let measured = |row: Row| {
+        let row = row.cut(columns);
+        let width = text::width(&row.text());
+        (row, width)
+    };
+    rows.into_iter().map(measured).collect()
+}
+
 /// The rows of a tile of this size, borders included. Each is exactly so wide.
 pub(super) fn rows(
     core: &Core,
+    texts: &mut TileTexts,
     agent: &Agent,
     (columns, height): (u16, usize),
-    is_marked: bool,
-    is_chosen: bool,
+    (is_marked, is_chosen): (bool, bool),
 ) -> Vec<Row> {
     let state = TileState::of(core, agent);
     let border = match (is_marked, is_chosen) {
@@ -85,10 +141,10 @@ pub(super) fn rows(
         None => format!("{sign}{}", agent.identity.ordinal),
     };
     let mut rows = vec![edge(['┌', '┐'], &label, &heading(agent, state), inner, border)];
-    let content = if height > 2 { content(core, agent, columns.saturating_sub(2), height - 2) } else { Vec::new() };
-    for row in content {
+    let size = (columns.saturating_sub(2), height.saturating_sub(2));
+    let content = if height > 2 { content(core, texts, agent, size) } else { Vec::new() };
+    for (row, used) in content {
         let mut line = Row::of("│", border);
-        let used = text::width(&row.text());
         row.spans.into_iter().for_each(|span| line.push(span.text, span.style));
         line.push(" ".repeat(inner.saturating_sub(used)), Style::default());
         line.push("│", border);
@@ -121,25 +177,25 @@ fn edge([left, right]: [char; 2], label: &str, end: &str, inner: usize, style: S
     Row::of(format!("{left}{label}{line}{end}{right}"), style)
 }
 
-/// The question of the agent, or else the last rows of its conversation.
-fn content(core: &Core, agent: &Agent, columns: u16, height: usize) -> Vec<Row> {
+/// The question of the agent, or else the last rows of its conversation; each with the columns that it has.
+fn content(core: &Core, texts: &mut TileTexts, agent: &Agent, (columns, height): (u16, usize)) -> Vec<(Row, usize)> {
     let mut rows = match agent.question() {
         Some(asked) => {
             let title = format!("{}{}", asked.question.answers.ask, one_line(&asked.question.title));
             let title =
                 text::wrap(&title, columns.into()).map(|(_, part)| Row::of(part, Style::color(Color::Attention)));
-            title.take(height).collect()
+            fitted(title.take(height).collect(), columns, height)
         }
-        None => conversation::rows(&agent.view.scrollback, Reader::End, columns, height, None),
+        None => texts.of(agent, (columns, height)),
     };
     if let (State::WaitingForLlm, Some(last)) = (agent.state(), rows.last_mut())
-        && last.text().trim().is_empty()
+        && last.0.text().trim().is_empty()
     {
-        *last = Row::of(core.activity(agent.id(), false), Style::DIM);
+        let activity = Row::of(core.activity(agent.id(), false), Style::DIM).cut(columns);
+        let width = text::width(&activity.text());
+        *last = (activity, width);
     }
-    rows.truncate(height);
-    rows.resize(height, Row::default());
-    rows.into_iter().map(|row| row.cut(columns)).collect()
+    rows
 }
 
 /// Columns of a tile that has room for some words.

@@ -1,5 +1,6 @@
 //! The wall: the agents as live tiles, as many as fit, then pages.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash};
 
@@ -11,7 +12,7 @@ use crate::domain::frame::{Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
-use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState};
+use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
 use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
 
 const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
@@ -33,6 +34,7 @@ pub(super) struct WallView {
     grid: (usize, usize),
     /// An agent that X kills if it is pressed again.
     kills: Option<AgentId>,
+    texts: RefCell<TileTexts>,
 }
 
 impl WallView {
@@ -66,6 +68,11 @@ impl WallView {
         for id in self.page() {
             show_newest(core, id, rows.into());
         }
+    }
+
+    /// How many conversations were laid out for tiles so far.
+    pub fn laid_out(&self) -> usize {
+        self.texts.borrow().laid_out()
     }
 
     fn page_size(&self) -> usize {
@@ -225,13 +232,16 @@ impl WallView {
         let tile_rows = if self.is_zoomed { room } else { (room / down).clamp(TILE_ROWS.min(room), room.max(1)) };
         let across_shown = across.min(page.len()).max(1);
         let width = columns / u16::try_from(across_shown).unwrap_or(1);
+        let texts = &mut *self.texts.borrow_mut();
+        texts.retain(&page);
         for line in page.chunks(across_shown) {
             let tiles: Vec<Vec<Row>> = line
                 .iter()
                 .filter_map(|id| core.roster.get(*id))
                 .map(|agent| {
                     let id = agent.id();
-                    tile::rows(core, agent, (width, tile_rows), Some(id) == self.marked, self.chosen.contains(&id))
+                    let marks = (Some(id) == self.marked, self.chosen.contains(&id));
+                    tile::rows(core, texts, agent, (width, tile_rows), marks)
                 })
                 .collect();
             rows.extend((0..tile_rows).map(|at| joined(&tiles, at)));

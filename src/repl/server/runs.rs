@@ -1,0 +1,103 @@
+//! A run of several agents for a client, which is sent what happens in it. The members are children of an agent that was
+//! made for the run. The client is a program and cannot answer questions: those of the members are refused. If it leaves,
+//! nobody waits for the result, and the run is interrupted.
+
+use std::collections::BTreeSet;
+
+#[cfg(feature = "coordinator")]
+use serde_json::Value;
+use serde_json::json;
+
+use super::Server;
+use super::client::ClientState;
+use crate::base::id::{AgentId, ClientId};
+use crate::domain::flow::{Change, Origin};
+use crate::domain::wire::Response;
+use crate::repl::component::Command;
+use crate::repl::core::Core;
+
+// Without the coordinator no run begins.
+#[cfg_attr(not(feature = "coordinator"), allow(dead_code))]
+pub(super) struct ClientRun {
+    /// The parent of the members.
+    pub(super) agent: AgentId,
+    /// Agents below it a call of which was refused; they may be gone.
+    refused: BTreeSet<AgentId>,
+    /// The client was sent the limit that ends the run.
+    is_limited: bool,
+}
+
+impl ClientRun {
+    fn concerns(&self, core: &Core, agent: AgentId) -> bool {
+        agent == self.agent || self.refused.contains(&agent) || core.roster.is_ancestor(self.agent, agent)
+    }
+
+    /// What a limit of a tree of agents does not allow, in words.
+    fn limit(&self, core: &Core) -> Option<String> {
+        let reached = core.trees.reached(|agent| self.concerns(core, agent)).filter(|_| !self.is_limited)?;
+        Some(reached.message(&core.roster))
+    }
+}
+
+impl Server {
+    /// The client waits for the run below this agent.
+    #[cfg(feature = "coordinator")]
+    pub(in crate::repl) fn begin_run(&mut self, core: &mut Core, id: ClientId, agent: AgentId) {
+        let run = ClientRun { agent, refused: BTreeSet::new(), is_limited: false };
+        self.set_state(core, id, ClientState::Job(Some(run)));
+    }
+
+    #[cfg(feature = "coordinator")]
+    pub(super) fn on_run_event(&mut self, id: ClientId, event: &Value) {
+        if let Some(client) = self.clients.get_mut(&id).filter(|client| client.run().is_some()) {
+            client.send(&Response::Chunk(event.clone()));
+        }
+    }
+
+    #[cfg(feature = "coordinator")]
+    pub(super) fn on_run_ended(&mut self, core: &mut Core, id: ClientId, outcome: &Value) {
+        if let Some(client) = self.clients.get_mut(&id).filter(|client| client.run().is_some()) {
+            client.state = ClientState::Job(None);
+            self.finish(core, id, &Response::Done(outcome.clone()));
+        }
+    }
+
+    pub(super) fn agent_of_run(&self, id: ClientId) -> Option<AgentId> {
+        self.clients.get(&id)?.run().map(|run| run.agent)
+    }
+
+    /// Does for the runs of clients what a person would have to do, and interrupts those whose client is gone.
+    pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
+        let refused_by_policy = if self.is_listening() { std::mem::take(&mut core.refused) } else { Vec::new() };
+        for client in self.clients.values_mut() {
+            let mut lines = Vec::new();
+            if let Some(run) = client.run_mut() {
+                let of_run = refused_by_policy.iter().filter(|(agent, _)| run.concerns(core, *agent));
+                let mut refused: Vec<(AgentId, String)> = of_run.cloned().collect();
+                let asking = core.roster.asking().iter().filter(|agent| run.concerns(core, **agent));
+                for agent in asking.copied().collect::<Vec<_>>() {
+                    refused.extend(core.refuse_question(agent).map(|title| (agent, title)));
+                    run.refused.insert(agent);
+                }
+                let title = |(agent, title): (AgentId, String)| format!("{title} (of {})", core.roster.label_of(agent));
+                let titles = refused.into_iter().map(title);
+                lines.extend(titles.map(|title| json!({"v": 1, "type": "refused", "title": title})));
+                if let Some(limit) = run.limit(core) {
+                    run.is_limited = true;
+                    lines.push(json!({"v": 1, "type": "limit", "text": limit}));
+                }
+            }
+            lines.into_iter().for_each(|line| client.send(&Response::Chunk(line)));
+        }
+        let left = std::mem::take(&mut self.left_runs).into_iter().filter(|agent| core.roster.get(*agent).is_some());
+        commands.extend(left.map(|agent| Command { origin: Origin::Internal, agent, change: Change::Interrupt }));
+    }
+
+    pub(super) fn has_run_work(&self, core: &Core) -> bool {
+        let has_work = |run: &ClientRun| {
+            core.roster.asking().iter().any(|agent| run.concerns(core, *agent)) || run.limit(core).is_some()
+        };
+        let is_any_refused = self.is_listening() && !core.refused.is_empty();
+        is_any_refused || !self.left_runs.is_empty() || self.clients.values().filter_map(|c| c.run()).any(has_work)
+    }
+}
