@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
     row("/read-mail 1", |app| shows(app, "message 1 from other")),
     row("/filter-mail --from other", |app| shows(app, "1 message, 0 unread")),
     row("/delete-mail 1", |app| shows(app, "message deleted")),
-    row("/help", |app| shows(app, "/help")),
+    row("/help", |app| shows(app, "search help: ")),
     row("/sessions", |app| shows(app, "> terminal 1  100x60  for ")),
     row("/detach", |app| shows(app, "this chat ends with its terminal")),
 ];
