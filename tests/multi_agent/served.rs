@@ -43,7 +43,7 @@ fn output_and_exit_code_are_those_of_a_run_without_a_server() {
         "run hello",
         "run hello --json",
         "run --strategy pipeline hello",
-        "run --agents ann,bob:echo --strategy parallel --aggregation vote hello",
+        "run --agents ann,bob:echo --aggregation vote hello",
         "run --retries 0 --json %fail 400 no such thing",
         "run --retries 0 --count 1 %fail 401",
         "run --retries 0 --count 1 %hang --timeout 0.2",
