@@ -523,7 +523,8 @@ impl Session {
             return;
         }
         let supported = result["supportedVersions"].as_array();
-        if supported.is_some_and(|list| !list.iter().any(|entry| entry == MODERN)) {
+        // Some servers of the older era answer what they do not know with an empty result.
+        if !supported.is_some_and(|list| list.iter().any(|entry| entry == MODERN)) {
             return self.initialize();
         }
         self.note_capabilities(result);

@@ -82,7 +82,9 @@ pub(super) fn prepare(
 pub(super) fn header_list(headers: &[(String, String)]) -> std::result::Result<List, CurlError> {
     let mut list = List::new();
     for (name, value) in headers {
-        list.append(&format!("{name}: {value}"))?;
+        // With a colon, libcurl leaves a header without a value out.
+        let line = if value.is_empty() { format!("{name};") } else { format!("{name}: {value}") };
+        list.append(&line)?;
     }
     Ok(list)
 }

@@ -421,7 +421,7 @@ impl Harness {
             self.advance(QUESTION_SETTLES);
         }
         self.turn_until("keys answer", |app| {
-            ["to refuse it", "to stop these agents"].iter().any(|keys| app.screen_text().contains(keys))
+            ["to refuse it", "to stop these agents", "to decline"].iter().any(|keys| app.screen_text().contains(keys))
         });
         self.type_bytes(key)
     }

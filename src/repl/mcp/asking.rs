@@ -28,24 +28,15 @@ pub(super) struct Asking {
 impl Mcp {
     /// A server asks the person.
     pub(super) fn begin_asking(&mut self, core: &mut Core, server: u64, tag: u64, inputs: Inputs) {
-        let calls = self.servers.get(&server).into_iter().flat_map(|server| &server.calls);
-        let found = calls.clone().find(|call| call.tag == tag && call.asked.is_of_model());
-        let (agent, call) = found.map_or((None, String::new()), |call| (Some(call.agent), call.id.clone()));
-        let left = inputs.questions().into();
-        let mut asking = Asking {
-            server,
-            tag,
-            agent: agent.unwrap_or_else(AgentId::random),
-            call,
-            left,
-            answered: Map::new(),
-            inputs,
-        };
-        if agent.is_none() {
+        let calls = self.servers.get(&server).map(|server| server.calls.as_slice()).unwrap_or_default();
+        let of_model = calls.iter().find(|call| call.tag == tag && call.asked.is_of_model());
+        let Some((agent, call)) = of_model.map(|call| (call.agent, call.id.clone())) else {
             // What the person asked for is not made with further questions.
-            asking.decline_all();
-        }
-        self.go_on_asking(core, asking);
+            let declined = inputs.questions().into_iter().map(|(key, _)| (key, Elicitation::declined())).collect();
+            return self.respond(core, server, tag, (inputs, declined));
+        };
+        let left = inputs.questions().into();
+        self.go_on_asking(core, Asking { server, tag, agent, call, left, answered: Map::new(), inputs });
     }
 
     /// Asks the next question, or answers the server.
@@ -63,10 +54,14 @@ impl Mcp {
             asking.answered.insert(key, Elicitation::declined());
             asking.left.pop_front();
         }
+        self.respond(core, asking.server, asking.tag, (asking.inputs, asking.answered));
+    }
+
+    fn respond(&mut self, core: &mut Core, server: u64, tag: u64, (inputs, answers): (Inputs, Map<String, Value>)) {
         let now = core.clock.now();
-        if let Some(link) = self.link(asking.server) {
-            link.session_mut().respond(asking.tag, asking.inputs, asking.answered, now);
-            self.write(core, asking.server);
+        if let Some(link) = self.link(server) {
+            link.session_mut().respond(tag, inputs, answers, now);
+            self.write(core, server);
         }
         self.is_due = true;
     }
@@ -89,13 +84,6 @@ impl Mcp {
         asking.retain(|asking| {
             servers.get(&asking.server).is_some_and(|server| server.calls.iter().any(|call| call.tag == asking.tag))
         });
-    }
-}
-
-impl Asking {
-    fn decline_all(&mut self) {
-        let left = std::mem::take(&mut self.left);
-        self.answered.extend(left.into_iter().map(|(key, _)| (key, Elicitation::declined())));
     }
 }
 

@@ -187,7 +187,7 @@ impl Readings {
 impl Reading {
     fn outcome(&self) -> Outcome {
         if let Some(why) = &self.failure {
-            let line = if self.is_prompt { self.text.clone() } else { input_line(&self.text).into() };
+            let line = if self.is_prompt { self.text.clone() } else { input_line(&self.text) };
             return Outcome::Failed { line, why: why.clone() };
         }
         if !self.is_prompt {
@@ -195,7 +195,7 @@ impl Reading {
         }
         let text = self.items.first().map(Item::text).unwrap_or_default().trim();
         let is_short = text.chars().count() <= SHORT && text.lines().count() <= SHORT_LINES;
-        if is_short { Outcome::Send(text.to_owned()) } else { Outcome::Draft(input_line(&disarmed(text)).into()) }
+        if is_short { Outcome::Send(text.to_owned()) } else { Outcome::Draft(input_line(&disarmed(text))) }
     }
 
     /// The message with what was read below it.
