@@ -17,6 +17,7 @@ pub use crate::domain::message::{Body, Message, Reply, Signature};
 pub use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 pub use crate::domain::stream::{Finish, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
+pub use crate::domain::trace::TraceLine;
 pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;

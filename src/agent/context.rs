@@ -110,8 +110,11 @@ impl Effect {
 #[derive(Debug, Default)]
 pub struct Outbox {
     effects: VecDeque<(AgentId, Effect)>,
-    /// What was delivered to agents in this turn, if it is traced.
-    traced: Option<Vec<TracedEvent>>,
+    /// How many effects were put in, and how many of them are gone.
+    pushed: u64,
+    popped: u64,
+    /// What was delivered to agents, if that is traced, each with the number of effects that were put in before.
+    traced: Option<VecDeque<(u64, TracedEvent)>>,
 }
 
 /// Something delivered to an agent: its kind and its size in bytes.
@@ -119,7 +122,9 @@ pub type TracedEvent = (AgentId, &'static str, usize);
 
 impl Outbox {
     pub fn forget(&mut self, agent: AgentId) {
+        let before = self.effects.len();
         self.effects.retain(|(agent_id, _)| *agent_id != agent);
+        self.popped += (before - self.effects.len()) as u64;
     }
 
     /// What an agent wants to store of the tokens of its requests.
@@ -133,17 +138,20 @@ impl Outbox {
     }
 
     pub fn push(&mut self, agent: AgentId, effect: Effect) {
+        self.pushed += 1;
         self.effects.push_back((agent, effect));
     }
 
     pub fn pop(&mut self) -> Option<(AgentId, Effect)> {
-        self.effects.pop_front()
+        let oldest = self.effects.pop_front();
+        self.popped += u64::from(oldest.is_some());
+        oldest
     }
 
     /// The oldest effect, if it is a checkpoint.
     pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
         let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
-        is_checkpoint.then(|| self.effects.pop_front())?
+        is_checkpoint.then(|| self.pop())?
     }
 
     pub fn is_empty(&self) -> bool {
@@ -152,17 +160,19 @@ impl Outbox {
 
     /// From now on records what is delivered to agents.
     pub fn start_tracing(&mut self) {
-        self.traced = Some(Vec::new());
+        self.traced = Some(VecDeque::new());
     }
 
     pub(super) fn trace_event(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
         if let Some(traced) = &mut self.traced {
-            traced.push((agent, what, bytes));
+            traced.push_back((self.pushed, (agent, what, bytes)));
         }
     }
 
-    /// Takes what was recorded since the last call.
+    /// Takes what was recorded since the last call, up to the oldest effect.
     pub fn take_traced(&mut self) -> Vec<TracedEvent> {
-        self.traced.as_mut().map(std::mem::take).unwrap_or_default()
+        let Some(traced) = &mut self.traced else { return Vec::new() };
+        let until = traced.partition_point(|(before, _)| *before <= self.popped);
+        traced.drain(..until).map(|(_, event)| event).collect()
     }
 }

@@ -101,7 +101,7 @@ pub struct Arguments {
     /// Do not switch to a child when it is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
     #[arg(long)]
     pub stay: bool,
-    /// Write a line of JSON to FILE for every turn of the event loop [env: POLYLOGUE_TRACE]
+    /// Write a line of JSON to FILE for everything that happens in the event loop; see polylogue help trace [env: POLYLOGUE_TRACE]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
@@ -316,6 +316,9 @@ pub enum Command {
         #[arg(long)]
         agents: bool,
     },
+    /// Read the traces that --trace writes
+    #[command(subcommand, disable_help_subcommand = true)]
+    Trace(TraceCommand),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -354,9 +357,28 @@ pub struct Serve {
     /// Maximum number of agents that work at the same time; 0 for no limit
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
-    /// Write a line of JSON to FILE for every turn of the event loop
+    /// Write a line of JSON to FILE for everything that happens in the event loop
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum TraceCommand {
+    /// Draw a trace: a line for each turn, a lane for each agent
+    Show(TraceShow),
+}
+
+/// Options of `polylogue trace show`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TraceShow {
+    /// Trace to draw
+    pub file: PathBuf,
+    /// Show only turns that took at least this many milliseconds
+    #[arg(long, value_name = "MS")]
+    pub slow: Option<u64>,
+    /// Show only this agent, given by name or by the beginning of its id
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
 }
 
 /// Options of `polylogue undo`.

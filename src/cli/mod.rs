@@ -22,6 +22,7 @@ mod scripts;
 mod serve;
 mod stdio;
 mod topics;
+mod trace;
 mod versions;
 mod waiting;
 
@@ -37,7 +38,7 @@ use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::{html, supervisor};
 use agent_choice::AgentChoice;
-use arguments::{Arguments, Command, MultiAgentCommand};
+use arguments::{Arguments, Command, MultiAgentCommand, TraceCommand};
 use config::{Loaded, ProcessEnvironment};
 
 /// Runs the program with the arguments and environment of the process.
@@ -102,6 +103,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Help { topic }) => topics::help(topic).map(|text| printed(&text)),
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
+        Some(Command::Trace(TraceCommand::Show(options))) => trace::show(options).map(passed),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
         Some(Command::Attach { agent, read_only }) => attach_or_chat(arguments, &env, agent.as_deref(), *read_only),
         Some(Command::Compare(compare)) => compare::run(arguments, compare, &env),

@@ -59,5 +59,7 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+#[allow(missing_docs)]
+pub mod trace;
 pub mod web_url;
 pub(crate) mod wire;

@@ -19,10 +19,14 @@ impl Repl {
             }
             self.terminals.read_remote(&self.core, id)?;
             while let Some((agent, act)) = self.terminals.next_act(&mut self.core, id) {
+                self.trace.keys(id, agent, self.terminals.take_handled_keys(id));
                 if self.perform(id, agent, act)? == Turn::Exit {
                     return Ok(Turn::Exit);
                 }
                 self.apply_effects();
+            }
+            if let Some(shown) = self.terminals.get(id).map(|terminal| terminal.focus) {
+                self.trace.keys(id, shown, self.terminals.take_handled_keys(id));
             }
         }
         Ok(Turn::Continue)

@@ -56,7 +56,7 @@ impl Repl {
         let LoadedAgents { roster, damaged, is_fresh, unseen } =
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let trace = Trace::open(&config, &clock)?;
+        let trace = Trace::open(&config, &clock, roster.iter())?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
@@ -76,7 +76,7 @@ impl Repl {
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
         }
-        repl.terminals.render(&mut repl.core);
+        repl.render();
         Ok(repl)
     }
 

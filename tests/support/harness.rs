@@ -74,8 +74,10 @@ pub struct Plan {
     pub network: Network,
     /// The screen around the conversation.
     pub display: DisplaySettings,
-    /// Where a stable trace is written.
+    /// Where a trace is written.
     pub trace: Option<PathBuf>,
+    /// Whether it is the stable form.
+    pub is_trace_stable: bool,
     /// The limits of each tree of agents.
     pub tree_limits: TreeLimits,
     /// Days after which agents that were not used are deleted.
@@ -108,6 +110,7 @@ impl Default for Plan {
             network: Network::Off,
             display: DisplaySettings::default(),
             trace: None,
+            is_trace_stable: true,
             tree_limits: TreeLimits::default(),
             keep_days: 0,
             title_model: None,
@@ -183,7 +186,7 @@ impl Plan {
             },
             display: self.display.clone(),
             trace: self.trace.clone(),
-            trace_stable: self.trace.is_some(),
+            trace_stable: self.is_trace_stable,
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
             title_model: self.title_model.clone(),
