@@ -41,6 +41,7 @@ mod restored_questions;
 mod rules;
 mod sandbox;
 mod scale;
+mod scenarios;
 mod screen;
 mod secrets;
 mod server;

@@ -375,6 +375,16 @@ impl Agent {
         self.work.has_live_thread()
     }
 
+    /// How many tool threads were started and not collected yet.
+    pub fn live_tools(&self) -> usize {
+        self.work.live_threads()
+    }
+
+    /// How many tool threads run that were not cancelled, and how many that were.
+    pub fn unfinished_tools(&self) -> (usize, usize) {
+        self.work.unfinished()
+    }
+
     /// Whether received bytes are left for the next turn.
     pub fn has_leftover(&self) -> bool {
         self.is_under_way() && self.connection_has_input()

@@ -103,7 +103,22 @@ impl Work {
     }
 
     pub fn has_live_thread(&self) -> bool {
-        self.calls.iter().any(|call| matches!(call.progress, Progress::Running(..)))
+        self.live_threads() > 0
+    }
+
+    pub fn live_threads(&self) -> usize {
+        self.calls.iter().filter(|call| matches!(call.progress, Progress::Running(..))).count()
+    }
+
+    /// How many tool threads run that were not cancelled, and how many that were.
+    pub fn unfinished(&self) -> (usize, usize) {
+        let running = |call: &Call| match &call.progress {
+            Progress::Running(running, _) if !running.is_complete() => Some(running.has_been_cancelled()),
+            _ => None,
+        };
+        let cancelled: Vec<bool> = self.calls.iter().filter_map(running).collect();
+        let count = cancelled.iter().filter(|is_cancelled| **is_cancelled).count();
+        (cancelled.len() - count, count)
     }
 
     /// Cancels every running tool.
@@ -462,7 +477,10 @@ impl Agent {
             call.progress = Progress::ByLoop(None);
             return;
         }
-        if spec.declaration.name == "bash" && tools::is_in_background(&prepared.arguments) {
+        if spec.declaration.name == "bash"
+            && environment.script.is_none()
+            && tools::is_in_background(&prepared.arguments)
+        {
             let (called, prepared) = (call.call.clone(), (**prepared).clone());
             return self.answer_started(at, called, prepared, context);
         }

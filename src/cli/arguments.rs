@@ -319,6 +319,8 @@ pub enum Command {
     /// Read the traces that --trace writes
     #[command(subcommand, disable_help_subcommand = true)]
     Trace(TraceCommand),
+    /// Play a scenario with a scripted provider on the event loop, and check what comes of it
+    Replay(ReplayOptions),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -379,6 +381,25 @@ pub struct TraceShow {
     /// Show only this agent, given by name or by the beginning of its id
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+}
+
+/// Options of `polylogue replay`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct ReplayOptions {
+    /// Scenario to play; see polylogue help scenarios
+    pub scenario: PathBuf,
+    /// Write the trace to FILE; two runs write the same
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Print what happens, moment by moment; at a terminal, Enter goes on
+    #[arg(long)]
+    pub step: bool,
+    /// Print the screen at the end, with --step after each moment
+    #[arg(long)]
+    pub screen: bool,
+    /// Play it on a copy of the C program that has the fault of the scenario's story
+    #[arg(long, conflicts_with_all = ["trace", "step", "screen"])]
+    pub like_the_original: bool,
 }
 
 /// Options of `polylogue undo`.

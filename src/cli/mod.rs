@@ -18,6 +18,7 @@ mod mcp;
 mod multi_agent;
 mod print;
 mod process;
+mod replay;
 mod scripts;
 mod serve;
 mod stdio;
@@ -104,6 +105,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
         Some(Command::Trace(TraceCommand::Show(options))) => trace::show(options).map(passed),
+        Some(Command::Replay(options)) => replay::run(options).map(passed),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
         Some(Command::Attach { agent, read_only }) => attach_or_chat(arguments, &env, agent.as_deref(), *read_only),
         Some(Command::Compare(compare)) => compare::run(arguments, compare, &env),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::approval::Policy;
@@ -16,6 +17,7 @@ use crate::domain::mcp::McpServer;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::thinking::Thinking;
+use crate::domain::tool::ScriptedTools;
 
 /// The default limit of agents that work at once.
 pub const WORKING_LIMIT: usize = 10;
@@ -99,6 +101,17 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
     pub trace_stable: bool,
+    /// Set for a replay, which reaches nothing outside of it.
+    pub replay: Option<Replay>,
+}
+
+/// What stands in place of the world in a replay.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// The Unix socket to which all requests go.
+    pub provider: PathBuf,
+    /// Gives the results of tool calls.
+    pub tools: Arc<dyn ScriptedTools>,
 }
 
 /// How several agents work on one task; strategy and aggregation by name.
@@ -213,6 +226,7 @@ impl Default for Config {
             display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,
+            replay: None,
         }
     }
 }

@@ -105,6 +105,24 @@ impl TraceLine {
         Self { event: event.into(), ..Self::default() }
     }
 
+    /// What happened, in a word or two, as `polylogue trace show` draws it; `None` for what only frames a turn.
+    pub fn word(&self) -> Option<String> {
+        let named = |sign: &str, name: &Option<Name>| name.as_ref().map(|name| format!("{sign}{name}"));
+        match &*self.event {
+            "change" => named("/", &self.change),
+            "callback" => named("", &self.callback),
+            "effect" => match (&self.to, &self.outcome) {
+                (Some(to), _) => Some(format!(">{}", short_state(to))),
+                (_, outcome @ Some(_)) => named("=", outcome),
+                _ => self.effect.as_ref().map(|effect| effect.replace('_', " ")),
+            },
+            "spawned" | "removed" | "keys" => Some(self.event.to_string()),
+            "render" => Some("frame".into()),
+            "focus" => Some("shown".into()),
+            _ => None,
+        }
+    }
+
     /// Reads a line of a trace.
     ///
     /// # Errors
@@ -116,6 +134,16 @@ impl TraceLine {
             false if line.event.is_empty() => Err("it has no event".into()),
             false => Err(format!("unknown event {:?}", line.event)),
         }
+    }
+}
+
+/// The state of an agent, in a word.
+pub fn short_state(state: &str) -> &str {
+    match state {
+        "waiting for the model" => "waiting",
+        "running a tool" => "tool",
+        "awaiting approval" => "asking",
+        state => state,
     }
 }
 

@@ -43,6 +43,11 @@ impl Repl {
                     self.terminals.on_line_failed(&mut self.core, id, agent, &typed, error);
                 }
             }
+            Act::Editor | Act::PasteImage | Act::Pager(_) | Act::Suspend | Act::Background
+                if self.core.config.replay.is_some() =>
+            {
+                self.terminals.notify(id, "not available in a replay".into());
+            }
             Act::Editor => self.open_editor(id),
             Act::PasteImage => self.paste_image(id),
             Act::Pager(text) => self.open_pager(id, &text),

@@ -144,6 +144,13 @@ impl Trace {
         }
     }
 
+    /// An agent has another name.
+    pub fn named(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
+        if let Some(writer) = &mut self.0 {
+            writer.write_of(agent, TraceLine { name: Some(label().into()), ..TraceLine::of("agent") });
+        }
+    }
+
     /// What terminals show now; recorded where it has changed.
     pub fn focus(&mut self, shown: impl Iterator<Item = (TerminalId, AgentId)>) {
         let Some(writer) = &mut self.0 else { return };

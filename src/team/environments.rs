@@ -75,6 +75,7 @@ impl Environments {
             output_cap: config.settings.output_cap,
             sandbox: Policy::new(sandbox),
             proxy,
+            script: config.replay.as_ref().map(|replay| Arc::clone(&replay.tools)),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));

@@ -56,7 +56,7 @@ use crate::domain::flow::ToolRequest;
 use crate::domain::mcp::McpTool;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
-use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::domain::tool::{Reach, ScriptedTools, ToolDeclaration};
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
 use crate::sandbox::{Level, Policy};
@@ -280,6 +280,8 @@ pub struct Environment {
     pub snapshots: Option<Snapshots>,
     /// Writes down what the call changes.
     pub recorder: Option<Recorder>,
+    /// Gives the results in place of the tools.
+    pub script: Option<Arc<dyn ScriptedTools>>,
 }
 
 impl Environment {
@@ -312,6 +314,7 @@ impl Environment {
             proxy: None,
             snapshots: None,
             recorder: None,
+            script: None,
         }
     }
 

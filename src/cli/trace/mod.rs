@@ -54,8 +54,10 @@ fn drawn(lines: &[TraceLine], options: &TraceShow, width: usize) -> Result<Strin
     Ok(lanes.draw(&rows, width))
 }
 
-/// The lines of a trace, and the numbers of those that are none, with the reasons.
-fn read(path: &Path) -> Result<(Vec<TraceLine>, Vec<(usize, String)>)> {
+/// The number of a line that is none of a trace, and the reason.
+type BadLine = (usize, String);
+
+fn read(path: &Path) -> Result<(Vec<TraceLine>, Vec<BadLine>)> {
     let failed = |error: std::io::Error| Error::from(error).context(path.display().to_string());
     let mut file = BufReader::new(File::open(path).map_err(failed)?);
     let (mut lines, mut bad) = (Vec::new(), Vec::new());

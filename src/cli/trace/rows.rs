@@ -80,24 +80,11 @@ fn sum(last: &str, (callback, bytes): (&str, u64)) -> Option<String> {
 }
 
 fn entry_of(line: &TraceLine) -> Option<String> {
-    let keys = |keys: u64| if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
-    match &*line.event {
-        "ready" => Some(readiness(line)),
-        "keys" => line.keys.map(keys),
-        "change" => line.change.as_ref().map(|change| format!("/{change}")),
-        "callback" => match line.bytes.filter(|bytes| *bytes > 0) {
-            Some(bytes) => Some(format!("{} {bytes}", line.callback.as_ref()?)),
-            None => line.callback.as_ref().map(ToString::to_string),
-        },
-        "effect" => Some(match (&line.to, &line.outcome) {
-            (Some(to), _) => format!(">{}", short_state(to)),
-            (_, Some(outcome)) => format!("={outcome}"),
-            _ => line.effect.as_ref()?.replace('_', " "),
-        }),
-        "spawned" | "removed" => Some(line.event.to_string()),
-        "render" => Some("frame".into()),
-        "focus" => Some("shown".into()),
-        _ => None,
+    match (&*line.event, line.bytes.filter(|bytes| *bytes > 0)) {
+        ("ready", _) => Some(readiness(line)),
+        ("keys", _) => line.keys.map(|keys| if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") }),
+        (_, Some(bytes)) => line.word().map(|word| format!("{word} {bytes}")),
+        _ => line.word(),
     }
 }
 
@@ -107,14 +94,5 @@ fn readiness(line: &TraceLine) -> String {
         (_, Some(true), Some(true)) => "in+out".into(),
         (_, Some(true), _) => "in".into(),
         _ => "out".into(),
-    }
-}
-
-fn short_state(state: &str) -> &str {
-    match state {
-        "waiting for the model" => "waiting",
-        "running a tool" => "tool",
-        "awaiting approval" => "asking",
-        state => state,
     }
 }

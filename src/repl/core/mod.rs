@@ -87,6 +87,7 @@ impl Core {
         roster: Roster,
         factory: AgentFactory,
     ) -> Self {
+        let network = Network::through(config.replay.as_ref().map(|replay| replay.provider.clone()));
         let mut outbox = Outbox::default();
         if config.trace.is_some() {
             outbox.start_tracing();
@@ -96,7 +97,7 @@ impl Core {
             config,
             clock,
             reactor,
-            network: Network::default(),
+            network,
             store,
             roster,
             send_queue: SendQueue::default(),
