@@ -44,6 +44,7 @@ mod scale;
 mod scenarios;
 mod screen;
 mod secrets;
+mod semantics;
 mod server;
 mod sessions;
 mod slices;

@@ -84,7 +84,11 @@ fn a_difference_from_what_is_expected_is_named_and_fails() {
         ("usage = [100, 7]\n", "usage = [100, 8]\n", "main: expected the tokens [100, 8], got [100, 7]"),
         ("replies = [\"from scout\"]", "replies = []", "scout: expected the replies [], got [\"from scout\"]"),
         ("[expect.agent.main]", "[expect.agent.main]\nerror = \"lost\"", "main: expected the error \"lost\", got \"\""),
-        ("[expect.agent.main]", "[expect]\nscreen = [\"cheese\"]\n[expect.agent.main]", "\"cheese\" is not on the screen"),
+        (
+            "[expect.agent.main]",
+            "[expect]\nscreen = [\"cheese\"]\n[expect.agent.main]",
+            "\"cheese\" is not on the screen",
+        ),
         (
             "[expect.agent.main]",
             "[expect]\norder = [{ agent = \"scout\", event = \"usage\", at = 5 }]\n[expect.agent.main]",

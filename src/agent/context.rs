@@ -176,3 +176,15 @@ impl Outbox {
         traced.drain(..until).map(|(_, event)| event).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Context;
+
+    /// Not called: it does not compile any more when a callback is given something else. Whoever adds a field has to show
+    /// that no other agent, no store and no terminal can be reached from it.
+    #[allow(dead_code)]
+    fn all_that_a_callback_is_given(context: Context<'_>) {
+        let Context { now: _, settings: _, unix_ms: _, session_rules: _, network: _, wake: _, outbox: _ } = context;
+    }
+}

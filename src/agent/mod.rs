@@ -520,12 +520,12 @@ impl Agent {
     }
 
     fn enter(&mut self, next: State, context: &mut Context) {
-        assert!(self.state.can_become(next), "invalid transition from {} to {}", self.state.name(), next.name());
+        let entered = self.state.enter(next);
         context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         self.view.set_time(context.now);
         let before = self.status();
         self.last_end = self.last_end.filter(|_| next == State::Idle);
-        self.state = next;
+        self.state = entered;
         self.turn_policy = self.turn_policy.filter(|_| next != State::Idle);
         self.emit_status_after(before);
         self.show_work();

@@ -391,6 +391,9 @@ pub struct ReplayOptions {
     /// Write the trace to FILE; two runs write the same
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Have --trace write turns, ready descriptors and frames too, which differ between runs
+    #[arg(long, requires = "trace")]
+    pub turns: bool,
     /// Print what happens, moment by moment; at a terminal, Enter goes on
     #[arg(long)]
     pub step: bool,

@@ -28,7 +28,7 @@ pub fn run(options: &ReplayOptions) -> Result<bool> {
 }
 
 fn play(scenario: &Scenario, options: &ReplayOptions) -> Result<Outcome> {
-    let mut stage = Stage::open(scenario)?;
+    let mut stage = Stage::open(scenario, options.turns)?;
     let mut shown = 0;
     while stage.step()? {
         if options.step {

@@ -75,16 +75,17 @@ impl Drop for Directory {
 }
 
 impl Stage {
-    /// Opens the loop with the agents of a scenario.
+    /// Opens the loop with the agents of a scenario. With turns, the trace has those too, which are not the same in two
+    /// runs.
     ///
     /// # Errors
     /// A name or a policy of the scenario is invalid, or a file cannot be created.
-    pub fn open(scenario: &Scenario) -> Result<Self> {
+    pub fn open(scenario: &Scenario, has_turns: bool) -> Result<Self> {
         let directory = Directory::create()?;
         let _ids = NumberedIds::begin();
         let provider = Provider::listen(&directory.0.join("provider"), scenario.replies.clone())?;
         let tools = Arc::new(Tools::new(scenario.tools.clone()));
-        let config = config(scenario, &directory.0, Arc::clone(&tools))?;
+        let config = Config { trace_stable: !has_turns, ..config(scenario, &directory.0, Arc::clone(&tools))? };
         let clock = Clock::manual();
         let [columns, rows] = scenario.size;
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
