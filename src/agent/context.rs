@@ -169,10 +169,14 @@ impl Outbox {
         }
     }
 
-    /// Takes what was recorded since the last call, up to the oldest effect.
+    /// Takes what was recorded since the last call, up to the oldest effect. Checkpoints that follow each other are applied
+    /// together.
     pub fn take_traced(&mut self) -> Vec<TracedEvent> {
         let Some(traced) = &mut self.traced else { return Vec::new() };
-        let until = traced.partition_point(|(before, _)| *before <= self.popped);
+        let is_checkpoint = |(_, effect): &&(AgentId, Effect)| matches!(effect, Effect::Checkpoint { .. });
+        let checkpoints = self.effects.iter().take_while(is_checkpoint).count() as u64;
+        let oldest = self.popped + checkpoints.saturating_sub(1);
+        let until = traced.partition_point(|(before, _)| *before <= oldest);
         traced.drain(..until).map(|(_, event)| event).collect()
     }
 }

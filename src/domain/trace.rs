@@ -20,7 +20,7 @@ pub struct TraceLine {
     pub turn: Option<u64>,
     /// Microseconds since the trace was opened.
     pub at_us: u64,
-    /// What happened: one of [`EVENTS`].
+    /// What happened: one of `EVENTS`.
     pub event: Name,
     /// The number of the schema.
     #[serde(skip_serializing_if = "Option::is_none")]
