@@ -11,6 +11,7 @@ mod crashes;
 mod damage;
 mod environments;
 mod errors;
+mod faults;
 mod fork_model;
 mod forks;
 mod frames;

@@ -3,6 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::support::harness::{Harness, Plan};
+use crate::support::internals::{Probe, TraceLine};
 use crate::support::program::Home;
 
 fn scenarios() -> Vec<PathBuf> {
@@ -149,4 +154,70 @@ replies = ["done"]
         let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         assert_eq!(left, ["it.toml"], "{line}");
     }
+}
+
+/// What was delivered to each agent, with times and sizes.
+fn delivered(trace: &str) -> Vec<(u64, String, String, u64)> {
+    let mut names = BTreeMap::new();
+    let mut delivered = Vec::new();
+    for line in trace.lines().map(|line| TraceLine::parse(line).expect(line)) {
+        let Some(agent) = line.agent else { continue };
+        if let Some(name) = line.name {
+            names.insert(agent.clone(), name.replace(' ', "-"));
+        }
+        if let Some(callback) = line.callback {
+            let bytes = if callback == "tool_call" { 0 } else { line.bytes.expect("a size") };
+            delivered.push((line.at_us / 1000, names[&agent].clone(), callback.into_owned(), bytes));
+        }
+    }
+    delivered.sort();
+    delivered
+}
+
+/// A session of two agents, a fork and a tool, recorded in this directory.
+fn record(directory: &Path, records_texts: bool) {
+    let (record, trace) = (Some(directory.join("it.toml")), Some(directory.join("session")));
+    let mut app = Harness::new(Plan { record, records_texts, trace, ..Plan::default() });
+    std::fs::write(app.directory().join("notes"), "secret notes\n").expect("a file");
+    let pass = |app: &mut Harness, milliseconds: u32| {
+        for _ in 0..milliseconds / 10 {
+            app.advance(Duration::from_millis(10));
+            app.turn_until("the end of this moment", |app| app.timeout().after != Some(Duration::ZERO));
+        }
+    };
+    app.enter("/fork --name scout");
+    app.enter("/switch 0");
+    app.say(0, "%slow 100\nsecret words of main");
+    pass(&mut app, 150);
+    app.enter("/switch scout");
+    app.say(1, "%slow 70\nother secret words");
+    pass(&mut app, 1_000);
+    app.say(1, "%tool read_file {\"path\":\"notes\"}\n%next\n%slow 50\ndone");
+    app.turn_until("the result", |app| !app.tool_results(1).is_empty());
+    pass(&mut app, 500);
+    assert!(app.repl.roster().busy().is_empty());
+}
+
+#[test]
+fn a_recorded_session_replays_with_the_same_times_and_sizes_and_without_its_texts() {
+    let home = Home::new();
+    record(home.directory.path(), false);
+    let scenario = std::fs::read_to_string(home.directory.path().join("it.toml")).expect("a record");
+    assert!(!scenario.contains("secret") && !scenario.contains("notes"), "{scenario}");
+    let played = home.run(&["replay", "it.toml", "--trace", "replay"]);
+    assert!(played.code == 0, "{played:?}\n{scenario}");
+    let trace = |name: &str| std::fs::read_to_string(home.directory.path().join(name)).expect("a trace");
+    let (session, replay) = (delivered(&trace("session")), delivered(&trace("replay")));
+    assert!(session.len() > 12, "{session:?}");
+    assert_eq!(replay, session, "{scenario}");
+}
+
+#[test]
+fn a_session_is_recorded_with_its_texts_if_asked() {
+    let home = Home::new();
+    record(home.directory.path(), true);
+    let scenario = std::fs::read_to_string(home.directory.path().join("it.toml")).expect("a record");
+    assert!(scenario.contains("secret notes") && scenario.contains("%slow 100 secret words of main"), "{scenario}");
+    let again = Home::new().run(&["--record", home.directory.path().join("it.toml").to_str().expect("UTF-8"), "hello"]);
+    assert!(again.code != 0, "a record is never written over: {again:?}");
 }

@@ -13,7 +13,8 @@ use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
-use crate::domain::stream::Usage;
+use crate::domain::stream::{StreamEvent, Usage};
+use crate::domain::tool::ToolResult;
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -115,6 +116,16 @@ pub struct Outbox {
     popped: u64,
     /// What was delivered to agents, if that is traced, each with the number of effects that were put in before.
     traced: Option<VecDeque<(u64, TracedEvent)>>,
+    /// What was delivered to agents, if the session is recorded.
+    recorded: Option<Vec<(AgentId, RecordedEvent)>>,
+}
+
+/// Something delivered to an agent, for the record of a session.
+#[derive(Debug)]
+pub enum RecordedEvent {
+    Stream(StreamEvent),
+    /// A tool thread has ended.
+    Tool(ToolResult),
 }
 
 /// Something delivered to an agent: its kind and its size in bytes.
@@ -167,6 +178,22 @@ impl Outbox {
         if let Some(traced) = &mut self.traced {
             traced.push_back((self.pushed, (agent, what, bytes)));
         }
+    }
+
+    /// From now on keeps what is delivered to agents.
+    pub fn start_recording(&mut self) {
+        self.recorded = Some(Vec::new());
+    }
+
+    pub(super) fn record_event(&mut self, agent: AgentId, event: impl FnOnce() -> RecordedEvent) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push((agent, event()));
+        }
+    }
+
+    /// Takes what was kept since the last call.
+    pub fn take_recorded(&mut self) -> Vec<(AgentId, RecordedEvent)> {
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes what was recorded since the last call, up to the oldest effect. Checkpoints that follow each other are applied

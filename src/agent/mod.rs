@@ -43,7 +43,7 @@ use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 use background::Background;
-pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
+pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
 use fallback::Fallback;

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
@@ -612,6 +612,7 @@ impl Agent {
         self.work.has_slot |= is_any;
         for result in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
+            context.outbox.record_event(self.identity.id, || RecordedEvent::Tool(result.clone()));
             self.emit(&Chunk::ToolResult(result));
         }
         warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));

@@ -107,6 +107,12 @@ pub struct Arguments {
     /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
     #[arg(long)]
     pub trace_stable: bool,
+    /// Record the session in FILE as a scenario for polylogue replay, with filler in place of all texts
+    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    pub record: Option<PathBuf>,
+    /// With --record: keep what was typed, answered and returned by tools
+    #[arg(long, requires = "record")]
+    pub record_texts: bool,
     /// Line mode, for screen readers: print each line once, without control sequences [env: POLYLOGUE_DISPLAY_PLAIN]
     #[arg(long, global = true)]
     pub plain: bool,

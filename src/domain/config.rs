@@ -101,6 +101,10 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
     pub trace_stable: bool,
+    /// The file in which the session is recorded as a scenario.
+    pub record: Option<PathBuf>,
+    /// Whether the record has the texts of the session.
+    pub records_texts: bool,
     /// Set for a replay, which reaches nothing outside of it.
     pub replay: Option<Replay>,
 }
@@ -226,6 +230,8 @@ impl Default for Config {
             display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,
+            record: None,
+            records_texts: false,
             replay: None,
         }
     }

@@ -69,6 +69,7 @@ impl Repl {
     /// The change cannot be applied; then nothing has changed.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, change.name());
+        self.record.change(origin, &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
         let is_name = matches!(change, Change::Name(_));
         self.make(origin, agent_id, change)?;

@@ -16,7 +16,9 @@ impl Repl {
     pub(super) fn apply_effects(&mut self) {
         loop {
             self.deliver_events();
-            self.trace.on_callbacks(self.core.take_traced());
+            let (traced, recorded) = self.core.take_delivered();
+            self.trace.on_callbacks(traced);
+            self.record.on_delivered(recorded);
             let Some((agent_id, effect)) = self.core.take_effect() else { break };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
@@ -28,6 +30,7 @@ impl Repl {
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.take_event() {
             self.trace.event(&event, |agent| self.core.roster.label_of(agent));
+            self.record.event(&event, |agent| self.core.roster.label_of(agent));
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }

@@ -32,6 +32,7 @@ mod probe;
 mod proxy;
 mod queue;
 mod queue_edits;
+mod record;
 mod requests;
 mod restored;
 mod retention;
@@ -76,6 +77,7 @@ use mail_waits::MailWaits;
 use mcp::Mcp;
 use objections::Objections;
 use proxy::Proxy;
+use record::Record;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
@@ -114,6 +116,7 @@ pub struct Repl {
     /// The image in the clipboard, while it is read.
     paste: Option<pasting::OpenPaste>,
     trace: Trace,
+    record: Record,
     callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,

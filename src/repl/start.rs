@@ -21,6 +21,7 @@ use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
+use crate::repl::record::Record;
 use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
@@ -57,7 +58,8 @@ impl Repl {
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock, roster.iter())?;
-        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
+        let record = Record::open(&config, &clock, roster.iter())?;
+        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), (trace, record), incoming);
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
         restore_unread(&mut repl.core)?;
@@ -90,7 +92,7 @@ impl Repl {
         self.signals = Some(signals);
     }
 
-    fn new(core: Core, trace: Trace, calls: Incoming) -> Self {
+    fn new(core: Core, (trace, record): (Trace, Record), calls: Incoming) -> Self {
         Self {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
@@ -113,6 +115,7 @@ impl Repl {
             signals: None,
             waiting: None,
             trace,
+            record,
             callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
             tools_polled_at: core.clock.now(),

@@ -170,12 +170,11 @@ impl Repl {
 
     /// Writes the turn to the trace. If that fails, the trace ends, and a note says so at the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
-        if let Some(error) = self.trace.end()
-            && turn == Turn::Continue
-        {
+        let failed = self.record.take_error().map(|error| ("record", error));
+        for (what, error) in self.trace.end().map(|error| ("trace", error)).into_iter().chain(failed) {
             let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
             for agent in focused {
-                self.core.note(agent, LineKind::Error, &format!("cannot write the trace: {error}; it ends here"));
+                self.core.note(agent, LineKind::Error, &format!("cannot write the {what}: {error}; it ends here"));
             }
             self.render();
         }

@@ -78,6 +78,10 @@ pub struct Plan {
     pub trace: Option<PathBuf>,
     /// Whether it is the stable form.
     pub is_trace_stable: bool,
+    /// Where the session is recorded as a scenario.
+    pub record: Option<PathBuf>,
+    /// Whether the record has the texts.
+    pub records_texts: bool,
     /// The limits of each tree of agents.
     pub tree_limits: TreeLimits,
     /// Days after which agents that were not used are deleted.
@@ -111,6 +115,8 @@ impl Default for Plan {
             display: DisplaySettings::default(),
             trace: None,
             is_trace_stable: true,
+            record: None,
+            records_texts: false,
             tree_limits: TreeLimits::default(),
             keep_days: 0,
             title_model: None,
@@ -187,6 +193,8 @@ impl Plan {
             display: self.display.clone(),
             trace: self.trace.clone(),
             trace_stable: self.is_trace_stable,
+            record: self.record.clone(),
+            records_texts: self.records_texts,
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
             title_model: self.title_model.clone(),
