@@ -48,6 +48,7 @@ mod secrets;
 mod semantics;
 mod server;
 mod sessions;
+mod skills;
 mod slices;
 mod slow_terminal;
 mod stalls;

@@ -68,7 +68,7 @@ fn a_child_in_another_environment_shares_the_conversation_and_has_other_tools() 
     assert_eq!(tools_in(&before).len(), 19);
     app.enter("/env readonly+bash");
     assert_eq!((app.repl.roster().len(), app.focus()), (2, 1));
-    assert_shows(&mut app, "environment readonly+bash: 12 tools in ");
+    assert_shows(&mut app, "environment readonly+bash: 13 tools in ");
     let body = converse(&mut app, &peer, 1, "and now?", "well");
     assert_eq!(texts_in(&body), ["hello", "hi", "and now?"]);
     let tools = tools_in(&body);
@@ -240,7 +240,7 @@ fn an_environment_missing_after_a_restart_is_reported() {
     let mut app = Harness::new(Plan { environments: vec![mine(&["readonly", "bash"])], ..Plan::default() });
     fs::create_dir(app.directory().join("other")).expect("a directory");
     app.enter("/env mine");
-    assert_eq!(app.agent(1).inputs.environment.tools.len(), 12);
+    assert_eq!(app.agent(1).inputs.environment.tools.len(), 13);
     app.enter("/env readonly@other");
     fs::remove_dir(app.directory().join("other")).expect("an empty directory");
     let directory = app.close();

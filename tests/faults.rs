@@ -8,7 +8,7 @@ use std::time::Duration;
 use polylogue::config::{RetryPolicy, Settings};
 
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Body, Probe, State};
+use crate::support::internals::{Body, State};
 use crate::support::peer::Peer;
 use crate::support::scene::app_with_agents;
 

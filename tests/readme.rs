@@ -13,6 +13,7 @@ const TOPICS: &[&str] = &[
     "files",
     "network",
     "mcp",
+    "skills",
     "settings",
     "parameters",
     "environments",

@@ -2,6 +2,7 @@
 //!
 //! The loop has the summary written, by an agent of its own; until then this one waits.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use crate::agent::exchange::Wait;
@@ -69,7 +70,18 @@ impl Agent {
     pub(super) fn base_bytes(&self) -> usize {
         let tools = if self.inputs.has_tools { self.inputs.environment.declarations() } else { Vec::new() };
         let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.parameters.len());
-        self.inputs.system.len() + tools.sum::<usize>()
+        self.system_prompt().len() + tools.sum::<usize>()
+    }
+
+    /// The system prompt as it is sent: with the skills that the model may use.
+    pub fn system_prompt(&self) -> Cow<'_, str> {
+        let can_call = self.inputs.has_tools && self.inputs.endpoint.facts.tools != Some(false);
+        let skills = if can_call { self.inputs.environment.skill_prompt() } else { String::new() };
+        if skills.is_empty() {
+            Cow::Borrowed(&*self.inputs.system)
+        } else {
+            format!("{}{skills}", self.inputs.system).into()
+        }
     }
 
     /// Messages are added to the log.

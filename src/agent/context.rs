@@ -13,7 +13,7 @@ use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
-use crate::domain::stream::{StreamEvent, Usage};
+use crate::domain::stream::{Piece, StreamEvent, Usage};
 use crate::domain::tool::ToolResult;
 use crate::net::Network;
 
@@ -44,7 +44,7 @@ pub enum Effect {
     /// Like `Settle`, and the turn ends.
     Finish(Vec<Body>),
     /// Store the next part of a reply that is still streaming.
-    Checkpoint { text: String, thinking: String },
+    Checkpoint(Piece),
     /// Send the next request as soon as there is a slot.
     Request,
     /// The provider limits requests: no agent may send one to it before `until`.
@@ -86,7 +86,7 @@ impl Effect {
             Self::Persist(_) => "persist",
             Self::Settle(_) => "settle",
             Self::Finish(_) => "finish",
-            Self::Checkpoint { .. } => "checkpoint",
+            Self::Checkpoint(_) => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
             Self::Accepted { .. } => "answered",
@@ -161,7 +161,7 @@ impl Outbox {
 
     /// The oldest effect, if it is a checkpoint.
     pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
-        let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
+        let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint(_))));
         is_checkpoint.then(|| self.pop())?
     }
 
@@ -200,7 +200,7 @@ impl Outbox {
     /// together.
     pub fn take_traced(&mut self) -> Vec<TracedEvent> {
         let Some(traced) = &mut self.traced else { return Vec::new() };
-        let is_checkpoint = |(_, effect): &&(AgentId, Effect)| matches!(effect, Effect::Checkpoint { .. });
+        let is_checkpoint = |(_, effect): &&(AgentId, Effect)| matches!(effect, Effect::Checkpoint(_));
         let checkpoints = self.effects.iter().take_while(is_checkpoint).count() as u64;
         let oldest = self.popped + checkpoints.saturating_sub(1);
         let until = traced.partition_point(|(before, _)| *before <= oldest);

@@ -1,6 +1,6 @@
 //! Completion of command lines.
 
-use super::{COMMANDS, CommandContext, find};
+use super::{COMMANDS, CommandContext, find, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -37,6 +37,10 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
 fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let custom = context.config.commands.iter().map(|command| (command.name.as_str(), command.description.as_str()));
     let all: Vec<(&str, &str)> = COMMANDS.iter().map(|spec| (spec.name, spec.about)).chain(custom).collect();
+    let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);
+    let skills = skills::for_people(context).filter(|skill| !is_hidden(&skill.name));
+    let skills: Vec<(&str, &str)> = skills.map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
+    let all: Vec<(&str, &str)> = all.iter().copied().chain(skills).collect();
     let names: Vec<String> = all.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut fitting: Vec<&String> = names.iter().filter(|name| name.starts_with(typed)).collect();
     if fitting.is_empty() {

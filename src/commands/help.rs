@@ -99,7 +99,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "limit",
         ],
     ),
-    ("Permissions", &["tools", "approval", "rules"]),
+    ("Permissions", &["tools", "skills", "skill", "approval", "rules"]),
     (
         "Conversation",
         &["mark", "rewind", "undo", "diff", "land", "clear", "compact", "slice", "queue", "raw", "copy", "export"],

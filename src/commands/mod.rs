@@ -29,6 +29,7 @@ mod rewind;
 mod rules;
 mod sessions;
 mod set;
+mod skills;
 mod slice;
 mod stop;
 mod switch;
@@ -183,6 +184,8 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &stop::STOP,
     &limit::LIMIT,
     &tools::TOOLS,
+    &skills::SKILLS,
+    &skills::SKILL,
     &approval::APPROVAL,
     &rules::RULES,
     &rewind::MARK,
@@ -250,7 +253,10 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     match (find(name), custom::find(context, name)) {
         (Some(spec), _) => (spec.run)(context, arguments),
         (None, Some(command)) => custom::run(command, arguments),
-        (None, None) => Err(unknown(name, context)),
+        (None, None) => match skills::find(context, name) {
+            Some(skill) => Ok(skills::run_skill(skill, arguments)),
+            None => Err(unknown(name, context)),
+        },
     }
 }
 
@@ -277,7 +283,8 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
         return Error::not_built_in(feature);
     }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
-    let names = COMMANDS.iter().map(|spec| spec.name).chain(custom);
+    let skills = skills::for_people(context).map(|skill| skill.name.as_str());
+    let names = COMMANDS.iter().map(|spec| spec.name).chain(custom).chain(skills);
     usage_error(match text::nearest(name, names) {
         Some(nearest) => format!("unknown command /{name}: did you mean /{nearest}?"),
         None => format!("unknown command /{name}: /help lists all commands (type // to send a message with a slash)"),

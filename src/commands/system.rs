@@ -16,7 +16,7 @@ pub const SYSTEM: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (change, note) = match arguments {
-        "" => return Ok(InputResult::Continue(Some(context.agent()?.inputs.system.to_string()))),
+        "" => return Ok(InputResult::Continue(Some(context.agent()?.system_prompt().into_owned()))),
         "--default" => (None, "the default system prompt is used from the next request on"),
         text => (Some(text.to_owned()), "the new system prompt is used from the next request on"),
     };

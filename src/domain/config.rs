@@ -16,6 +16,7 @@ use crate::domain::limits::TreeLimits;
 use crate::domain::mcp::McpServer;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
+use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
 use crate::domain::tool::ScriptedTools;
 
@@ -67,6 +68,10 @@ pub struct Config {
     pub instructions: Option<Vec<InstructionFile>>,
     /// SHA-256, in hexadecimal, of the `AGENTS.md` files that become part of the instructions; others are ignored.
     pub trusted_instructions: BTreeSet<String>,
+    /// The directories of the user's skills, those that count first first.
+    pub skill_directories: Vec<PathBuf>,
+    /// The skills for the working directory.
+    pub skills: Arc<SkillList>,
     /// MCP servers: the user's, then those of a trusted project.
     pub mcp: Vec<McpServer>,
     /// Custom slash commands.
@@ -213,6 +218,8 @@ impl Default for Config {
             environments: Vec::new(),
             instructions: None,
             trusted_instructions: BTreeSet::new(),
+            skill_directories: Vec::new(),
+            skills: Arc::default(),
             mcp: Vec::new(),
             commands: Vec::new(),
             team_files: Vec::new(),

@@ -43,7 +43,7 @@ const BUILT_IN: &[(&str, Option<&str>, &[&str], &str)] = &[
         &["fork", "kill", "send_mail", "check_mail", "read_mail", "wait", "agents"],
         "tools for other agents",
     ),
-    ("readonly", Some("chat"), &["read_file", "glob", "grep", "list_dir"], "chat and reading files"),
+    ("readonly", Some("chat"), &["read_file", "glob", "grep", "list_dir", "skill"], "chat and reading files"),
     (
         "coding",
         Some("readonly"),

@@ -23,6 +23,8 @@ pub mod flow;
 #[allow(missing_docs)]
 pub mod frame;
 #[allow(missing_docs)]
+pub mod front_matter;
+#[allow(missing_docs)]
 pub mod history;
 pub mod host;
 #[allow(missing_docs)]
@@ -50,6 +52,7 @@ pub mod sandbox;
 #[allow(missing_docs)]
 pub mod scrollback;
 pub mod search;
+pub mod skill;
 pub mod slice;
 pub mod stream;
 #[allow(missing_docs)]

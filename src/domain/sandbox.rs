@@ -23,6 +23,8 @@ pub struct SandboxSettings {
     pub withheld: Vec<String>,
     /// Directories of this program, which no command sees.
     pub hidden: Vec<PathBuf>,
+    /// Files and directories that commands may read wherever they lie, also below `hidden`: skills and hooks.
+    pub shown: Vec<PathBuf>,
 }
 
 /// What a command reaches of the network.
@@ -90,6 +92,7 @@ impl Default for SandboxSettings {
             variables: Vec::new(),
             withheld: Vec::new(),
             hidden: Vec::new(),
+            shown: Vec::new(),
         }
     }
 }

@@ -74,11 +74,16 @@ pub struct PathPolicy<'a> {
     pub workspace: &'a Path,
     /// The directory with the output of commands that was too long; its files may be read.
     pub outputs: &'a Path,
+    /// The folders of skills; their files may be read, also where they lie in our configuration.
+    pub skills: &'a [PathBuf],
     pub denied: &'a DenyList,
 }
 
 impl PathPolicy<'_> {
     pub fn verdict(&self, path: &Path, access: Access) -> Verdict {
+        if access != Access::Write && self.is_skill(path) {
+            return Verdict::Free;
+        }
         if let Some(what) = self.denied(path) {
             return Verdict::Denied(what);
         }
@@ -111,6 +116,10 @@ impl PathPolicy<'_> {
         self.workspace != own && self.workspace.starts_with(own) && path.starts_with(self.workspace)
     }
 
+    fn is_skill(&self, path: &Path) -> bool {
+        self.skills.iter().any(|folder| path.starts_with(folder)) && self.denied.find(path).is_none()
+    }
+
     fn is_output(&self, path: &Path) -> bool {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         path.parent() == Some(self.outputs) && name.starts_with("bash-") && name.ends_with(".txt")
@@ -135,7 +144,8 @@ impl DenyList {
         })
     }
 
-    fn may_be_below(&self, directory: &Path) -> bool {
+    /// Whether something of the list is below this directory. May be wrong in one way: true although there is nothing.
+    pub fn may_be_below(&self, directory: &Path) -> bool {
         let is_above = |path: &Path| path.starts_with(directory);
         let is_above_row = |below: &Path| DENIED.iter().any(|(row, _)| is_above_row(row, below));
         HOMES.iter().chain(&ROOT_HOMES).any(|home| is_above(Path::new(home)))
@@ -220,6 +230,8 @@ mod tests {
     const DATA: &str = "/home/ada/.local/share/polylogue";
     const OUTPUTS: &str = "/home/ada/.local/share/polylogue/outputs";
 
+    const SKILL: &str = "/home/ada/.config/polylogue/skills/notes";
+
     fn denied() -> DenyList {
         DenyList {
             home: Some("/home/ada".into()),
@@ -229,7 +241,9 @@ mod tests {
     }
 
     fn verdict_in(workspace: &str, path: impl AsRef<Path>, access: Access) -> Verdict {
-        let policy = PathPolicy { workspace: Path::new(workspace), outputs: Path::new(OUTPUTS), denied: &denied() };
+        let skills = [SKILL.into(), "/home/ada/.ssh/skill".into()];
+        let (workspace, outputs) = (Path::new(workspace), Path::new(OUTPUTS));
+        let policy = PathPolicy { workspace, outputs, skills: &skills, denied: &denied() };
         policy.verdict(path.as_ref(), access)
     }
 
@@ -282,6 +296,16 @@ mod tests {
         assert_eq!(verdict("/home/ada/notes"), Verdict::Free);
         assert_eq!(verdict("/home/ada/.ssh/id_rsa"), Verdict::Denied("SSH keys"));
         assert_eq!(verdict("/home/ada/.local/share/polylogue/polylogue.db"), Verdict::Denied(OWN));
+    }
+
+    #[test]
+    fn the_files_of_a_skill_may_be_read_and_not_written_and_what_is_private_stays_so() {
+        let in_skill = |name: &str| Path::new(SKILL).join(name);
+        assert_eq!(verdict_in("/w", in_skill("scripts/run"), Access::Read), Verdict::Free);
+        assert_eq!(verdict_in("/w", SKILL, Access::List), Verdict::Free);
+        assert_eq!(verdict_in("/w", in_skill("SKILL.md"), Access::Write), Verdict::Denied(OWN));
+        assert_eq!(verdict_in("/w", "/home/ada/.config/polylogue/skills", Access::List), Verdict::Denied(OWN));
+        assert_eq!(verdict_in("/w", "/home/ada/.ssh/skill/x", Access::Read), Verdict::Denied("SSH keys"));
     }
 
     #[test]

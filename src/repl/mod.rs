@@ -41,6 +41,7 @@ mod search_index;
 mod server;
 mod shell;
 mod shutdown;
+mod skills;
 mod staged;
 mod start;
 mod steer;
@@ -81,6 +82,7 @@ use record::Record;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
+use skills::SkillSearches;
 use terminals::Terminals;
 use trace::Trace;
 use undo::Undos;
@@ -100,6 +102,7 @@ pub struct Repl {
     coordinator: coordinator::Coordinator,
     shell: ShellCommands,
     search_index: SearchIndex,
+    skills: SkillSearches,
     undos: Undos,
     web_fetches: WebFetches,
     retention: retention::Retention,
@@ -122,7 +125,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 13 } else { 12 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -139,6 +142,7 @@ impl Repl {
             coordinator,
             shell,
             search_index,
+            skills,
             undos,
             web_fetches,
             terminals,
@@ -156,6 +160,7 @@ impl Repl {
             coordinator,
             shell,
             search_index,
+            skills,
             undos,
             web_fetches,
             terminals,

@@ -107,6 +107,7 @@ impl Repl {
             welcome: Vec::new(),
             shell: crate::repl::shell::ShellCommands::default(),
             search_index: crate::repl::search_index::SearchIndex::default(),
+            skills: crate::repl::skills::SkillSearches::default(),
             undos: Undos::default(),
             web_fetches: WebFetches::default(),
             retention: crate::repl::retention::Retention::default(),

@@ -149,6 +149,7 @@ impl Plan {
         plan.add_tool_chains(&is_denied);
         let more = settings.read.iter().map(|path| real(path));
         plan.readable.extend(more.filter(|path| !is_denied(path) && path.exists()));
+        plan.readable.extend(settings.shown.iter().map(|path| real(path)).filter(|path| path.exists()));
         if places.is_git {
             plan.open_repository();
             plan.protected.clear();

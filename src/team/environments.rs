@@ -22,6 +22,7 @@ use crate::domain::environment::{
 };
 use crate::domain::instructions::InstructionFile;
 use crate::domain::rule::Rules;
+use crate::domain::skill::SkillList;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions::{self, instruction_files};
@@ -38,6 +39,8 @@ pub struct Environments {
     instructions: Option<Vec<InstructionFile>>,
     /// The digests of the instructions that the user trusts.
     trusted: BTreeSet<String>,
+    /// The skills of the directories that were searched.
+    skills: HashMap<PathBuf, Arc<SkillList>>,
     /// The directory of our worktrees; `None` without a data directory.
     worktrees: Option<PathBuf>,
     /// Environments by specification: many agents share one, and its files are read once.
@@ -81,8 +84,9 @@ impl Environments {
         let worktrees = data.map(|data| real(data).join("worktrees"));
         let trusted = config.trusted_instructions.clone();
         let project_rules = config.project_rules.clone();
+        let skills = HashMap::from([(template.working_directory.clone(), config.skills.clone())]);
         let (entries, instructions) = (config.environments.clone(), config.instructions.clone());
-        Self { entries, template, project_rules, instructions, trusted, worktrees, resolved: HashMap::new() }
+        Self { entries, template, project_rules, instructions, trusted, skills, worktrees, resolved: HashMap::new() }
     }
 
     pub fn usual(&mut self) -> ResolvedEnvironment {
@@ -138,7 +142,8 @@ impl Environments {
         let own = meaning.system.as_deref();
         let (instructions, sources) = instructions::write(&tools, &directory, own, files, &self.trusted);
         let system: Rc<str> = instructions.as_str().into();
-        let environment = Environment {
+        let skills = self.skills.get(&directory).cloned().unwrap_or_default();
+        let mut environment = Environment {
             spec: spec.to_string(),
             tools,
             instructions: instructions.into(),
@@ -148,7 +153,22 @@ impl Environments {
             working_directory: directory,
             ..self.template.clone()
         };
+        environment.set_skills(skills);
         ResolvedEnvironment { environment: Arc::new(environment), system }
+    }
+
+    /// Whether this directory was not yet searched for skills.
+    pub fn lacks_skills(&self, directory: &Path) -> bool {
+        !self.skills.contains_key(directory)
+    }
+
+    /// Takes the skills that were found for a directory.
+    pub fn learn_skills(&mut self, directory: PathBuf, skills: Arc<SkillList>) {
+        let of_directory = |resolved: &&mut ResolvedEnvironment| resolved.environment.working_directory == directory;
+        for resolved in self.resolved.values_mut().filter(of_directory) {
+            Arc::make_mut(&mut resolved.environment).set_skills(skills.clone());
+        }
+        self.skills.insert(directory, skills);
     }
 
     /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well,

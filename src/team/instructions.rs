@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::domain::instructions::InstructionFile;
 use crate::domain::tool::Reach;
-use crate::tools::ToolSpec;
+use crate::tools::{ToolSpec, skill};
 
 /// Instructions of a project for agents. In each directory the first that exists counts.
 const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
@@ -51,7 +51,9 @@ fn general(tools: &[&ToolSpec], directory: &Path) -> String {
         text.push_str(" You have no tools.");
         return text;
     }
-    let names: Vec<&str> = tools.iter().map(|tool| tool.declaration.name).collect();
+    // That for skills is explained with them.
+    let names = tools.iter().map(|tool| tool.declaration.name).filter(|name| *name != skill::NAME);
+    let names: Vec<&str> = names.collect();
     // Writing into a `String` cannot fail.
     let _ = write!(text, " You have these tools: {}.", names.join(", "));
     if tools.iter().any(|tool| tool.reach == Reach::Writes) {

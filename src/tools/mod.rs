@@ -34,6 +34,8 @@ mod multi_edit;
 mod network;
 mod read_file;
 pub mod server_process;
+#[allow(missing_docs)]
+pub mod skill;
 pub mod snapshots;
 pub mod supervisor;
 mod todo;
@@ -56,6 +58,7 @@ use crate::domain::flow::ToolRequest;
 use crate::domain::mcp::McpTool;
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
+use crate::domain::skill::SkillList;
 use crate::domain::tool::{Reach, ScriptedTools, ToolDeclaration};
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
@@ -89,6 +92,7 @@ pub const TOOLS: &[&ToolSpec] = &[
     &list_dir::SPEC,
     &web_fetch::SPEC,
     &todo::SPEC,
+    &skill::SPEC,
     &agents::FORK,
     &agents::KILL,
     &agents::SEND_MAIL,
@@ -274,6 +278,10 @@ pub struct Environment {
     pub sandbox: Policy,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
+    /// The skills of the directory; see [`Environment::set_skills`].
+    pub skills: Arc<SkillList>,
+    /// The folders of the skills, whose files may be read.
+    pub skill_folders: Arc<[PathBuf]>,
     /// Serves commands that may reach single hosts, where there is an event loop.
     pub proxy: Option<Calls>,
     /// Where files are kept before they are changed; `None` without a data directory.
@@ -311,6 +319,8 @@ impl Environment {
             output_cap: 32 * 1024,
             sandbox: Policy::new(SandboxSettings::default()),
             mcp_tools: Arc::new([]),
+            skills: Arc::default(),
+            skill_folders: Arc::new([]),
             proxy: None,
             snapshots: None,
             recorder: None,
@@ -335,7 +345,8 @@ impl Environment {
             return Ok(spec);
         }
         let of_servers = self.mcp_tools.iter().map(|tool| tool.full_name.as_str());
-        let known: Vec<&str> = self.tools.iter().map(|spec| spec.declaration.name).chain(of_servers).collect();
+        let built_in = self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration.name);
+        let known: Vec<&str> = built_in.chain(of_servers).collect();
         let known = if known.is_empty() { "none".into() } else { known.join(", ") };
         let problem = match find(name) {
             Some(_) => format!("tool {name:?} is not available in this environment"),
@@ -359,9 +370,30 @@ impl Environment {
         spec.prepare(arguments, self).map(|prepared| (spec, prepared))
     }
 
+    /// Gives it these skills. Their files may be read, by file tools and by commands, wherever they are.
+    pub fn set_skills(&mut self, skills: Arc<SkillList>) {
+        // A folder that a person has put into a wide or private directory opens nothing.
+        let is_open = |folder: &&PathBuf| !self.denied.is_broad(folder) && !self.denied.may_be_below(folder);
+        let folders: Vec<PathBuf> =
+            skills.skills.iter().map(|skill| &skill.directory).filter(is_open).cloned().collect();
+        self.sandbox.settings.shown.clone_from(&folders);
+        (self.skills, self.skill_folders) = (skills, folders.into());
+    }
+
+    /// What the system prompt says of the skills that the model may use.
+    pub fn skill_prompt(&self) -> String {
+        if self.offers(&skill::SPEC) { self.skills.prompt().0 } else { String::new() }
+    }
+
+    /// Whether models are offered this built-in tool. That for skills is left out where there are none.
+    fn offers(&self, tool: &ToolSpec) -> bool {
+        let has = self.tools.iter().any(|spec| spec.declaration.name == tool.declaration.name);
+        has && (tool.declaration.name != skill::NAME || self.skills.for_models().next().is_some())
+    }
+
     /// The tools as a request declares them.
     pub fn declarations(&self) -> Vec<ToolDeclaration<'_>> {
-        let built_in = self.tools.iter().map(|spec| spec.declaration);
+        let built_in = self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration);
         built_in.chain(self.mcp_tools.iter().map(McpTool::declaration)).collect()
     }
 }
@@ -499,7 +531,8 @@ mod tests {
             }
         }
         assert!(find("no such tool").is_none());
-        assert_eq!(Environment::at("/".into()).declarations().len(), TOOLS.len());
+        // Without skills there is no tool for them.
+        assert_eq!(Environment::at("/".into()).declarations().len(), TOOLS.len() - 1);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use ignore::{DirEntry, Walk, WalkBuilder};
 use super::file_access::not_readable;
 use super::locate::Opener;
 use super::{Environment, Job, visible};
-use crate::policy::paths::{DenyList, PathPolicy};
+use crate::policy::paths::{Access, DenyList, PathPolicy, Verdict};
 
 /// How many entries one walk looks at.
 const MAX_ENTRIES: usize = 500_000;
@@ -51,13 +51,15 @@ pub struct WalkRoot {
 struct Denied {
     workspace: PathBuf,
     outputs: PathBuf,
+    skills: Arc<[PathBuf]>,
     list: Arc<DenyList>,
 }
 
 impl Denied {
     fn contains(&self, path: &Path) -> bool {
-        let policy = PathPolicy { workspace: &self.workspace, outputs: &self.outputs, denied: &self.list };
-        policy.denied(path).is_some()
+        let (workspace, outputs, skills) = (&*self.workspace, &*self.outputs, &*self.skills);
+        let policy = PathPolicy { workspace, outputs, skills, denied: &self.list };
+        matches!(policy.verdict(path, Access::Read), Verdict::Denied(_))
     }
 }
 
@@ -77,6 +79,7 @@ impl WalkRoot {
         let denied = policy.may_contain_denied(root).then(|| Denied {
             workspace: policy.workspace.into(),
             outputs: policy.outputs.into(),
+            skills: Arc::clone(&env.skill_folders),
             list: Arc::clone(&env.denied),
         });
         match root.ancestors().find(|directory| !has_readable_ignore_files(directory)) {

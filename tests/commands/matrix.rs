@@ -47,6 +47,8 @@ const ROWS: &[Row] = &[
     row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
     row("/env chat", |app| app.repl.roster().len() == 3),
     row("/tools", |app| shows(app, "asks first")),
+    row("/skills", |app| shows(app, "no skills")),
+    row("/skill x", |app| shows(app, "no skill \"x\"")),
     row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
     row("/rules", |app| shows(app, "ask    bash(*)  (configuration)")),
     row("/interrupt", |app| app.state(0) == State::Idle),

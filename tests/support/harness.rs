@@ -58,6 +58,8 @@ pub struct Plan {
     pub commands: Vec<CustomCommand>,
     /// MCP servers.
     pub mcp: Vec<McpServer>,
+    /// The directories of the person's skills.
+    pub skill_directories: Vec<PathBuf>,
     /// Custom environments.
     pub environments: Vec<EnvironmentEntry>,
     /// The policy of new agents.
@@ -105,6 +107,7 @@ impl Default for Plan {
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
+            skill_directories: Vec::new(),
             environments: Vec::new(),
             policy: Policy::default(),
             rules: Rules { ask: vec!["bash(*)".parse().expect("a rule")], ..Rules::default() },
@@ -180,6 +183,7 @@ impl Plan {
             follows_forks: self.follows_forks,
             commands: self.commands.clone(),
             mcp: self.mcp.clone(),
+            skill_directories: self.skill_directories.clone(),
             environments: self.environments.clone(),
             policy: self.policy,
             rules: self.rules.clone(),

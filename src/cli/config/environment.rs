@@ -42,6 +42,14 @@ impl ProcessEnvironment {
         self.base_directory("XDG_CONFIG_HOME", Path::new(".config"))
     }
 
+    /// The directories of the user's skills, those that count first first.
+    pub fn skill_directories(&self) -> Vec<PathBuf> {
+        let own = self.config_directory().map(|directory| directory.join("skills"));
+        let of_others =
+            self.home().into_iter().flat_map(|home| [".agents/skills", ".claude/skills"].map(|name| home.join(name)));
+        own.into_iter().chain(of_others).collect()
+    }
+
     /// `$XDG_DATA_HOME/polylogue`, by default `~/.local/share/polylogue`.
     ///
     /// # Errors

@@ -32,6 +32,7 @@ mod tests;
 mod trust;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Result};
@@ -45,9 +46,11 @@ use crate::domain::instructions::InstructionFile;
 use crate::domain::limits::LimitName;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::{Rule, Rules};
+use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::tools::TOOLS;
+use crate::tools::skill::find;
 use catalog::KnownProvider;
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
@@ -79,6 +82,7 @@ struct ConfigFiles {
     instructions: Vec<InstructionFile>,
     /// The `.mcp.json` of the project, if the user trusts it.
     mcp: Option<mcp::ProjectFile>,
+    skills: SkillList,
     /// Instructions and servers that are new or were changed.
     ignored: Vec<PathBuf>,
 }
@@ -96,6 +100,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
     values.config.instructions = Some(std::mem::take(&mut files.instructions));
+    values.config.skill_directories = env.skill_directories();
+    values.config.skills = Arc::new(std::mem::take(&mut files.skills));
     values.config.display.home = env.home();
     values.config.display.frame_interval = FRAME_INTERVAL;
     values.config.commands = custom_commands(&files, &mut diagnostics);
@@ -293,14 +299,19 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let named = arguments.config.clone().or_else(|| env.set("POLYLOGUE_CONFIG").map(PathBuf::from));
     let user = named.or_else(|| directory.as_ref().map(|directory| directory.join("config.toml")));
     let trusted = directory.as_deref().map(Trusted::read).unwrap_or_default();
-    let contents = Contents::of(&env.directory);
+    let skill_directories = env.skill_directories();
+    let contents = Contents::of(&env.directory, &skill_directories);
     let untrusted_servers = contents.untrusted_servers(&trusted);
-    let ignored = contents.untrusted_instructions(&trusted).chain(untrusted_servers).map(Path::to_owned).collect();
+    // There may be many skills: `/skills` names the others.
+    let untrusted_file = contents.untrusted_files(&trusted).next();
+    let ignored = contents.untrusted_instructions(&trusted).chain(untrusted_servers).chain(untrusted_file);
+    let ignored = ignored.map(Path::to_owned).collect();
     let is_untrusted = untrusted_servers.is_some();
-    let Contents { project, mcp, instructions } = contents;
+    let skills = find::skills(&skill_directories, &env.directory, &trusted.digests());
+    let Contents { project, mcp, instructions, .. } = contents;
     let mcp = mcp.filter(|_| !is_untrusted);
     let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
-    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, ignored }
+    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, skills, ignored }
 }
 
 fn user_layer(

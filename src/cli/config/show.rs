@@ -116,6 +116,9 @@ pub(super) fn shown(loaded: &Loaded) -> String {
     for command in &loaded.config().commands {
         line(&mut out, &format!("# /{}", command.name), &command.source.display().to_string());
     }
+    for skill in &loaded.config().skills.skills {
+        line(&mut out, &format!("# skill {}", skill.name), &skill.file().display().to_string());
+    }
     out
 }
 
@@ -261,10 +264,10 @@ fn edit(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
 /// Shows everything that would be trusted, then asks unless it is trusted already. Returns whether it is trusted now.
 fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Result<bool> {
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
-    let contents = Contents::of(&directory);
+    let contents = Contents::of(&directory, &env.skill_directories());
     if contents.is_empty() {
         let message = format!(
-            "no {DIRECTORY} directory, .mcp.json, AGENTS.md or CLAUDE.md in {} or above it",
+            "no {DIRECTORY} directory, .mcp.json, AGENTS.md, CLAUDE.md or skill in {} or above it",
             directory.display()
         );
         return Err(Error::usage(message));

@@ -67,7 +67,7 @@ impl Scene {
     }
 
     fn trust(&self) {
-        Contents::of(&self.env().directory).trust(&self.config_directory()).unwrap();
+        Contents::of(&self.env().directory, &self.env().skill_directories()).trust(&self.config_directory()).unwrap();
     }
 
     fn set(mut self, name: &str, value: &str) -> Self {

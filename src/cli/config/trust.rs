@@ -1,4 +1,4 @@
-//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json` and its `AGENTS.md` files.
+//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files and its skills.
 //!
 //! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
 //! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
@@ -9,15 +9,19 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use super::mcp;
 use super::project::{Project, create_private, write_private};
 use super::providers::FileProvider;
 use super::providers_of;
 use super::show::public_url;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::text::hex;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
 use crate::tools::diff::Summary;
+use crate::tools::skill::find;
 
 const TRUSTED: &str = "trusted";
 const CONTENTS: &str = "trusted-contents.json";
@@ -64,16 +68,23 @@ pub struct Contents {
     pub mcp: Option<mcp::ProjectFile>,
     /// Those that are no regular files never count.
     pub instructions: Vec<InstructionFile>,
+    /// Its skills, each with its contents or why they cannot be read.
+    pub files: Vec<(PathBuf, std::result::Result<Vec<u8>, String>)>,
 }
 
 impl Contents {
-    pub fn of(directory: &Path) -> Self {
+    /// `skills` has the directories of the user's own skills.
+    pub fn of(directory: &Path, skills: &[PathBuf]) -> Self {
         let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
-        Self { project: Project::of(directory), mcp, instructions }
+        let files = find::files_of_project(skills, directory);
+        Self { project: Project::of(directory), mcp, instructions, files }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.project.is_none() && self.mcp.is_none() && self.instructions.iter().all(|file| file.content.is_err())
+        self.project.is_none()
+            && self.mcp.is_none()
+            && self.files.is_empty()
+            && self.instructions.iter().all(|file| file.content.is_err())
     }
 
     /// Whether all of them are used already.
@@ -83,6 +94,7 @@ impl Contents {
         self.project.as_ref().is_none_or(is_known)
             && self.untrusted_servers(&trusted).is_none()
             && self.untrusted_instructions(&trusted).next().is_none()
+            && self.untrusted_files(&trusted).next().is_none()
     }
 
     /// The file of MCP servers, if it is new or was changed.
@@ -98,11 +110,21 @@ impl Contents {
         self.instructions.iter().filter(is_new).map(|file| &*file.path)
     }
 
+    /// The skills that are new or were changed.
+    pub fn untrusted_files<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
+        let is_known = |digest: &str| trusted.lines.iter().any(|(known, _)| known == digest);
+        let is_new = move |(_, bytes): &&(PathBuf, std::result::Result<Vec<u8>, String>)| {
+            bytes.as_ref().is_ok_and(|bytes| !is_known(&hex(Sha256::digest(bytes))))
+        };
+        self.files.iter().filter(is_new).map(|(path, _)| &**path)
+    }
+
     /// Every file with its text, or why it cannot be read.
     fn texts(&self) -> BTreeMap<String, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let files = self.project.iter().flat_map(Project::files);
         let files = files.chain(self.mcp.iter().map(|file| (file.path.clone(), &file.bytes)));
+        let files = files.chain(self.files.iter().map(|(path, bytes)| (path.clone(), bytes)));
         let files = files.map(|(path, bytes)| {
             (path.display().to_string(), bytes.as_ref().map_or_else(|why| format!("({why})\n"), |bytes| text(bytes)))
         });
@@ -160,7 +182,9 @@ impl Contents {
         let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
         let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
         let servers = self.mcp.iter().map(|file| (file.digest(), file.path.as_path()));
-        for (digest, path) in project.chain(servers).chain(instructions) {
+        let files = self.files.iter();
+        let files = files.filter_map(|(path, bytes)| Some((hex(Sha256::digest(bytes.as_ref().ok()?)), path.as_path())));
+        for (digest, path) in project.chain(servers).chain(instructions).chain(files) {
             if path.to_string_lossy().contains('\n') {
                 return Err(Error::new(ErrorKind::Usage, "cannot trust a path with a line break in it"));
             }

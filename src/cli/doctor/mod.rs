@@ -74,6 +74,7 @@ pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) ->
     }
     system::check(&mut report, env);
     sandbox::check(&mut report, loaded.config());
+    skills(&mut report, loaded.config());
     servers(&mut report, loaded.config(), is_offline);
     config::show::print(&report.text());
     !report.has_failed()
@@ -88,6 +89,14 @@ fn servers(report: &mut Report, config: &Config, is_offline: bool) {
             Ok(tools) => report.ok("mcp", format!("{name}: {}", counted(tools.len(), "tool", "tools"))),
             Err(why) => report.warn("mcp", format!("{name}: {why}")),
         }
+    }
+}
+
+fn skills(report: &mut Report, config: &Config) {
+    let list = &config.skills;
+    list.problems.iter().for_each(|problem| report.warn("skills", problem));
+    if !list.skills.is_empty() {
+        report.ok("skills", format!("{} can be used", counted(list.skills.len(), "skill", "skills")));
     }
 }
 

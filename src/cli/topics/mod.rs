@@ -26,6 +26,7 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "files", about: "Which files the tools may open", text: tables::files },
     Topic { name: "network", about: "What commands reach of the network", text: || include_str!("network.txt").into() },
     Topic { name: "mcp", about: "Tools of MCP servers", text: tables::mcp },
+    Topic { name: "skills", about: "Instructions for certain tasks", text: || include_str!("skills.txt").into() },
     Topic { name: "settings", about: "Configuration files and settings", text: tables::settings },
     Topic { name: "parameters", about: "Parameters of requests, and models to fall back on", text: tables::parameters },
     Topic { name: "environments", about: "Tools, directory and instructions of agents", text: tables::environments },

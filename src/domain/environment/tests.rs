@@ -15,6 +15,7 @@ const TOOLS: &[&str] = &[
     "list_dir",
     "web_fetch",
     "todo",
+    "skill",
     "fork",
     "kill",
     "send_mail",
@@ -65,7 +66,7 @@ fn invalid_specs_are_refused_with_the_position() {
 #[test]
 fn built_in_environments_extend_each_other() {
     let count = |name: &str| resolve(name, &[]).unwrap().tools.len();
-    assert_eq!(["none", "chat", "readonly", "coding", "worktree"].map(count), [0, 7, 11, 19, 19]);
+    assert_eq!(["none", "chat", "readonly", "coding", "worktree"].map(count), [0, 7, 12, 20, 20]);
     assert!(resolve("worktree", &[]).unwrap().has_worktree && !resolve("coding", &[]).unwrap().has_worktree);
     assert!(resolve("coding", &[]).unwrap().tools.iter().all(|tool| TOOLS.contains(&tool.as_str())));
 }
@@ -73,7 +74,7 @@ fn built_in_environments_extend_each_other() {
 #[test]
 fn parts_are_combined() {
     assert_eq!(resolve("bash+grep", &[]).unwrap().tools, ["bash", "grep"]);
-    assert_eq!(resolve("readonly+bash", &[]).unwrap().tools.len(), 12);
+    assert_eq!(resolve("readonly+bash", &[]).unwrap().tools.len(), 13);
     assert_eq!(resolve("none+bash", &[]).unwrap().tools, ["bash"]);
 }
 
@@ -105,7 +106,7 @@ fn configured_environments_can_be_composed() {
     let found = resolve("review", &mine).unwrap();
     assert_eq!(
         (found.tools.len(), found.directory, found.system),
-        (12, Some("/src".into()), Some("You review.".into()))
+        (13, Some("/src".into()), Some("You review.".into()))
     );
     assert!(resolve("review+edit_file", &mine).is_ok());
 }
@@ -157,12 +158,12 @@ fn the_list_shows_valid_and_invalid_environments() {
 fn an_environment_of_the_configuration_replaces_or_extends_the_built_in_one() {
     let tools = |text: &str, mine: &[EnvironmentEntry]| resolve(text, mine).unwrap().tools;
     let fewer = [entry("coding", &["readonly"])];
-    assert_eq!((tools("coding", &fewer).len(), tools("coding+bash", &fewer).len()), (11, 12));
+    assert_eq!((tools("coding", &fewer).len(), tools("coding+bash", &fewer).len()), (12, 13));
     let worktree = resolve("worktree", &fewer).unwrap();
-    assert!(worktree.has_worktree && worktree.tools.len() == 11, "it follows coding");
-    assert_eq!(tools("readonly", &fewer).len(), 11);
+    assert!(worktree.has_worktree && worktree.tools.len() == 12, "it follows coding");
+    assert_eq!(tools("readonly", &fewer).len(), 12);
     let more = [entry("readonly", &["readonly", "bash"])];
-    assert_eq!((tools("readonly", &more).len(), tools("coding", &more).len()), (12, 19));
+    assert_eq!((tools("readonly", &more).len(), tools("coding", &more).len()), (13, 20));
     assert!(tools("coding", &[entry("coding", &[])]).is_empty());
     let own = [entry("worktree", &["worktree"]), entry("coding", &["bash"])];
     let found = resolve("worktree", &own).unwrap();

@@ -296,7 +296,8 @@ impl Builder<'_> {
         if !found.is_dir() {
             return failed(path.display(), mount_bind_recursive("/dev/null", path));
         }
-        let is_passed = self.plan.writable.iter().any(|open| open.starts_with(path) && open != path);
+        let mut open = self.plan.writable.iter().chain(&self.plan.readable);
+        let is_passed = open.any(|open| open.starts_with(path) && open != path);
         tmpfs(path, if is_passed { "711" } else { "000" })
     }
 

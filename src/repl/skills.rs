@@ -1,0 +1,133 @@
+//! Looks for skills again when a turn begins, on a thread: files may be slow. What has changed holds from the next request
+//! on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::id::AgentId;
+use crate::domain::scrollback::LineKind;
+use crate::domain::skill::{Skill, SkillList};
+use crate::repl::component::{Command, Component};
+use crate::repl::core::Core;
+use crate::repl::event::Event;
+use crate::tools::skill::find;
+
+/// A directory is not searched again within this time.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// A search that is under way.
+struct Search {
+    directory: PathBuf,
+    /// The agent that is told of changes.
+    agent: AgentId,
+    found: Receiver<SkillList>,
+}
+
+/// The searches for skills.
+#[derive(Default)]
+pub(super) struct SkillSearches {
+    running: Option<Search>,
+    last: Option<(PathBuf, Moment)>,
+}
+
+impl SkillSearches {
+    /// Starts a search for the directory of an agent, unless one is under way or was not long ago. A disk that hangs holds one
+    /// thread.
+    fn begin(&mut self, core: &Core, agent: AgentId) {
+        let Some(known) = core.roster.get(agent) else { return };
+        let directory = known.inputs.environment.working_directory.clone();
+        let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.clock.now() < *at + PAUSE;
+        if self.running.is_some() || self.last.as_ref().is_some_and(is_recent) {
+            return;
+        }
+        let (person, trusted) = (core.config.skill_directories.clone(), core.config.trusted_instructions.clone());
+        let (sender, found) = mpsc::channel();
+        let (wake, searched) = (Arc::clone(&core.waker), directory.clone());
+        let work = move || {
+            // The loop may be gone.
+            drop(sender.send(find::skills(&person, &searched, &trusted)));
+            wake();
+        };
+        // Without a thread the known skills stay.
+        if std::thread::Builder::new().name("skills".into()).spawn(work).is_ok() {
+            self.running = Some(Search { directory, agent, found });
+        }
+    }
+
+    fn collect(&mut self, core: &mut Core) {
+        let Some(search) = &self.running else { return };
+        let found = match search.found.try_recv() {
+            Err(TryRecvError::Empty) => return,
+            found => found,
+        };
+        let Some(Search { directory, agent, .. }) = self.running.take() else { return };
+        self.last = Some((directory.clone(), core.clock.now()));
+        if let Ok(list) = found {
+            learn(core, directory, agent, list);
+        }
+    }
+}
+
+/// Gives the agents of a directory its skills, and tells one of them what has changed.
+fn learn(core: &mut Core, directory: PathBuf, agent: AgentId, list: SkillList) {
+    let Some(before) = core.roster.get(agent).map(|agent| agent.inputs.environment.skills.clone()) else { return };
+    let is_new = core.factory.environments.lacks_skills(&directory);
+    if *before == list && !is_new {
+        return;
+    }
+    let list = Arc::new(list);
+    core.factory.environments.learn_skills(directory.clone(), list.clone());
+    for id in core.roster.ids() {
+        core.roster.with(id, |agent| {
+            let environment = &mut agent.inputs.environment;
+            if environment.working_directory == directory && environment.skills != list {
+                Arc::make_mut(environment).set_skills(list.clone());
+            }
+        });
+    }
+    if let Some(note) = note(&before, &list).filter(|_| !is_new) {
+        core.note(agent, LineKind::Note, &note);
+    }
+}
+
+/// What is different, in one line.
+fn note(before: &SkillList, now: &SkillList) -> Option<String> {
+    let names = |skills: Vec<&Skill>| skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>().join(", ");
+    let added = now.skills.iter().filter(|skill| before.find(&skill.name).is_none()).collect();
+    let changed = |skill: &&Skill| before.find(&skill.name).is_some_and(|known| known != *skill);
+    let changed = now.skills.iter().filter(changed).collect();
+    let gone = before.skills.iter().filter(|skill| now.find(&skill.name).is_none()).collect();
+    let parts = [("new", names(added)), ("changed", names(changed)), ("gone", names(gone))];
+    let parts: Vec<String> =
+        parts.iter().filter(|(_, names)| !names.is_empty()).map(|(what, names)| format!("{what}: {names}")).collect();
+    let is_worse = now.problems.iter().any(|problem| !before.problems.contains(problem));
+    match (parts.is_empty(), is_worse) {
+        (true, false) => None,
+        (true, true) => Some("skills: some are ignored; /skills says why".into()),
+        (false, _) => Some(format!("skills: {}", parts.join("; "))),
+    }
+}
+
+impl Component for SkillSearches {
+    fn on_event(&mut self, event: &Event, core: &mut Core) {
+        match event {
+            Event::TurnStarted { agent, .. } => self.begin(core, *agent),
+            Event::Spawned { child, .. } => {
+                let is_unknown = core.roster.get(*child).is_some_and(|agent| {
+                    core.factory.environments.lacks_skills(&agent.inputs.environment.working_directory)
+                });
+                if is_unknown {
+                    self.begin(core, *child);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
+        self.collect(core);
+    }
+}
