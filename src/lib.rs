@@ -78,6 +78,7 @@ mod provider;
 mod proxy;
 mod reactor;
 mod repl;
+mod replay;
 #[allow(missing_docs)]
 mod sandbox;
 mod socket;

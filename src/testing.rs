@@ -1,6 +1,37 @@
 //! What the integration tests and benchmarks need besides the library: internal types, and [`Probe`] for the state of a
 //! [`Repl`](crate::Repl). Not part of the public interface; it changes without notice.
 
+//!
+//! # What a callback of an agent cannot do
+//!
+//! The loop calls an agent with `&mut Agent` and a `Context`, inside of a call that holds all agents. These two programs
+//! differ in one word, and only the first compiles:
+//!
+//! ```
+//! # use polylogue::{AgentId, testing::Roster};
+//! fn callback(agents: &mut Roster, own: AgentId, other: AgentId) {
+//!     agents.with(own, |agent| agent.unread += 1);
+//!     agents.with(other, |agent| agent.unread += 1);
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use polylogue::{AgentId, testing::Roster};
+//! fn callback(agents: &mut Roster, own: AgentId, other: AgentId) {
+//!     agents.with(own, |agent| agents.with(other, |agent| agent.unread += 1));
+//! }
+//! ```
+//!
+//! Nor can it keep the agent that it was given for a later call:
+//!
+//! ```compile_fail
+//! # use polylogue::{AgentId, testing::{Agent, Roster}};
+//! fn callback<'a>(agents: &'a mut Roster, own: AgentId, other: AgentId) {
+//!     let mut kept: Option<&mut Agent> = None;
+//!     agents.with(own, |agent| kept = Some(agent));
+//! }
+//! ```
+
 #![allow(missing_docs)]
 
 pub use crate::agent::{Agent, FIRST_CHUNK, State, Wait};
@@ -17,10 +48,12 @@ pub use crate::domain::message::{Body, Message, Reply, Signature};
 pub use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 pub use crate::domain::stream::{Finish, Piece, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
+pub use crate::domain::trace::TraceLine;
 pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;
 pub use crate::store::{Forked, Found, NewAgent, QueueId, QueuedRow};
+pub use crate::team::Roster;
 #[cfg(feature = "coordinator")]
 pub use crate::team::coordinator::aggregate::aggregate;
 #[cfg(feature = "coordinator")]

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["team"],
     &["commands"],
     &["repl"],
+    &["replay"],
     &["cli"],
     &["testing"],
 ];

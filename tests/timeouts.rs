@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use polylogue::Change;
 use polylogue::config::{RetryPolicy, Settings};
+use serde_json::json;
 
+use crate::support::client::{Client, open_to_clients};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{State, Timeout, Wait, WakeReason};
 use crate::support::peer::Peer;
@@ -167,6 +169,60 @@ fn of_the_agent_on_the_screen_and_one_in_the_background_the_sooner_ends_the_wait
                 assert_eq!(seen(&mut app), expected, "{first}: {}, {second}: {}", one.why, other.why);
             }
         }
+    }
+}
+
+#[test]
+fn of_three_agents_in_the_background_the_soonest_ends_the_wait() {
+    for (a, one) in NEEDS.iter().enumerate() {
+        for (b, two) in NEEDS.iter().enumerate().skip(a + 1) {
+            for three in &NEEDS[b + 1..] {
+                let mut app = three_agents();
+                app.fork(0);
+                app.switch(0);
+                for (n, need) in [one, two, three].into_iter().enumerate() {
+                    (need.set_up)(&mut app, n + 1);
+                }
+                let expected = [one, two, three].map(|need| (need.after, need.why));
+                let names = expected.map(|(_, why)| why);
+                assert_eq!(seen(&mut app), soonest(&expected), "{names:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_time_limit_of_a_client_ends_the_wait_alone_and_beside_every_other_need() {
+    // The first one moves the clock, which would shorten the time limit.
+    for need in &NEEDS[1..] {
+        let mut app = three_agents();
+        open_to_clients(&mut app);
+        let mut client = Client::connect(&app);
+        // It waits for an agent that waits for a person, which ends no wait of the loop.
+        app.say(2, "%tool bash {\"command\":\"true\"}");
+        app.turn_until_asked(2);
+        client.ask("wait", json!({"agent": app.id(2).to_string(), "until": "done", "seconds": 2.5}));
+        app.turn_until("the request is read", |app| app.timeout().why == WakeReason::Client);
+        assert_eq!(seen(&mut app), (Some(ms(2_500)), "client"));
+        (need.set_up)(&mut app, 1);
+        assert_eq!(seen(&mut app), soonest(&[(ms(2_500), "client"), (need.after, need.why)]), "{}", need.why);
+    }
+}
+
+#[cfg(feature = "coordinator")]
+#[test]
+fn the_time_limit_of_a_team_ends_the_wait_alone_and_beside_every_other_need() {
+    for need in &NEEDS {
+        let mut app = three_agents();
+        (need.set_up)(&mut app, 1);
+        app.enter("/team parallel concatenate --count 1 \"%hang\"");
+        app.turn();
+        app.switch(2);
+        app.turn();
+        // The member hangs: its time limit is 30 s, and it has stalled after 120 s.
+        let held = matches!(need.why, "pause");
+        let team = if held { (need.after, need.why) } else { (ms(30_000), "team") };
+        assert_eq!(seen(&mut app), soonest(&[team, (need.after, need.why)]), "{}", need.why);
     }
 }
 

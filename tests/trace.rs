@@ -13,7 +13,8 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Probe, State};
+use crate::support::internals::{Probe, State, TraceLine};
+use crate::support::program::Home;
 
 /// How far the clock moves at once. Streams bring a piece each 100 ms and are stored each 250 ms; agents that stream at
 /// the same time are started 30 ms apart, because those that are due at the same moment are served in the order of
@@ -270,4 +271,64 @@ fn team_in_parallel() {
         app.enter("/team parallel concatenate --count 2 \"say this\"");
         app.turn_until("the end of the run", |app| !app.agent(0).has_background_work());
     });
+}
+
+/// Runs `polylogue trace show`, whose output is a pipe.
+fn show(args: &[&str], columns: &str) -> crate::support::program::Response {
+    let mut home = Home::new();
+    home.variables.push(("COLUMNS".into(), columns.into()));
+    home.run(&[&["trace", "show"], args].concat())
+}
+
+#[test]
+fn a_trace_is_drawn_as_wide_as_asked_and_its_bad_lines_are_named() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/traces/switch-between-streams.jsonl");
+    let drawn = show(&[fixture], "72");
+    // The fixture ends with two lines about the logs, which are none of a trace.
+    let lines = std::fs::read_to_string(fixture).expect("a fixture").lines().count();
+    let named: Vec<String> =
+        (lines - 1..=lines).map(|number| format!("jsonl:{number}: not a line of a trace")).collect();
+    assert!(named.iter().all(|named| drawn.err.contains(named)) && drawn.code == 1, "{drawn:?}");
+    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/traces/switch-between-streams.txt");
+    if std::env::var_os("UPDATE_FIXTURES").is_some() {
+        std::fs::write(&picture, &drawn.out).expect("the fixture can be written");
+    }
+    assert_eq!(drawn.out, std::fs::read_to_string(picture).expect("a fixture"));
+    let other = show(&[fixture, "--agent", "other"], "72");
+    assert!(other.out.contains("0.430") && !other.out.contains("0.400"), "{}", other.out);
+}
+
+#[test]
+fn a_file_that_is_no_trace_and_an_unknown_agent_are_refused() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/traces/switch-between-streams.jsonl");
+    let unknown = show(&[fixture, "--agent", "nobody"], "80");
+    assert!(unknown.code == 2 && unknown.err.contains("agent 0, other"), "{unknown:?}");
+    let missing = show(&["/nonexistent/trace"], "80");
+    assert!(missing.code == 1 && missing.err.contains("/nonexistent/trace"), "{missing:?}");
+    let other = show(&[concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")], "80");
+    assert!(other.code == 1 && other.err.contains("Cargo.toml:1: not a line"), "{other:?}");
+}
+
+/// What a person does in the real program is traced turn by turn, and the trace can be drawn.
+#[test]
+fn every_line_of_a_real_trace_is_one_of_the_schema_and_its_turns_are_whole() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("trace");
+    let mut app = Harness::new(Plan { trace: Some(path.clone()), is_trace_stable: false, ..Plan::default() });
+    app.fork_named(0, "other");
+    app.enter("hello");
+    app.turn_until_idle();
+    drop(app);
+    let trace = std::fs::read_to_string(&path).expect("a trace");
+    let lines: Vec<TraceLine> = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
+    let outside = |line: &&TraceLine| line.turn.is_none() && line.change.as_deref() == Some("fork");
+    assert!(lines.iter().any(|line| outside(&line)), "what a test asks for happens outside of turns");
+    let turns = lines.iter().filter_map(|line| line.turn).max().expect("turns");
+    for turn in 1..=turns {
+        let events: Vec<&str> = lines.iter().filter(|line| line.turn == Some(turn)).map(|line| &*line.event).collect();
+        assert_eq!((events.first(), events.last()), (Some(&"turn"), Some(&"end")), "{events:?}");
+    }
+    assert!(!trace.contains("hello"), "no text of a conversation is traced");
+    let drawn = show(&[path.to_str().expect("UTF-8")], "100");
+    assert!(drawn.code == 0 && drawn.out.contains("6 keys, /submit") && drawn.out.contains("text 5"), "{drawn:?}");
 }

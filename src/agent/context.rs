@@ -15,7 +15,8 @@ use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
-use crate::domain::stream::{Piece, Usage};
+use crate::domain::stream::{Piece, StreamEvent, Usage};
+use crate::domain::tool::ToolResult;
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -115,8 +116,21 @@ impl Effect {
 #[derive(Debug, Default)]
 pub struct Outbox {
     effects: VecDeque<(AgentId, Effect)>,
-    /// What was delivered to agents in this turn, if it is traced.
-    traced: Option<Vec<TracedEvent>>,
+    /// How many effects were put in, and how many of them are gone.
+    pushed: u64,
+    popped: u64,
+    /// What was delivered to agents, if that is traced, each with the number of effects that were put in before.
+    traced: Option<VecDeque<(u64, TracedEvent)>>,
+    /// What was delivered to agents, if the session is recorded.
+    recorded: Option<Vec<(AgentId, RecordedEvent)>>,
+}
+
+/// Something delivered to an agent, for the record of a session.
+#[derive(Debug)]
+pub enum RecordedEvent {
+    Stream(StreamEvent),
+    /// A tool thread has ended.
+    Tool(ToolResult),
 }
 
 /// Something delivered to an agent: its kind and its size in bytes.
@@ -124,7 +138,9 @@ pub type TracedEvent = (AgentId, &'static str, usize);
 
 impl Outbox {
     pub fn forget(&mut self, agent: AgentId) {
+        let before = self.effects.len();
         self.effects.retain(|(agent_id, _)| *agent_id != agent);
+        self.popped += (before - self.effects.len()) as u64;
     }
 
     /// What an agent wants to store of the tokens of its requests.
@@ -138,17 +154,20 @@ impl Outbox {
     }
 
     pub fn push(&mut self, agent: AgentId, effect: Effect) {
+        self.pushed += 1;
         self.effects.push_back((agent, effect));
     }
 
     pub fn pop(&mut self) -> Option<(AgentId, Effect)> {
-        self.effects.pop_front()
+        let oldest = self.effects.pop_front();
+        self.popped += u64::from(oldest.is_some());
+        oldest
     }
 
     /// The oldest effect, if it is a checkpoint.
     pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
         let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint(_))));
-        is_checkpoint.then(|| self.effects.pop_front())?
+        is_checkpoint.then(|| self.pop())?
     }
 
     pub fn is_empty(&self) -> bool {
@@ -157,17 +176,51 @@ impl Outbox {
 
     /// From now on records what is delivered to agents.
     pub fn start_tracing(&mut self) {
-        self.traced = Some(Vec::new());
+        self.traced = Some(VecDeque::new());
     }
 
     pub(super) fn trace_event(&mut self, agent: AgentId, what: &'static str, bytes: usize) {
         if let Some(traced) = &mut self.traced {
-            traced.push((agent, what, bytes));
+            traced.push_back((self.pushed, (agent, what, bytes)));
         }
     }
 
-    /// Takes what was recorded since the last call.
+    /// From now on keeps what is delivered to agents.
+    pub fn start_recording(&mut self) {
+        self.recorded = Some(Vec::new());
+    }
+
+    pub(super) fn record_event(&mut self, agent: AgentId, event: impl FnOnce() -> RecordedEvent) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push((agent, event()));
+        }
+    }
+
+    /// Takes what was kept since the last call.
+    pub fn take_recorded(&mut self) -> Vec<(AgentId, RecordedEvent)> {
+        self.recorded.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes what was recorded since the last call, up to the oldest effect. Checkpoints that follow each other are applied
+    /// together.
     pub fn take_traced(&mut self) -> Vec<TracedEvent> {
-        self.traced.as_mut().map(std::mem::take).unwrap_or_default()
+        let Some(traced) = &mut self.traced else { return Vec::new() };
+        let is_checkpoint = |(_, effect): &&(AgentId, Effect)| matches!(effect, Effect::Checkpoint(_));
+        let checkpoints = self.effects.iter().take_while(is_checkpoint).count() as u64;
+        let oldest = self.popped + checkpoints.saturating_sub(1);
+        let until = traced.partition_point(|(before, _)| *before <= oldest);
+        traced.drain(..until).map(|(_, event)| event).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Context;
+
+    /// Not called: it does not compile any more when a callback is given something else. Whoever adds a field has to show
+    /// that no other agent, no store and no terminal can be reached from it.
+    #[allow(dead_code)]
+    fn all_that_a_callback_is_given(context: Context<'_>) {
+        let Context { now: _, settings: _, unix_ms: _, session_rules: _, network: _, wake: _, outbox: _ } = context;
     }
 }

@@ -43,7 +43,7 @@ use crate::store::{QueueId, QueuedRow, typed_line};
 use crate::tools::file_versions::KnownFiles;
 use crate::tools::{Environment, Running};
 use background::Background;
-pub use context::{Context, Effect, Outbox, TracedEvent, Wake};
+pub use context::{Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
 use exchange::Exchange;
 pub use exchange::{LimitsSeen, Wait};
 use fallback::Fallback;
@@ -375,6 +375,16 @@ impl Agent {
         self.work.has_live_thread()
     }
 
+    /// How many tool threads were started and not collected yet.
+    pub fn live_tools(&self) -> usize {
+        self.work.live_threads()
+    }
+
+    /// How many tool threads run that were not cancelled, and how many that were.
+    pub fn unfinished_tools(&self) -> (usize, usize) {
+        self.work.unfinished()
+    }
+
     /// Whether received bytes are left for the next turn.
     pub fn has_leftover(&self) -> bool {
         self.is_under_way() && self.connection_has_input()
@@ -511,12 +521,12 @@ impl Agent {
     }
 
     fn enter(&mut self, next: State, context: &mut Context) {
-        assert!(self.state.can_become(next), "invalid transition from {} to {}", self.state.name(), next.name());
+        let entered = self.state.enter(next);
         context.outbox.push(self.id(), Effect::StateChanged(self.state, next));
         self.view.set_time(context.now);
         let before = self.status();
         self.last_end = self.last_end.filter(|_| next == State::Idle);
-        self.state = next;
+        self.state = entered;
         self.turn_policy = self.turn_policy.filter(|_| next != State::Idle);
         self.emit_status_after(before);
         self.show_work();

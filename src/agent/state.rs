@@ -35,6 +35,15 @@ impl State {
         }
     }
 
+    /// The next state.
+    ///
+    /// # Panics
+    /// This state cannot become that one: the program is wrong, and would go on with an agent in no known state.
+    pub fn enter(self, next: Self) -> Self {
+        assert!(self.can_become(next), "invalid transition from {} to {}", self.name(), next.name());
+        next
+    }
+
     /// Whether this change of state is allowed.
     pub const fn can_become(self, next: Self) -> bool {
         use State::{AwaitingApproval, ExecutingTool, Idle, WaitingForLlm};
@@ -58,6 +67,22 @@ mod tests {
             assert!(!state.can_become(state));
             assert_eq!(state.can_become(Idle), state != Idle);
         }
+    }
+
+    #[test]
+    fn every_transition_that_is_not_in_the_picture_panics_and_names_both_states() {
+        let states = [Idle, WaitingForLlm, ExecutingTool, AwaitingApproval];
+        let mut refused = 0;
+        for (from, to) in states.into_iter().flat_map(|from| states.map(|to| (from, to))) {
+            let outcome = std::panic::catch_unwind(|| from.enter(to));
+            assert_eq!(outcome.is_ok(), from.can_become(to), "{from:?} to {to:?}");
+            if let Err(panic) = outcome {
+                let message = panic.downcast_ref::<String>().unwrap();
+                assert!(message.contains(from.name()) && message.contains(to.name()), "{message}");
+                refused += 1;
+            }
+        }
+        assert_eq!(refused, 7);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
 use crate::base::clock::Moment;
 use crate::base::error::ErrorKind;
 use crate::domain::approval::Policy;
@@ -132,7 +132,23 @@ impl Work {
     }
 
     pub fn has_live_thread(&self) -> bool {
-        self.calls.iter().any(|call| call.progress.has_thread()) || self.turn_hooks.running.is_some()
+        self.live_threads() > 0
+    }
+
+    pub fn live_threads(&self) -> usize {
+        let calls = self.calls.iter().filter(|call| call.progress.has_thread()).count();
+        calls + usize::from(self.turn_hooks.running.is_some())
+    }
+
+    /// How many tool threads run that were not cancelled, and how many that were.
+    pub fn unfinished(&self) -> (usize, usize) {
+        let running = |call: &Call| match &call.progress {
+            Progress::Running(running, _) if !running.is_complete() => Some(running.has_been_cancelled()),
+            _ => None,
+        };
+        let cancelled: Vec<bool> = self.calls.iter().filter_map(running).collect();
+        let count = cancelled.iter().filter(|is_cancelled| **is_cancelled).count();
+        (cancelled.len() - count, count)
     }
 
     /// Cancels every running tool.
@@ -511,7 +527,10 @@ impl Agent {
             call.progress = Progress::ByLoop(None);
             return;
         }
-        if spec.declaration.name == "bash" && tools::is_in_background(&prepared.arguments) {
+        if spec.declaration.name == "bash"
+            && environment.script.is_none()
+            && tools::is_in_background(&prepared.arguments)
+        {
             let (called, prepared) = (call.call.clone(), (**prepared).clone());
             return self.answer_started(at, called, prepared, context);
         }
@@ -643,6 +662,7 @@ impl Agent {
         self.work.has_slot |= is_any;
         for (at, result) in results {
             context.outbox.trace_event(self.identity.id, "tool_result", result.content.len());
+            context.outbox.record_event(self.identity.id, || RecordedEvent::Tool(result.clone()));
             self.conclude(at, result, context);
         }
         warnings.into_iter().for_each(|warning| self.emit(&Chunk::Note(warning)));

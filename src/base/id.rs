@@ -1,5 +1,6 @@
 //! Ids of agents, messages, terminals and clients.
 
+use std::cell::Cell;
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,9 +26,36 @@ pub struct ClientId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId([u8; 16]);
 
+thread_local! {
+    /// The next id of this thread, in a replay.
+    static NUMBERED: Cell<Option<u128>> = const { Cell::new(None) };
+}
+
+/// While this value exists, new ids of this thread are numbered instead of random. Agents are served in the order of their
+/// ids, so that two runs of a replay are equal.
+pub struct NumberedIds(());
+
+impl NumberedIds {
+    /// Begins with number 1.
+    pub fn begin() -> Self {
+        NUMBERED.set(Some(1));
+        Self(())
+    }
+}
+
+impl Drop for NumberedIds {
+    fn drop(&mut self) {
+        NUMBERED.set(None);
+    }
+}
+
 impl AgentId {
     /// A new id. Its text never begins with a hyphen: a command line would read it as an option.
     pub fn random() -> Self {
+        if let Some(number) = NUMBERED.get() {
+            NUMBERED.set(Some(number + 1));
+            return Self(number.to_be_bytes());
+        }
         loop {
             let id = Self(*uuid::Uuid::new_v4().as_bytes());
             if !id.to_string().starts_with('-') {

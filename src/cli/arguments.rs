@@ -104,12 +104,18 @@ pub struct Arguments {
     /// Do not switch to a child when it is forked [env: POLYLOGUE_FOLLOW_FORKS=false]
     #[arg(long)]
     pub stay: bool,
-    /// Write a line of JSON to FILE for every turn of the event loop [env: POLYLOGUE_TRACE]
+    /// Write a line of JSON to FILE for everything that happens in the event loop; see polylogue help trace [env: POLYLOGUE_TRACE]
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// With --trace: leave out everything that differs between runs [env: POLYLOGUE_TRACE_STABLE]
     #[arg(long)]
     pub trace_stable: bool,
+    /// Record the session in FILE as a scenario for polylogue replay, with filler in place of all texts
+    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    pub record: Option<PathBuf>,
+    /// With --record: keep what was typed, answered and returned by tools
+    #[arg(long, requires = "record")]
+    pub record_texts: bool,
     /// Line mode, for screen readers: print each line once, without control sequences [env: POLYLOGUE_DISPLAY_PLAIN]
     #[arg(long, global = true)]
     pub plain: bool,
@@ -321,6 +327,11 @@ pub enum Command {
         #[arg(long)]
         agents: bool,
     },
+    /// Read the traces that --trace writes
+    #[command(subcommand, disable_help_subcommand = true)]
+    Trace(TraceCommand),
+    /// Play a scenario with a scripted provider on the event loop, and check what comes of it
+    Replay(ReplayOptions),
     /// Print the completion script of a shell
     Completions {
         /// Shell to print the script for
@@ -359,9 +370,50 @@ pub struct Serve {
     /// Maximum number of agents that work at the same time; 0 for no limit
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
-    /// Write a line of JSON to FILE for every turn of the event loop
+    /// Write a line of JSON to FILE for everything that happens in the event loop
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum TraceCommand {
+    /// Draw a trace: a line for each turn, a lane for each agent
+    Show(TraceShow),
+}
+
+/// Options of `polylogue trace show`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct TraceShow {
+    /// Trace to draw
+    pub file: PathBuf,
+    /// Show only turns that took at least this many milliseconds
+    #[arg(long, value_name = "MS")]
+    pub slow: Option<u64>,
+    /// Show only this agent, given by name or by the beginning of its id
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+}
+
+/// Options of `polylogue replay`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct ReplayOptions {
+    /// Scenario to play; see polylogue help scenarios
+    pub scenario: PathBuf,
+    /// Write the trace to FILE; two runs write the same
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Have --trace write turns, ready descriptors and frames too, which differ between runs
+    #[arg(long, requires = "trace")]
+    pub turns: bool,
+    /// Print what happens, moment by moment; at a terminal, Enter goes on
+    #[arg(long)]
+    pub step: bool,
+    /// Print the screen at the end, with --step after each moment
+    #[arg(long)]
+    pub screen: bool,
+    /// Play it on a copy of the C program that has the fault of the scenario's story
+    #[arg(long, conflicts_with_all = ["trace", "step", "screen"])]
+    pub like_the_original: bool,
 }
 
 /// Options of `polylogue undo`.

@@ -175,6 +175,7 @@ fn options_without_effect(arguments: &Arguments) -> Option<String> {
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),
+        (arguments.record.is_some(), "--record"),
     ];
     let given: Vec<&str> = options.into_iter().filter_map(|(is_given, name)| is_given.then_some(name)).collect();
     (!given.is_empty()).then(|| given.join(", "))

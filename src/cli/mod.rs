@@ -20,10 +20,12 @@ mod multi_agent;
 mod print;
 mod process;
 mod remote_host;
+mod replay;
 mod scripts;
 mod serve;
 mod stdio;
 mod topics;
+mod trace;
 mod versions;
 mod waiting;
 
@@ -39,7 +41,7 @@ use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::{html, supervisor};
 use agent_choice::AgentChoice;
-use arguments::{Arguments, Command, MultiAgentCommand};
+use arguments::{Arguments, Command, MultiAgentCommand, TraceCommand};
 use config::{Loaded, ProcessEnvironment};
 
 /// Runs the program with the arguments and environment of the process.
@@ -108,6 +110,8 @@ fn run(arguments: &Arguments) -> Result<u8> {
         Some(Command::Man) => Ok(printed(&man::page())),
         Some(Command::Completions { shell }) => Ok(printed(&completions::script(*shell)?)),
         Some(Command::Acp) => acp::run(arguments, &env),
+        Some(Command::Trace(TraceCommand::Show(options))) => trace::show(options).map(passed),
+        Some(Command::Replay(options)) => replay::run(options).map(passed),
         Some(Command::Serve(serve)) => serve::run(arguments, serve, &env),
         Some(Command::Attach { agent, read_only }) => attach_or_chat(arguments, &env, agent.as_deref(), *read_only),
         Some(Command::Compare(compare)) => compare::run(arguments, compare, &env),

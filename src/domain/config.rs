@@ -21,6 +21,7 @@ use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
+use crate::domain::tool::ScriptedTools;
 use crate::domain::user_tool::UserToolEntry;
 
 /// The default limit of agents that work at once.
@@ -117,6 +118,21 @@ pub struct Config {
     pub trace: Option<PathBuf>,
     /// Whether the trace is written so that two runs can be compared byte for byte.
     pub trace_stable: bool,
+    /// The file in which the session is recorded as a scenario.
+    pub record: Option<PathBuf>,
+    /// Whether the record has the texts of the session.
+    pub records_texts: bool,
+    /// Set for a replay, which reaches nothing outside of it.
+    pub replay: Option<Replay>,
+}
+
+/// What stands in place of the world in a replay.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// The Unix socket to which all requests go.
+    pub provider: PathBuf,
+    /// Gives the results of tool calls.
+    pub tools: Arc<dyn ScriptedTools>,
 }
 
 /// How several agents work on one task; strategy and aggregation by name.
@@ -237,6 +253,9 @@ impl Default for Config {
             display: DisplaySettings::default(),
             trace: None,
             trace_stable: false,
+            record: None,
+            records_texts: false,
+            replay: None,
         }
     }
 }

@@ -433,6 +433,20 @@ impl Change {
         matches!(self, Self::Switch(_) | Self::Show(_) | Self::Copy(_))
     }
 
+    /// Whether it reads or changes files, or runs programs, outside of what an agent is asked to do.
+    pub const fn reaches_outside(&self) -> bool {
+        matches!(
+            self,
+            Self::Shell { .. }
+                | Self::Instruct(_)
+                | Self::Export { .. }
+                | Self::Environment(_)
+                | Self::Land { .. }
+                | Self::Undo { .. }
+                | Self::Copy(_)
+        )
+    }
+
     /// A stable name for the trace.
     pub const fn name(&self) -> &'static str {
         match self {

@@ -66,6 +66,8 @@ pub mod timeline;
 pub mod title;
 pub mod todo;
 pub mod tool;
+#[allow(missing_docs)]
+pub mod trace;
 pub mod user_tool;
 pub mod web_url;
 pub(crate) mod wire;

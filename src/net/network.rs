@@ -7,6 +7,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use curl::easy::{Easy2, List};
@@ -28,10 +29,21 @@ pub struct Network {
     is_behind_proxy: OnceCell<bool>,
     /// By `host:port`: the addresses, and until when they are valid.
     addresses: RefCell<HashMap<String, (Addresses, Moment)>>,
+    /// All requests go to this Unix socket.
+    socket: Option<PathBuf>,
 }
 
 impl Network {
+    /// All requests go to this Unix socket, if there is one, and none to a proxy.
+    pub fn through(socket: Option<PathBuf>) -> Self {
+        Self { socket, ..Self::default() }
+    }
+
     pub(super) fn apply(&self, easy: &mut Easy2<Inbox>, url: &str, now: Moment) -> Result<(), curl::Error> {
+        if let Some(socket) = &self.socket {
+            easy.proxy("")?;
+            return easy.unix_socket_path(Some(socket));
+        }
         self.trust(easy)?;
         let host = name_and_port(url);
         let addresses = self.addresses.borrow();

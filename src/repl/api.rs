@@ -134,7 +134,7 @@ impl Repl {
             ..Spawn::new(root, Origin::Library, Inherit::Nothing)
         })?;
         self.apply_effects();
-        self.terminals.render(&mut self.core);
+        self.render();
         Ok(id)
     }
 
@@ -193,7 +193,7 @@ impl Repl {
         let origin = self.terminals.first_writable().map_or(Origin::Library, Origin::Terminal);
         self.apply_change(origin, agent_id, change)?;
         self.dispatch();
-        self.terminals.render(&mut self.core);
+        self.render();
         Ok(())
     }
 
@@ -353,7 +353,7 @@ impl Repl {
     /// Attaches a terminal, which shows this agent.
     pub(crate) fn attach_terminal(&mut self, device: Device, agent_id: AgentId) {
         self.terminals.attach(&mut self.core, device, agent_id, TerminalMode::default());
-        self.terminals.render(&mut self.core);
+        self.render();
     }
 
     /// Attaches a terminal where a person chooses the conversation to go on with, at which these changes are made then.
@@ -361,13 +361,13 @@ impl Repl {
     pub(crate) fn attach_picker(&mut self, device: Device, agent_id: AgentId, then: Vec<Change>) -> bool {
         let shown = (agent_id, TerminalMode::default());
         let id = self.terminals.attach_picker(&mut self.core, device, shown, then);
-        self.terminals.render(&mut self.core);
+        self.render();
         self.terminals.is_picking(id)
     }
 
     /// Shows a note at an agent; it is not part of the conversation.
     pub(crate) fn announce(&mut self, agent_id: AgentId, text: &str) {
         self.core.note(agent_id, LineKind::Note, text);
-        self.terminals.render(&mut self.core);
+        self.render();
     }
 }

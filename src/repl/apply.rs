@@ -69,8 +69,14 @@ impl Repl {
     /// The change cannot be applied; then nothing has changed.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, change.name());
+        self.record.change(origin, &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
-        self.make(origin, agent_id, change)
+        let is_name = matches!(change, Change::Name(_));
+        self.make(origin, agent_id, change)?;
+        if is_name {
+            self.trace.named(agent_id, || self.core.roster.label_of(agent_id));
+        }
+        Ok(())
     }
 
     fn make(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
@@ -244,6 +250,9 @@ fn check_permission(core: &Core, terminals: &Terminals, origin: Origin, change: 
     }
     if origin.terminal().is_some_and(|id| terminals.is_read_only(id)) && !change.is_local_to_terminal() {
         return Err(Error::usage("this terminal is read-only: nothing can be sent or changed here"));
+    }
+    if core.config.replay.is_some() && change.reaches_outside() {
+        return Err(Error::usage("not available in a replay, which reaches nothing outside of it"));
     }
     Ok(())
 }

@@ -16,15 +16,21 @@ impl Repl {
     pub(super) fn apply_effects(&mut self) {
         loop {
             self.deliver_events();
-            let Some((agent_id, effect)) = self.core.take_effect() else { return };
+            let (traced, recorded) = self.core.take_delivered();
+            self.trace.on_callbacks(traced);
+            self.record.on_delivered(recorded);
+            let Some((agent_id, effect)) = self.core.take_effect() else { break };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
             self.jobs.take_compacted().into_iter().for_each(|agent| self.resume_queue(agent));
         }
+        self.trace.focus(self.terminals.shown());
     }
 
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.take_event() {
+            self.trace.event(&event, |agent| self.core.roster.label_of(agent));
+            self.record.event(&event, |agent| self.core.roster.label_of(agent));
             let (core, components) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }

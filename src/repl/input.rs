@@ -19,10 +19,14 @@ impl Repl {
             }
             self.terminals.read_remote(&self.core, id)?;
             while let Some((agent, act)) = self.terminals.next_act(&mut self.core, id) {
+                self.trace.keys(id, agent, self.terminals.take_handled_keys(id));
                 if self.perform(id, agent, act)? == Turn::Exit {
                     return Ok(Turn::Exit);
                 }
                 self.apply_effects();
+            }
+            if let Some(shown) = self.terminals.get(id).map(|terminal| terminal.focus) {
+                self.trace.keys(id, shown, self.terminals.take_handled_keys(id));
             }
         }
         Ok(Turn::Continue)
@@ -38,6 +42,11 @@ impl Repl {
                 if let Err(error) = self.apply_change(Origin::Terminal(id), agent, change) {
                     self.terminals.on_line_failed(&mut self.core, id, agent, &typed, error);
                 }
+            }
+            Act::Editor | Act::PasteImage | Act::Pager(_) | Act::Suspend | Act::Background
+                if self.core.config.replay.is_some() =>
+            {
+                self.terminals.notify(id, "not available in a replay".into());
             }
             Act::Editor => self.open_editor(id),
             Act::PasteImage => self.paste_image(id),

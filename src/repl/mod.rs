@@ -33,6 +33,7 @@ mod probe;
 mod proxy;
 mod queue;
 mod queue_edits;
+mod record;
 mod requests;
 mod restored;
 mod retention;
@@ -80,6 +81,7 @@ use mcp::Mcp;
 use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
+use record::Record;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
@@ -123,6 +125,7 @@ pub struct Repl {
     /// The image in the clipboard, while it is read.
     paste: Option<pasting::OpenPaste>,
     trace: Trace,
+    record: Record,
     callbacks: Callbacks,
     external: ExternalDescriptors,
     tools_polled_at: Moment,

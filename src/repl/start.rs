@@ -21,6 +21,7 @@ use crate::repl::jobs::Jobs;
 use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
+use crate::repl::record::Record;
 use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
@@ -56,8 +57,9 @@ impl Repl {
         let LoadedAgents { roster, damaged, is_fresh, unseen } =
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
-        let trace = Trace::open(&config, &clock)?;
-        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
+        let trace = Trace::open(&config, &clock, roster.iter())?;
+        let record = Record::open(&config, &clock, roster.iter())?;
+        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), (trace, record), incoming);
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
         restore_unread(&mut repl.core)?;
@@ -76,7 +78,7 @@ impl Repl {
         if let Some(device) = device {
             repl.terminals.attach(&mut repl.core, device, root, TerminalMode::default());
         }
-        repl.terminals.render(&mut repl.core);
+        repl.render();
         Ok(repl)
     }
 
@@ -90,7 +92,7 @@ impl Repl {
         self.signals = Some(signals);
     }
 
-    fn new(core: Core, trace: Trace, calls: Incoming) -> Self {
+    fn new(core: Core, (trace, record): (Trace, Record), calls: Incoming) -> Self {
         Self {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
@@ -116,6 +118,7 @@ impl Repl {
             signals: None,
             waiting: None,
             trace,
+            record,
             callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
             tools_polled_at: core.clock.now(),

@@ -45,6 +45,9 @@ impl Repl {
                 Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
                 Err(error) => Err(error),
             },
+            ToolRequest::WebFetch { .. } if self.core.config.replay.is_some() => {
+                Err(Error::usage("not available in a replay"))
+            }
             ToolRequest::WebFetch { url, timeout } => {
                 return self.web_fetches.begin(&mut self.core, agent_id, &call, &url, timeout);
             }

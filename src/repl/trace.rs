@@ -1,34 +1,44 @@
-//! The trace of the loop, as lines of JSON in a file: what happened in each turn and why. Holds no text of a
-//! conversation and no credential.
+//! The trace of the loop, as lines of JSON in a file: what happened in each turn, and outside of turns, and why. Holds no
+//! text of a conversation and no credential. `domain::trace` is the schema.
 //!
-//! With `--trace-stable` there is a line for each effect and change instead, and two runs of one script on a manual
-//! clock write the same bytes: agents are numbered in the order in which they appear, times are whole milliseconds
-//! since the start, and where one turn ends and the next begins is left out.
+//! With `--trace-stable`, two runs of one script on a manual clock write the same bytes: agents are numbered in the order
+//! in which they appear, and how the work was divided into turns is left out, which depends on the kernel.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Write as _};
+use std::os::fd::RawFd;
+use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::{Value, json};
-
-use crate::agent::{Effect, TracedEvent};
+use crate::agent::{Agent, Effect, TracedEvent};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, TerminalId};
 use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
+use crate::domain::trace::{Name, SCHEMA, TraceLine};
 use crate::reactor::{Ready, Source};
+use crate::repl::event::Event;
 use crate::repl::timeout::{Timeout, WakeReason};
 
 /// Writes the trace, if one was asked for.
 #[derive(Default)]
-pub struct Trace {
-    file: Option<BufWriter<File>>,
-    turn: u64,
-    /// The turn that is under way.
-    line: Option<Value>,
-    stable: Option<Stable>,
+pub struct Trace(Option<Writer>);
+
+struct Writer {
+    out: BufWriter<File>,
+    clock: Clock,
+    start: Moment,
+    turns: u64,
+    /// The turn that is under way, and when its wait ended.
+    turn: Option<(u64, Moment)>,
+    /// In the stable form: the agents in the order in which they appeared.
+    stable: Option<Vec<AgentId>>,
+    /// What each terminal showed last.
+    focus: BTreeMap<TerminalId, AgentId>,
+    /// Why a line could not be written; reported at the end of the turn.
+    error: Option<io::Error>,
 }
 
 impl Trace {
@@ -36,142 +46,173 @@ impl Trace {
     ///
     /// # Errors
     /// When the file cannot be opened.
-    pub fn open(config: &Config, clock: &Clock) -> Result<Self> {
+    pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
         let Some(path) = &config.trace else { return Ok(Self::default()) };
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
-        let stable = config.trace_stable.then(|| Stable::new(clock));
-        Ok(Self { file: Some(BufWriter::new(file)), stable, ..Self::default() })
+        let mut writer = Writer {
+            out: BufWriter::new(file),
+            clock: clock.clone(),
+            start: clock.now(),
+            turns: 0,
+            turn: None,
+            stable: config.trace_stable.then(Vec::new),
+            focus: BTreeMap::new(),
+            error: None,
+        };
+        writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
+        for agent in agents {
+            let parent = agent.identity.parent.map(|parent| writer.name_of(parent));
+            let name = Some(agent.identity.label().into());
+            writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
+        }
+        Ok(Self(Some(writer)))
     }
 
-    /// Begins the trace of a turn after its wait.
+    /// Begins a turn after its wait.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
-        self.turn += 1;
-        if self.file.is_none() || self.stable.is_some() {
+        let Some(writer) = &mut self.0 else { return };
+        writer.turns += 1;
+        writer.turn = Some((writer.turns, writer.clock.now()));
+        if writer.stable.is_some() {
             return;
         }
-        let ready: Vec<String> = ready.iter().map(|item| source_name(item.source)).collect();
-        self.line = Some(json!({
-            "turn": self.turn,
-            "timeout_ms": timeout.after.map(|after| after.as_secs_f64() * 1000.0),
-            "why": why_name(timeout.why),
-            "ready": ready,
-            "callbacks": [],
-            "effects": [],
-            "changes": [],
-        }));
+        let (why, agent) = reason(timeout.why);
+        let agent = agent.map(|agent| writer.name_of(agent));
+        let timeout_us = timeout.after.map(micros);
+        writer.write(TraceLine { timeout_us, why: Some(why.into()), agent, ..TraceLine::of("turn") });
+        for item in ready {
+            let SourceName { source, agent, number, fd } = SourceName::of(item.source);
+            let agent = agent.map(|agent| writer.name_of(agent));
+            let (read, write) = (Some(item.readiness.readable), Some(item.readiness.writable));
+            let error = Some(item.readiness.error);
+            let source = Some(source.into());
+            writer.write(TraceLine { agent, source, number, fd, read, write, error, ..TraceLine::of("ready") });
+        }
+    }
+
+    /// A terminal has handled so many keys, which are not recorded themselves.
+    pub fn keys(&mut self, terminal: TerminalId, agent: AgentId, keys: u64) {
+        if let Some(writer) = self.0.as_mut().filter(|_| keys > 0) {
+            let (terminal, keys) = (Some(terminal.0), Some(keys));
+            writer.write_of(agent, TraceLine { terminal, keys, ..TraceLine::of("keys") });
+        }
     }
 
     pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
+        let Some(writer) = &mut self.0 else { return };
         for (agent, callback, bytes) in callbacks {
-            self.add("callbacks", || json!({"agent": agent.to_string(), "callback": callback, "bytes": bytes}));
+            let line = TraceLine { callback: Some(callback.into()), ..TraceLine::of("callback") };
+            writer.write_of(agent, TraceLine { bytes: Some(bytes as u64), ..line });
         }
     }
 
     /// An agent's effect is about to be applied.
     pub fn effect(&mut self, agent: AgentId, effect: &Effect) {
-        if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
-            return stable.write(file, agent, |line| line.describe_effect(effect));
+        let Some(writer) = &mut self.0 else { return };
+        let mut line = TraceLine { effect: Some(effect.name().into()), ..TraceLine::of("effect") };
+        match effect {
+            Effect::StateChanged(from, to) => (line.from, line.to) = (Some(from.name().into()), Some(to.name().into())),
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                line.messages = bodies.iter().map(|body| Name::from(Body::kind(body))).collect();
+            }
+            Effect::Settled(outcome) => line.outcome = Some(outcome_name(outcome).into()),
+            _ => {}
         }
-        let moved = if let Effect::StateChanged(from, to) = effect { Some([from.name(), to.name()]) } else { None };
-        self.add("effects", || json!({"agent": agent.to_string(), "effect": effect.name(), "moved": moved}));
+        writer.write_of(agent, line);
     }
 
     pub fn change(&mut self, origin: Origin, agent: AgentId, change: &'static str) {
+        let Some(writer) = &mut self.0 else { return };
         let terminal = origin.terminal().map(|id| id.0);
-        if let (Some(file), Some(stable)) = (&mut self.file, &mut self.stable) {
-            return stable.write(file, agent, |line| {
-                line.change = Some(change);
-                line.terminal = terminal;
-            });
-        }
-        self.add("changes", || json!({"agent": agent.to_string(), "change": change, "terminal": terminal}));
+        writer.write_of(agent, TraceLine { terminal, change: Some(change.into()), ..TraceLine::of("change") });
     }
 
-    fn add(&mut self, list: &str, entry: impl FnOnce() -> Value) {
-        if let Some(list) = self.line.as_mut().and_then(|line| line[list].as_array_mut()) {
-            list.push(entry());
+    /// An agent was created or removed; `label` gives its name.
+    pub fn event(&mut self, event: &Event, label: impl Fn(AgentId) -> String) {
+        let Some(writer) = &mut self.0 else { return };
+        match event {
+            Event::Spawned { parent, child, .. } => {
+                let (parent, name) = (Some(writer.name_of(*parent)), Some(label(*child).into()));
+                writer.write_of(*child, TraceLine { name, parent, ..TraceLine::of("spawned") });
+            }
+            Event::Removed { agent, adopter, .. } => {
+                let parent = adopter.map(|adopter| writer.name_of(adopter));
+                writer.write_of(*agent, TraceLine { parent, ..TraceLine::of("removed") });
+            }
+            _ => {}
+        }
+    }
+
+    /// An agent has another name.
+    pub fn named(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
+        if let Some(writer) = &mut self.0 {
+            writer.write_of(agent, TraceLine { name: Some(label().into()), ..TraceLine::of("agent") });
+        }
+    }
+
+    /// What terminals show now; recorded where it has changed.
+    pub fn focus(&mut self, shown: impl Iterator<Item = (TerminalId, AgentId)>) {
+        let Some(writer) = &mut self.0 else { return };
+        for (terminal, agent) in shown {
+            if writer.focus.insert(terminal, agent) != Some(agent) {
+                writer.write_of(agent, TraceLine { terminal: Some(terminal.0), ..TraceLine::of("focus") });
+            }
+        }
+    }
+
+    /// These terminals were drawn. How often depends on the division into turns.
+    pub fn rendered(&mut self, drawn: Vec<(TerminalId, AgentId)>) {
+        let Some(writer) = self.0.as_mut().filter(|writer| writer.stable.is_none()) else { return };
+        for (terminal, agent) in drawn {
+            writer.write_of(agent, TraceLine { terminal: Some(terminal.0), ..TraceLine::of("render") });
         }
     }
 
     /// The turn is over. A trace that can no longer be written ends, with the reason, and the loop goes on.
     pub fn end(&mut self) -> Option<io::Error> {
-        let file = self.file.as_mut()?;
-        let line = self.line.take();
-        let failed = self.stable.as_mut().and_then(|stable| stable.error.take());
-        let written = failed.map_or(Ok(()), Err).and_then(|()| line.map_or(Ok(()), |line| writeln!(file, "{line}")));
-        let error = written.and_then(|()| file.flush()).err();
+        let writer = self.0.as_mut()?;
+        if let Some((_, began)) = writer.turn.filter(|_| writer.stable.is_none()) {
+            let duration_us = Some(micros(writer.clock.now() - began));
+            writer.write(TraceLine { duration_us, ..TraceLine::of("end") });
+        }
+        writer.turn = None;
+        let error = writer.error.take().or_else(|| writer.out.flush().err());
         if error.is_some() {
-            self.file = None;
+            self.0 = None;
         }
         error
     }
 }
 
-/// What the stable form has to remember between two lines.
-struct Stable {
-    clock: Clock,
-    start: Moment,
-    /// In the order in which they appeared.
-    agents: Vec<AgentId>,
-    /// Why a line could not be written; reported at the end of the turn.
-    error: Option<io::Error>,
-}
-
-impl Stable {
-    fn new(clock: &Clock) -> Self {
-        Self { clock: clock.clone(), start: clock.now(), agents: Vec::new(), error: None }
+impl Writer {
+    fn write_of(&mut self, agent: AgentId, line: TraceLine) {
+        let agent = Some(self.name_of(agent));
+        self.write(TraceLine { agent, ..line });
     }
 
-    fn write(&mut self, file: &mut BufWriter<File>, agent: AgentId, describe: impl FnOnce(&mut StableLine)) {
-        let known = self.agents.iter().position(|known| *known == agent);
-        let index = known.unwrap_or_else(|| {
-            self.agents.push(agent);
-            self.agents.len() - 1
-        });
-        let at_ms = (self.clock.now() - self.start).as_millis();
-        let mut line = StableLine { at_ms, agent: format!("agent-{}", index + 1), ..StableLine::default() };
-        describe(&mut line);
-        let written = serde_json::to_string(&line).map_err(io::Error::from).and_then(|line| writeln!(file, "{line}"));
-        if let Err(error) = written {
+    fn write(&mut self, line: TraceLine) {
+        let turn = self.turn.map(|(number, _)| number).filter(|_| self.stable.is_none());
+        let line = TraceLine { turn, at_us: micros(self.clock.now() - self.start), ..line };
+        let text = serde_json::to_string(&line).map_err(io::Error::from);
+        if let Err(error) = text.and_then(|text| writeln!(self.out, "{text}")) {
             self.error.get_or_insert(error);
         }
     }
-}
 
-/// One line of the stable form; the fields are written in this order.
-#[derive(Default, Serialize)]
-struct StableLine {
-    at_ms: u128,
-    agent: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    change: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    terminal: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    effect: Option<&'static str>,
-    /// The states before and after.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    moved: Option<[&'static str; 2]>,
-    /// The kinds of the messages that are written to the log.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    messages: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'static str>,
-}
-
-impl StableLine {
-    fn describe_effect(&mut self, effect: &Effect) {
-        self.effect = Some(effect.name());
-        match effect {
-            Effect::StateChanged(from, to) => self.moved = Some([from.name(), to.name()]),
-            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
-                self.messages = bodies.iter().map(Body::kind).collect();
-            }
-            Effect::Settled(outcome) => self.outcome = Some(outcome_name(outcome)),
-            _ => {}
-        }
+    fn name_of(&mut self, agent: AgentId) -> Name {
+        let Some(agents) = &mut self.stable else { return agent.to_string().into() };
+        let known = agents.iter().position(|known| *known == agent);
+        let index = known.unwrap_or_else(|| {
+            agents.push(agent);
+            agents.len() - 1
+        });
+        format!("agent-{}", index + 1).into()
     }
+}
+
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn outcome_name(outcome: &AgentOutcome) -> &'static str {
@@ -184,41 +225,53 @@ fn outcome_name(outcome: &AgentOutcome) -> &'static str {
     }
 }
 
-fn source_name(source: Source) -> String {
-    match source {
-        Source::Terminal => "terminal".into(),
-        Source::Signals => "signals".into(),
-        Source::Waker => "waker".into(),
-        Source::External(fd) => format!("external {fd}"),
-        Source::Socket(id, fd) => format!("socket {id} {fd}"),
-        Source::Listener => "listener".into(),
-        Source::Client(number) => format!("client {number}"),
-        Source::Download(number, fd) => format!("download {number} {fd}"),
-        Source::Proxy(number) => format!("proxy {number}"),
-        Source::Mcp(number) => format!("mcp {number}"),
-        Source::Transfer(number, fd) => format!("transfer {number} {fd}"),
+/// A source as its line has it.
+struct SourceName {
+    source: &'static str,
+    agent: Option<AgentId>,
+    number: Option<u64>,
+    fd: Option<RawFd>,
+}
+
+impl SourceName {
+    fn of(source: Source) -> Self {
+        let (source, agent, number, fd) = match source {
+            Source::Terminal => ("terminal", None, None, None),
+            Source::Signals => ("signals", None, None, None),
+            Source::Waker => ("waker", None, None, None),
+            Source::External(fd) => ("external", None, None, Some(fd)),
+            Source::Socket(id, fd) => ("socket", Some(id), None, Some(fd)),
+            Source::Listener => ("listener", None, None, None),
+            Source::Client(number) => ("client", None, Some(number), None),
+            Source::Download(number, fd) => ("download", None, Some(number), Some(fd)),
+            Source::Proxy(number) => ("proxy", None, Some(number), None),
+            Source::Mcp(number) => ("mcp", None, Some(number), None),
+            Source::Transfer(number, fd) => ("transfer", None, Some(number), Some(fd)),
+        };
+        Self { source, agent, number, fd }
     }
 }
 
-fn why_name(why: WakeReason) -> String {
-    match why {
-        WakeReason::Nothing => "nothing".into(),
-        WakeReason::Leftover => "leftover".into(),
-        WakeReason::Agent(id, what) => format!("{what} {id}"),
-        WakeReason::Pause => "pause".into(),
-        WakeReason::Tools => "tools".into(),
-        WakeReason::Spinner => "spinner".into(),
-        WakeReason::Text => "text".into(),
-        WakeReason::Countdown => "countdown".into(),
-        WakeReason::Team => "team".into(),
-        WakeReason::Keys => "keys".into(),
-        WakeReason::Question => "question".into(),
-        WakeReason::Draft => "draft".into(),
-        WakeReason::Files => "files".into(),
-        WakeReason::View => "view".into(),
-        WakeReason::Client => "client".into(),
-        WakeReason::Web => "web".into(),
-        WakeReason::Proxy => "proxy".into(),
-        WakeReason::Mcp => "mcp".into(),
-    }
+fn reason(why: WakeReason) -> (&'static str, Option<AgentId>) {
+    let name = match why {
+        WakeReason::Agent(id, what) => return (what, Some(id)),
+        WakeReason::Nothing => "nothing",
+        WakeReason::Leftover => "leftover",
+        WakeReason::Pause => "pause",
+        WakeReason::Tools => "tools",
+        WakeReason::Spinner => "spinner",
+        WakeReason::Text => "text",
+        WakeReason::Countdown => "countdown",
+        WakeReason::Team => "team",
+        WakeReason::Keys => "keys",
+        WakeReason::Question => "question",
+        WakeReason::Draft => "draft",
+        WakeReason::Files => "files",
+        WakeReason::View => "view",
+        WakeReason::Client => "client",
+        WakeReason::Web => "web",
+        WakeReason::Proxy => "proxy",
+        WakeReason::Mcp => "mcp",
+    };
+    (name, None)
 }

@@ -66,7 +66,7 @@ impl Repl {
         self.retention.step(&mut self.core, &self.terminals);
         self.dispatch();
         self.callbacks.run(&mut self.core);
-        self.terminals.render(&mut self.core);
+        self.render();
         self.attached().publish();
         self.send_questions();
         limits::save_spent(&mut self.core);
@@ -125,7 +125,6 @@ impl Repl {
             });
             notes.into_iter().flatten().for_each(|note| self.core.note(id, LineKind::Note, &note));
         }
-        self.trace.on_callbacks(self.core.take_traced());
     }
 
     /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
@@ -164,16 +163,22 @@ impl Repl {
         }
     }
 
+    /// Draws the terminals whose visible state has changed.
+    pub(super) fn render(&mut self) {
+        let drawn = self.terminals.render(&mut self.core);
+        self.trace.focus(self.terminals.shown());
+        self.trace.rendered(drawn);
+    }
+
     /// Writes the turn to the trace. If that fails, the trace ends, and a note says so at the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
-        if let Some(error) = self.trace.end()
-            && turn == Turn::Continue
-        {
+        let failed = self.record.take_error().map(|error| ("record", error));
+        for (what, error) in self.trace.end().map(|error| ("trace", error)).into_iter().chain(failed) {
             let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
             for agent in focused {
-                self.core.note(agent, LineKind::Error, &format!("cannot write the trace: {error}; it ends here"));
+                self.core.note(agent, LineKind::Error, &format!("cannot write the {what}: {error}; it ends here"));
             }
-            self.terminals.render(&mut self.core);
+            self.render();
         }
         turn
     }

@@ -88,6 +88,7 @@ impl Environments {
             proxy,
             definitions: config.definitions.clone(),
             hooks: config.hooks.clone(),
+            script: config.replay.as_ref().map(|replay| Arc::clone(&replay.tools)),
             ..Environment::with_deny_list(real(&config.working_directory), denied)
         };
         let worktrees = data.map(|data| real(data).join("worktrees"));

@@ -12,6 +12,7 @@ mod instructions;
 mod pace;
 mod reached;
 mod request_limits;
+#[allow(missing_docs)]
 mod roster;
 mod send_queue;
 mod trees;

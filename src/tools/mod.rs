@@ -70,7 +70,7 @@ use crate::domain::mcp::{McpPrompt, McpResource, McpTool};
 use crate::domain::rule::Rules;
 use crate::domain::sandbox::SandboxSettings;
 use crate::domain::skill::SkillList;
-use crate::domain::tool::{Reach, ToolDeclaration};
+use crate::domain::tool::{Reach, ScriptedTools, ToolDeclaration};
 use crate::domain::user_tool::UserTool;
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
@@ -335,6 +335,8 @@ pub struct Environment {
     pub snapshots: Option<Snapshots>,
     /// Writes down what the call changes.
     pub recorder: Option<Recorder>,
+    /// Gives the results in place of the tools.
+    pub script: Option<Arc<dyn ScriptedTools>>,
 }
 
 impl Environment {
@@ -376,6 +378,7 @@ impl Environment {
             proxy: None,
             snapshots: None,
             recorder: None,
+            script: None,
         }
     }
 

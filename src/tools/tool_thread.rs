@@ -176,6 +176,10 @@ impl Slot {
 }
 
 fn run(spec: &ToolSpec, call: &Prepared, env: &Environment, job: &Job) -> Output {
+    if let Some(script) = &env.script {
+        let result = script.run(spec.declaration.name, &call.arguments, &|| job.is_cancelled());
+        return result.map_or_else(Output::failure, Output::success);
+    }
     match spec.run {
         Run::OnThread(run) => run(call, env, job),
         Run::InEventLoop(_) => panic!("{} runs in the event loop, not on a thread", spec.declaration.name),

@@ -81,8 +81,14 @@ pub struct Plan {
     pub network: Network,
     /// The screen around the conversation.
     pub display: DisplaySettings,
-    /// Where a stable trace is written.
+    /// Where a trace is written.
     pub trace: Option<PathBuf>,
+    /// Whether it is the stable form.
+    pub is_trace_stable: bool,
+    /// Where the session is recorded as a scenario.
+    pub record: Option<PathBuf>,
+    /// Whether the record has the texts.
+    pub records_texts: bool,
     /// The limits of each tree of agents.
     pub tree_limits: TreeLimits,
     /// Days after which agents that were not used are deleted.
@@ -121,6 +127,9 @@ impl Default for Plan {
             network: Network::Off,
             display: DisplaySettings::default(),
             trace: None,
+            is_trace_stable: true,
+            record: None,
+            records_texts: false,
             tree_limits: TreeLimits::default(),
             keep_days: 0,
             title_model: None,
@@ -201,7 +210,9 @@ impl Plan {
             },
             display: self.display.clone(),
             trace: self.trace.clone(),
-            trace_stable: self.trace.is_some(),
+            trace_stable: self.is_trace_stable,
+            record: self.record.clone(),
+            records_texts: self.records_texts,
             tree_limits: self.tree_limits,
             keep_days: self.keep_days,
             title_model: self.title_model.clone(),

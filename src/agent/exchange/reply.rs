@@ -1,6 +1,6 @@
 //! Handles the parts of a reply as they arrive, and its end.
 
-use crate::agent::{Agent, Context, Effect, State};
+use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
 use crate::domain::chunk::{Chunk, StopReason};
@@ -12,6 +12,7 @@ use crate::domain::tool::ToolCall;
 impl Agent {
     pub(super) fn on_stream_event(&mut self, event: StreamEvent, context: &mut Context) {
         context.outbox.trace_event(self.id(), event.name(), event.size());
+        context.outbox.record_event(self.id(), || RecordedEvent::Stream(event.clone()));
         self.view.set_time(context.now);
         match event {
             StreamEvent::Text(text) => {

@@ -132,7 +132,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "trace",
-        about: "File for a line of JSON about every turn of the event loop",
+        about: "File for a line of JSON about everything that happens in the event loop",
         flag: Some(("--trace", |arguments| arguments.trace.clone().map(Into::into))),
         files: Files::User,
         kind: Kind::Path(|config| &mut config.trace),

@@ -38,6 +38,8 @@ pub const TOPICS: &[Topic] = &[
     Topic { name: "editors", about: "Agents in an editor: polylogue acp", text: || include_str!("editors.txt").into() },
     Topic { name: "workflows", about: "Several agents on one task", text: || include_str!("workflows.txt").into() },
     Topic { name: "json", about: "JSON output", text: || include_str!("json.txt").into() },
+    Topic { name: "trace", about: "What happens in the event loop", text: || include_str!("trace.txt").into() },
+    Topic { name: "scenarios", about: "Replays of the event loop", text: || include_str!("scenarios.txt").into() },
     Topic { name: "exit-codes", about: "Exit codes", text: || include_str!("exit-codes.txt").into() },
     Topic { name: "echo", about: "The built-in model for trying things out", text: || include_str!("echo.txt").into() },
 ];

@@ -23,7 +23,7 @@ pub(super) use mail::{or_ended, take_mail};
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::agent::{Agent, Context, Effect, Outbox, TracedEvent, Wake};
+use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
@@ -88,16 +88,20 @@ impl Core {
         roster: Roster,
         factory: AgentFactory,
     ) -> Self {
+        let network = Network::through(config.replay.as_ref().map(|replay| replay.provider.clone()));
         let mut outbox = Outbox::default();
         if config.trace.is_some() {
             outbox.start_tracing();
+        }
+        if config.record.is_some() {
+            outbox.start_recording();
         }
         Self {
             waker: reactor.waker(),
             config,
             clock,
             reactor,
-            network: Network::default(),
+            network,
             store,
             roster,
             send_queue: SendQueue::default(),
@@ -141,9 +145,9 @@ impl Core {
         self.outbox.pop()
     }
 
-    /// The callbacks of agents since the last call, for the trace.
-    pub(super) fn take_traced(&mut self) -> Vec<TracedEvent> {
-        self.outbox.take_traced()
+    /// What was delivered to agents since the last call, for the trace and for the record of the session.
+    pub(super) fn take_delivered(&mut self) -> (Vec<TracedEvent>, Vec<(AgentId, RecordedEvent)>) {
+        (self.outbox.take_traced(), self.outbox.take_recorded())
     }
 
     /// The next event that is to be delivered.

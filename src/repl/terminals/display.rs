@@ -14,6 +14,8 @@ pub(super) struct Display {
     buffer: Vec<u8>,
     /// What the last frame showed; none if everything is to be drawn.
     pub(super) shown: Option<VisibleState>,
+    /// How many frames were drawn.
+    pub(super) frames: u64,
     /// When the last frame was drawn.
     pub(super) drawn_at: Moment,
     /// When streamed text that is not shown yet will be.
@@ -34,6 +36,7 @@ impl Display {
             screen,
             buffer: Vec::new(),
             shown: None,
+            frames: 0,
             drawn_at: Moment::default(),
             text_at: None,
             is_behind: false,

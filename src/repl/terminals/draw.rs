@@ -112,15 +112,21 @@ pub(in crate::repl) fn rule_file(core: &Core, agent: &Agent) -> Option<String> {
 }
 
 impl Terminals {
-    /// Draws the terminals whose visible state has changed.
-    pub(in crate::repl) fn render(&mut self, core: &mut Core) {
+    /// Draws the terminals whose visible state has changed. Returns them with the agents that they show.
+    pub(in crate::repl) fn render(&mut self, core: &mut Core) -> Vec<(TerminalId, AgentId)> {
+        let mut drawn = Vec::new();
         for at in self.ids() {
-            if !self.postpones_view(core, at) {
-                self.update_view(core, at);
-                self.draw(core, at);
+            if self.postpones_view(core, at) {
+                continue;
             }
+            self.update_view(core, at);
+            let frames = self.get(at).map(|terminal| terminal.display.frames);
+            self.draw(core, at);
+            let terminal = self.get(at).filter(|terminal| Some(terminal.display.frames) != frames);
+            drawn.extend(terminal.map(|terminal| (at, terminal.focus)));
         }
         self.alert(core);
+        drawn
     }
 
     /// Says at terminals without focus that agents have finished or ask.
@@ -156,6 +162,7 @@ impl Terminals {
         terminal.input.view.iter_mut().for_each(|view| view.on_drawn(painted.is_whole, now));
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
+        terminal.display.frames += 1;
         terminal.display.drawn_at = now;
         terminal.display.text_at = None;
         self.show_painted(core, at, focus, &painted.frame, title, progress);
@@ -220,6 +227,7 @@ impl Terminals {
         let notice = terminal.input.notice.take();
         // Only a frame would show the question.
         terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
+        terminal.display.frames += 1;
         let Some(lines) = &mut terminal.lines else { return };
         let mut out = lines.show(agent, || end) + &lines.update(agent);
         out += &notice.map(|notice| lines::line("polylogue", &notice)).unwrap_or_default();

@@ -19,6 +19,8 @@ pub(super) struct Keyboard {
     read_at: Moment,
     /// How many keys caused an act in this turn.
     acts: usize,
+    /// How many keys were handled since the last look.
+    handled: u64,
     /// The device has more bytes than were read, and the poll will not report them again.
     has_more: bool,
     /// The terminal sends whole lines.
@@ -65,7 +67,14 @@ impl Keyboard {
 
     /// The next key, unless the limit of this turn is reached.
     pub(super) fn next_key(&mut self) -> Option<Key> {
-        if self.acts < ACTS_PER_TURN { self.decoder.next() } else { None }
+        let next = if self.acts < ACTS_PER_TURN { self.decoder.next() } else { None };
+        self.handled += u64::from(next.is_some());
+        next
+    }
+
+    /// How many keys were handled since the last call.
+    pub(super) fn take_handled(&mut self) -> u64 {
+        std::mem::take(&mut self.handled)
     }
 
     pub(super) fn read_at(&self) -> Moment {

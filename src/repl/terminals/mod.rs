@@ -293,6 +293,16 @@ impl Terminals {
         }
     }
 
+    /// Each terminal with the agent that it shows.
+    pub(super) fn shown(&self) -> impl Iterator<Item = (TerminalId, AgentId)> {
+        self.terminals.iter().map(|(id, terminal)| (*id, terminal.focus))
+    }
+
+    /// How many keys were handled at a terminal since the last call.
+    pub(super) fn take_handled_keys(&mut self, id: TerminalId) -> u64 {
+        self.get_mut(id).map_or(0, |terminal| terminal.keyboard.take_handled())
+    }
+
     pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
         self.iter().map(|terminal| terminal.focus)
     }

@@ -315,6 +315,11 @@ impl Terminal {
         self.keyboard.deadline().filter(|_| !self.is_detached && self.edited.is_none())
     }
 
+    /// What it shows, as lines of text.
+    pub(crate) fn shown_lines(&self) -> Vec<String> {
+        self.display.rows().iter().map(Row::text).collect()
+    }
+
     /// Whether it is detached: nothing is read or drawn any more.
     pub fn is_detached(&self) -> bool {
         self.is_detached

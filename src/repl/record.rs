@@ -1,0 +1,258 @@
+//! Records a session as a scenario for `polylogue replay`: who was asked when, what the provider sent when, and how long tools
+//! took. Texts are replaced by filler of the same length, unless they were asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+
+use crate::agent::{Agent, RecordedEvent};
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{Error, Result};
+use crate::base::id::AgentId;
+use crate::domain::config::Config;
+use crate::domain::flow::{Change, Origin};
+use crate::domain::stream::{Finish, StreamEvent};
+use crate::domain::tool::ToolCall;
+use crate::repl::event::Event;
+
+/// Writes the scenario, if one was asked for.
+#[derive(Default)]
+pub struct Record(Option<Writer>);
+
+struct Writer {
+    file: File,
+    clock: Clock,
+    start: Moment,
+    has_texts: bool,
+    /// The names of agents in the scenario.
+    names: BTreeMap<AgentId, String>,
+    used: BTreeSet<String>,
+    replies: BTreeMap<AgentId, Reply>,
+    /// The prompt of a fork that was asked for and has no child yet.
+    fork_prompt: Option<String>,
+    error: Option<io::Error>,
+}
+
+/// A reply that is under way.
+struct Reply {
+    sent: Moment,
+    steps: Vec<String>,
+    calls: Vec<ToolCall>,
+}
+
+impl Record {
+    /// Creates the file, which must not exist.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be created.
+    pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
+        let Some(path) = &config.record else { return Ok(Self::default()) };
+        let file = File::options().create_new(true).write(true).open(path);
+        let file = file.map_err(|error| Error::from(error).context(format!("--record {}", path.display())))?;
+        let mut writer = Writer {
+            file,
+            clock: clock.clone(),
+            start: clock.now(),
+            has_texts: config.records_texts,
+            names: BTreeMap::new(),
+            used: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            fork_prompt: None,
+            error: None,
+        };
+        let names: Vec<String> = agents.map(|agent| quoted(&writer.add(agent.id(), &agent.identity.label()))).collect();
+        let about = "about = \"A recorded session\"\napproval = \"yolo\"";
+        writer.write(&format!("{about}\nagents = [{}]\n", names.join(", ")));
+        Ok(Self(Some(writer)))
+    }
+
+    /// A change is about to be made.
+    pub fn change(&mut self, origin: Origin, change: &Change) {
+        let Some(writer) = self.0.as_mut().filter(|_| origin.terminal().is_some()) else { return };
+        match change {
+            Change::Submit(text) => writer.line(&writer.filled(text)),
+            Change::Tell { to, text } => writer.line(&format!("/tell {} {}", writer.name(*to), writer.filled(text))),
+            Change::Switch(to) => writer.line(&format!("/switch {}", writer.name(*to))),
+            Change::Interrupt => writer.input("keys = \"\\u001b\""),
+            Change::Fork(fork) => writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default()),
+            // A replay asks nothing.
+            Change::Answer { .. } | Change::Show(_) => {}
+            change => writer.write(&format!("\n# at {}: {} is not replayed\n", writer.now_ms(), change.name())),
+        }
+    }
+
+    pub fn event(&mut self, event: &Event, label: impl Fn(AgentId) -> String) {
+        let Some(writer) = &mut self.0 else { return };
+        match event {
+            Event::Spawned { child, origin, .. } => {
+                let name = writer.add(*child, &label(*child));
+                if let Some(prompt) = writer.fork_prompt.take().filter(|_| origin.terminal().is_some()) {
+                    let prompt = if prompt.is_empty() { prompt } else { format!("\"{}\" ", writer.filled(&prompt)) };
+                    writer.line(&format!("/fork {prompt}--name {name} --model scripted/{name}"));
+                }
+            }
+            Event::RequestSent { agent } => {
+                writer.end_reply(*agent, "cut = true");
+                let reply = Reply { sent: writer.clock.now(), steps: Vec::new(), calls: Vec::new() };
+                writer.replies.insert(*agent, reply);
+            }
+            Event::Interrupted { agent, .. } => writer.end_reply(*agent, ""),
+            _ => {}
+        }
+    }
+
+    pub fn on_delivered(&mut self, events: Vec<(AgentId, RecordedEvent)>) {
+        let Some(writer) = &mut self.0 else { return };
+        for (agent, event) in events {
+            match event {
+                RecordedEvent::Stream(event) => writer.stream_event(agent, event),
+                RecordedEvent::Tool(result) => {
+                    let (name, after) = (quoted(&result.name), result.duration.as_millis());
+                    let text = quoted(&writer.filled(&result.content));
+                    let fails = if result.is_error { "fails = true\n" } else { "" };
+                    writer.write(&format!("\n[[tool]]\ntool = {name}\nafter = {after}\nresult = {text}\n{fails}"));
+                }
+            }
+        }
+    }
+
+    /// Why the record can no longer be written; it ends then.
+    pub fn take_error(&mut self) -> Option<io::Error> {
+        let error = self.0.as_mut()?.error.take();
+        if error.is_some() {
+            self.0 = None;
+        }
+        error
+    }
+}
+
+impl Writer {
+    fn add(&mut self, agent: AgentId, label: &str) -> String {
+        let mut name = label.replace(' ', "-");
+        while !self.used.insert(name.clone()) {
+            name.push('+');
+        }
+        self.names.insert(agent, name.clone());
+        name
+    }
+
+    fn name(&self, agent: AgentId) -> String {
+        self.names.get(&agent).cloned().unwrap_or_default()
+    }
+
+    fn now_ms(&self) -> u128 {
+        (self.clock.now() - self.start).as_millis()
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Err(error) = self.file.write_all(text.as_bytes()) {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn input(&mut self, what: &str) {
+        self.write(&format!("\n[[input]]\nat = {}\n{what}\n", self.now_ms()));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.input(&format!("line = {}", quoted(line)));
+    }
+
+    /// The text in one line, or filler in its place.
+    fn filled(&self, text: &str) -> String {
+        let letter = |c: char| match c {
+            '\n' | '\r' | '\t' => ' ',
+            c if self.has_texts || c == ' ' => c,
+            _ => 'x',
+        };
+        let filled: String = text.chars().map(letter).collect();
+        // At the beginning of a line these would be commands.
+        if filled.starts_with(['/', '!', '#', '?']) { format!(" {filled}") } else { filled }
+    }
+
+    fn stream_event(&mut self, agent: AgentId, event: StreamEvent) {
+        match event {
+            StreamEvent::Text(text) => self.step(agent, &format!("text = {}", quoted(&self.kept(&text)))),
+            StreamEvent::Thinking(text) => self.step(agent, &format!("think = {}", quoted(&self.kept(&text)))),
+            StreamEvent::ToolCall { index, name, arguments, id } => {
+                let Some(reply) = self.replies.get_mut(&agent) else { return };
+                if reply.calls.len() <= index {
+                    reply.calls.push(ToolCall { id, name, arguments });
+                } else {
+                    reply.calls[index].arguments += &arguments;
+                }
+            }
+            StreamEvent::Usage(usage) => self.step(agent, &format!("usage = [{}, {}]", usage.input, usage.output)),
+            StreamEvent::Finish(finish) => self.finish(agent, finish),
+            StreamEvent::Error(_) => self.end_reply(agent, "cut = true"),
+            StreamEvent::Done => self.end_reply(agent, ""),
+            StreamEvent::Signature(_) => {}
+        }
+    }
+
+    /// A part of a reply, with its line breaks.
+    fn kept(&self, text: &str) -> String {
+        if self.has_texts { text.to_owned() } else { self.filled(text) }
+    }
+
+    fn finish(&mut self, agent: AgentId, finish: Finish) {
+        let calls = self.replies.get_mut(&agent).map(|reply| std::mem::take(&mut reply.calls)).unwrap_or_default();
+        for call in calls {
+            let arguments = if self.has_texts { call.arguments } else { redacted(&call.arguments) };
+            let (tool, arguments) = (quoted(&call.name), quoted(&arguments));
+            self.step(agent, &format!("call = {{ tool = {tool}, arguments = {arguments} }}"));
+        }
+        let reason = match finish {
+            Finish::Stop => "stop",
+            Finish::ToolCalls => "tool_calls",
+            Finish::Length => "length",
+            Finish::ContentFilter => "content_filter",
+        };
+        self.step(agent, &format!("finish = \"{reason}\""));
+    }
+
+    fn step(&mut self, agent: AgentId, what: &str) {
+        let now = self.clock.now();
+        if let Some(reply) = self.replies.get_mut(&agent) {
+            let after = (now - reply.sent).as_millis();
+            reply.steps.push(format!("  {{ after = {after}, {what} }},\n"));
+        }
+    }
+
+    /// Writes the reply of an agent, if one is under way, with a last step.
+    fn end_reply(&mut self, agent: AgentId, last: &str) {
+        if !last.is_empty() {
+            self.step(agent, last);
+        }
+        let Some(reply) = self.replies.remove(&agent) else { return };
+        // What follows the end of a reply is sent before it.
+        let (ends, others): (Vec<String>, Vec<String>) =
+            reply.steps.into_iter().partition(|step| step.contains(", finish = "));
+        let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", quoted(&self.name(agent)));
+        // Writing into a `String` cannot fail.
+        let _ = write!(text, "{}{}]\n", others.concat(), ends.concat());
+        self.write(&text);
+    }
+}
+
+/// A string of TOML.
+fn quoted(text: &str) -> String {
+    // JSON escapes as TOML does, but for DEL.
+    serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
+}
+
+/// The arguments of a call with filler in place of its texts.
+fn redacted(arguments: &str) -> String {
+    fn fill(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::String(text) => *text = "x".repeat(text.chars().count()),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(fill),
+            serde_json::Value::Object(fields) => fields.values_mut().for_each(fill),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::from_str(arguments).unwrap_or(serde_json::Value::Null);
+    fill(&mut value);
+    value.to_string()
+}

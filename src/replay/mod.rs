@@ -1,0 +1,40 @@
+//! Replays: scenarios with several agents, a scripted provider, keys and tools, played on the real loop with a clock that
+//! moves from event to event. `polylogue help scenarios` describes the files.
+//!
+//! [`original`] is a small copy of the C program with its faults, to see a scenario fail. The real loop is not changed for
+//! that.
+
+mod original;
+mod outcome;
+mod provider;
+mod response;
+mod run;
+mod scenario;
+mod tools;
+
+use std::path::Path;
+
+use crate::base::error::Result;
+pub use outcome::Outcome;
+use run::Directory;
+pub use run::Stage;
+pub use scenario::Scenario;
+
+/// Plays a scenario on the copy of the C program, with the fault of its story.
+///
+/// # Errors
+/// As for [`Stage::open`], or the scenario has no story.
+pub fn like_the_original(scenario: &Scenario) -> Result<Outcome> {
+    let directory = Directory::create()?;
+    original::play(scenario, directory.path())
+}
+
+/// Reads a scenario.
+///
+/// # Errors
+/// The file cannot be read, or is no scenario.
+pub fn read(path: &Path) -> Result<Scenario> {
+    let file = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| crate::base::error::Error::from(error).context(&file))?;
+    Scenario::parse(&file, &text)
+}

@@ -1,0 +1,282 @@
+//! Plays a scenario on the real loop: a real store, real libcurl over a Unix socket, real tool threads, a terminal in
+//! memory, and a clock that moves from one event to the next. Two runs are equal.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::outcome::{AgentOutcome, Happened, Outcome};
+use super::provider::Provider;
+use super::scenario::{Input, Scenario};
+use super::tools::Tools;
+use crate::agent::Agent;
+use crate::base::clock::{Clock, Moment};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::{AgentId, NumberedIds};
+use crate::domain::approval::Policy;
+use crate::domain::config::{Config, Replay, RetryPolicy, Settings};
+use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
+use crate::domain::flow::Change;
+use crate::domain::message::Body;
+use crate::domain::trace::{TraceLine, short_state};
+use crate::repl::{Device, Probe as _, RemoteTerminal, Repl, Turn, WakeReason};
+use crate::store::Store;
+
+const PROVIDER: &str = "scripted";
+/// Requests go to the socket; this names no host.
+const URL: &str = "http://127.0.0.1:1/v1";
+/// How long a turn waits for the wake of a tool thread that has ended.
+const WAKE_WAIT: Duration = Duration::from_millis(20);
+/// A timer of libcurl that is due so soon is a step of a transfer and not a time limit.
+const CURL_STEP: Duration = Duration::from_millis(5);
+/// So many turns without progress of the clock are a fault.
+const TURNS_PER_MOMENT: usize = 100_000;
+
+/// The loop in the middle of a scenario.
+pub struct Stage {
+    pub repl: Repl,
+    clock: Clock,
+    start: Moment,
+    provider: Provider,
+    tools: Arc<Tools>,
+    inputs: VecDeque<Input>,
+    end: Moment,
+    has_ended: bool,
+    directory: Directory,
+    _ids: NumberedIds,
+}
+
+/// A directory for the socket and the trace, removed in the end.
+pub struct Directory(PathBuf);
+
+impl Directory {
+    /// Only its owner can open it.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub fn create() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("polylogue-replay-{}", AgentId::random()));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+impl Stage {
+    /// Opens the loop with the agents of a scenario. With turns, the trace has those too, which are not the same in two
+    /// runs.
+    ///
+    /// # Errors
+    /// A name or a policy of the scenario is invalid, or a file cannot be created.
+    pub fn open(scenario: &Scenario, has_turns: bool) -> Result<Self> {
+        let directory = Directory::create()?;
+        let _ids = NumberedIds::begin();
+        let provider = Provider::listen(&directory.0.join("provider"), scenario.replies.clone())?;
+        let tools = Arc::new(Tools::new(scenario.tools.clone()));
+        let config = Config { trace_stable: !has_turns, ..config(scenario, &directory.0, Arc::clone(&tools))? };
+        let clock = Clock::manual();
+        let [columns, rows] = scenario.size;
+        let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
+        let mut repl = Repl::open_at(config, Store::in_memory()?, clock.clone(), Some(device))?;
+        let root = repl.roster().nth(0).expect("there is at least agent 0");
+        repl.apply(root, Change::Name(Some(scenario.agents[0].clone())))?;
+        for name in &scenario.agents[1..] {
+            repl.create(Some(name), Some(&format!("{PROVIDER}/{name}")))?;
+        }
+        let mut inputs = scenario.inputs.clone();
+        inputs.sort_by_key(|input| input.at);
+        let start = clock.now();
+        let end = start + Duration::from_millis(scenario.end);
+        let inputs = inputs.into();
+        Ok(Self { repl, clock, start, provider, tools, inputs, end, has_ended: false, directory, _ids })
+    }
+
+    /// The stable trace, which grows during the run.
+    pub fn trace(&self) -> PathBuf {
+        trace_in(&self.directory.0)
+    }
+
+    /// What the terminal shows.
+    pub fn screen(&mut self) -> Vec<String> {
+        self.repl.terminal().map(|terminal| terminal.shown_lines()).unwrap_or_default()
+    }
+
+    /// Does all that happens at this moment, then moves the clock to the next one. Returns false at the end.
+    ///
+    /// # Errors
+    /// The loop fails, or a moment does not end.
+    pub fn step(&mut self) -> Result<bool> {
+        self.settle()?;
+        let Some(next) = self.next_moment().filter(|next| *next <= self.end && !self.has_ended) else {
+            return Ok(false);
+        };
+        self.clock.advance(next - self.clock.now());
+        self.act();
+        Ok(true)
+    }
+
+    /// Feeds what is due at this moment, before the loop sees any of it.
+    fn act(&mut self) {
+        let now = self.clock.now();
+        let due = |input: &Input| self.start + Duration::from_millis(input.at) <= now;
+        let count = self.inputs.iter().take_while(|input| due(input)).count();
+        for input in self.inputs.drain(..count) {
+            let Some(terminal) = self.repl.terminal().and_then(|terminal| terminal.remote()) else { continue };
+            let bytes = input.keys.or_else(|| input.line.map(|line| line + "\r")).unwrap_or_default();
+            terminal.input.extend_from_slice(bytes.as_bytes());
+            if let Some([columns, rows]) = input.size {
+                terminal.size = (columns, rows);
+            }
+        }
+        self.tools.release(now);
+    }
+
+    /// Turns until nothing moves: neither the loop nor the provider nor a tool thread.
+    fn settle(&mut self) -> Result<()> {
+        let mut quiet = 0;
+        for _ in 0..TURNS_PER_MOMENT {
+            let has_ended_tool = self.wait_for_threads();
+            let now = self.clock.now();
+            let has_moved = self.provider.poll(now)? | self.tools.release(now);
+            let timeout = self.repl.compute_timeout();
+            if let (WakeReason::Agent(_, "curl timer"), Some(after)) = (timeout.why, timeout.after)
+                && after <= CURL_STEP
+            {
+                self.clock.advance(after);
+            }
+            let is_due = timeout.after == Some(Duration::ZERO);
+            quiet = if has_moved || is_due || has_ended_tool { 0 } else { quiet + 1 };
+            if quiet > 2 {
+                return Ok(());
+            }
+            let wait = if has_ended_tool { WAKE_WAIT } else { Duration::ZERO };
+            if self.repl.turn(Some(wait))? == Turn::Exit {
+                self.has_ended = true;
+                return Ok(());
+            }
+            self.repl
+                .terminal()
+                .and_then(|terminal| terminal.remote())
+                .into_iter()
+                .for_each(|terminal| terminal.output.clear());
+        }
+        Err(Error::new(ErrorKind::System, "the loop does not come to rest"))
+    }
+
+    /// Waits until every tool thread waits for its moment or has ended. Returns whether the loop has one to collect.
+    fn wait_for_threads(&self) -> bool {
+        loop {
+            let unfinished = |agent: &Agent| agent.unfinished_tools();
+            let (running, cancelled) =
+                self.repl.roster().iter().map(unfinished).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+            if cancelled == 0 && running == self.tools.waiting() {
+                let live = self.repl.roster().iter().map(Agent::live_tools).sum::<usize>();
+                return live > running;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn next_moment(&mut self) -> Option<Moment> {
+        let input = self.inputs.front().map(|input| self.start + Duration::from_millis(input.at));
+        let planned = input.into_iter().chain(self.provider.next_due()).chain(self.tools.next_due()).min();
+        let is_at_rest = planned.is_none() && self.repl.roster().busy().is_empty();
+        let timeout = self.repl.compute_timeout();
+        let deadline = timeout.after.filter(|_| !is_at_rest).map(|after| self.clock.now() + after);
+        planned.into_iter().chain(deadline).min()
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    /// The store or the trace cannot be read.
+    pub fn outcome(&mut self) -> Result<Outcome> {
+        let mut agents = BTreeMap::new();
+        for agent in self.repl.roster().iter() {
+            agents.insert(agent.identity.label(), outcome_of(&self.repl, agent)?);
+        }
+        let events = happened(&std::fs::read_to_string(self.trace())?);
+        let mut faults = std::mem::take(&mut self.provider.unanswered);
+        if self.provider.unused() > 0 {
+            faults.push(format!("no request has asked for {} of the replies", self.provider.unused()));
+        }
+        Ok(Outcome { agents, events, screen: self.screen(), faults })
+    }
+}
+
+fn trace_in(directory: &Path) -> PathBuf {
+    directory.join("trace")
+}
+
+fn config(scenario: &Scenario, directory: &Path, tools: Arc<Tools>) -> Result<Config> {
+    let provider = ProviderEntry {
+        name: PROVIDER.into(),
+        kind: "openai".into(),
+        base_url: URL.into(),
+        ..ProviderEntry::default()
+    };
+    let catalog = Catalog(vec![provider]);
+    let endpoint: Endpoint = catalog.find(&format!("{PROVIDER}/{}", scenario.agents[0]))?;
+    let policy = match &scenario.approval {
+        Some(policy) => policy.parse().map_err(|_| Error::usage(format!("approval: unknown policy {policy:?}")))?,
+        None => Policy::Ask,
+    };
+    let retry = RetryPolicy { jitter: 0.0, retries: scenario.retries, ..RetryPolicy::default() };
+    let work = directory.join("work");
+    std::fs::create_dir(&work)?;
+    Ok(Config {
+        catalog,
+        endpoint,
+        policy,
+        settings: Settings { retry, ..Settings::default() },
+        working_directory: work,
+        trace: Some(trace_in(directory)),
+        trace_stable: true,
+        replay: Some(Replay { provider: directory.join("provider"), tools }),
+        ..Config::default()
+    })
+}
+
+fn outcome_of(repl: &Repl, agent: &Agent) -> Result<AgentOutcome> {
+    let (messages, _) = repl.store().replay(agent.id())?;
+    let mut outcome = AgentOutcome { state: short_state(agent.state().name()).into(), ..AgentOutcome::default() };
+    for message in messages {
+        match message.body {
+            Body::Assistant(reply) if !reply.text.is_empty() => outcome.replies.push(reply.text),
+            Body::Error(text) => outcome.error = text,
+            _ => {}
+        }
+    }
+    let partial = agent.partial_text();
+    outcome.replies.extend((!partial.is_empty()).then(|| partial.to_owned()));
+    outcome.usage = [agent.used.input, agent.used.output];
+    Ok(outcome)
+}
+
+/// The events of a stable trace, with the names of the agents.
+pub fn happened(trace: &str) -> Vec<Happened> {
+    let lines = trace.lines().filter_map(|line| TraceLine::parse(line).ok());
+    let mut names: BTreeMap<String, String> = BTreeMap::new();
+    let mut events = Vec::new();
+    for line in lines {
+        let Some(agent) = &line.agent else { continue };
+        if let Some(name) = &line.name {
+            names.insert(agent.to_string(), name.to_string());
+        }
+        let agent = names.get(&**agent).cloned().unwrap_or_else(|| agent.to_string());
+        events.extend(line.word().map(|event| Happened { at_ms: line.at_us / 1000, agent, event }));
+    }
+    events
+}

@@ -1,0 +1,148 @@
+//! What one turn of the loop does, turn by turn: who is watched, what is served together, and when a frame is drawn.
+//! Scenarios make it exact: what is due at one moment is there before the turn begins.
+
+use std::collections::BTreeMap;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::internals::TraceLine;
+use crate::support::program::{Home, PROGRAM};
+use crate::support::pty::Pty;
+
+/// The turns of a trace, each with its lines.
+type Turns = BTreeMap<u64, Vec<TraceLine>>;
+
+fn turns_of(trace: &str) -> Turns {
+    let mut turns = Turns::new();
+    for line in trace.lines().map(|line| TraceLine::parse(line).expect(line)) {
+        if let Some(turn) = line.turn {
+            turns.entry(turn).or_default().push(line);
+        }
+    }
+    turns
+}
+
+/// Plays a scenario, and returns its turns.
+fn play(scenario: &str) -> Turns {
+    let home = Home::new();
+    std::fs::write(home.directory.path().join("it.toml"), scenario).expect("a file");
+    let played = home.run(&["replay", "it.toml", "--trace", "trace", "--turns"]);
+    assert_eq!(played.code, 0, "{played:?}");
+    turns_of(&std::fs::read_to_string(home.directory.path().join("trace")).expect("a trace"))
+}
+
+fn count(lines: &[TraceLine], is_counted: impl Fn(&TraceLine) -> bool) -> usize {
+    lines.iter().filter(|line| is_counted(line)).count()
+}
+
+fn callbacks(lines: &[TraceLine], name: &str) -> usize {
+    count(lines, |line| line.callback.as_deref() == Some(name))
+}
+
+fn ready_sockets(lines: &[TraceLine]) -> usize {
+    count(lines, |line| line.source.as_deref() == Some("socket") && line.read == Some(true))
+}
+
+/// Agents `a0`, `a1`, ..., each of which is told to answer at 0; their replies say `body` of the agent's number.
+fn scenario_of(agents: usize, body: impl Fn(usize) -> String) -> String {
+    let names: Vec<String> = (0..agents).map(|n| format!("\"a{n}\"")).collect();
+    let mut text = format!("about = \"one turn\"\napproval = \"ask\"\nagents = [{}]\n", names.join(", "));
+    for n in 0..agents {
+        let at = n * 10;
+        text += &format!("[[input]]\nat = {at}\nline = \"/tell a{n} go\"\n[[reply]]\nagent = \"a{n}\"\n{}\n", body(n));
+    }
+    text
+}
+
+/// All replies have their first word at 1,000 ms and their end at 2,000.
+fn words(n: usize) -> String {
+    let (first, last) = (1_000 - n * 10, 2_000 - n * 10);
+    format!("steps = [{{ after = {first}, text = \"word {n}\" }}, {{ after = {last}, finish = \"stop\" }}]")
+}
+
+#[test]
+fn the_descriptors_of_all_agents_are_watched_at_once_and_served_in_one_turn() {
+    let turns = play(&scenario_of(5, words));
+    let with_words: Vec<&Vec<TraceLine>> = turns.values().filter(|lines| callbacks(lines, "text") > 0).collect();
+    assert_eq!(with_words.len(), 1, "all words in one turn");
+    assert_eq!((ready_sockets(with_words[0]), callbacks(with_words[0], "text")), (5, 5));
+    let with_ends: Vec<&Vec<TraceLine>> = turns.values().filter(|lines| callbacks(lines, "done") > 0).collect();
+    assert_eq!(with_ends.len(), 1, "all ends in one turn");
+    assert_eq!((ready_sockets(with_ends[0]), callbacks(with_ends[0], "done")), (5, 5));
+    let settled = count(with_ends[0], |line| line.outcome.as_deref() == Some("completed"));
+    assert_eq!(settled, 5, "and each of them is idle in the same turn");
+}
+
+/// A reply that calls a tool at once; its result is there at 1,000 ms.
+fn tool_call(n: usize) -> String {
+    let after = 1_000 - n * 10;
+    format!(
+        "steps = [{{ after = 0, call = {{ tool = \"read_file\", arguments = '{{\"file_path\": \"f{n}\"}}' }}, \
+         finish = \"tool_calls\" }}]\n[[reply]]\nagent = \"a{n}\"\nsteps = [{{ after = 0, text = \"read\", finish = \
+         \"stop\" }}]\n[[tool]]\ntool = \"read_file\"\nwith = \"f{n}\"\nafter = {after}\nresult = \"text\""
+    )
+}
+
+#[test]
+fn two_tools_that_are_done_are_collected_in_one_turn() {
+    let turns = play(&scenario_of(3, tool_call));
+    let collected: Vec<usize> =
+        turns.values().map(|lines| callbacks(lines, "tool_result")).filter(|n| *n > 0).collect();
+    assert_eq!(collected, [3], "all results in one turn");
+}
+
+#[test]
+fn a_tool_that_is_done_and_a_reply_that_ends_are_served_in_one_turn() {
+    let turns = play(&scenario_of(2, |n| if n == 0 { tool_call(0) } else { words(1) }));
+    let together = turns.values().filter(|lines| callbacks(lines, "tool_result") == 1 && callbacks(lines, "text") == 1);
+    assert_eq!(together.count(), 1);
+}
+
+#[test]
+fn a_turn_draws_one_frame_at_most_after_all_that_happens_in_it() {
+    for turns in [play(&scenario_of(5, words)), play(&scenario_of(3, tool_call))] {
+        let mut frames = 0;
+        for (number, lines) in &turns {
+            let drawn: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].event == "render").collect();
+            assert!(drawn.len() <= 1, "turn {number}: {lines:?}");
+            let rest = drawn.first().map_or(&[][..], |at| &lines[at + 1..]);
+            assert!(rest.iter().all(|line| line.event == "end"), "turn {number}: {rest:?}");
+            frames += drawn.len();
+        }
+        assert!(frames > 3, "{frames} frames in {} turns", turns.len());
+    }
+}
+
+/// A signal that comes during a wait ends it with EINTR; that is a turn in which nothing is ready, and no error.
+#[test]
+fn a_wait_that_a_signal_interrupts_is_an_empty_turn() {
+    let home = Home::new();
+    let trace = home.directory.path().join("trace");
+    let (directory, path) = (home.directory.path().to_str().expect("UTF-8"), trace.to_str().expect("UTF-8"));
+    let args = ["--ephemeral", "--trace", path, "%slow 40\n%repeat 2000\nword"];
+    let mut pty = Pty::spawn(PROGRAM, &args, &[("HOME", directory), ("LANG", "C.UTF-8")], (80, 24));
+    let read = || std::fs::read_to_string(&trace).unwrap_or_default();
+    // A wait without anything ready that ended before it was due.
+    let is_interrupted = |trace: &str| {
+        let whole = &trace[..trace.rfind('\n').map_or(0, |end| end + 1)];
+        let mut last_end = 0;
+        turns_of(whole).values().any(|lines| {
+            let is_empty = lines.iter().all(|line| line.event != "ready");
+            let is_early = lines[0].timeout_us.is_none_or(|timeout| lines[0].at_us + 2_000 < last_end + timeout);
+            last_end = lines.last().map_or(0, |line| line.at_us);
+            is_empty && is_early
+        })
+    };
+    pty.wait_until(
+        |pty| {
+            let pid = i32::try_from(pty.pid()).ok().and_then(Pid::from_raw).expect("the id of a process");
+            kill_process(pid, Signal::WINCH).expect("it runs");
+            is_interrupted(&read())
+        },
+        "a wait that was interrupted",
+    );
+    let before = pty.output_so_far();
+    pty.wait_for_bytes(before + 100);
+    pty.kill(Signal::TERM);
+    pty.wait_exit();
+}
