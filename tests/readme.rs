@@ -22,6 +22,8 @@ const TOPICS: &[&str] = &[
     "server",
     "workflows",
     "json",
+    "trace",
+    "scenarios",
     "exit-codes",
     "echo",
 ];
