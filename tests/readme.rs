@@ -25,6 +25,8 @@ const TOPICS: &[&str] = &[
     "editors",
     "workflows",
     "json",
+    "trace",
+    "scenarios",
     "exit-codes",
     "echo",
 ];
