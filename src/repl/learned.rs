@@ -1,7 +1,5 @@
 //! Context lengths that servers told: all agents use them at once, and later runs for some days.
 
-use std::collections::BTreeSet;
-
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
@@ -21,27 +19,6 @@ pub(super) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, l
     let learned = LearnedContext { model, base_url, told: Told::InError, limit, at: core.clock.unix_ms() };
     if let Err(error) = core.store.keep_context(&learned) {
         core.note(agent_id, LineKind::Error, &format!("the length of the context was not saved: {error}"));
-    }
-}
-
-/// Keeps the context lengths that this provider has listed of the models that agents use: the next run may send its first
-/// request before the list is there.
-pub(super) fn keep_listed(core: &mut Core, provider: &str) {
-    let Some(entry) = core.config.catalog.0.iter().find(|entry| entry.name == provider) else { return };
-    let endpoints = core.roster.ids().into_iter().filter_map(|id| Some(&core.roster.get(id)?.inputs.endpoint));
-    let used: BTreeSet<&str> = endpoints.filter(|used| used.provider == provider).map(|used| &*used.model).collect();
-    let listed = entry.listed.iter().filter(|(name, _)| used.contains(name.as_str()));
-    let listed: Vec<(String, u64)> =
-        listed.filter_map(|(name, facts)| Some((format!("{provider}/{name}"), facts.context?))).collect();
-    let base_url = entry.base_url.clone();
-    for (model, limit) in listed {
-        if !core.config.catalog.restore_listed(&model, limit) {
-            continue;
-        }
-        let base_url = base_url.clone();
-        let learned = LearnedContext { model, base_url, told: Told::InList, limit, at: core.clock.unix_ms() };
-        // Without it the next run learns it from the list.
-        drop(core.store.keep_context(&learned));
     }
 }
 

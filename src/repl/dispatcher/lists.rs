@@ -19,7 +19,7 @@ use crate::provider::credentials;
 use crate::provider::list::{self, ListRequest};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
-use crate::repl::learned::keep_listed;
+use crate::store::{LearnedContext, Told};
 
 /// How long a list is used.
 const KEPT: Duration = Duration::from_secs(60 * 60);
@@ -192,6 +192,27 @@ fn learn(core: &mut Core, provider: &str, fetched: Result<Fetched>) -> Result<()
     core.learn_facts();
     keep_listed(core, provider);
     Ok(())
+}
+
+/// Keeps the context lengths that this provider has listed of the models that agents use: the next run may send its first
+/// request before the list is there.
+fn keep_listed(core: &mut Core, provider: &str) {
+    let Some(entry) = core.config.catalog.0.iter().find(|entry| entry.name == provider) else { return };
+    let endpoints = core.roster.ids().into_iter().filter_map(|id| Some(&core.roster.get(id)?.inputs.endpoint));
+    let used: BTreeSet<&str> = endpoints.filter(|used| used.provider == provider).map(|used| &*used.model).collect();
+    let listed = entry.listed.iter().filter(|(name, _)| used.contains(name.as_str()));
+    let listed: Vec<(String, u64)> =
+        listed.filter_map(|(name, facts)| Some((format!("{provider}/{name}"), facts.context?))).collect();
+    let base_url = entry.base_url.clone();
+    for (model, limit) in listed {
+        if !core.config.catalog.restore_listed(&model, limit) {
+            continue;
+        }
+        let base_url = base_url.clone();
+        let learned = LearnedContext { model, base_url, told: Told::InList, limit, at: core.clock.unix_ms() };
+        // Without it the next run learns it from the list.
+        drop(core.store.keep_context(&learned));
+    }
 }
 
 /// The first model of a server, and how many it has.
