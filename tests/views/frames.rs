@@ -68,7 +68,7 @@ fn the_inbox_with_costs() {
     let facts = ModelFacts { prices: Some(prices), ..ModelFacts::default() };
     let mut app = agents_of(10, Endpoint { facts, ..Endpoint::echo() });
     app.type_bytes(b"\x1ba");
-    assert!(app.screen_text().contains("  $0."), "{}", app.screen_text());
+    assert!(app.screen_text().contains(" $0.000"), "{}", app.screen_text());
     check(&mut app, "inbox-costs");
 }
 
