@@ -9,7 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
-use crate::repl::core::{Core, drafts};
+use crate::repl::core::{Core, drafts, files};
 use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
@@ -36,6 +36,7 @@ impl Repl {
         for id in self.core.roster.ids() {
             drafts::save_all(&self.core, id);
         }
+        files::free_unsent(&mut self.core);
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
         limits::save_spent(&mut self.core);

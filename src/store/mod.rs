@@ -66,6 +66,7 @@ mod slice;
 mod usage;
 
 pub use agents::{Forked, NewAgent};
+pub(crate) use attachments::DraftFile;
 pub(crate) use conversations::Conversation;
 pub use database::Store;
 pub use health::health;

@@ -59,6 +59,31 @@ fn the_image_in_the_clipboard_is_attached_to_the_draft_and_sent() {
 }
 
 #[test]
+fn an_image_that_is_not_sent_does_not_stay_in_the_store() {
+    let peer = Peer::start();
+    let (_directory, path) = helper(&format!("[ \"$3\" = image/png ] && {PNG} && echo $$"));
+    let url = peer.url();
+    let mut chat = start(&url, &path);
+    let images = |chat: &Chat| -> i64 {
+        let conn = rusqlite::Connection::open(chat.directory.path().join("polylogue.db")).expect("a store");
+        conn.query_row("SELECT count(*) FROM attachments", [], |row| row.get(0)).expect("a number")
+    };
+    chat.pty.send(CTRL_V);
+    chat.sees_draft("[image: clipboard.png, 1 KB]");
+    chat.pty.send("sent\r");
+    peer.accept().stream().text("a shot").usage(5, 5).finish("stop").done();
+    chat.is_answered();
+    chat.pty.send(CTRL_V);
+    chat.sees_draft("[image: clipboard.png, 1 KB]");
+    assert_eq!(images(&chat), 2);
+    chat.pty.send("\x15");
+    chat.sees_draft("");
+    chat.pty.send("\x03");
+    chat.ends_well();
+    assert_eq!(images(&chat), 1);
+}
+
+#[test]
 fn why_nothing_is_attached_is_said() {
     let empty = tempfile::tempdir().expect("a directory");
     let nothing = empty.path().display().to_string();

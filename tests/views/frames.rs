@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use polylogue::Change;
+use polylogue::config::{Endpoint, ModelFacts, Prices};
 
 use crate::frames::{compare, drawn, merged, terminal};
 use crate::support::attached::AttachedTerminal;
@@ -14,8 +15,13 @@ const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
 
 /// Of ten agents one asks, one has failed and one works; the others have finished.
 fn agents(count: usize) -> Harness {
+    agents_of(count, Endpoint::echo())
+}
+
+/// The same, with this model.
+fn agents_of(count: usize, endpoint: Endpoint) -> Harness {
     let plan = Plan { size: Some(SIZES[0]), device: || terminal(true), working_limit: 200, ..Plan::default() };
-    let mut app = app_with_agents(count, plan);
+    let mut app = app_with_agents(count, Plan { endpoint, ..plan });
     for n in 1..count {
         let text = match n % 10 {
             2 => format!("%tool bash {{\"command\":\"make number-{n}\"}}"),
@@ -54,6 +60,16 @@ fn views_over_one_ten_a_hundred_and_a_thousand_agents() {
             app.escape();
         }
     }
+}
+
+#[test]
+fn the_inbox_with_costs() {
+    let prices = Prices { input: 2_500_000, output: 10_000_000, ..Prices::default() };
+    let facts = ModelFacts { prices: Some(prices), ..ModelFacts::default() };
+    let mut app = agents_of(10, Endpoint { facts, ..Endpoint::echo() });
+    app.type_bytes(b"\x1ba");
+    assert!(app.screen_text().contains(" $0.000"), "{}", app.screen_text());
+    check(&mut app, "inbox-costs");
 }
 
 #[test]

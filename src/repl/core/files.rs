@@ -15,6 +15,7 @@ use crate::base::text::hex;
 use crate::domain::attachment::{self, Files, LoadedFile, MAX_DOCUMENT, MAX_IMAGE, PDF, references};
 use crate::domain::message::Body;
 use crate::repl::core::{Core, agent_gone};
+use crate::store::DraftFile;
 use crate::tools::open_attached;
 
 /// The most files of one message.
@@ -62,21 +63,38 @@ fn store_file(core: &Core, agent: &Agent, path: &str) -> Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let name = found.file_name().unwrap_or_default().to_string_lossy();
-    store_bytes(core, agent, &name, &bytes)
+    store_bytes(core, agent, &name, &bytes).map(|(marker, _)| marker)
 }
 
 /// Stores the image that was in the clipboard, and returns its marker.
 ///
 /// # Errors
 /// It is too large or of an unknown type, the model is known not to take it, or the store cannot be written.
-pub(in crate::repl) fn attach_image(core: &Core, agent_id: AgentId, bytes: &[u8]) -> Result<String> {
+pub(in crate::repl) fn attach_image(core: &mut Core, agent_id: AgentId, bytes: &[u8]) -> Result<String> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let kind = attachment::media_type(bytes).and_then(|media_type| media_type.strip_prefix("image/"));
     let name = format!("clipboard.{}", kind.ok_or_else(|| Error::usage("the clipboard has no image"))?);
-    store_bytes(core, agent, &name, bytes).map_err(|error| error.context("clipboard"))
+    let stored = store_bytes(core, agent, &name, bytes).map_err(|error| error.context("clipboard"));
+    let (marker, newest) = stored?;
+    if let Some(after) = newest {
+        let found = references(&marker);
+        let files = found.iter().map(|found| DraftFile { digest: found.digest.to_owned(), after });
+        core.draft_files.extend(files);
+    }
+    Ok(marker)
 }
 
-fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<String> {
+/// Removes the files that were pasted into drafts and were not sent, when the program ends.
+pub(in crate::repl) fn free_unsent(core: &mut Core) {
+    let files = std::mem::take(&mut core.draft_files);
+    if !files.is_empty() && !core.store.is_read_only() {
+        // They take some room in the store.
+        drop(core.store.free_files_of_drafts(&files));
+    }
+}
+
+/// Stores a file. Returns its marker and, if the file is new, the newest message at that time.
+fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<(String, Option<i64>)> {
     let media_type = attachment::media_type(bytes)
         .ok_or_else(|| Error::usage("is not a PNG, JPEG, GIF, WebP or PDF file: it cannot be attached"))?;
     let (most, can_read, what) = match media_type {
@@ -91,8 +109,8 @@ fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<S
         return Err(Error::usage(format!("is larger than {} MB, the limit for {what}", most >> 20)));
     }
     let digest = hex(Sha256::digest(bytes));
-    core.store.put_attachment(&digest, media_type, bytes)?;
-    Ok(attachment::marker(name, media_type, bytes.len(), &digest))
+    let newest = core.store.put_attachment(&digest, media_type, bytes)?;
+    Ok((attachment::marker(name, media_type, bytes.len(), &digest), newest))
 }
 
 /// Some messages begin with the path, which is added to all.

@@ -36,7 +36,7 @@ use crate::domain::scrollback::LineKind;
 use crate::net::Network;
 use crate::reactor::{Reactor, Source};
 use crate::repl::event::Event;
-use crate::store::Store;
+use crate::store::{DraftFile, Store};
 use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, RequestLimits, Roster, SendQueue, Trees, Viewers};
 use crate::tools::Running;
@@ -56,6 +56,8 @@ pub(super) struct Core {
     pub(super) trees: Trees,
     pub(super) comparisons: Comparisons,
     pub(super) draft_slots: DraftSlots,
+    /// The files of drafts, which go at the end if nothing refers to them.
+    draft_files: Vec<DraftFile>,
     /// The rules that were given to all agents until the program exits.
     pub(super) session_rules: Vec<Grant>,
     /// Calls that were refused because the user may not be asked, for a run without a terminal.
@@ -89,6 +91,8 @@ impl Core {
         factory: AgentFactory,
     ) -> Self {
         let network = Network::through(config.replay.as_ref().map(|replay| replay.provider.clone()));
+        // Without them a file stays in the store.
+        let draft_files = store.files_of_drafts().unwrap_or_default();
         let mut outbox = Outbox::default();
         if config.trace.is_some() {
             outbox.start_tracing();
@@ -111,6 +115,7 @@ impl Core {
             trees: Trees::default(),
             comparisons: Comparisons::default(),
             draft_slots: DraftSlots::default(),
+            draft_files,
             session_rules: Vec::new(),
             refused: Vec::new(),
             outbox,
