@@ -131,7 +131,7 @@ impl Repl {
             Request::Policy { agent, policy } => self.set_policy_named(&agent, &policy)?,
             Request::Image { agent, image } => {
                 let agent = agent_called_by_script(&self.core.roster, &agent)?;
-                json!({"marker": attach_image(&self.core, agent, &image)?})
+                json!({"marker": attach_image(&mut self.core, agent, &image)?})
             }
             Request::Conversations { directory } => conversations_as_json(&self.core, directory.as_deref())?,
             Request::Schema { agent, schema } => self.set_schema_named(&agent, &schema)?,
