@@ -132,7 +132,8 @@ fn trust_shows_everything_once_and_then_what_has_changed_and_asks() {
         (shown, pty.wait_exit().code())
     };
     let (shown, code) = answer("n");
-    for text in ["config.toml (new)", "base_url = ", "inspect.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."] {
+    for text in ["config.toml (new)", "base_url = ", "inspect.md (new)", "Thoroughly.", "AGENTS.md (new)", "Use tabs."]
+    {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert!(shown.contains("provider work: sends conversations to https://work.example/v1"), "{shown}");
