@@ -15,7 +15,7 @@ pub use crate::domain::http::{HttpHead, HttpRequest};
 pub use crate::domain::key::Key;
 pub use crate::domain::message::{Body, Message, Reply, Signature};
 pub use crate::domain::scrollback::{LineKind, Reader, Scrollback};
-pub use crate::domain::stream::{Finish, StreamEvent};
+pub use crate::domain::stream::{Finish, Piece, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
 pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
 #[cfg(feature = "coordinator")]

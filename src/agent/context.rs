@@ -13,7 +13,7 @@ use crate::domain::file_change::FileStep;
 use crate::domain::flow::{AgentOutcome, ToolRequest};
 use crate::domain::message::Body;
 use crate::domain::rule::Grant;
-use crate::domain::stream::Usage;
+use crate::domain::stream::{Piece, Usage};
 use crate::net::Network;
 
 /// Wakes the event loop from any thread.
@@ -43,7 +43,7 @@ pub enum Effect {
     /// Like `Settle`, and the turn ends.
     Finish(Vec<Body>),
     /// Store the next part of a reply that is still streaming.
-    Checkpoint { text: String, thinking: String },
+    Checkpoint(Piece),
     /// Send the next request as soon as there is a slot.
     Request,
     /// The provider limits requests: no agent may send one to it before `until`.
@@ -85,7 +85,7 @@ impl Effect {
             Self::Persist(_) => "persist",
             Self::Settle(_) => "settle",
             Self::Finish(_) => "finish",
-            Self::Checkpoint { .. } => "checkpoint",
+            Self::Checkpoint(_) => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
             Self::Accepted { .. } => "answered",
@@ -142,7 +142,7 @@ impl Outbox {
 
     /// The oldest effect, if it is a checkpoint.
     pub fn pop_checkpoint(&mut self) -> Option<(AgentId, Effect)> {
-        let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint { .. })));
+        let is_checkpoint = matches!(self.effects.front(), Some((_, Effect::Checkpoint(_))));
         is_checkpoint.then(|| self.effects.pop_front())?
     }
 

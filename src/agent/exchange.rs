@@ -10,12 +10,13 @@ use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::MessageId;
+use crate::base::text::counted;
 use crate::domain::chunk::Chunk;
 use crate::domain::context_use::total_length;
 use crate::domain::endpoint::{Credential, Endpoint};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Reply};
-use crate::domain::stream::{Finish, StreamEvent, Usage};
+use crate::domain::stream::{Finish, Piece, StreamEvent, Usage};
 use crate::domain::tool::ToolCall;
 use crate::provider::{self, Conversation, Decoder, ProviderRequest, Script, aws, credentials};
 
@@ -109,6 +110,8 @@ pub struct Exchange {
     checkpointed_at: Option<Moment>,
     /// How many bytes of text and thinking are stored.
     stored: (usize, usize),
+    /// The usage that is stored.
+    stored_usage: Option<Usage>,
 }
 
 impl Exchange {
@@ -137,7 +140,7 @@ impl Exchange {
     pub fn forget_reply(&mut self) {
         self.calls.clear();
         (self.reply, self.stored) = (Reply::default(), (0, 0));
-        (self.usage, self.finish) = (None, None);
+        (self.usage, self.stored_usage, self.finish) = (None, None, None);
     }
 
     pub fn is_under_way(&self) -> bool {
@@ -161,12 +164,17 @@ impl Exchange {
         !self.reply.text.is_empty() || !self.reply.thinking.is_empty()
     }
 
-    /// Takes the part of the reply that is not stored yet.
-    fn take_unsaved(&mut self) -> (String, String) {
+    fn is_unsaved(&self) -> bool {
+        self.stored != (self.reply.text.len(), self.reply.thinking.len()) || self.stored_usage != self.usage
+    }
+
+    /// Takes the part of the reply that is not stored yet, without its usage.
+    fn take_unsaved(&mut self) -> Piece {
         let (text, thinking) = self.stored;
-        let piece = (self.reply.text[text..].to_owned(), self.reply.thinking[thinking..].to_owned());
+        let (text, thinking) = (self.reply.text[text..].to_owned(), self.reply.thinking[thinking..].to_owned());
         self.stored = (self.reply.text.len(), self.reply.thinking.len());
-        piece
+        self.stored_usage.clone_from(&self.usage);
+        Piece { text, thinking, usage: None }
     }
 
     /// Takes the reply received so far; `None` if nothing was received.
@@ -324,8 +332,7 @@ impl Agent {
 
     fn plan_checkpoint(&mut self, context: &Context) {
         let exchange = &mut self.exchange;
-        let unsaved = exchange.stored != (exchange.reply.text.len(), exchange.reply.thinking.len());
-        if exchange.is_under_way() && unsaved && exchange.checkpoint_at.is_none() {
+        if exchange.is_under_way() && exchange.is_unsaved() && exchange.checkpoint_at.is_none() {
             let soonest = exchange.checkpointed_at.map_or(context.now, |at| at + context.settings.checkpoint_every);
             exchange.checkpoint_at = Some(soonest.max(context.now));
         }
@@ -343,8 +350,8 @@ impl Agent {
         if self.exchange.checkpoint_at.is_some_and(|at| at <= context.now) {
             self.exchange.checkpoint_at = None;
             self.exchange.checkpointed_at = Some(context.now);
-            let (text, thinking) = self.exchange.take_unsaved();
-            context.outbox.push(self.id(), Effect::Checkpoint { text, thinking });
+            let usage = self.usage_so_far();
+            context.outbox.push(self.id(), Effect::Checkpoint(Piece { usage, ..self.exchange.take_unsaved() }));
         }
         if matches!(self.exchange.wait, Wait::Retry { at, .. } if at <= context.now) {
             self.retry_now(context);
@@ -375,18 +382,18 @@ impl Agent {
     pub(super) fn request_again(&mut self, context: &mut Context) {
         self.exchange = self.exchange.next(context.now);
         if self.exchange.iterations == context.settings.tool_iterations {
-            let note =
-                format!("{} rounds of tool calls: the last request is sent without tools", self.exchange.iterations);
-            self.emit(&Chunk::Note(note));
+            let rounds = counted(self.exchange.iterations as usize, "round", "rounds");
+            self.emit(&Chunk::Note(format!("{rounds} of tool calls: the last request is sent without tools")));
         }
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);
     }
 
-    /// A checkpoint of this many bytes could not be written; the next one includes them again.
-    pub fn on_checkpoint_failed(&mut self, text: usize, thinking: usize) {
-        let (stored_text, stored_thinking) = self.exchange.stored;
-        self.exchange.stored = (stored_text.saturating_sub(text), stored_thinking.saturating_sub(thinking));
+    /// This piece could not be written; the next one includes it again.
+    pub fn on_checkpoint_failed(&mut self, piece: &Piece) {
+        let (text, thinking) = self.exchange.stored;
+        self.exchange.stored = (text.saturating_sub(piece.text.len()), thinking.saturating_sub(piece.thinking.len()));
+        self.exchange.stored_usage = None;
     }
 
     /// The user's message that is being answered.

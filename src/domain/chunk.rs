@@ -118,7 +118,7 @@ pub enum StopReason {
     Length,
     /// The provider's content filter cut it.
     ContentFilter,
-    /// The limit of tool rounds was reached; the calls of the reply did not run.
+    /// The limit of tool rounds was reached, and the last reply has no answer: its calls did not run, or it is empty.
     ToolRounds,
     /// It has neither text nor calls.
     Empty,

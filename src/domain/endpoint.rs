@@ -234,20 +234,25 @@ pub struct ProviderEntry {
     pub listed: Vec<(String, ModelFacts)>,
     /// The context lengths that the server has told in errors.
     pub learned: Vec<(String, u64)>,
+    /// The context lengths that the server has listed in earlier runs.
+    pub kept: Vec<(String, u64)>,
     /// A preset with neither key nor configuration, which is used if it is named.
     pub is_assumed: bool,
 }
 
 impl ProviderEntry {
-    /// What an error has told of a model, else the configuration, else the server's list, and else the built-in table.
+    /// What an error has told of a model, else the configuration, else the server's list, else its list of an earlier
+    /// run, and else the built-in table.
     fn facts_of(&self, model: &str) -> ModelFacts {
         let within =
             |list: &[(String, ModelFacts)]| list.iter().find(|(name, _)| name == model).map(|(_, facts)| *facts);
         let table = self.service.map(|service| models::facts(service, model));
         let [configured, listed] = [&self.models, &self.listed].map(|list| within(list).unwrap_or_default());
-        let learned = self.learned.iter().find(|(name, _)| name == model).map(|(_, limit)| *limit);
-        let learned = ModelFacts { context: learned, ..ModelFacts::default() };
-        learned.or(configured).or(listed).or(table.unwrap_or_default())
+        let [learned, kept] = [&self.learned, &self.kept].map(|list| {
+            let context = list.iter().find(|(name, _)| name == model).map(|(_, limit)| *limit);
+            ModelFacts { context, ..ModelFacts::default() }
+        });
+        learned.or(configured).or(listed).or(kept).or(table.unwrap_or_default())
     }
 
     /// The names of its models: the configured ones, and the others that the server has listed.
@@ -306,6 +311,17 @@ impl Catalog {
             entry.learned.retain(|(known, _)| known != model);
             entry.learned.push((model.into(), limit));
         }
+    }
+
+    /// A context length that the list of a server had in an earlier run counts until the list is there. True if it
+    /// is new.
+    pub fn restore_listed(&mut self, full_name: &str, limit: u64) -> bool {
+        let Some((provider, model)) = full_name.split_once('/') else { return false };
+        let Some(entry) = self.0.iter_mut().find(|entry| entry.name == provider) else { return false };
+        let is_known = entry.kept.iter().any(|(known, kept)| known == model && *kept == limit);
+        entry.kept.retain(|(known, _)| known != model);
+        entry.kept.push((model.into(), limit));
+        !is_known
     }
 
     /// Adds what the server of a provider has told of one model besides its list.

@@ -71,6 +71,17 @@ pub enum Finish {
     ContentFilter,
 }
 
+/// A part of a reply that is stored before the reply is complete.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Piece {
+    /// More text.
+    pub text: String,
+    /// More reasoning.
+    pub thinking: String,
+    /// The usage of the request so far; replaces that of earlier pieces.
+    pub usage: Option<Usage>,
+}
+
 /// Tokens of one request, as the provider counts them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Usage {

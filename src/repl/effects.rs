@@ -56,9 +56,9 @@ impl Repl {
             Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
             Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
             Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
-            Effect::Checkpoint { text, thinking } => {
+            Effect::Checkpoint(piece) => {
                 let trace = &mut self.trace;
-                self.core.record_checkpoints((agent_id, text, thinking), |agent, effect| trace.effect(agent, effect));
+                self.core.record_checkpoints((agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}

@@ -273,7 +273,8 @@ pub(super) fn kill(conn: &Connection, agents: &[AgentId], now_ms: i64) -> Result
     conn.prepare_cached("DELETE FROM spent WHERE agent IN (SELECT value FROM json_each(?1))")?.execute([&list])?;
     if is_streaming(conn)? {
         for ordinal in ordinals {
-            if let Some(partial) = log::take_partial(conn, ordinal)? {
+            // The usage is added by the loop, which knows the newest.
+            if let (Some(partial), _) = log::take_partial(conn, ordinal)? {
                 log::insert(conn, ordinal, Body::Assistant(partial), now_ms)?;
             }
         }

@@ -9,7 +9,7 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::TurnEnd;
 use crate::domain::message::{Body, Message, Reply};
-use crate::domain::stream::Usage;
+use crate::domain::stream::{Piece, Usage};
 
 /// Sums are integers of this size at most, which JSON has without loss.
 const MOST: i64 = (1 << 53) - 1;
@@ -37,28 +37,18 @@ impl Store {
         })
     }
 
-    /// Stores one more piece of the reply that is streaming. The cost does not depend on the length of the reply.
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
-    pub fn append_partial(&self, agent: AgentId, text: &str, thinking: &str) -> Result<()> {
-        self.append_partials([(agent, text, thinking)])
-    }
-
-    /// As [`Store::append_partial`] for pieces of many agents, in one transaction: a transaction costs several times
-    /// what a piece does.
+    /// Stores one more piece of each reply that is streaming. The cost does not depend on the length of the replies. One
+    /// transaction for all: it costs several times what a piece does.
     ///
     /// # Errors
     /// As for [`Store::append`]; none is stored then.
-    pub(crate) fn append_partials<'a>(
-        &self,
-        pieces: impl IntoIterator<Item = (AgentId, &'a str, &'a str)>,
-    ) -> Result<()> {
+    pub fn append_pieces(&self, pieces: &[(AgentId, Piece)]) -> Result<()> {
+        let sql = "INSERT INTO partials (agent, content, thinking, usage) VALUES (?1, ?2, ?3, ?4)";
         self.write(|conn| {
-            let mut insert =
-                conn.prepare_cached("INSERT INTO partials (agent, content, thinking) VALUES (?1, ?2, ?3)")?;
-            for (agent, text, thinking) in pieces {
-                insert.execute(params![ids::running(conn, agent)?, text, thinking])?;
+            let mut insert = conn.prepare_cached(sql)?;
+            for (agent, Piece { text, thinking, usage }) in pieces {
+                let usage = usage.as_ref().map(row::write_usage);
+                insert.execute(params![ids::running(conn, *agent)?, text, thinking, usage])?;
             }
             Ok(())
         })
@@ -194,18 +184,21 @@ pub(super) fn insert_for_all(conn: &Connection, ordinals: &str, body: &Body, now
     Ok((end - count + 1..=end).map(message).collect())
 }
 
-/// Removes the pieces of an interrupted reply and returns them joined; `None` if they are empty.
-pub(super) fn take_partial(conn: &Connection, agent: i64) -> Result<Option<Reply>> {
-    let mut reply = Reply { is_partial: true, ..Reply::default() };
-    let mut statement = conn.prepare_cached("SELECT content, thinking FROM partials WHERE agent = ?1 ORDER BY id")?;
+/// Removes the pieces of an interrupted reply and returns them joined, and the newest usage; `None` if they are empty.
+pub(super) fn take_partial(conn: &Connection, agent: i64) -> Result<(Option<Reply>, Option<Usage>)> {
+    let (mut reply, mut usage) = (Reply { is_partial: true, ..Reply::default() }, None);
+    let sql = "SELECT content, thinking, usage FROM partials WHERE agent = ?1 ORDER BY id";
+    let mut statement = conn.prepare_cached(sql)?;
     let mut rows = statement.query([agent])?;
     while let Some(row) = rows.next()? {
         // A piece that is not text is damaged and left out.
         reply.text.push_str(row.get_ref(0)?.as_str().unwrap_or_default());
         reply.thinking.push_str(row.get_ref(1)?.as_str().unwrap_or_default());
+        usage = row.get_ref(2)?.as_str().ok().and_then(|data| row::read_usage(Some(data)).ok()).or(usage);
     }
     drop_partial(conn, agent)?;
-    Ok((!reply.text.is_empty() || !reply.thinking.is_empty()).then_some(reply))
+    let is_empty = reply.text.is_empty() && reply.thinking.is_empty();
+    Ok(((!is_empty).then_some(reply), usage))
 }
 
 fn drop_partial(conn: &Connection, agent: i64) -> Result<()> {

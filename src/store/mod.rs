@@ -70,7 +70,7 @@ pub(crate) use conversations::Conversation;
 pub use database::Store;
 pub use health::health;
 pub use inputs::InputRow;
-pub(crate) use learned::LearnedContext;
+pub(crate) use learned::{LearnedContext, Told};
 pub use limits::{StoredLimits, StoredSpent};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};

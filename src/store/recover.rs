@@ -93,8 +93,9 @@ fn close_turn(conn: &Connection, agent: i64, content: &str, now_ms: i64) -> Resu
     for call in open_calls(conn, agent)? {
         log::insert(conn, agent, Body::ToolResult(no_result(call, content)), now_ms)?;
     }
-    if let Some(reply) = log::take_partial(conn, agent)? {
-        log::insert(conn, agent, Body::Assistant(reply), now_ms)?;
+    let (reply, usage) = log::take_partial(conn, agent)?;
+    for body in reply.map(Body::Assistant).into_iter().chain(usage.map(Body::Usage)) {
+        log::insert(conn, agent, body, now_ms)?;
     }
     log::insert(conn, agent, Body::Interrupted(INTERRUPTED.into()), now_ms)?;
     log::become_idle(conn, agent, TurnEnd::Interrupted, Some(now_ms))

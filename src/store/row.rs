@@ -174,17 +174,21 @@ pub(super) fn data(body: &Body) -> Option<String> {
             Some(json(&RewindData { to: *to }))
         }
         Body::Compaction(compaction) => Some(json(&CompactionData::of(compaction))),
-        Body::Usage(usage) => Some(json(&UsageData {
-            input: usage.input,
-            cached: usage.cached,
-            written: usage.written,
-            output: usage.output,
-            reasoning: usage.reasoning,
-            cost: usage.cost,
-            model: (&usage.model).into(),
-        })),
+        Body::Usage(usage) => Some(write_usage(usage)),
         _ => None,
     }
+}
+
+pub(super) fn write_usage(usage: &Usage) -> String {
+    json(&UsageData {
+        input: usage.input,
+        cached: usage.cached,
+        written: usage.written,
+        output: usage.output,
+        reasoning: usage.reasoning,
+        cost: usage.cost,
+        model: (&usage.model).into(),
+    })
 }
 
 fn json(value: &impl Serialize) -> String {
@@ -274,7 +278,7 @@ fn read_result(content: &str, data: Option<&str>) -> Result<ToolResult, String> 
     })
 }
 
-fn read_usage(data: Option<&str>) -> Result<Usage, String> {
+pub(super) fn read_usage(data: Option<&str>) -> Result<Usage, String> {
     let UsageData { input, cached, written, output, reasoning, cost, model } = parse(data)?;
     Ok(Usage { input, cached, written, output, reasoning, cost, model: model.into_owned() })
 }

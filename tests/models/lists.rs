@@ -193,3 +193,22 @@ fn a_context_that_is_known_is_not_looked_up() {
     converse(&mut app, &peer, 0);
     assert_eq!(peer.connections(), 1);
 }
+
+#[test]
+fn the_next_run_knows_a_listed_context_before_its_first_request() {
+    let peer = Peer::start();
+    let mut app = unnamed(&peer.url());
+    app.say(0, "hello");
+    answer_list(&app.accept(&peer));
+    app.accept(&peer).stream().text("fine").finish("stop").done();
+    app.turn_until_idle();
+    app = app.crash_and_restart();
+    assert_eq!(app.agent(0).inputs.endpoint.full_name(), "openai/tiny");
+    assert_eq!(app.agent(0).inputs.endpoint.facts.context, Some(2048));
+    // What the server lists now counts.
+    app.enter("/model");
+    app.accept(&peer).answer(200, "application/json", r#"{"data":[{"id":"tiny","max_model_len":4096}]}"#);
+    app.turn_until("the list", |app| app.agent(0).inputs.endpoint.facts.context == Some(4096));
+    app = app.crash_and_restart();
+    assert_eq!(app.agent(0).inputs.endpoint.facts.context, Some(4096));
+}

@@ -280,6 +280,23 @@ impl Day {
         app.turn_until("it is idle", |app| app.state(n) == State::Idle);
     }
 
+    /// The process dies within a reply, once it has stored the usage that the beginning of the reply said.
+    fn crash_in_a_reply(&mut self, n: usize) {
+        let app = self.app();
+        app.ask(n, Change::Model(STREAMING.into()));
+        app.say(n, "too long");
+        let _half = self.half_answer(n);
+        let app = self.app();
+        let store = rusqlite::Connection::open(app.data().join("polylogue.db")).expect("the store");
+        app.turn_until("the half is stored", |_| {
+            let sql = "SELECT 1 FROM partials WHERE content = 'half' AND usage IS NOT NULL";
+            store.prepare(sql).and_then(|mut statement| statement.exists([])).expect("an answer")
+        });
+        drop(store);
+        let app = self.app.take().expect("a program");
+        self.app = Some(app.crash_and_restart());
+    }
+
     /// The same, but the agent is killed, with one below it that is at work too.
     fn killed_at_work(&mut self, n: usize) {
         self.app().fork(n);
@@ -342,7 +359,7 @@ impl Day {
 
     fn step(&mut self) {
         let count = self.app().repl.roster().len();
-        let (n, action) = (self.random.below(count), self.random.below(14));
+        let (n, action) = (self.random.below(count), self.random.below(15));
         let id = self.app().id(n);
         let what = match action {
             0 if count < 6 => {
@@ -373,6 +390,10 @@ impl Day {
                 self.killed_in_compaction(n);
                 "kill in a compaction"
             }
+            9 => {
+                self.crash_in_a_reply(n);
+                "crash in a reply"
+            }
             _ => {
                 self.turn(n);
                 "turn"
@@ -398,7 +419,7 @@ fn the_sums_of_a_day_are_what_the_servers_said() {
     let mut day = Day::begin(0x5eed_u64);
     (0..200).for_each(|_| day.step());
     let kinds = ["turn", "fork", "kill", "restart", "compaction", "mark", "rewind", "interrupt"];
-    let kinds = kinds.iter().chain(&["kill at work", "kill in a compaction"]);
+    let kinds = kinds.iter().chain(&["kill at work", "kill in a compaction", "crash in a reply"]);
     assert!(kinds.clone().all(|kind| day.done.contains_key(kind)), "{:?}", day.done);
     assert_eq!(day.by_model.len(), MODELS.len());
     let directory = day.app.take().expect("a program").close();

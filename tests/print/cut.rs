@@ -173,16 +173,44 @@ fn replies_that_are_not_whole() -> [(&'static str, Reply, Ended); 5] {
 }
 
 #[test]
-fn fifty_rounds_of_tools_without_an_answer_end_a_run_alike_in_all_places_and_formats() {
-    let prompt = "%tool list_dir {}\n%next\n".repeat(60);
+fn calls_after_the_last_round_of_tools_end_a_run_alike_in_all_places_and_formats() {
     for place in PLACES {
-        let home = Home::new();
+        let peer = Peer::start();
+        let home = with_server(&peer.url(), &[("POLYLOGUE_TOOL_ITERATIONS", "2")]);
         let _holder = Holder::start(place, &home);
         for format in ["text", "json", "stream-json"] {
-            let output = home.run(&["-p", "--output-format", format, &prompt]);
+            let program = home.start(&["-p", "--output-format", format, "look"]);
+            for _ in 0..3 {
+                let exchange = peer.accept();
+                exchange.stream().text("I look").tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+            }
+            let output = program.ends();
             ROUNDS.check(&output, format, &format!("{place:?}, {format}"));
             if format != "text" {
-                assert_eq!(output.result()["turns"], 51, "{place:?}: fifty, and one without tools");
+                assert_eq!(output.result()["turns"], 3, "{place:?}: two, and one without tools");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_after_the_last_round_of_tools_ends_a_run_well_and_says_so_in_all_places_and_formats() {
+    for place in PLACES {
+        let peer = Peer::start();
+        let home = with_server(&peer.url(), &[("POLYLOGUE_TOOL_ITERATIONS", "1")]);
+        let _holder = Holder::start(place, &home);
+        for format in ["text", "json", "stream-json"] {
+            let program = home.start(&["-p", "--output-format", format, "look"]);
+            peer.accept().stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+            let last = peer.accept();
+            assert!(last.request().json().get("tools").is_none(), "{place:?}, {format}");
+            last.stream().text("the answer").finish("stop").done();
+            let output = program.ends();
+            assert_eq!(output.code, 0, "{place:?}, {format}: {output:?}");
+            assert!(output.err.contains("1 round of tool calls: the last request is sent without tools"), "{output:?}");
+            if format != "text" {
+                let result = output.result();
+                assert_eq!((&result["outcome"], &result["stop_reason"]), (&json!("completed"), &json!("stop")));
             }
         }
     }

@@ -372,6 +372,23 @@ fn a_database_of_version_12_keeps_how_turns_ended_and_has_no_comparisons() {
 }
 
 #[test]
+fn a_database_of_version_13_closes_a_reply_that_was_cut_without_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v13.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let cut: Vec<AgentId> = store.recover(9).unwrap();
+    assert_eq!(cut.len(), 1);
+    let kinds: Vec<_> = store.replay(cut[0]).unwrap().0.iter().map(|message| message.body.kind()).collect();
+    assert_eq!(kinds[kinds.len() - 3..], ["assistant", "interrupted", "agent_killed"]);
+    drop(store);
+    let count = |sql: &str| raw(dir.path()).query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!((count("SELECT count(*) FROM compared"), count("SELECT count(*) FROM partials")), (1, 0));
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
 fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();

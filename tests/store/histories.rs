@@ -157,8 +157,8 @@ fn the_tail_pages_backwards_without_gap_or_overlap() {
 #[test]
 fn a_settled_reply_replaces_its_pieces() {
     let (store, root) = fresh();
-    store.append_partial(root, "hel", "").unwrap();
-    store.append_partial(root, "lo", "hm").unwrap();
+    store.append_pieces(&[piece(root, "hel", "")]).unwrap();
+    store.append_pieces(&[piece(root, "lo", "hm")]).unwrap();
     let settled = store.settle_reply(root, vec![assistant("hello")], 3).unwrap();
     assert_eq!(store.recover(4).unwrap(), []);
     assert_eq!(store.replay(root).unwrap().0, settled);

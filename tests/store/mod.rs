@@ -9,7 +9,7 @@ mod registry;
 
 use polylogue::{AgentId, Store, ToolResult};
 
-use crate::support::internals::{Body, Forked, Message, MessageId, NewAgent, Reply, ToolCall};
+use crate::support::internals::{Body, Forked, Message, MessageId, NewAgent, Piece, Reply, ToolCall};
 
 /// A store in memory with its root.
 fn fresh() -> (Store, AgentId) {
@@ -17,6 +17,10 @@ fn fresh() -> (Store, AgentId) {
     let root = AgentId::random();
     store.create_root(root, Some("echo/echo"), None, 1).unwrap();
     (store, root)
+}
+
+fn piece(agent: AgentId, text: &str, thinking: &str) -> (AgentId, Piece) {
+    (agent, Piece { text: text.into(), thinking: thinking.into(), usage: None })
 }
 
 fn user(text: &str) -> Body {

@@ -4,10 +4,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use polylogue::{AgentId, Store};
+use polylogue::{AgentId, Store, Usage};
 
 use super::*;
-use crate::support::internals::{Body, MessageId};
+use crate::support::internals::{Body, MessageId, Piece};
 
 /// The kinds of all messages of a replay.
 fn kinds(store: &Store, agent: AgentId) -> Vec<&'static str> {
@@ -22,13 +22,18 @@ fn an_interrupted_reply_is_kept_as_partial() {
         let store = Store::open(dir.path()).unwrap();
         store.create_root(root, None, None, 1).unwrap();
         store.begin_turn(root, "tell me".into(), None, 1).unwrap();
-        store.append_partial(root, "once ", "hm").unwrap();
-        store.append_partial(root, "upon", "").unwrap();
+        store.append_pieces(&[piece(root, "once ", "hm")]).unwrap();
+        let (id, upon) = piece(root, "upon", "");
+        let usage = |output| Some(Usage { input: 70, output, ..Usage::default() });
+        let told = [Piece { usage: usage(1), ..upon }, Piece { usage: usage(2), ..Piece::default() }, Piece::default()];
+        store.append_pieces(&told.map(|piece| (id, piece))).unwrap();
     }
     let store = Store::open(dir.path()).unwrap();
     assert!(store.load_agents().unwrap().agents[0].was_busy);
     assert_eq!(store.recover(9).unwrap(), [root]);
-    assert_eq!(kinds(&store, root), ["user", "assistant", "interrupted"]);
+    assert_eq!(kinds(&store, root), ["user", "assistant", "usage", "interrupted"]);
+    let told = Usage { input: 70, output: 2, ..Usage::default() };
+    assert_eq!(store.replay(root).unwrap().0[2].body, Body::Usage(told), "the newest that was told");
     let cut = Reply { text: "once upon".into(), thinking: "hm".into(), is_partial: true, ..Reply::default() };
     assert_eq!(store.replay(root).unwrap().0[1].body, Body::Assistant(cut));
     assert!(!store.load_agents().unwrap().agents[0].was_busy);
@@ -57,7 +62,7 @@ fn only_calls_without_a_result_get_one_in_the_order_of_the_calls() {
 fn a_second_recovery_finds_nothing_and_idle_and_killed_agents_are_not_changed() {
     let (store, root) = fresh();
     let [idle, dead, waiting] = [(); 3].map(|()| fork_at(&store, root, MessageId(0)).row.id);
-    store.append_partial(dead, "last words", "").unwrap();
+    store.append_pieces(&[piece(dead, "last words", "")]).unwrap();
     store.begin_turn(dead, "and?".into(), None, 3).unwrap();
     store.kill(&[dead], 4).unwrap();
     store.begin_turn(waiting, "well?".into(), None, 3).unwrap();

@@ -69,7 +69,7 @@ fn killing_is_final_for_exactly_the_set_and_keeps_queued_texts() {
     assert_eq!(store.queued(child).unwrap()[0].text, "unsent");
     let late: [Result<()>; 7] = [
         store.append(child, vec![user("late")], 10).map(drop),
-        store.append_partial(child, "late", ""),
+        store.append_pieces(&[piece(child, "late", "")]),
         store.settle_reply(child, vec![], 10).map(drop),
         store.enqueue(child, "late", false, None, 10).map(drop),
         store.begin_turn(child, "late".into(), None, 10).map(drop),

@@ -71,7 +71,7 @@ impl Agent {
     /// Adds what the server has said of the tokens of the request, also if the reply is cut.
     pub(in crate::agent) fn count(&mut self, bodies: &mut Vec<Body>) {
         if let Some(usage) = self.usage_so_far() {
-            self.exchange.usage = None;
+            (self.exchange.usage, self.exchange.stored_usage) = (None, None);
             self.used.add(&usage);
             let sent = self.exchange.sent;
             self.context_use.iter_mut().for_each(|known| known.on_counted(&usage.model, sent, &usage));
@@ -100,7 +100,7 @@ impl Agent {
             (Some(Finish::ContentFilter), _) => {
                 (StopReason::ContentFilter, Some("reply cut by the content filter of the provider"))
             }
-            _ if self.exchange.iterations >= context.settings.tool_iterations => {
+            _ if (calls > 0 || is_empty) && self.exchange.iterations >= context.settings.tool_iterations => {
                 (StopReason::ToolRounds, Some("limit of tool rounds per message reached: send a message to continue"))
             }
             _ if is_empty => (StopReason::Empty, Some("the reply is empty: send a message to continue")),

@@ -8,6 +8,7 @@ use crate::domain::context_use::{ContextUse, changes_context};
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
+use crate::domain::stream::Piece;
 use crate::repl::core::{Core, agent_gone};
 use crate::store::Store;
 
@@ -35,31 +36,29 @@ impl Core {
     /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
     pub(in crate::repl) fn record_checkpoints(
         &mut self,
-        first: (AgentId, String, String),
+        first: (AgentId, Piece),
         mut trace: impl FnMut(AgentId, &Effect),
     ) {
         let mut parts = vec![first];
         while let Some((agent_id, effect)) = self.outbox.pop_checkpoint() {
             trace(agent_id, &effect);
-            if let Effect::Checkpoint { text, thinking } = effect {
-                parts.push((agent_id, text, thinking));
+            if let Effect::Checkpoint(piece) = effect {
+                parts.push((agent_id, piece));
             }
         }
         let is_stored = |id: &AgentId| self.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
-        parts.retain(|(agent_id, ..)| is_stored(agent_id));
-        let all = parts.iter().map(|(agent_id, text, thinking)| (*agent_id, text.as_str(), thinking.as_str()));
-        if self.store.append_partials(all).is_err() {
+        parts.retain(|(agent_id, _)| is_stored(agent_id));
+        if self.store.append_pieces(&parts).is_err() {
             // One at a time, so that a part that cannot be stored does not prevent the others.
-            for (agent_id, text, thinking) in parts {
-                self.record_checkpoint(agent_id, &text, &thinking);
-            }
+            parts.into_iter().for_each(|part| self.record_checkpoint(part));
         }
     }
 
-    fn record_checkpoint(&mut self, agent_id: AgentId, text: &str, thinking: &str) {
-        if let Err(error) = self.store.append_partial(agent_id, text, thinking) {
+    fn record_checkpoint(&mut self, part: (AgentId, Piece)) {
+        if let Err(error) = self.store.append_pieces(std::slice::from_ref(&part)) {
+            let (agent_id, piece) = part;
             self.note(agent_id, LineKind::Error, &error.message);
-            self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(text.len(), thinking.len()));
+            self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(&piece));
         }
     }
 

@@ -19,6 +19,7 @@ use crate::provider::credentials;
 use crate::provider::list::{self, ListRequest};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::learned::keep_listed;
 
 /// How long a list is used.
 const KEPT: Duration = Duration::from_secs(60 * 60);
@@ -77,6 +78,7 @@ impl List {
         core.config.catalog.learn_details(provider, &model, facts);
         core.factory.learn_details(provider, &model, facts);
         core.learn_facts();
+        keep_listed(core, provider);
     }
 }
 
@@ -150,6 +152,7 @@ impl ModelLists {
             Some(List { fetch: None, .. }) => match first_model(core, &endpoint.provider) {
                 Some((model, of)) => {
                     use_model(core, agent, &model, of);
+                    keep_listed(core, &endpoint.provider);
                     core.join_send_queue(agent);
                 }
                 None => fail(core, agent, &endpoint, Error::new(ErrorKind::Usage, "the server lists no models")),
@@ -187,6 +190,7 @@ fn learn(core: &mut Core, provider: &str, fetched: Result<Fetched>) -> Result<()
     core.config.catalog.learn(provider, models.clone());
     core.factory.learn(provider, models);
     core.learn_facts();
+    keep_listed(core, provider);
     Ok(())
 }
 

@@ -75,7 +75,7 @@ impl Jobs {
                 self.titles.on_ended(core, writer, &outcome);
                 self.on_summary_ended(core, writer, outcome);
             }
-            Effect::Checkpoint { .. } | Effect::ReturnText(_) => {}
+            Effect::Checkpoint(_) | Effect::ReturnText(_) => {}
             other => return Some(other),
         }
         None
