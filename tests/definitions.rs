@@ -72,7 +72,7 @@ fn a_model_sees_the_definitions_and_a_definition_of_another_provider_asks() {
             assert_shows(&mut app, "it sends the conversation to another provider (far/echo)");
             app.answer(0, false);
         }
-        app.turn_until("the next request", |app| !asks == (app.repl.roster().len() == 2));
+        app.turn_until("the next request", |app| asks != (app.repl.roster().len() == 2));
         let request = loop {
             let exchange = app.accept(&peer);
             exchange.stream().text("done").finish("stop").done();

@@ -252,7 +252,8 @@ fn look(activity: Activity, spec: &CommandSpec, row: &Row) {
         }
         // It sends a message.
         _ if spec.name == "init" && activity.is_occupied() => {
-            assert_eq!(app.agent(0).queue.len(), queued + 1, "{what}");
+            let last = app.agent(0).queue.back().unwrap_or_else(|| panic!("{what}: nothing is queued"));
+            assert!(last.text.starts_with("Write an AGENTS.md"), "{what}: {}", last.text);
         }
         _ => {
             assert_eq!(app.agent(0).queue.len(), queued, "{what}");
