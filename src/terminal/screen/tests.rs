@@ -180,7 +180,7 @@ fn what_is_unchanged_between_two_changes_is_passed() {
     let row = |end: &str| format!("{end}{}{end}", ".".repeat(40));
     terminal.draw(&frame(60, &["", &row("a")], 1, (0, 0)));
     let out = terminal.draw(&frame(60, &["", &row("b")], 1, (0, 0)));
-    assert_eq!(String::from_utf8_lossy(&out), "\r\nb\x1b[40Cb\x1b8");
+    assert_eq!(String::from_utf8_lossy(&out), "\r\nb\x1b[40Cb\x1b[H\x1b7");
 }
 
 #[test]
