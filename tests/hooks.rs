@@ -168,7 +168,8 @@ fn an_interrupt_ends_a_hook_with_its_descendants() {
     app.turn_until("the hook runs", |_| up.exists() && is_running(&format!("sleep\0{mark}")));
     app.escape();
     app.turn_until_idle();
-    assert!(!is_running(&mark) && !app.directory().join("it").exists());
+    app.turn_until("the end of the hook", |_| !is_running(&mark));
+    assert!(!app.directory().join("it").exists());
     assert_eq!(app.kinds(0), ["user", "tool_call", "tool_result", "interrupted"]);
     assert_eq!(app.timeout().after, None, "no thread lives");
 }

@@ -411,5 +411,5 @@ fn a_trace_tells_at_which_terminal_a_change_was_asked_for() {
     repl.terminal_at(terminals[1]).and_then(|terminal| terminal.remote()).expect("a terminal").input.extend(b"hello\r");
     repl.turn(Some(Duration::ZERO)).expect("a turn");
     let trace_text = std::fs::read_to_string(&trace).expect("a trace");
-    assert!(trace_text.contains("\"change\":\"submit\",\"terminal\":2"), "{trace_text}");
+    assert!(trace_text.contains("\"terminal\":2,\"change\":\"submit\""), "{trace_text}");
 }

@@ -179,8 +179,8 @@ impl Work {
             if !call.progress.has_thread() {
                 return None;
             }
-            let ended = Progress::Answered(failed(&call.call, "not finished: polylogue exited"));
-            std::mem::replace(&mut call.progress, ended).into_thread()
+            let ended = call.ended("not finished: polylogue exited");
+            std::mem::replace(&mut call.progress, Progress::Answered(ended)).into_thread()
         };
         let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
         self.calls.iter_mut().filter_map(ended).chain(of_turn).collect()
@@ -247,9 +247,19 @@ impl Work {
         self.question = None;
         self.slot_wanted_since = None;
         for call in &mut self.calls {
-            if !matches!(call.progress, Progress::Running(..) | Progress::Answered(_)) {
+            if !call.progress.has_thread() && !matches!(call.progress, Progress::Answered(_)) {
                 call.progress = Progress::Answered(failed(&call.call, message));
             }
+        }
+    }
+}
+
+impl Call {
+    /// The result of a call whose thread is not waited for: its own, if only hooks were still at work on it.
+    fn ended(&self, message: &str) -> ToolResult {
+        match &self.progress {
+            Progress::Following(_, result) => (**result).clone(),
+            _ => failed(&self.call, message),
         }
     }
 }
@@ -625,8 +635,8 @@ impl Agent {
     fn give_up_tools(&mut self, context: &mut Context) {
         for call in &mut self.work.calls {
             if call.progress.has_thread() {
-                call.progress =
-                    Progress::Answered(failed(&call.call, "this tool could not be stopped and may still be running"));
+                let ended = call.ended("this tool could not be stopped and may still be running");
+                call.progress = Progress::Answered(ended);
             }
         }
         let message = "a tool could not be stopped and may still be running".to_owned();

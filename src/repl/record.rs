@@ -227,8 +227,10 @@ impl Writer {
         }
         let Some(reply) = self.replies.remove(&agent) else { return };
         // What follows the end of a reply is sent before it.
-        let (ends, others): (Vec<String>, Vec<String>) =
-            reply.steps.into_iter().partition(|step| step.contains(", finish = "));
+        let (ends, others): (Vec<String>, Vec<String>) = reply
+            .steps
+            .into_iter()
+            .partition(|step| step.split_once(", ").is_some_and(|(_, what)| what.starts_with("finish = ")));
         let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", quoted(&self.name(agent)));
         // Writing into a `String` cannot fail.
         let _ = write!(text, "{}{}]\n", others.concat(), ends.concat());

@@ -60,7 +60,8 @@ fn restore_question(core: &mut Core, objections: &mut Objections, turn: AskingTu
 
 /// Tools of servers and programs are known by their names alone until these have told what they offer.
 fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
-    let Some(agent) = core.roster.get(turn.agent) else { return };
+    let agent = core.roster.get(turn.agent).filter(|agent| agent.inputs.environment.remote.is_none());
+    let Some(agent) = agent else { return };
     let names: Vec<&str> = turn.calls.iter().map(|(call, _)| call.name.as_str()).collect();
     let servers = core.config.mcp.iter().filter(|server| is_for(agent, server.project.as_ref()));
     let servers: Vec<&str> = servers.map(|server| server.name.as_str()).collect();

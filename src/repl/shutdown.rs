@@ -28,11 +28,14 @@ impl Repl {
         #[cfg(feature = "coordinator")]
         self.end_runs(start);
         for id in self.core.roster.ids() {
+            self.mcp.interrupt_reading(id);
             self.jobs.cancel(&mut self.core, id, true);
             end_turn_of(&mut self.core, id);
         }
         self.apply_effects();
         self.step_components();
+        // Messages that waited for resources are drafts again.
+        self.send_read();
         for id in self.core.roster.ids() {
             drafts::save_all(&self.core, id);
         }

@@ -67,13 +67,14 @@ impl Store {
 
 fn free_draft_file(conn: &Connection, DraftFile { digest, after }: &DraftFile) -> Result<()> {
     let mark = format!(" #{digest}]");
-    // A message that refers to it is most likely one of the last.
-    let of_messages = "SELECT 1 FROM messages WHERE id > ?2 AND instr(content, ?1) ORDER BY id DESC LIMIT 1";
-    let mut is_used = conn.prepare_cached(of_messages)?.exists(params![mark, after])?;
+    let mut is_used = false;
     for (table, column) in [("queue", "content"), ("drafts", "content"), ("entered", "content"), ("mail", "body")] {
         let sql = format!("SELECT 1 FROM {table} WHERE instr({column}, ?1) LIMIT 1");
         is_used = is_used || conn.prepare_cached(&sql)?.exists([&mark])?;
     }
+    // The longest table is the last. A message that refers to it is most likely one of the last.
+    let of_messages = "SELECT 1 FROM messages WHERE id > ?2 AND instr(content, ?1) ORDER BY id DESC LIMIT 1";
+    is_used = is_used || conn.prepare_cached(of_messages)?.exists(params![mark, after])?;
     if !is_used {
         let sql = "DELETE FROM attachments WHERE digest >= ?1 AND digest < ?1 || 'g'";
         conn.prepare_cached(sql)?.execute([digest])?;

@@ -341,8 +341,12 @@ impl Environments {
         Ok(resolved)
     }
 
-    /// The same tools in the default directory if only the directory is gone, otherwise the default environment.
+    /// The same tools in the default directory if only the directory is gone, otherwise the default environment. An agent
+    /// that worked elsewhere has no tools here.
     fn closest(&mut self, text: &str) -> ResolvedEnvironment {
+        if text.parse::<EnvironmentSpec>().is_ok_and(|spec| spec.remote.is_some()) {
+            return self.resolve_stored("none").unwrap_or_else(|_| self.usual());
+        }
         let without_directory = text.parse::<EnvironmentSpec>().map(|spec| spec.in_directory(None).to_string());
         without_directory.and_then(|text| self.resolve_stored(&text)).unwrap_or_else(|_| self.usual())
     }

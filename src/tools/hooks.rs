@@ -147,7 +147,7 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
         }
         let input = input(hook, &occasion, env).to_string();
         let answer = process::run(hook, &input, env, job).and_then(|ended| answer::read(&ended, hook.event));
-        outcome.add(hook, answer);
+        outcome.add(hook, answer, process::lies_in_workspace(hook, env));
         // The next hook sees the call as it is now.
         if let (Some(call), Some(updated)) = (&mut occasion.call, &outcome.updated) {
             call.arguments = updated.to_string();
@@ -157,7 +157,7 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
 }
 
 impl HookOutcome {
-    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, String>) {
+    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, String>, is_open: bool) {
         let label = hook.label();
         let answer = match answer {
             Ok(answer) => answer,
@@ -171,14 +171,15 @@ impl HookOutcome {
         };
         self.notes.extend(answer.message.map(|message| format!("{label}: {message}")));
         self.context.extend(answer.context);
-        let is_project = hook.author == Author::Project;
+        let is_project = hook.author == Author::Project || is_open;
+        let why = if is_open { "agents can change its program" } else { "it is a project's" };
         match (answer.decision, is_project) {
-            (Some(HookDecision::Allow), true) => self.notes.push(format!("{label} cannot allow: it is a project's")),
+            (Some(HookDecision::Allow), true) => self.notes.push(format!("{label} cannot allow: {why}")),
             (Some(decision), _) => self.decide(decision),
             (None, _) => {}
         }
         match (answer.updated, is_project) {
-            (Some(_), true) => self.notes.push(format!("{label} cannot change calls: it is a project's")),
+            (Some(_), true) => self.notes.push(format!("{label} cannot change calls: {why}")),
             (Some(updated), false) => {
                 self.notes.push(format!("{label} changed the call"));
                 self.updated = Some(updated);
@@ -280,13 +281,13 @@ mod tests {
     fn the_strictest_decision_counts_and_a_project_neither_allows_nor_changes() {
         let (own, project) = (hook(Author::Person, false), hook(Author::Project, false));
         let mut outcome = HookOutcome::default();
-        outcome.add(&project, decided(HookDecision::Allow));
+        outcome.add(&project, decided(HookDecision::Allow), false);
         assert_eq!(outcome.decision, None);
-        outcome.add(&own, decided(HookDecision::Allow));
-        outcome.add(&project, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }));
+        outcome.add(&own, decided(HookDecision::Allow), false);
+        outcome.add(&project, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }), false);
         assert_eq!((&outcome.decision, &outcome.updated), (&Some(HookDecision::Allow), &None));
-        outcome.add(&project, decided(HookDecision::Ask("look".into())));
-        outcome.add(&own, decided(HookDecision::Allow));
+        outcome.add(&project, decided(HookDecision::Ask("look".into())), false);
+        outcome.add(&own, decided(HookDecision::Allow), false);
         assert_eq!(outcome.decision, Some(HookDecision::Ask("look".into())));
         assert_eq!(outcome.notes.len(), 2, "{:?}", outcome.notes);
     }
@@ -295,8 +296,8 @@ mod tests {
     fn a_changed_call_is_not_allowed_by_a_hook() {
         let own = hook(Author::Person, false);
         let mut outcome = HookOutcome::default();
-        outcome.add(&own, decided(HookDecision::Allow));
-        outcome.add(&own, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }));
+        outcome.add(&own, decided(HookDecision::Allow), false);
+        outcome.add(&own, Ok(Answer { updated: Some(json!({"command": "x"})), ..Answer::default() }), false);
         assert_eq!((outcome.decision, outcome.updated), (None, Some(json!({"command": "x"}))));
     }
 
@@ -304,7 +305,7 @@ mod tests {
     fn a_failure_is_a_note_and_of_a_required_hook_a_refusal() {
         for (is_required, expected) in [(false, false), (true, true)] {
             let mut outcome = HookOutcome::default();
-            outcome.add(&hook(Author::Project, is_required), Err("exit 1".into()));
+            outcome.add(&hook(Author::Project, is_required), Err("exit 1".into()), false);
             assert_eq!(matches!(outcome.decision, Some(HookDecision::Deny(_))), expected);
             assert_eq!(outcome.notes, ["hook pre_tool (config.toml:3) failed: exit 1"]);
         }

@@ -385,12 +385,10 @@ impl Environment {
     /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
-        if let Some(remote) = &self.remote {
-            return remote.is_contained();
-        }
         let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
         let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
-        self.sandbox.is_whole() && !has_home
+        let is_held = self.remote.as_ref().map_or_else(|| self.sandbox.is_whole(), |remote| remote.is_contained());
+        is_held && !has_home
     }
 
     /// The workspace by which rules are judged; of another machine, no path of this one.

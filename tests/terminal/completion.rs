@@ -13,7 +13,7 @@ fn tab_opens_a_list_with_descriptions_that_filters_and_cycles() {
     let mut app = Harness::new(Plan::default());
     app.type_bytes(b"/s\t");
     let screen = app.screen_text();
-    assert!(screen.contains("> /switch") && screen.contains("show another agent") && screen.contains("  /send"));
+    assert!(screen.contains("> /switch") && screen.contains("show another agent"), "{screen}");
     app.type_bytes(b"e");
     let screen = app.screen_text();
     assert!(!screen.contains("/switch") && screen.contains("> /search") && screen.contains("  /sessions"), "{screen}");

@@ -164,7 +164,7 @@ impl Agent {
                 Progress::Waiting(spec, prepared, Permission::Wanted).into()
             }
             (Some(HookDecision::Allow), progress @ Progress::Waiting(_, _, Permission::Wanted))
-                if policy != Policy::Plan =>
+                if policy != Policy::Plan && self.is_held() =>
             {
                 let relaxed = relaxed();
                 let is_free = matches!(relaxed.progress, Progress::Waiting(_, _, Permission::NotNeeded));
@@ -172,6 +172,11 @@ impl Agent {
             }
             (_, progress) => Planned { progress, ..planned },
         }
+    }
+
+    /// Whether calls run on this machine or in a container: hooks know no other place, and allow nothing there.
+    fn is_held(&self) -> bool {
+        self.inputs.environment.remote.as_ref().is_none_or(|remote| remote.is_contained())
     }
 
     /// Takes the result of a call that was carried out; hooks may add to it before the model gets it.

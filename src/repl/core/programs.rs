@@ -5,13 +5,14 @@ use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::repl::core::Core;
 
-/// Whether an agent is offered such tools: where it can run commands. Under `plan` no program is started, because it could
+/// Whether an agent is offered such tools: where it can run commands on this machine. Under `plan` no program is started, because it could
 /// change files by itself.
 pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {
             agent.policy() != Policy::Plan
                 && agent.inputs.has_tools
+                && agent.inputs.environment.remote.is_none()
                 && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
 }

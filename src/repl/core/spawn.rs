@@ -220,6 +220,16 @@ fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
     if spec.model.is_none() {
         spec.model = definition.model_beside(&parent.usual_endpoint().provider).map(str::to_owned);
     }
+    if let Some(remote) = &here.remote {
+        if definition.tools.is_some() {
+            let place = &remote.place;
+            return Err(Error::usage(format!("the definition {name} chooses tools, which cannot be done at {place}")));
+        }
+        let prompt = spec.system.take().unwrap_or_else(|| definition.prompt.clone());
+        spec.system = Some(format!("{prompt}\n\n{}", parent.inputs.system));
+        spec.policy = definition.policy;
+        return Ok(());
+    }
     let is_person = matches!(spec.origin, Origin::Terminal(_) | Origin::Library);
     let found = core.factory.environments.find(&here.spec_for(definition, is_person), here)?;
     if let Resolution::Ready(resolved) = found {

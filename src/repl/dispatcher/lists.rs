@@ -70,10 +70,8 @@ impl List {
     }
 
     fn take_details(&mut self, core: &mut Core, provider: &str) {
-        let Some((status, body)) = self.details.as_ref().and_then(|(_, fetch)| fetch.take_result()?.ok()) else {
-            return;
-        };
-        let Some((model, _)) = self.details.take() else { return };
+        let Some(fetched) = self.details.as_ref().and_then(|(_, fetch)| fetch.take_result()) else { return };
+        let (Some((model, _)), Ok((status, body))) = (self.details.take(), fetched) else { return };
         let facts = list::read_details(status, &body);
         core.config.catalog.learn_details(provider, &model, facts);
         core.factory.learn_details(provider, &model, facts);

@@ -80,11 +80,21 @@ fn attempt(hook: &Hook, input: &str, level: Level, env: &Environment, job: &Job)
     }
 }
 
+fn words(hook: &Hook) -> impl Iterator<Item = &str> {
+    hook.command.iter().flat_map(|part| part.split(|c: char| c.is_whitespace() || "'\";|&()<>".contains(c)))
+}
+
+/// Whether the command names a file in the workspace by a path or with an extension: agents can change it.
+pub fn lies_in_workspace(hook: &Hook, env: &Environment) -> bool {
+    let top = env.worktree.as_ref().unwrap_or(&env.working_directory);
+    let files = words(hook).filter(|word| word.contains(['/', '.'])).map(|word| env.resolve(word));
+    let mut files = files.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_file());
+    files.any(|file| file.starts_with(top))
+}
+
 /// The files that the command of a person's hook names: it may lie in the home directory, which commands do not see.
 fn own_files(hook: &Hook, env: &Environment) -> Vec<PathBuf> {
-    let words =
-        hook.command.iter().flat_map(|part| part.split(|c: char| c.is_whitespace() || "'\";|&()<>".contains(c)));
-    let paths = words.filter(|word| word.starts_with(['/', '~'])).map(|word| env.resolve(word));
+    let paths = words(hook).filter(|word| word.starts_with(['/', '~'])).map(|word| env.resolve(word));
     let files = paths.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_file());
     let is_open = |path: &PathBuf| match env.path_policy().verdict(path, Access::Read) {
         Verdict::Denied(what) => what == OWN,

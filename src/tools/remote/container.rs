@@ -32,6 +32,10 @@ impl Container {
     pub fn hold(&self, name: &str) -> Prefix {
         let mut arguments = words(&["run", "--rm", "-i", "--name", name]);
         arguments.extend(words(&["--security-opt", "no-new-privileges", "--cap-drop", "ALL"]));
+        if self.is_podman {
+            // Its default passes the variables of proxies on, which may have passwords.
+            arguments.push("--http-proxy=false".into());
+        }
         let limits = [format!("--pids-limit={MAX_PROCESSES}"), format!("--memory={}", self.memory)];
         arguments.extend(limits.iter().map(OsString::from));
         if !self.has_network {
