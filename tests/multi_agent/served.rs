@@ -47,8 +47,6 @@ fn output_and_exit_code_are_those_of_a_run_without_a_server() {
         "run --retries 0 --json %fail 400 no such thing",
         "run --retries 0 --count 1 %fail 401",
         "run --retries 0 --count 1 %hang --timeout 0.2",
-        "run --count 1 --model none hello",
-        "run --agents ann:none hello",
         "run --count 1 %tool bash {\"command\":\"true\"}\n%next\nwell",
         "run-workflow ./two.toml hello",
     ];
@@ -63,6 +61,15 @@ fn output_and_exit_code_are_those_of_a_run_without_a_server() {
         let (expected, found) = (run(&alone, line), run(&beside, line));
         assert_eq!(comparable(&found), comparable(&expected), "{line}");
         assert_eq!(living(&beside), [0], "{line}: the agent of the run is archived, and its members are gone");
+    }
+    // The server names its own providers.
+    for line in ["run --count 1 --model none hello", "run --agents ann:none hello"] {
+        for home in [&alone, &beside] {
+            let found = run(home, line);
+            assert_eq!(found.code, 2, "{line}: {found:?}");
+            assert!(found.err.contains("unknown provider \"none\""), "{line}: {found:?}");
+        }
+        assert_eq!(living(&beside), [0], "{line}");
     }
 }
 
