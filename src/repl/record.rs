@@ -233,7 +233,7 @@ impl Writer {
             .partition(|step| step.split_once(", ").is_some_and(|(_, what)| what.starts_with("finish = ")));
         let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", quoted(&self.name(agent)));
         // Writing into a `String` cannot fail.
-        let _ = write!(text, "{}{}]\n", others.concat(), ends.concat());
+        let _ = writeln!(text, "{}{}]", others.concat(), ends.concat());
         self.write(&text);
     }
 }

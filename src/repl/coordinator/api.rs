@@ -95,6 +95,14 @@ impl Repl {
         if !self.core.roster.get(id).is_some_and(is_unused) {
             return Err(Error::usage(format!("{agent} was not made for a run: create an agent with print_run first")));
         }
+        let begun = self.begin_plan(client, id, plan);
+        if begun.is_err() {
+            self.core.archive_when_idle(id);
+        }
+        begun
+    }
+
+    fn begin_plan(&mut self, client: ClientId, id: AgentId, plan: &Value) -> Result<()> {
         let plan = Plan::read(plan, &self.core.config.team)?;
         plan.check_models(&self.core.config.catalog)?;
         let members = match &plan.work {

@@ -95,7 +95,7 @@ pub(super) fn change(old: &Cells<'_>, new: &Cells<'_>) -> Option<Change> {
     }
     if old.is_disputed || new.is_disputed {
         let start = same.min(new.first_disputed).min(old.first_disputed);
-        let parts = vec![start..new.list.len()];
+        let parts = std::iter::once(start..new.list.len()).collect();
         return Some(Change { parts, erase_first: start < old.list.len(), erase_after: false });
     }
     let (old_width, new_width) = (old.column(old.list.len()), new.column(new.list.len()));
