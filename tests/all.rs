@@ -43,6 +43,7 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod restored_questions;
+#[cfg(feature = "coordinator")]
 mod reviews;
 mod rules;
 mod sandbox;

@@ -21,8 +21,8 @@ const MOST_TASK: usize = 40;
 pub const AGENTS: CommandSpec = CommandSpec {
     name: "agents",
     aliases: &["ps"],
-    arguments: "[--archived | --all | --definitions]",
-    about: "list all agents as a tree, or the archived ones",
+    arguments: "[--all | --definitions]",
+    about: "list all agents as a tree, or archived ones",
     busy: WhenBusy::Runs,
     run,
     complete: |_, typed| complete_word(typed, OPTIONS.map(str::to_owned)),

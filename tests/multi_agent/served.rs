@@ -178,8 +178,11 @@ fn a_request_may_use_no_agent_of_a_person_and_no_invalid_plan() {
     };
     let team = |agent: &str, plan: &str| format!("\"request\":\"team\",\"agent\":\"{agent}\",{plan}");
     assert!(ask(&team("0", &plan("{\"name\":\"a\"}"))).contains("was not made for a run"));
-    assert!(ask("\"request\":\"new\",\"print_run\":true").contains("\"number\":1"));
+    let new = "\"request\":\"new\",\"print_run\":true";
+    assert!(ask(new).contains("\"number\":1"));
     assert!(ask(&team("1", &plan("{\"name\":\"a\"},{\"name\":\"a\"}"))).contains("duplicate member name"));
-    assert!(ask(&team("1", &plan("{\"name\":\"a\",\"model\":\"none\"}"))).contains("none"));
-    assert!(ask(&team("1", &plan("{\"name\":\"a\"}"))).contains("task_started"));
+    assert!(ask(new).contains("\"number\":2"));
+    assert!(ask(&team("2", &plan("{\"name\":\"a\",\"model\":\"none\"}"))).contains("none"));
+    assert!(ask(new).contains("\"number\":3"));
+    assert!(ask(&team("3", &plan("{\"name\":\"a\"}"))).contains("task_started"));
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::Server;
+#[cfg(feature = "coordinator")]
 use super::client::ClientState;
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::flow::{Change, Origin};
