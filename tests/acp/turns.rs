@@ -41,6 +41,7 @@ fn a_whole_turn_has_thoughts_a_plan_an_approval_and_a_diff() {
     assert_eq!(editor.ends().code, 0);
 }
 
+#[cfg(feature = "shell-grammar")]
 #[test]
 fn answers_that_hold_for_later_calls_show_their_rule() {
     let home = Home::new();
