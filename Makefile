@@ -13,7 +13,7 @@ FEATURES ?=
 MINIMAL = --no-default-features --features tls-rustls
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint minimal fmt doc bench soak fuzz install dist demo clean release
+.PHONY: help run test check lint minimal fmt doc bench soak fuzz guided faults install dist demo clean release
 
 help: ## list the targets
 	@echo "make TARGET, with ARGS=\"...\" for what is passed on:"
@@ -58,6 +58,22 @@ soak: ## run random users against a hostile provider: ARGS="--minutes 60"
 
 fuzz: ## try generated inputs on every decoder: ARGS="--minutes 60"
 	$(CARGO) bench --bench figures $(FEATURES) --bench figures -- fuzz $(ARGS)
+
+# The flags that make rustc count which code was reached, as cargo-fuzz sets them. TARGET_NAME is a target of `make fuzz`.
+GUIDED = -Cpasses=sancov-module $(addprefix -Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+FUZZ_TARGET ?= mcp
+MINUTES ?= 5
+
+guided: release ## look for inputs that reach new code (needs a C++ compiler): FUZZ_TARGET=mcp MINUTES=60
+	@mkdir -p $(TARGET)/guided/corpus/$(FUZZ_TARGET)
+	@cp Cargo.lock tests/fuzz/Cargo.lock
+	RUSTFLAGS="$(GUIDED)" CARGO_BIN_EXE_polylogue="$(abspath $(PROGRAM))" FIXTURES="$(CURDIR)/fixtures" \
+		$(CARGO) build --release --target $(HOST) --manifest-path tests/fuzz/Cargo.toml --target-dir $(TARGET)/guided
+	TARGET=$(FUZZ_TARGET) $(TARGET)/guided/$(HOST)/release/guided -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 \
+		-artifact_prefix=$(TARGET)/guided/ $(ARGS) $(TARGET)/guided/corpus/$(FUZZ_TARGET)
+
+faults: ## make everything fail that can fail, at every place (several minutes)
+	POLYLOGUE_TEST_ALL_FAULTS=1 $(TEST) $(FEATURES) --test all -- faults:: $(ARGS)
 
 SHARE = $(DESTDIR)$(PREFIX)/share
 

@@ -71,6 +71,7 @@ mod base;
 mod cli;
 mod commands;
 mod domain;
+#[allow(missing_docs)]
 mod mcp;
 mod net;
 mod policy;
@@ -78,6 +79,7 @@ mod provider;
 mod proxy;
 mod reactor;
 mod repl;
+#[allow(missing_docs)]
 mod replay;
 #[allow(missing_docs)]
 mod sandbox;
@@ -117,7 +119,7 @@ pub mod config {
     pub use crate::domain::display::{Abilities, DisplaySettings, Notification, StatusField};
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
-    pub use crate::domain::hook::{Hook, HookEvent};
+    pub use crate::domain::hook::{Hook, HookEvent, HookScript};
     pub use crate::domain::limits::{LimitName, TreeLimits};
     pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};
     pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};

@@ -50,6 +50,7 @@ pub use crate::domain::stream::{Finish, Piece, StreamEvent};
 pub use crate::domain::tool::{ToolCall, ToolDeclaration};
 pub use crate::domain::trace::TraceLine;
 pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, TerminalRequest, Timeout, WakeReason};
+pub use crate::replay::Scenario;
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;
 pub use crate::store::{Forked, Found, NewAgent, QueueId, QueuedRow};
@@ -69,12 +70,21 @@ pub mod commands {
     pub use crate::commands::*;
 }
 
+pub mod front_matter {
+    pub use crate::domain::front_matter::{FrontMatter, split};
+}
+
 pub mod limits {
     pub use crate::domain::limits::MadeBy;
 }
 
 pub mod mail {
     pub use crate::domain::mail::LONGEST;
+}
+
+pub mod mcp {
+    pub use crate::mcp::schema::{Normal, normalise};
+    pub use crate::mcp::{Era, Event, Session};
 }
 
 pub mod provider {
@@ -91,7 +101,7 @@ pub mod socket {
 }
 
 pub mod store {
-    pub use crate::store::{holder, typed_line};
+    pub use crate::store::{SyncStep, holder, typed_line};
 }
 
 pub mod supervisor {
@@ -108,4 +118,8 @@ pub mod tools {
 
 pub mod tty {
     pub use crate::terminal::tty::{Tty, restore_for_panic};
+}
+
+pub mod wire {
+    pub use crate::domain::wire::{Request, Response};
 }

@@ -5,5 +5,6 @@ mod cancels;
 mod editor;
 mod faults;
 mod served;
+mod servers;
 mod sessions;
 mod turns;

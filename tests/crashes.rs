@@ -58,27 +58,22 @@ fn step_after(scenario: &Scenario, directory: TempDir, death: usize) -> usize {
     step.unwrap_or_else(|| panic!("{}: an incomplete step after a death at write {death}: {found:#?}", scenario.name))
 }
 
-/// Kills the scenario at each of its writes.
+/// Kills the scenario at each of its writes. Each death is one of another process: how often its loop turned while it waited
+/// for a thread, and so what it had written of the index by then, is its own, and the step that is found may be an earlier one
+/// than after the death before.
 fn kill_at_every_write(scenario: &Scenario) {
     let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
     (scenario.prepare)(&mut app);
     let prepared = app.close();
-    let mut reached = 0;
     for death in 1..=ENDLESS {
         let directory = copy_of(prepared.path());
         let outcome = process::run_until_death(scenario.name, directory.path(), death);
         let step = step_after(scenario, directory, death);
         assert!(step >= outcome.acknowledged, "{}: step {step} of {outcome:?} at write {death}", scenario.name);
-        assert!(step >= reached, "{}: step {step} after {reached} at write {death}", scenario.name);
         assert!(death > 1 || step == 0, "{}: the first write alone is nothing yet", scenario.name);
-        reached = step;
         if outcome.is_done {
-            assert_eq!(
-                (reached, death > 3),
-                (scenario.steps.len() - 1, true),
-                "{}: {outcome:?} at {death}",
-                scenario.name
-            );
+            let end = (scenario.steps.len() - 1, true);
+            assert_eq!((step, death > 3), end, "{}: {outcome:?} at {death}", scenario.name);
             return;
         }
     }

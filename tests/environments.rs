@@ -14,6 +14,7 @@ use crate::support::scene::{
     turn_a_while,
 };
 
+mod elsewhere;
 mod landing;
 mod remote;
 pub(crate) mod worktrees;

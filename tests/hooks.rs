@@ -6,12 +6,16 @@ use std::time::Duration;
 use polylogue::config::{Author, Hook, HookEvent, Policy, Rules};
 use serde_json::{Value, json};
 
+use crate::support::eventually;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::State;
 use crate::support::peer::Peer;
+use crate::support::program::Home;
 use crate::support::scene::{
     answer_next, assert_shows, bash, is_running, mark, reply_with_calls, results_in, results_then, texts_in,
 };
+
+pub(crate) mod trust;
 
 fn hook(event: HookEvent, matcher: &str, script: &str) -> Hook {
     Hook {
@@ -24,6 +28,7 @@ fn hook(event: HookEvent, matcher: &str, script: &str) -> Hook {
         has_claude_names: false,
         source: "config.toml:1".into(),
         project: None,
+        scripts: Vec::new(),
     }
 }
 
@@ -187,6 +192,29 @@ fn a_hook_cannot_write_outside_of_the_workspace_or_reach_the_network() {
 }
 
 #[test]
+fn a_hook_reads_the_workspace_and_changes_it_only_where_its_agent_may() {
+    for (policy, environment, may_write) in [
+        (Policy::Ask, None, true),
+        (Policy::Never, None, false),
+        (Policy::Plan, None, false),
+        (Policy::Ask, Some("readonly"), false),
+    ] {
+        let peer = Peer::start();
+        let script = "grep -q known f || exit 2; echo x > /tmp/scratch || exit 2; touch it; exit 0";
+        let mut app = app_with(&peer, vec![pre(script)], Plan { policy, ..Plan::peer(&peer.url()) });
+        fs::write(app.directory().join("f"), "known").expect("a file");
+        if let Some(name) = environment {
+            app.enter(&format!("/env {name}"));
+        }
+        let n = app.focus();
+        calls(&mut app, &peer, &[("list_dir", "{}")]);
+        let results = results_then(&mut app, &peer, n, "done");
+        assert!(results[0].contains('f') && !results[0].contains("hook"), "{policy:?} {environment:?} {results:?}");
+        assert_eq!(app.directory().join("it").exists(), may_write, "{policy:?} {environment:?}");
+    }
+}
+
+#[test]
 fn a_hook_after_a_call_adds_to_its_result() {
     let peer = Peer::start();
     let context = answers(json!({"additionalContext": "run the linter"}));
@@ -258,6 +286,44 @@ fn notify_hooks_are_told_of_questions_and_ends() {
     exchange.stream().text("done").finish("stop").done();
     app.turn_until("the end", |app| told(app).contains("\"agent 0 finished\""));
     assert!(told(&app).contains("permission_prompt") && told(&app).contains("idle_prompt"));
+}
+
+#[test]
+fn a_result_is_kept_with_what_hooks_said_if_the_program_ends_before_the_next_one_has() {
+    let peer = Peer::start();
+    let known = hook(HookEvent::PreTool, "write_file", &answers(json!({"additionalContext": "known before"})));
+    let mark = mark();
+    let slow = hook(HookEvent::PostTool, "write_file", &format!("touch up; sleep {mark}"));
+    let mut app = app_with(&peer, vec![known, slow], Plan { policy: Policy::Yolo, ..Plan::peer(&peer.url()) });
+    calls(&mut app, &peer, &[("write_file", &write("it"))]);
+    let up = app.directory().join("up");
+    app.turn_until("the hook runs", |_| up.exists());
+    app.repl.leave().expect("it ends");
+    assert!(!is_running(&mark));
+    let result = app.tool_results(0).pop().expect("a result").content;
+    for part in
+        ["created it", "[hook: known before]", "[the hooks after this call were ended before they had finished]"]
+    {
+        assert!(result.contains(part), "{part}: {result}");
+    }
+}
+
+#[test]
+fn the_end_of_the_program_waits_for_notify_hooks_and_ends_those_that_hang() {
+    let home = Home::new();
+    let (told, config) = (home.directory.path().join("told"), home.directory.path().join(".config/polylogue"));
+    fs::create_dir_all(&config).expect("a directory");
+    let run = |patience: f32, command: &str| {
+        let text = format!("[limits]\nexit_patience = {patience}\n[[hooks.notify]]\ncommand = {command:?}\n");
+        fs::write(config.join("config.toml"), text).expect("a file");
+        home.run(&["-p", "--approval", "auto", "hello"])
+    };
+    assert_eq!(run(60.0, "sleep 0.2; grep -o idle_prompt > told").code, 0);
+    assert_eq!(fs::read_to_string(told).expect("it was told"), "idle_prompt\n");
+    let mark = mark();
+    let ended = run(0.2, &format!("exec sleep {mark}"));
+    assert_eq!((ended.code, ended.err.matches("a notify hook has not finished").count()), (0, 1), "{ended:?}");
+    eventually(|| !is_running(&mark));
 }
 
 #[test]

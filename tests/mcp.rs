@@ -41,6 +41,7 @@ pub fn server(behaviour: &str) -> McpServer {
         enabled_tools: Vec::new(),
         disabled_tools: Vec::new(),
         project: None,
+        is_remote: false,
         source: "config.toml:1".into(),
     }
 }

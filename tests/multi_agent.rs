@@ -6,6 +6,8 @@ mod files;
 mod live;
 mod served;
 
+use rustix::process::Signal;
+
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Response};
 
@@ -16,6 +18,20 @@ fn split(line: &str) -> Vec<&str> {
 
 fn run(home: &Home, line: &str) -> Response {
     home.run(&split(line))
+}
+
+/// A signal stops a run whose second member is answering: the answer of the first is written, and the others are named.
+fn ends_with_what_there_is(home: &Home, peer: &Peer, (signal, code): (Signal, i32)) {
+    let program = home.start(&split("run hello --agents ann:echo,bob,eve --strategy sequential"));
+    let exchange = peer.accept();
+    exchange.stream().text("half of it");
+    program.signal(signal);
+    exchange.wait_for_close();
+    let output = program.ends();
+    assert_eq!((output.code, &*output.out), (code, "hello\n"), "{output:?}");
+    for part in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
+        assert!(output.err.contains(part), "{part}: {output:?}");
+    }
 }
 
 #[test]

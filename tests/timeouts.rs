@@ -96,6 +96,7 @@ fn name_of(timeout: &Timeout) -> &'static str {
         WakeReason::Proxy => "proxy",
         WakeReason::Mcp => "mcp",
         WakeReason::Web => "web",
+        WakeReason::Store => "store",
     }
 }
 

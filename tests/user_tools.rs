@@ -223,14 +223,45 @@ fn a_program_with_variables_that_commands_can_change_is_not_run() {
     let (data, workspace) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let script = workspace.path().join("tool.sh");
     write_executable(&script, SCRIPT);
-    let command = vec!["sh".into(), script.to_str().expect("UTF-8").into(), "count".into()];
-    let secret = UserToolEntry { command, env: vec![("TOKEN".into(), "t0ken".into())], ..tool("count") };
+    let absolute = script.to_str().expect("UTF-8").to_owned();
+    let secret = |(name, words): (&str, &[&str])| UserToolEntry {
+        command: words.iter().map(|word| (*word).to_owned()).collect(),
+        env: vec![("TOKEN".into(), "t0ken".into())],
+        ..tool(name)
+    };
+    let user_tools = [
+        ("absolute", &["sh", &absolute, "count"][..]),
+        ("relative", &["sh", "tool.sh", "count"]),
+        ("itself", &["./tool.sh", "count"]),
+        ("option", &["bash", "--rcfile=tool.sh", "-i"]),
+    ];
+    let user_tools = user_tools.into_iter().map(secret).collect();
     let mut scene = Scene::new(Vec::new(), &[], Policy::Yolo);
-    let plan =
-        Plan { real_time: true, user_tools: vec![secret], policy: Policy::Yolo, ..Plan::peer(&scene.peer.url()) };
+    let plan = Plan {
+        real_time: true,
+        user_tools,
+        policy: Policy::Yolo,
+        size: Some((250, 24)),
+        ..Plan::peer(&scene.peer.url())
+    };
     scene.app = Harness::open_in(plan, data, workspace);
-    assert_eq!(scene.names(), [""; 0]);
-    assert!(scene.shown().contains("is where commands can change it"), "{}", scene.shown());
+    assert_eq!((scene.names(), scene.asked()), (Vec::new(), 0));
+    for name in ["absolute", "relative", "itself", "option"] {
+        let line = format!("tool {name}: {absolute} is where commands can change it");
+        assert!(scene.shown().contains(&line), "{line}: {}", scene.shown());
+    }
+}
+
+/// An agent may write a program without a question, or with one that says nothing of running it.
+#[test]
+fn a_program_that_agents_can_write_tells_its_schema_and_changes_nothing_before_a_call() {
+    let (data, workspace) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    write_executable(&workspace.path().join("tool.sh"), SCRIPT);
+    let open = UserToolEntry { command: vec!["sh".into(), "tool.sh".into(), "count".into()], ..tool("count") };
+    let mut scene = Scene::new(Vec::new(), &[], Policy::Ask);
+    let plan = Plan { real_time: true, user_tools: vec![open], ..Plan::peer(&scene.peer.url()) };
+    scene.app = Harness::open_in(plan, data, workspace);
+    assert_eq!((scene.names(), scene.asked()), (vec!["count".to_owned()], 0));
 }
 
 #[test]

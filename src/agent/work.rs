@@ -248,7 +248,7 @@ impl Work {
         self.slot_wanted_since = None;
         for call in &mut self.calls {
             if !call.progress.has_thread() && !matches!(call.progress, Progress::Answered(_)) {
-                call.progress = Progress::Answered(failed(&call.call, message));
+                call.progress = Progress::Answered(call.refused(message));
             }
         }
     }
@@ -258,9 +258,16 @@ impl Call {
     /// The result of a call whose thread is not waited for: its own, if only hooks were still at work on it.
     fn ended(&self, message: &str) -> ToolResult {
         match &self.progress {
-            Progress::Following(_, result) => (**result).clone(),
-            _ => failed(&self.call, message),
+            Progress::Following(_, result) => hooks::cut_off((**result).clone()),
+            _ => self.refused(message),
         }
+    }
+
+    /// The result of a call that did not run to its end, with what hooks had to say of it.
+    fn refused(&self, message: &str) -> ToolResult {
+        let mut result = failed(&self.call, message);
+        self.hooked.add_to(&mut result);
+        result
     }
 }
 

@@ -38,31 +38,38 @@ pub struct Clock(Source);
 enum Source {
     System {
         start: Instant,
+        /// The wall clock then, in milliseconds since 1970.
+        started_at: i64,
         /// The process was stopped for so long in all.
         stopped: Rc<Cell<Duration>>,
     },
-    Manual(Rc<Cell<u64>>),
+    Manual {
+        /// Microseconds.
+        now: Rc<Cell<u64>>,
+        /// By how much the wall clock was set, in milliseconds.
+        wall: Rc<Cell<i64>>,
+    },
 }
 
 impl Clock {
     /// The machine's monotonic clock.
     pub fn system() -> Self {
-        Self(Source::System { start: Instant::now(), stopped: Rc::default() })
+        Self(Source::System { start: Instant::now(), started_at: unix_ms(), stopped: Rc::default() })
     }
 
     /// A clock that moves only when [`Clock::advance`] is called.
     pub fn manual() -> Self {
-        Self(Source::Manual(Rc::new(Cell::new(0))))
+        Self(Source::Manual { now: Rc::default(), wall: Rc::default() })
     }
 
     /// The current moment.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::System { start, stopped } => {
+            Source::System { start, stopped, .. } => {
                 let running = start.elapsed().saturating_sub(stopped.get());
                 Moment(u64::try_from(running.as_micros()).unwrap_or(u64::MAX))
             }
-            Source::Manual(at) => Moment(at.get()),
+            Source::Manual { now, .. } => Moment(now.get()),
         }
     }
 
@@ -84,15 +91,37 @@ impl Clock {
     pub fn advance(&self, by: Duration) {
         match &self.0 {
             Source::System { .. } => panic!("the system clock cannot be moved"),
-            Source::Manual(at) => at.set((Moment(at.get()) + by).0),
+            Source::Manual { now, .. } => now.set((Moment(now.get()) + by).0),
         }
     }
 
-    /// Milliseconds since 1970, for the store. A manual clock starts at 0.
+    /// Sets the wall clock that belongs to a manual clock on or back by so many milliseconds.
+    ///
+    /// # Panics
+    /// On the system clock.
+    pub fn set_wall(&self, by: i64) {
+        match &self.0 {
+            Source::System { .. } => panic!("the clock of the system cannot be set"),
+            Source::Manual { wall, .. } => wall.set(wall.get().saturating_add(by)),
+        }
+    }
+
+    /// Milliseconds since 1970, for the store and for display. A manual clock starts at 0. It jumps when somebody sets the
+    /// clock; spans of time are measured with [`Clock::now`] or [`Clock::steady_ms`].
     pub fn unix_ms(&self) -> i64 {
         match &self.0 {
             Source::System { .. } => unix_ms(),
-            Source::Manual(at) => i64::try_from(at.get() / 1000).unwrap_or(i64::MAX),
+            Source::Manual { wall, .. } => self.steady_ms().saturating_add(wall.get()).max(0),
+        }
+    }
+
+    /// Milliseconds since 1970 by the wall clock at the start and the monotonic clock since then: it never jumps, and can be
+    /// compared with what an earlier process has stored.
+    pub fn steady_ms(&self) -> i64 {
+        let since_start = i64::try_from(self.now().0 / 1000).unwrap_or(i64::MAX);
+        match &self.0 {
+            Source::System { started_at, .. } => started_at.saturating_add(since_start),
+            Source::Manual { .. } => since_start,
         }
     }
 }

@@ -609,7 +609,8 @@ pub enum ConfigCommand {
         /// Do not ask
         #[arg(short, long)]
         yes: bool,
-        /// Any directory of the project [default: the working directory]
+        /// Any directory of the project, or ssh:HOST:DIR for its instructions and skills there [default: the working
+        /// directory]
         #[arg(value_hint = ValueHint::DirPath)]
         directory: Option<PathBuf>,
     },

@@ -246,7 +246,11 @@ impl Attached {
             Response::Paste {} => self.paste(),
             Response::End(reason) => return Ok(Some(Some(reason))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
-            Response::Done(_) | Response::Missed(_) | Response::Questions(_) | Response::Chunk(_) => {}
+            Response::Done(_)
+            | Response::Missed(_)
+            | Response::Questions(_)
+            | Response::Commands(_)
+            | Response::Chunk(_) => {}
         }
         Ok(None)
     }

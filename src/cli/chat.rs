@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
         }
         repl.run()
     });
-    let (agents, unsaved, resumed) = (repl.roster().len(), repl.unsaved(), repl.resume_name());
+    let (agents, loss, resumed) = (repl.roster().len(), repl.loss(), repl.resume_name());
     let edited = repl.take_edited_file();
     drop(repl);
     if let Some(path) = edited {
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     if outcome.is_ok() {
         let options = back + &resumed.map(|name| format!(" -r {name}")).unwrap_or_default();
         let _ = writeln!(std::io::stdout(), "{}", farewell(arguments, directory.is_some(), agents, &options));
-        if let Some(loss) = data_directory::loss(directory.as_deref(), unsaved) {
+        if let Some(loss) = data_directory::loss(directory.as_deref(), loss) {
             let _ = writeln!(std::io::stderr(), "polylogue: {loss}");
         }
     }

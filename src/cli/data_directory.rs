@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use super::arguments::Arguments;
 use super::config::{self, ProcessEnvironment};
 use crate::base::error::{Error, Result};
-use crate::base::text::counted;
 use crate::store::Store;
 
 /// The data directory whose server is used. Other faults of the configuration are the server's business.
@@ -30,13 +29,12 @@ pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
     format!("{config}{directory}")
 }
 
-/// What could not be stored, as a message; `unsaved` counts messages.
-pub fn loss(directory: Option<&Path>, unsaved: usize) -> Option<String> {
+/// What could not be stored, as a message: that the directory is gone, or else what the loop says.
+pub fn loss(directory: Option<&Path>, of_loop: Option<String>) -> Option<String> {
     if let Some(removed) = directory.filter(|directory| !Store::exists(directory)) {
         return Some(format!("{} was removed while it was in use: nothing was stored", removed.display()));
     }
-    let count = counted(unsaved, "message", "messages");
-    (unsaved > 0).then(|| format!("{count} could not be stored"))
+    of_loop
 }
 
 fn quoted(word: &str) -> String {

@@ -23,6 +23,7 @@ mod remote_host;
 mod replay;
 mod scripts;
 mod serve;
+mod server_connection;
 mod stdio;
 mod topics;
 mod trace;

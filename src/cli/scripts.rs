@@ -168,6 +168,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
             | Response::View(_)
             | Response::Paste {}
             | Response::Questions(_)
+            | Response::Commands(_)
             | Response::End(_) => {}
         }
     }

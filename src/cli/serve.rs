@@ -60,9 +60,9 @@ fn serve_here(arguments: &Arguments, is_detached: bool, env: &ProcessEnvironment
     repl.serve(listener);
     announce(&directory, &back, is_detached)?;
     let outcome = repl.run();
-    let unsaved = repl.unsaved();
+    let loss = repl.loss();
     drop(repl);
-    if let Some(loss) = data_directory::loss(Some(&directory), unsaved) {
+    if let Some(loss) = data_directory::loss(Some(&directory), loss) {
         print_note(&loss);
     }
     outcome.map(|()| code::DONE)

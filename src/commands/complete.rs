@@ -1,6 +1,6 @@
 //! Completion of command lines.
 
-use super::{COMMANDS, CommandContext, find, server_prompt, skills};
+use super::{COMMANDS, CommandContext, find, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -39,7 +39,8 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
 fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let custom = context.config.commands.iter().map(|command| (command.name.as_str(), command.description.as_str()));
     let prompts = server_prompt::all(context).iter().map(|prompt| (prompt.full_name.as_str(), prompt.about.as_str()));
-    let built_in = COMMANDS.iter().map(|spec| (spec.name, spec.about));
+    let built_in = COMMANDS.iter().filter(|spec| replacement(context, spec.name).is_none());
+    let built_in = built_in.map(|spec| (spec.name, spec.about));
     let all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
     let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);
     let skills = skills::for_people(context).filter(|skill| !is_hidden(&skill.name));

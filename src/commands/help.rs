@@ -1,6 +1,6 @@
 //! `/help`: all commands and keys.
 
-use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
+use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments, replacement};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
@@ -130,6 +130,7 @@ pub fn help_rows(context: &CommandContext, keys_first: bool) -> Vec<HelpRow> {
     let group_of = |name: &str| GROUPS.iter().position(|(_, names)| names.contains(&name)).unwrap_or(GROUPS.len());
     let mut specs = COMMANDS.to_vec();
     specs.sort_by_key(|spec| group_of(spec.name));
+    specs.retain(|spec| replacement(context, spec.name).is_none());
     let commands = specs.into_iter().map(|spec| HelpRow {
         group: GROUPS.get(group_of(spec.name)).map_or(OTHER_COMMANDS, |(group, _)| group),
         term: format!("/{} {}", spec.name, spec.arguments).trim_end().to_owned(),

@@ -55,6 +55,7 @@ use crate::domain::attachment::is_attachable;
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::history::History;
+use crate::domain::skill::{Author, Skill};
 use crate::store::{AgentRow, Store};
 use crate::team::{NoSuchAgent, Roster};
 pub use agents::agent_tree;
@@ -263,7 +264,8 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     let Some((name, arguments)) = parse(line) else {
         return Ok(InputResult::Message(line.strip_prefix('/').unwrap_or(line).to_owned()));
     };
-    match (find(name), custom::find(context, name)) {
+    let is_own = replacement(context, name).is_some();
+    match (find(name).filter(|_| !is_own), custom::find(context, name)) {
         (Some(spec), _) => (spec.run)(context, arguments),
         (None, Some(command)) => custom::run(command, arguments),
         (None, None) => match (skills::find(context, name), server_prompt::find(context, name)) {
@@ -272,6 +274,42 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
             (None, None) => Err(unknown(name, context)),
         },
     }
+}
+
+/// What a text of a client means: a skill or a prompt of a server by its name after a slash, otherwise itself.
+///
+/// # Errors
+/// The prompt does not take these arguments.
+pub fn change_of_client(text: String, context: &CommandContext) -> Result<Change> {
+    let Some((name, arguments)) = parse(&text) else { return Ok(Change::Submit(text)) };
+    let result = match (skills::find(context, name), server_prompt::find(context, name)) {
+        (Some(skill), _) => skills::run_skill(skill, arguments),
+        (None, Some(prompt)) => server_prompt::run(prompt, arguments)?,
+        (None, None) => return Ok(Change::Submit(text)),
+    };
+    Ok(match result {
+        InputResult::NewState(change, _) => change,
+        InputResult::Message(text) => Change::Submit(text),
+        _ => Change::Submit(text),
+    })
+}
+
+/// Built-in commands that a custom command or a skill of the person replaces: those that say to agents what to do.
+const REPLACEABLE: [&str; 2] = ["init", "review"];
+
+/// Whether a custom command can have this name.
+pub fn is_free_name(name: &str) -> bool {
+    find(name).is_none() || REPLACEABLE.contains(&name)
+}
+
+/// What replaces a built-in command: its description.
+fn replacement<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a str> {
+    if !REPLACEABLE.contains(&name) {
+        return None;
+    }
+    let of_person = |skill: &&Skill| skill.author == Author::Person;
+    let custom = custom::find(context, name).map(|command| command.description.as_str());
+    custom.or_else(|| skills::find(context, name).filter(of_person).map(|skill| skill.description.as_str()))
 }
 
 /// Whether the line begins with the path of an image or a PDF file, as terminals paste it.

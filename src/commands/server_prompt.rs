@@ -54,9 +54,7 @@ pub(super) fn complete(prompt: &McpPrompt, typed: &str) -> Vec<String> {
 }
 
 fn usage(prompt: &McpPrompt) -> String {
-    let argument = |(name, is_required): &(String, bool)| if *is_required { name.clone() } else { format!("[{name}]") };
-    let arguments: Vec<String> = prompt.arguments.iter().map(argument).collect();
-    format!("/{} {}", prompt.full_name, arguments.join(" ")).trim_end().to_owned()
+    format!("/{} {}", prompt.full_name, prompt.usage()).trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! `/tools`: the tools of this agent.
 
+use std::collections::BTreeSet;
+
 use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
 use crate::base::text::sanitise;
 use crate::domain::flow::InputResult;
-use crate::domain::mcp::{McpServer, McpTool};
+use crate::domain::mcp::McpTool;
 use crate::domain::tool::Reach;
 use crate::domain::user_tool::{UserTool, UserToolEntry};
 use crate::tools::{Judged, ToolSpec};
@@ -19,6 +21,9 @@ pub const TOOLS: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
+/// Why an agent that works elsewhere does not get a server.
+const NOT_HERE: &str = "MCP server that works on this machine: remote = true in [mcp.NAME] offers it here too";
+
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("tools", arguments)?;
     let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
@@ -26,9 +31,20 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));
     let has_bash = environment.is_some_and(|here| here.tools.iter().any(|tool| tool.declaration.name == "bash"));
     let of_user = environment.map(|here| &*here.user_tools).unwrap_or_default();
-    context.config.user_tools.iter().filter(|_| has_bash).for_each(|tool| add_user_tool(&mut list, tool, of_user));
+    let is_elsewhere = environment.is_some_and(|here| here.remote.is_some());
+    let has_programs = has_bash && !is_elsewhere;
+    context.config.user_tools.iter().filter(|_| has_programs).for_each(|tool| add_user_tool(&mut list, tool, of_user));
     let of_servers = environment.map(|here| &*here.mcp_tools).unwrap_or_default();
-    context.config.mcp.iter().filter(|_| has_bash).for_each(|server| add_server(&mut list, server, of_servers));
+    for server in context.config.mcp.iter().filter(|_| has_bash) {
+        match is_elsewhere && !server.is_remote {
+            true => list.row(format!("{:<11} {:<12} ", server.name, "not here"), NOT_HERE),
+            false => add_server(&mut list, &server.name, of_servers),
+        }
+    }
+    // Those of an editor, which has declared them for its session.
+    let is_other = |tool: &&McpTool| context.config.mcp.iter().all(|server| server.name != tool.server);
+    let others: BTreeSet<&str> = of_servers.iter().filter(is_other).map(|tool| tool.server.as_str()).collect();
+    others.into_iter().for_each(|server| add_server(&mut list, server, of_servers));
     let mut text = if environment.is_none_or(|here| here.tools.is_empty()) {
         "this agent has no tools: /env creates a child that has".into()
     } else {
@@ -50,14 +66,13 @@ fn add_user_tool(list: &mut TwoColumns, entry: &UserToolEntry, tools: &[UserTool
 }
 
 /// A server with the names of its tools, as far as this agent has them.
-fn add_server(list: &mut TwoColumns, server: &McpServer, tools: &[McpTool]) {
-    let names: Vec<&str> =
-        tools.iter().filter(|tool| tool.server == server.name).map(|tool| tool.name.as_str()).collect();
+fn add_server(list: &mut TwoColumns, server: &str, tools: &[McpTool]) {
+    let names: Vec<&str> = tools.iter().filter(|tool| tool.server == server).map(|tool| tool.name.as_str()).collect();
     let about = match names.as_slice() {
         [] => "no tools yet: starts with the next message; polylogue mcp test NAME tries it".to_owned(),
         names => format!("MCP server: {}", names.join(", ")),
     };
-    list.row(format!("{:<11} {:<12} ", server.name, "asks first"), &about);
+    list.row(format!("{server:<11} {:<12} ", "asks first"), &about);
 }
 
 fn add_row(list: &mut TwoColumns, tool: &ToolSpec) {

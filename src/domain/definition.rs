@@ -12,7 +12,7 @@ pub struct AgentDefinition {
     pub name: String,
     /// When it is used, in one line.
     pub description: String,
-    /// The names of its tools; `None`: those of its parent.
+    /// The names of its tools, which may be unknown here; `None`: those of its parent.
     pub tools: Option<Vec<String>>,
     /// Its model, as `provider/model`; that of its parent by default.
     pub model: Option<String>,
@@ -24,7 +24,8 @@ pub struct AgentDefinition {
     pub author: Author,
     /// The file.
     pub source: PathBuf,
-    /// The directory of the project that it comes from; it holds for agents that work there or below.
+    /// The directory of the project that it comes from; it holds for agents that work there or below, and in
+    /// worktrees of it.
     pub project: Option<PathBuf>,
 }
 

@@ -60,6 +60,11 @@ impl FrontMatter {
         }
     }
 
+    /// Those of these fields that it has.
+    pub fn known<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+        names.iter().filter(|name| self.field(name).is_some()).copied().collect()
+    }
+
     /// The first field of this name counts.
     fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| field)

@@ -61,8 +61,19 @@ pub struct Hook {
     pub has_claude_names: bool,
     /// Where it is defined.
     pub source: String,
-    /// The directory of the project that it comes from; it holds for agents that work there or below.
+    /// The directory of the project that it comes from; it holds for agents that work there or below, and in worktrees of it.
     pub project: Option<PathBuf>,
+    /// The files of the project that the command names.
+    pub scripts: Vec<HookScript>,
+}
+
+/// A file that the command of a project's hook names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookScript {
+    /// Below the directory of the project.
+    pub path: PathBuf,
+    /// SHA-256 of the contents that the person has trusted, in hexadecimal; `None`: never trusted.
+    pub digest: Option<String>,
 }
 
 impl Hook {

@@ -22,3 +22,34 @@ impl InstructionFile {
         Some(hex(Sha256::digest(content)))
     }
 }
+
+/// Instructions of a project for agents. In each directory the first that exists counts.
+pub const FILES: [&str; 2] = ["AGENTS.md", IMPORTER];
+
+/// The one that knows imports.
+pub const IMPORTER: &str = "CLAUDE.md";
+
+/// Files that are read for one directory, imported ones included.
+pub const MAX_FILES: usize = 32;
+/// Of imports in imported files.
+pub const MAX_DEPTH: usize = 4;
+
+/// The most bytes of all these files together.
+pub const MAX_BYTES: usize = 32 << 10;
+
+/// The paths after an `@`, outside of code. A word without a dot or slash is the name of somebody.
+pub fn imports(text: &str) -> Vec<&str> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+            continue;
+        }
+        let outside = line.split('`').step_by(2).filter(|_| !is_code);
+        let words = outside.flat_map(str::split_whitespace).filter_map(|word| word.strip_prefix('@'));
+        let paths = words.map(|word| word.trim_end_matches(['.', ',', ';', ':', ')']));
+        found.extend(paths.filter(|path| path.contains(['.', '/']) && !path.starts_with(['/', '~'])));
+    }
+    found
+}

@@ -4,8 +4,17 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::domain::host::HostPattern;
+use crate::domain::http::is_token;
 use crate::domain::tool::ToolDeclaration;
+
+/// How long a server may take until its tools are known: Python servers take five seconds to start, and package runners may
+/// have to download first.
+pub const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a call may take without a sign of progress.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server as the configuration declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,11 +37,30 @@ pub struct McpServer {
     pub disabled_tools: Vec<String>,
     /// It comes from a project in this directory, and only agents that work there get it.
     pub project: Option<PathBuf>,
+    /// Agents that work elsewhere get it as well, although it runs on this machine.
+    pub is_remote: bool,
     /// The file and line of the declaration.
     pub source: String,
 }
 
 impl McpServer {
+    /// One about which nothing else is declared.
+    pub fn new(name: &str, transport: Transport, source: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            written: transport.clone(),
+            transport,
+            net: Vec::new(),
+            start_timeout: START_TIMEOUT,
+            call_timeout: CALL_TIMEOUT,
+            enabled_tools: Vec::new(),
+            disabled_tools: Vec::new(),
+            project: None,
+            is_remote: false,
+            source,
+        }
+    }
+
     /// Whether it needs the network.
     pub fn uses_network(&self) -> bool {
         !self.net.is_empty() || matches!(self.transport, Transport::Http { .. })
@@ -43,7 +71,8 @@ impl McpServer {
 pub const START: &str = "start";
 
 /// How a server is reached. Values of variables and headers may be secrets, and are not shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Transport {
     /// A process that reads and writes messages, one on each line.
     Stdio {
@@ -61,6 +90,42 @@ pub enum Transport {
         /// Headers of every request.
         headers: Vec<(String, String)>,
     },
+}
+
+/// A server that a client declares for one agent, as long as it is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientServer {
+    /// As for [`McpServer`].
+    pub name: String,
+    /// How it is reached.
+    #[serde(flatten)]
+    pub transport: Transport,
+}
+
+impl ClientServer {
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let are_pairs = |pairs: &[(String, String)]| pairs.iter().all(|(name, value)| is_pair(name, value));
+        match &self.transport {
+            _ if !is_server_name(&self.name) => Err(NAME_EXPECTED),
+            Transport::Stdio { command, .. } if command.is_empty() => Err("expected a command"),
+            Transport::Stdio { env, .. } if !are_pairs(env) => Err("expected variables without line breaks"),
+            Transport::Http { url, .. } if !is_http(url) => Err("expected a URL that begins with http:// or https://"),
+            Transport::Http { headers, .. } if !are_pairs(headers) => Err("expected headers without line breaks"),
+            Transport::Stdio { .. } | Transport::Http { .. } => Ok(()),
+        }
+    }
+}
+
+/// Whether it is a URL that a server over HTTP can have.
+pub fn is_http(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
+/// Whether it can be a variable or a header.
+pub fn is_pair(name: &str, value: &str) -> bool {
+    is_token(name) && !value.chars().any(|c| c.is_control() && c != '\t')
 }
 
 impl fmt::Debug for Transport {
@@ -167,13 +232,33 @@ pub struct McpPrompt {
     pub arguments: Vec<(String, bool)>,
 }
 
+impl McpPrompt {
+    /// Its arguments as help shows them.
+    pub fn usage(&self) -> String {
+        let argument =
+            |(name, is_required): &(String, bool)| if *is_required { name.clone() } else { format!("[{name}]") };
+        self.arguments.iter().map(argument).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The start of the names of all tools of servers.
 pub const PREFIX: &str = "mcp__";
+
+/// The error for another name.
+pub const NAME_EXPECTED: &str = "expected a name of letters, digits, - and _";
+
+/// The name of a server that somebody else has named, with `_` for what a name cannot have.
+pub fn server_name(text: &str) -> String {
+    let name = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
+    name.take(MAX_NAME).collect()
+}
+
+const MAX_NAME: usize = 64;
 
 /// Whether this can name a server.
 pub fn is_server_name(name: &str) -> bool {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    (1..=64).contains(&name.len()) && name.chars().all(is_fine)
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(is_fine)
 }
 
 #[cfg(test)]

@@ -70,4 +70,5 @@ pub mod tool;
 pub mod trace;
 pub mod user_tool;
 pub mod web_url;
-pub(crate) mod wire;
+#[allow(missing_docs)]
+pub mod wire;

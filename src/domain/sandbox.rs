@@ -25,6 +25,8 @@ pub struct SandboxSettings {
     pub hidden: Vec<PathBuf>,
     /// Files and directories that commands may read wherever they lie, also below `hidden`: skills and hooks.
     pub shown: Vec<PathBuf>,
+    /// Files that are protected besides those with certain names: the scripts of hooks that the person trusts.
+    pub guarded: Vec<PathBuf>,
 }
 
 /// What a command reaches of the network.
@@ -93,6 +95,7 @@ impl Default for SandboxSettings {
             withheld: Vec::new(),
             hidden: Vec::new(),
             shown: Vec::new(),
+            guarded: Vec::new(),
         }
     }
 }

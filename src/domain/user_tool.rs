@@ -20,7 +20,7 @@ pub struct UserToolEntry {
     pub net: Vec<HostPattern>,
     /// How long a call may take; as long as a command, if not given.
     pub timeout: Option<Duration>,
-    /// It comes from a project in this directory, and only agents that work there get it.
+    /// It comes from a project in this directory, and only agents that work there or in worktrees of it get it.
     pub project: Option<PathBuf>,
     /// The file and line of the declaration.
     pub source: String,

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
-//! read. Four requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
+//! read. Some requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
 //! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `team` by the events of the run
 //! (`team::coordinator::event`), by `{"v":1,"type":"refused","title":...}` for each call that was refused because it needs
 //! approval and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
-//! until `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before. While it
+//! until `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before, and `commands` by
+//! `{"commands":[...]}` in the same way. While it
 //! is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
 //! `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` or `team` it may send `cut`.
 //! These six are not answered.
@@ -43,6 +44,8 @@
 //! (that would allow it), `ancestors` (ids, the parent first), `call` (`id`, `name`, `arguments` of the call that asks) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
 //! nothing else.
 //!
+//! A command has `name`, `description` and `hint` (the arguments that it takes, perhaps empty).
+//!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
 //! needs no waiting.
 
@@ -54,6 +57,7 @@ use serde_json::Value;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
+use crate::domain::mcp::ClientServer;
 
 pub const VERSION: u64 = 3;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
@@ -216,6 +220,16 @@ pub enum Request {
         /// it may do anyway.
         #[serde(default, rename = "attended")]
         is_attended: bool,
+        /// A text that begins with a slash and the name of a skill or of a prompt of a server stands for that.
+        #[serde(default, rename = "commands")]
+        takes_commands: bool,
+    },
+    /// The skills and the prompts of servers that an agent has for a person, now and whenever others are there, until the
+    /// client leaves. As long as it is connected, the agent and those below it also have these MCP servers.
+    Commands {
+        agent: String,
+        #[serde(default)]
+        servers: Vec<ClientServer>,
     },
     /// A task for several agents, children of an agent that was made for one run, answered by the events of the run. Their
     /// tool calls that need a person's approval are refused. The run is interrupted if the client leaves, and the agent is
@@ -435,6 +449,8 @@ pub enum Response {
     Missed(u64),
     /// The questions that are open now.
     Questions(Value),
+    /// The commands that there are now.
+    Commands(Value),
     /// A line made by [`crate::domain::chunk::Numbered::to_line`] or [`crate::domain::chunk::wait_line`].
     #[serde(untagged, skip_deserializing)]
     Chunk(Value),
@@ -484,6 +500,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::mcp::Transport;
 
     #[test]
     fn requests_of_attached_terminals_survive_a_round_trip() {
@@ -535,6 +552,14 @@ mod tests {
                 max_requests: Some(2),
                 approval: None,
                 is_attended: true,
+                takes_commands: true,
+            },
+            Request::Commands {
+                agent: agent(),
+                servers: vec![ClientServer {
+                    name: "s".into(),
+                    transport: Transport::Http { url: "http://x".into(), headers: vec![("a".into(), "b".into())] },
+                }],
             },
             Request::Conversations { directory: None },
             Request::Policy { agent: agent(), policy: "auto".into() },

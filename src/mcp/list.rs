@@ -189,6 +189,7 @@ mod tests {
             enabled_tools: Vec::new(),
             disabled_tools: vec!["off".into()],
             project: None,
+            is_remote: false,
             source: String::new(),
         }
     }

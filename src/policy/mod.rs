@@ -166,38 +166,31 @@ impl Permissions<'_> {
 
     /// A program that is a tool: as a command in the sandbox, unless it reaches the network.
     fn tool(&self, name: &str, needs_network: bool) -> Verdict {
-        let matches = |rule: &&Rule| rule.subject() == Subject::Tool && matches_name(rule, name);
-        if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return denied(rule);
-        }
-        if self.policy == Policy::Plan {
-            return self.change(String::new());
-        }
-        if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return self.ask(asks_for(rule));
-        }
-        let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
-        match needs_network {
-            _ if is_free => Verdict::Free,
+        self.by_rules(Subject::Tool, name).unwrap_or_else(|| match needs_network {
             true => self.ask(format!("no rule allows tool({name}), which uses the network")),
             false => self.change(format!("no rule allows tool({name})")),
-        }
+        })
     }
 
     /// A tool of an MCP server.
     fn mcp(&self, name: &str) -> Verdict {
-        let matches = |rule: &&Rule| rule.subject() == Subject::Mcp && matches_name(rule, name);
+        self.by_rules(Subject::Mcp, name).unwrap_or_else(|| self.ask(format!("no rule allows mcp({name})")))
+    }
+
+    /// What rules and the policy say to a call of a program that changes what it wants; `None` if they leave it open.
+    fn by_rules(&self, subject: Subject, name: &str) -> Option<Verdict> {
+        let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
         if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return denied(rule);
+            return Some(denied(rule));
         }
         if self.policy == Policy::Plan {
-            return self.change(String::new());
+            return Some(self.change(String::new()));
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
-            return self.ask(asks_for(rule));
+            return Some(self.ask(asks_for(rule)));
         }
         let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
-        if is_free { Verdict::Free } else { self.ask(format!("no rule allows mcp({name})")) }
+        is_free.then_some(Verdict::Free)
     }
 
     fn fork(&self, model: &str, is_other_provider: bool) -> Verdict {

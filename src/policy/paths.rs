@@ -76,6 +76,8 @@ pub struct PathPolicy<'a> {
     pub outputs: &'a Path,
     /// The folders of skills; their files may be read, also where they lie in our configuration.
     pub skills: &'a [PathBuf],
+    /// Files that are protected besides those with certain names.
+    pub guarded: &'a [PathBuf],
     pub denied: &'a DenyList,
 }
 
@@ -88,7 +90,7 @@ impl PathPolicy<'_> {
             return Verdict::Denied(what);
         }
         let in_workspace = path.strip_prefix(self.workspace).ok();
-        if access == Access::Write && is_protected(in_workspace.unwrap_or(path)) {
+        if access == Access::Write && (is_protected(in_workspace.unwrap_or(path)) || self.is_guarded(path)) {
             return Verdict::AskProtected;
         }
         if in_workspace.is_some() || access == Access::Read && self.is_output(path) {
@@ -114,6 +116,11 @@ impl PathPolicy<'_> {
     /// A workspace inside our data is a worktree of ours.
     fn is_open_in(&self, own: &Path, path: &Path) -> bool {
         self.workspace != own && self.workspace.starts_with(own) && path.starts_with(self.workspace)
+    }
+
+    /// Whether a path is a guarded file.
+    fn is_guarded(&self, path: &Path) -> bool {
+        self.guarded.iter().any(|guarded| guarded == path)
     }
 
     fn is_skill(&self, path: &Path) -> bool {
@@ -230,6 +237,7 @@ mod tests {
     const DATA: &str = "/home/ada/.local/share/polylogue";
     const OUTPUTS: &str = "/home/ada/.local/share/polylogue/outputs";
 
+    const GUARDED: &str = "/home/ada/src/project/scripts/check";
     const SKILL: &str = "/home/ada/.config/polylogue/skills/notes";
 
     fn denied() -> DenyList {
@@ -243,7 +251,7 @@ mod tests {
     fn verdict_in(workspace: &str, path: impl AsRef<Path>, access: Access) -> Verdict {
         let skills = [SKILL.into(), "/home/ada/.ssh/skill".into()];
         let (workspace, outputs) = (Path::new(workspace), Path::new(OUTPUTS));
-        let policy = PathPolicy { workspace, outputs, skills: &skills, denied: &denied() };
+        let policy = PathPolicy { workspace, outputs, skills: &skills, guarded: &[GUARDED.into()], denied: &denied() };
         policy.verdict(path.as_ref(), access)
     }
 
@@ -321,6 +329,13 @@ mod tests {
         assert_eq!(read("worktrees/abc/f"), Verdict::Free);
         assert_eq!(read("worktrees/other/f"), Verdict::Denied(OWN));
         assert_eq!(verdict_in(DATA, in_data("polylogue.db"), Access::Read), Verdict::Denied(OWN));
+    }
+
+    #[test]
+    fn a_guarded_file_asks_when_written_and_not_when_read() {
+        assert_eq!(verdict(GUARDED, Access::Write), Verdict::AskProtected);
+        assert_eq!(verdict(GUARDED, Access::Read), Verdict::Free);
+        assert_eq!(verdict("/home/ada/src/project/scripts/other", Access::Write), Verdict::Free);
     }
 
     #[test]

@@ -197,7 +197,7 @@ impl Repl {
         Ok(())
     }
 
-    /// How many messages could not be stored and will be lost when the program ends.
+    /// How many messages could not be stored yet. They are lost if that does not change before the program ends.
     pub fn unsaved(&self) -> usize {
         self.core.unsaved()
     }

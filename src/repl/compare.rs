@@ -120,6 +120,7 @@ fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: Strin
         Column { letter, agent: AgentId::random(), label, prompt: sent.clone(), after, is_fork: true }
     };
     let columns: Vec<Column> = LETTERS.chars().zip(models).map(column).collect();
+    core.save_unsaved(parent)?;
     let (number, staged) = core.transaction(|core| {
         let stage = |(model, column): (&String, &Column)| {
             let (model, prompt) = (Some(model.clone()), Some(sent.clone()));

@@ -6,10 +6,11 @@ use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::turns::end_question;
+use crate::repl::core::unsaved::Write;
 use crate::repl::core::{drafts, file_steps};
 use crate::repl::offers::offer_auto;
 use crate::repl::{Repl, fallback, learned, limits, rules};
-use crate::store::{Store, input_line};
+use crate::store::input_line;
 
 impl Repl {
     /// Delivers all events and applies all effects. Whatever happens next, a key perhaps, finds nothing pending.
@@ -59,15 +60,16 @@ impl Repl {
 
     fn apply_normal_effect(&mut self, agent_id: AgentId, effect: Effect) {
         match effect {
-            Effect::Persist(bodies) => self.core.record(agent_id, bodies, Store::append),
-            Effect::Settle(bodies) => self.core.record(agent_id, bodies, Store::settle_reply),
-            Effect::Finish(bodies) => self.core.record(agent_id, bodies, Store::finish_turn),
+            Effect::Persist(bodies) => self.core.record(agent_id, bodies, Write::Append),
+            Effect::Settle(bodies) => self.core.record(agent_id, bodies, Write::Settle),
+            Effect::Finish(bodies) => self.core.record(agent_id, bodies, Write::Finish),
             Effect::Checkpoint(piece) => {
                 let trace = &mut self.trace;
                 self.core.record_checkpoints((agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
             Effect::Request if self.user_tools.hold(&mut self.core, agent_id) => {}
+            Effect::Request if self.projects.hold(&self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
             Effect::Limited { provider, until, reason } => {
@@ -82,7 +84,7 @@ impl Repl {
             }
             // The question itself is part of the agent's state, which the terminals show.
             Effect::Question(results) => {
-                self.core.record(agent_id, results, Store::begin_question);
+                self.core.record(agent_id, results, Write::Question);
                 offer_auto(&mut self.core, &self.terminals, agent_id);
             }
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
@@ -121,7 +123,7 @@ impl Repl {
         // An answer that lets a call run was stored before.
         if from == State::AwaitingApproval
             && to == State::ExecutingTool
-            && let Err(error) = end_question(&self.core, agent_id)
+            && let Err(error) = end_question(&mut self.core, agent_id)
         {
             self.core.note(agent_id, LineKind::Error, &format!("the end of the question was not saved: {error}"));
         }

@@ -66,6 +66,10 @@ pub(super) enum Event {
         client: ClientId,
         outcome: Result<String>,
     },
+    /// A client is no longer sent the commands of an agent, and the servers that it has declared for it end.
+    CommandsEnded {
+        client: ClientId,
+    },
     /// Something happened in the run of a client: an object for it.
     #[cfg(feature = "coordinator")]
     ClientRunWent {

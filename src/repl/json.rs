@@ -8,6 +8,8 @@ use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::process;
+use crate::domain::mcp::McpPrompt;
+use crate::domain::skill::Skill;
 use crate::domain::title::title;
 use crate::repl::Terminal;
 use crate::repl::core::{Core, agent_gone};
@@ -38,6 +40,17 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
     described["context"] = agent.context_tokens().map(|(tokens, _)| tokens).into();
     described["context_limit"] = agent.inputs.endpoint.facts.context.into();
     Ok(described)
+}
+
+/// The skills and prompts that a person can use by name at an agent.
+pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
+    let Some(agent) = core.roster.get(agent) else { return json!([]) };
+    let environment = &agent.inputs.environment;
+    let skill =
+        |skill: &Skill| json!({"name": skill.name, "description": skill.description, "hint": skill.argument_hint});
+    let prompt =
+        |prompt: &McpPrompt| json!({"name": prompt.full_name, "description": prompt.about, "hint": prompt.usage()});
+    environment.skills.for_people().map(skill).chain(environment.mcp_prompts.iter().map(prompt)).collect()
 }
 
 /// The conversations that a person can resume, perhaps only those of one directory.

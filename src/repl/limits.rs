@@ -29,7 +29,7 @@ pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value:
         );
         return Err(Error::new(ErrorKind::Usage, message));
     }
-    let limit = core.trees.starting_now(agent, name, most, core.clock.unix_ms());
+    let limit = core.trees.starting_now(agent, name, most, core.clock.steady_ms());
     set(core, agent, name, Some(limit))
 }
 
@@ -47,7 +47,7 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
     core.store.set_limit(agent, name, limit)?;
     core.trees.set(agent, name, limit);
     core.emit(Event::LimitChanged);
-    for released in core.trees.take_released(&core.roster, core.clock.unix_ms()) {
+    for released in core.trees.take_released(&core.roster, core.clock.steady_ms()) {
         let waits = |agent: &Agent| agent.state() == State::WaitingForLlm;
         if core.roster.get(released).is_some_and(waits) {
             core.join_send_queue(released);
@@ -63,7 +63,7 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
 /// The agent is gone.
 pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> Result<String> {
     let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
-    let now = core.clock.unix_ms();
+    let now = core.clock.steady_ms();
     let mut list = TwoColumns::new(31);
     for name in LimitName::ALL {
         let used = name.shown_used(core.trees.used(&core.roster, agent, name, now));
@@ -85,7 +85,7 @@ pub(super) fn count_spent(core: &mut Core, agent: AgentId, bodies: &[Body]) {
 
 /// An agent began or ended its work.
 pub(super) fn count_work(core: &mut Core, agent: AgentId, from: State, to: State) {
-    let now = core.clock.unix_ms();
+    let now = core.clock.steady_ms();
     match (from, to) {
         (State::Idle, _) => core.trees.on_busy(&core.roster, agent, now),
         (_, State::Idle) => core.trees.on_idle(&core.roster, agent, now),

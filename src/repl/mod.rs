@@ -34,6 +34,7 @@ mod proxy;
 mod queue;
 mod queue_edits;
 mod record;
+mod remote_projects;
 mod requests;
 mod restored;
 mod retention;
@@ -58,6 +59,7 @@ mod viewers;
 mod web_fetches;
 
 use crate::base::clock::Moment;
+use crate::base::error::Error;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::Signals;
 pub use api::AgentSummary;
@@ -82,6 +84,7 @@ use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
 use record::Record;
+use remote_projects::RemoteProjects;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
@@ -103,6 +106,7 @@ pub struct Repl {
     notify_hooks: NotifyHooks,
     objections: Objections,
     proxy: Proxy,
+    projects: RemoteProjects,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     shell: ShellCommands,
@@ -128,10 +132,12 @@ pub struct Repl {
     record: Record,
     callbacks: Callbacks,
     external: ExternalDescriptors,
+    /// Why the last changes may not survive a power cut, once the loop has ended.
+    not_durable: Option<Error>,
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 16 } else { 15 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 17 } else { 16 };
 
 impl Repl {
     /// The core and every component, in the order in which they get events and are stepped.
@@ -145,6 +151,7 @@ impl Repl {
             notify_hooks,
             objections,
             proxy,
+            projects,
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,
@@ -165,6 +172,7 @@ impl Repl {
             notify_hooks,
             objections,
             proxy,
+            projects,
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,

@@ -1,4 +1,5 @@
-//! Runs the `notify` hooks: when an agent asks, has finished or failed. Nobody waits for them.
+//! Runs the `notify` hooks: when an agent asks, has finished or failed. Nobody waits for them
+//! but the end of the program, for a moment.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,7 @@ impl NotifyHooks {
     fn start(&mut self, core: &Core, agent: AgentId, kind: &'static str, message: String) {
         let Some(known) = core.roster.get(agent).filter(|known| known.role == Role::Normal) else { return };
         let environment = &known.inputs.environment;
-        let hooks = hooks_for(environment, HookEvent::Notify, None);
+        let hooks = hooks_for(environment, HookEvent::Notify, Some(kind));
         if hooks.is_empty() || self.running.len() >= MOST {
             return;
         }
@@ -45,6 +46,8 @@ impl NotifyHooks {
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
         let Some(agent) = core.roster.get(id).filter(|agent| agent.status() == Status::Idle) else { return };
         let (kind, how) = match agent.last_end() {
+            // The person knows, or the program ends.
+            Some(TurnEnd::Interrupted) => return,
             Some(TurnEnd::Failed) => ("error", "failed"),
             _ => ("idle_prompt", "finished"),
         };
@@ -64,6 +67,19 @@ impl NotifyHooks {
             message.into_iter().for_each(|message| self.start(core, id, "permission_prompt", message));
         }
         self.asking.clone_from(core.roster.asking());
+    }
+
+    /// Whether some have not ended.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Ends those that the program cannot wait for any longer.
+    pub(super) fn end(&mut self, core: &mut Core) {
+        for (agent, run) in self.running.drain(..) {
+            run.cancel();
+            core.note(agent, LineKind::Error, "a notify hook has not finished: it is ended with polylogue");
+        }
     }
 
     fn collect(&mut self, core: &mut Core) {

@@ -79,7 +79,7 @@ impl Objections {
         };
         let open: Vec<(Call, Reached)> = self.open.iter().filter_map(limit).collect();
         for (call, reached) in open {
-            if core.trees.check_creation(&core.roster, call.0, core.clock.unix_ms()) == Some(reached) {
+            if core.trees.check_creation(&core.roster, call.0, core.clock.steady_ms()) == Some(reached) {
                 // No other agent is to ask the same.
                 core.trees.begin_to_ask(&reached);
                 continue;

@@ -10,7 +10,7 @@
 
 use crate::agent::{Queued, State};
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, ClientId};
 use crate::commands;
 use crate::domain::flow::{Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
@@ -50,6 +50,11 @@ impl Repl {
     /// Sends the messages whose resources have been read, and returns the others to the drafts.
     pub(super) fn send_read(&mut self) {
         for ReadText { origin, agent, outcome } in self.mcp.take_read() {
+            if let Origin::Client(client) = origin {
+                self.send_read_for(client, agent, outcome);
+                self.apply_effects();
+                continue;
+            }
             let failed = match outcome {
                 Outcome::Draft(text) => {
                     drafts::return_text(&mut self.core, agent, origin, &text);
@@ -65,6 +70,20 @@ impl Repl {
                 self.terminals.show_result(&mut self.core, origin, agent, LineKind::Error, &why);
             }
             self.apply_effects();
+        }
+    }
+
+    /// The same for a client, which has no draft: a prompt is sent whatever its length, or the turn ends with the error.
+    fn send_read_for(&mut self, client: ClientId, agent: AgentId, outcome: Outcome) {
+        let sent = match outcome {
+            Outcome::Send(text) | Outcome::Draft(text) => {
+                self.server.on_text(client);
+                self.send_text(Origin::Client(client), agent, text)
+            }
+            Outcome::Failed { why, .. } => Err(Error::usage(why)),
+        };
+        if let Err(error) = sent {
+            self.server.fail_turn(&mut self.core, client, &error);
         }
     }
 
@@ -121,6 +140,7 @@ impl Repl {
         if let Some(edit) = &edit {
             self.trace.change(origin, agent_id, edit.name());
         }
+        self.core.save_unsaved(agent_id)?;
         let staged = self.core.transaction(|core| {
             core.store.drop_queued(agent_id, &[next.id])?;
             edit.map(|edit| stage(core, origin, agent_id, &edit)).transpose()

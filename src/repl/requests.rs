@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{agent_called_by_script, any_called, archived_called, mail_as_json};
+use crate::commands::{agent_called_by_script, any_called, archived_called, change_of_client, mail_as_json};
 use crate::domain::approval::Policy;
 use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::mail::MailId;
+use crate::domain::mcp::ClientServer;
 use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Rules, Scope};
 use crate::domain::wire::{MailAct, NewAgent, Permissions, Request, Response};
@@ -21,7 +22,8 @@ use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, agent_gone, last_addressed, or_ended, require_answered, take_mail};
 use crate::repl::json::{
-    agent_as_json, approvals_as_json, conversations_as_json, describe, question_id, status_as_json, terminal_as_json,
+    agent_as_json, approvals_as_json, commands_as_json, conversations_as_json, describe, question_id, status_as_json,
+    terminal_as_json,
 };
 use crate::repl::server::TurnBounds;
 use crate::repl::{Repl, Turn, rules, steer};
@@ -38,11 +40,17 @@ impl Repl {
     /// Handles the requests of all clients, a bounded number of each.
     pub(super) fn handle_requests(&mut self) -> Turn {
         while let Some((client, request)) = self.server.next_request(&mut self.core) {
+            let before = self.core.store.ticket();
             let answer = self.apply_request(client, request);
             // The next request finds all effects of this one applied.
             self.apply_effects();
+            let has_stored = self.core.store.ticket() > before;
             let (response, turn) = match answer {
                 Ok(Answer::Later) => continue,
+                Ok(Answer::Now(value)) if has_stored => {
+                    self.server.finish_stored(&mut self.core, client, Response::Done(value));
+                    continue;
+                }
                 Ok(Answer::Now(value)) => (Response::Done(value), Turn::Continue),
                 Ok(Answer::Exit) => (Response::Done(Value::Null), Turn::Exit),
                 Err(error) => (Response::from(&error), Turn::Continue),
@@ -56,8 +64,13 @@ impl Repl {
         Turn::Continue
     }
 
-    /// Sends the open questions to the clients that follow them, if others are open than before.
-    pub(super) fn send_questions(&mut self) {
+    /// Sends the open questions and the commands of agents to the clients that follow them, if they are not the same as
+    /// before.
+    pub(super) fn send_followed(&mut self) {
+        for (client, agent) in self.server.take_clients_for_commands(&self.core) {
+            let commands = commands_as_json(&self.core, agent);
+            self.server.respond(client, &Response::Commands(commands));
+        }
         for client in self.server.take_clients_for_questions(&self.core) {
             self.server.respond(client, &Response::Questions(approvals_as_json(&self.core)));
         }
@@ -74,10 +87,12 @@ impl Repl {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
             }
             Request::Approvals { follows: true } => self.server.begin_questions(&mut self.core, client),
-            Request::Turn { agent, text, max_requests, approval, is_attended } => {
+            Request::Commands { agent, servers } => self.begin_commands(client, &agent, &servers)?,
+            Request::Turn { agent, text, max_requests, approval, is_attended, takes_commands } => {
                 let approval: Option<Policy> = approval.as_deref().map(str::parse).transpose()?;
                 let policy = approval.or((!is_attended).then_some(Policy::Never));
-                self.begin_client_turn(client, &agent, text, TurnBounds { most: max_requests, policy, is_attended })?;
+                let bounds = TurnBounds { most: max_requests, policy, is_attended };
+                self.begin_client_turn(client, &agent, (text, takes_commands), bounds)?;
             }
             Request::Team { agent, plan } => self.begin_client_run(client, &agent, &plan)?,
             Request::Cut => {
@@ -158,6 +173,7 @@ impl Repl {
             Request::Stop
             | Request::Attach { .. }
             | Request::Logs { .. }
+            | Request::Commands { .. }
             | Request::Turn { .. }
             | Request::Team { .. }
             | Request::Undo { .. }
@@ -281,8 +297,15 @@ impl Repl {
         Ok(json!({"queued": queued}))
     }
 
-    /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn.
-    fn begin_client_turn(&mut self, client: ClientId, agent: &str, text: String, bounds: TurnBounds) -> Result<()> {
+    /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn. If it takes commands, the text may name a
+    /// skill or a prompt.
+    fn begin_client_turn(
+        &mut self,
+        client: ClientId,
+        agent: &str,
+        (text, takes_commands): (String, bool),
+        bounds: TurnBounds,
+    ) -> Result<()> {
         let agent = agent_called_by_script(&self.core.roster, agent)?;
         require_text(&text)?;
         require_policy(&self.core, agent, bounds.policy)?;
@@ -290,12 +313,30 @@ impl Repl {
         if !self.server.has_turn_of(agent) {
             require_answered(&self.core, agent)?;
         }
+        let change = match takes_commands {
+            true => change_of_client(text, &self.core.command_context(agent, Vec::new()))?,
+            false => Change::Submit(text),
+        };
         self.server.begin_turn(&mut self.core, client, agent, bounds);
-        let outcome = self.apply_change(Origin::Client(client), agent, Change::Submit(text));
+        if matches!(change, Change::ServerPrompt(_)) {
+            self.server.await_text(client);
+        }
+        let outcome = self.apply_change(Origin::Client(client), agent, change);
         if outcome.is_err() {
             self.server.forget_turn(&mut self.core, client);
         }
         outcome
+    }
+
+    /// The client is sent the commands of an agent, which has these servers as long as the client stays.
+    fn begin_commands(&mut self, client: ClientId, agent: &str, servers: &[ClientServer]) -> Result<()> {
+        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        for server in servers {
+            server.check().map_err(|why| Error::usage(format!("MCP server {:?}: {why}", server.name)))?;
+        }
+        self.server.begin_commands(&mut self.core, client, agent);
+        self.mcp.declare(&mut self.core, client, agent, servers);
+        Ok(())
     }
 
     #[cfg(not(feature = "coordinator"))]

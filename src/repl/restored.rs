@@ -67,8 +67,9 @@ fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
     let servers: Vec<&str> = servers.map(|server| server.name.as_str()).collect();
     let of_servers: Vec<McpTool> = names.iter().filter_map(|name| tool_of_server(name, &servers)).collect();
     let entries = core.config.user_tools.iter().filter(|entry| is_for(agent, entry.project.as_ref()));
+    let directory = &agent.inputs.environment.working_directory;
     let asked = entries.filter(|entry| names.contains(&entry.name.as_str()));
-    let of_user: Vec<UserTool> = asked.filter_map(|entry| user_tool::known_by_name(entry).ok()).collect();
+    let of_user: Vec<UserTool> = asked.filter_map(|entry| user_tool::known_by_name(entry, directory).ok()).collect();
     if of_servers.is_empty() && of_user.is_empty() {
         return;
     }

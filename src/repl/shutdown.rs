@@ -20,9 +20,19 @@ impl Repl {
     /// a question, which the next start asks again; cancels tools and waits for their threads
     /// (at most [`Settings::exit_patience`](crate::config::Settings::exit_patience)), and restores the terminal.
     ///
+    /// Then waits, as long at most, until all that was stored is on the disk.
+    ///
     /// # Errors
     /// The system call that waits for events fails.
     pub fn leave(&mut self) -> Result<()> {
+        self.leave_with(|_| {})
+    }
+
+    /// As [`Repl::leave`], with these last changes before the wait for the disk.
+    ///
+    /// # Errors
+    /// The system call that waits for events fails.
+    pub(crate) fn leave_with(&mut self, last_changes: impl FnOnce(&mut Self)) -> Result<()> {
         let start = self.core.clock.now();
         self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
@@ -42,14 +52,25 @@ impl Repl {
         files::free_unsent(&mut self.core);
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
+        self.notify_hooks.end(&mut self.core);
+        self.core.save_all_unsaved();
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
+        last_changes(self);
+        self.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
         self.attached().publish();
         self.server.shutdown(&mut self.core)?;
         self.attached().detach_released();
         Ok(())
+    }
+
+    /// What of the agents' messages is lost, or will be after a power cut, in words.
+    pub fn loss(&self) -> Option<String> {
+        let unsaved = self.core.unsaved();
+        let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
+        unsaved.or_else(|| self.not_durable.as_ref().map(|error| error.message.clone()))
     }
 
     /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.
@@ -63,7 +84,11 @@ impl Repl {
 
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
-        while self.core.has_tool_threads() || self.jobs.is_git_busy() || self.mcp.is_ending() {
+        while self.core.has_tool_threads()
+            || self.jobs.is_git_busy()
+            || self.mcp.is_ending()
+            || self.notify_hooks.is_busy()
+        {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;

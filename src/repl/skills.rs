@@ -41,6 +41,7 @@ impl SkillSearches {
         let known = core.roster.get(agent).filter(|agent| agent.inputs.environment.remote.is_none());
         let Some(known) = known else { return };
         let directory = known.inputs.environment.working_directory.clone();
+        let origins = known.inputs.environment.origins.clone();
         let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.clock.now() < *at + PAUSE;
         if self.running.is_some() || self.last.as_ref().is_some_and(is_recent) {
             return;
@@ -50,7 +51,7 @@ impl SkillSearches {
         let (wake, searched) = (Arc::clone(&core.waker), directory.clone());
         let work = move || {
             // The loop may be gone.
-            drop(sender.send(find::skills(&person, &searched, &trusted)));
+            drop(sender.send(find::skills(&person, &searched, &origins, &trusted)));
             wake();
         };
         // Without a thread the known skills stay.
@@ -108,7 +109,7 @@ fn note(before: &SkillList, now: &SkillList) -> Option<String> {
     let is_worse = now.problems.iter().any(|problem| !before.problems.contains(problem));
     match (parts.is_empty(), is_worse) {
         (true, false) => None,
-        (true, true) => Some("skills: some are ignored; /skills says why".into()),
+        (true, true) => Some("skills: /skills says what is wrong with some".into()),
         (false, _) => Some(format!("skills: {}", parts.join("; "))),
     }
 }

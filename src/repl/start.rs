@@ -22,6 +22,7 @@ use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
 use crate::repl::record::Record;
+use crate::repl::remote_projects::RemoteProjects;
 use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
@@ -47,8 +48,10 @@ impl Repl {
     }
 
     /// [`Repl::open`] with a terminal that shows the root.
-    pub(crate) fn open_at(mut config: Config, store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
+    pub(crate) fn open_at(mut config: Config, mut store: Store, clock: Clock, device: Option<Device>) -> Result<Self> {
         let reactor = Reactor::new()?;
+        let wake = reactor.waker();
+        store.sync_in_background(move || wake())?;
         // With a read-only store, another process may be in the middle of these turns.
         let interrupted = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
         learned::restore(&mut config, &store, clock.unix_ms());
@@ -102,6 +105,7 @@ impl Repl {
             notify_hooks: crate::repl::notify_hooks::NotifyHooks::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
+            projects: RemoteProjects::default(),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             editor: None,
@@ -121,6 +125,7 @@ impl Repl {
             record,
             callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
+            not_durable: None,
             tools_polled_at: core.clock.now(),
             core,
         }
@@ -129,7 +134,7 @@ impl Repl {
 
 /// Reads the stored limits and what counts against them.
 fn restore_limits(core: &mut Core) -> Result<()> {
-    let now = core.clock.unix_ms();
+    let now = core.clock.steady_ms();
     let stored = core.store.load_limits(now - MINUTE)?;
     let Config { tree_limits, counts_usd_from_start, .. } = core.config;
     core.trees = Trees::new(tree_limits, counts_usd_from_start, stored, &core.roster, now);

@@ -25,13 +25,13 @@ impl Repl {
         if working.is_empty() {
             return Ok(0);
         }
-        self.core.store.begin()?;
+        // Without a common transaction each end is stored by itself: what is to stop stops in any case.
+        let is_common = self.core.begin_shared().is_ok();
         working.iter().for_each(|id| stop(&mut self.core, &mut self.jobs, *id));
         self.core.emit(Event::Stopped);
         self.apply_effects();
-        if let Err(error) = self.core.store.end(true) {
-            self.core.note_unsaved_ends(&working, &error);
-            return Err(error);
+        if is_common {
+            self.core.end_shared(&working)?;
         }
         Ok(working.len())
     }

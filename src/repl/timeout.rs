@@ -59,6 +59,8 @@ pub enum WakeReason {
     Mcp,
     /// A page is being fetched.
     Web,
+    /// What could not be stored is tried again.
+    Store,
 }
 
 /// How often the spinner moves.
@@ -83,8 +85,9 @@ impl Repl {
         let now = core.clock.now();
         let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
         let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
+        let store = core.unsaved_deadline().map(|at| (at, WakeReason::Store));
         let components = components.iter().filter_map(|component| component.deadline(core));
-        match agent.into_iter().chain(tools).chain(components).min_by_key(|(at, _)| *at) {
+        match agent.into_iter().chain(tools).chain(store).chain(components).min_by_key(|(at, _)| *at) {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: WakeReason::Nothing },
         }

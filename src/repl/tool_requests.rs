@@ -101,7 +101,7 @@ pub(super) fn objection_to(
     match request {
         ToolRequest::Fork { name, .. } => {
             name.as_ref().map(|name| commands::checked_name(name)).transpose()?;
-            let Some(reached) = core.trees.check_creation(&core.roster, agent_id, core.clock.unix_ms()) else {
+            let Some(reached) = core.trees.check_creation(&core.roster, agent_id, core.clock.steady_ms()) else {
                 return Ok(None);
             };
             if !core.trees.begin_to_ask(&reached) {

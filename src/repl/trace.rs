@@ -266,6 +266,7 @@ fn reason(why: WakeReason) -> (&'static str, Option<AgentId>) {
         WakeReason::Keys => "keys",
         WakeReason::Question => "question",
         WakeReason::Draft => "draft",
+        WakeReason::Store => "store",
         WakeReason::Files => "files",
         WakeReason::View => "view",
         WakeReason::Client => "client",

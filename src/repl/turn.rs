@@ -68,8 +68,9 @@ impl Repl {
         self.callbacks.run(&mut self.core);
         self.render();
         self.attached().publish();
-        self.send_questions();
+        self.send_followed();
         limits::save_spent(&mut self.core);
+        self.core.save_due();
         Ok(self.end_turn(Turn::Continue))
     }
 
@@ -170,13 +171,18 @@ impl Repl {
         self.trace.rendered(drawn);
     }
 
-    /// Writes the turn to the trace. If that fails, the trace ends, and a note says so at the agents on a screen.
+    /// Has what was committed synced, and writes the turn to the trace. If that fails, the trace ends. What has failed is
+    /// said at the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
-        let failed = self.record.take_error().map(|error| ("record", error));
-        for (what, error) in self.trace.end().map(|error| ("trace", error)).into_iter().chain(failed) {
+        self.core.store.sync_soon();
+        let ended = |what: &str, error: &str| format!("cannot write the {what}: {error}; it ends here");
+        let mut failed: Vec<String> = self.core.store.take_sync_news().into_iter().map(|error| error.message).collect();
+        failed.extend(self.trace.end().map(|error| ended("trace", &error.to_string())));
+        failed.extend(self.record.take_error().map(|error| ended("record", &error.to_string())));
+        for message in failed {
             let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
             for agent in focused {
-                self.core.note(agent, LineKind::Error, &format!("cannot write the {what}: {error}; it ends here"));
+                self.core.note(agent, LineKind::Error, &message);
             }
             self.render();
         }

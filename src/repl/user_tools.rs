@@ -129,7 +129,7 @@ impl Check {
 /// Looks at all programs; those that are new or were changed are asked for their schemas.
 fn look(entries: &[UserToolEntry], known: &[Known], env: &Environment, job: &Job) -> Vec<Known> {
     let one = |entry: &UserToolEntry| {
-        let files = match user_tool::identify(entry) {
+        let files = match user_tool::identify(entry, &env.working_directory) {
             Ok(files) => files,
             Err(why) => return Known { entry: entry.clone(), files: Vec::new(), found: Err(why) },
         };

@@ -154,7 +154,7 @@ impl Plan {
             plan.open_repository();
             plan.protected.clear();
         } else if level != Level::None {
-            plan.protect();
+            plan.protect(&settings.guarded);
             plan.sockets = std::mem::take(&mut plan.search.sockets);
         }
         Ok(plan)
@@ -162,7 +162,15 @@ impl Plan {
 
     /// The workspace of the agent.
     pub fn workspace(&self) -> &Path {
-        &self.writable[0]
+        self.writable.first().or(self.readable.first()).expect("every plan has a workspace")
+    }
+
+    /// The same with nothing to write but what is discarded: what could be written can be read, the workspace first.
+    pub fn read_only(mut self) -> Self {
+        self.readable.splice(..0, std::mem::take(&mut self.writable));
+        // There is nothing left to protect it from.
+        self.protected.clear();
+        self
     }
 
     fn add_tool_chains(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
@@ -193,7 +201,7 @@ impl Plan {
     }
 
     /// Opens the repository of the workspace, and lists what is protected.
-    fn protect(&mut self) {
+    fn protect(&mut self, guarded: &[PathBuf]) {
         self.searched = self.writable.clone();
         self.search = self.index.search(&self.searched, TIME_LIMIT);
         for root in &self.searched {
@@ -207,6 +215,9 @@ impl Plan {
         let names = self.search.protected.iter().filter(|path| !path.iter().any(|part| part == INSTALLED));
         let names: Vec<PathBuf> = names.take(MAX_MOUNTS).cloned().collect();
         names.into_iter().for_each(|path| self.protect_path(path));
+        let is_inside = |path: &&PathBuf| self.searched.iter().any(|root| path.starts_with(root));
+        let guarded: Vec<PathBuf> = guarded.iter().filter(is_inside).cloned().collect();
+        guarded.into_iter().for_each(|path| self.protect_path(path));
         self.open_repository();
         self.protected.sort();
         self.protected.dedup();

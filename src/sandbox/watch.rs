@@ -100,7 +100,7 @@ impl Watch {
 fn about(path: &Path) -> &'static str {
     let row = |part: &std::ffi::OsStr| PROTECTED.iter().find(|(name, _)| part.eq_ignore_ascii_case(name));
     let about = path.components().rev().find_map(|part| row(part.as_os_str()));
-    about.map_or("git obeys it", |(_, about)| about)
+    about.map_or("git or a hook obeys it", |(_, about)| about)
 }
 
 /// What matters in a git directory is protected by itself.

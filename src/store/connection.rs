@@ -23,9 +23,13 @@ pub(super) fn database_path(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }
 
+pub(super) fn log_path(dir: &Path) -> PathBuf {
+    dir.join(format!("{FILE}-wal"))
+}
+
 /// Whether another process may be writing, or has left writes outside the main file.
 pub(super) fn has_wal(dir: &Path) -> bool {
-    dir.join(format!("{FILE}-wal")).exists()
+    log_path(dir).exists()
 }
 
 /// SQLite opens these beside the database and follows symbolic links.

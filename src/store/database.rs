@@ -1,14 +1,21 @@
 //! The open database and its transactions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::checkpoint::{self, BeforeStep, SyncStep};
 use super::connection::{configure, connect, connect_immutable, database_path, has_wal};
-use super::error::in_directory;
+use super::error::{in_directory, store_error};
+use super::sync::{Durability, LONG_LOG, Syncer};
 use super::{copy, lock, schema};
 use crate::base::error::{Error, Result};
+
+/// How long closing waits for the disk.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(4);
 
 /// The open database. Dropping it closes the file and then releases the directory for the next process.
 pub struct Store {
@@ -17,7 +24,36 @@ pub struct Store {
     /// The first error inside the current transaction, also if its caller ignored it.
     failed: RefCell<Option<Error>>,
     copy: Option<PathBuf>,
+    /// The mark above which the last search indexed messages in memory, and the last of these messages.
+    pub(super) direct: Cell<Option<(i64, i64)>>,
+    /// The directory, if this process may write there.
+    dir: Option<PathBuf>,
+    /// Syncs what the connection commits, if that does not.
+    syncer: Option<Syncer>,
+    /// The length of a log that is copied, and what is called before each step of a sync.
+    sync_steps: (u64, Box<BeforeStep>),
+    /// The newest ticket that the syncer was told.
+    told: Cell<u64>,
+    /// At the end the log stays as it is.
+    leaves_log: bool,
     _lock: Option<lock::Lock>,
+}
+
+impl Drop for Store {
+    /// Has all of the log copied, as a person expects who copies the database file, unless the disk takes too long: then the
+    /// log stays for the next start.
+    fn drop(&mut self) {
+        let Some(syncer) = self.syncer.take() else { return };
+        let copies = !self.leaves_log;
+        // SQLite syncs what an earlier process has left as it copies it.
+        let is_unchanged = self.told.get() == 0 && self.total_changes() == 0 && copies;
+        let may_copy = is_unchanged || syncer.close(self.ticket(), copies, CLOSE_PATIENCE) && copies;
+        // If this fails, closing the connection reports the same.
+        let _ = match may_copy {
+            true => self.conn.execute_batch("PRAGMA synchronous = NORMAL").map_err(Error::from),
+            false => checkpoint::leave_log(&self.conn),
+        };
+    }
 }
 
 impl Store {
@@ -32,7 +68,9 @@ impl Store {
         // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
         // descriptor of a file releases all POSIX locks on it.
         drop(lock::private_file(&database_path(dir))?);
-        let mut store = Self { _lock: Some(lock), ..Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?) };
+        checkpoint::discard_overwritten_log(dir).map_err(|error| in_directory(dir, error))?;
+        let mut store = Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?);
+        (store._lock, store.dir) = (Some(lock), Some(dir.to_owned()));
         store.copy = store.prepare(Some(dir)).map_err(|error| in_directory(dir, error))?;
         Ok(store)
     }
@@ -43,6 +81,9 @@ impl Store {
     /// There is no store in `dir`, or its schema has another version.
     #[doc(hidden)]
     pub fn open_read_only(dir: &Path) -> Result<Self> {
+        if lock::holder(dir).is_none() && checkpoint::has_overwritten_log(dir).unwrap_or(false) {
+            return connect_immutable(dir).and_then(|conn| Self::reading(conn, dir));
+        }
         let opened = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| Self::reading(conn, dir));
         match opened {
             Err(error) if !has_wal(dir) => {
@@ -63,7 +104,18 @@ impl Store {
     }
 
     fn of(conn: Connection) -> Self {
-        Self { conn, failed: RefCell::default(), copy: None, _lock: None }
+        Self {
+            conn,
+            failed: RefCell::default(),
+            copy: None,
+            direct: Cell::default(),
+            dir: None,
+            syncer: None,
+            sync_steps: (LONG_LOG, Box::new(|_| Ok(()))),
+            told: Cell::default(),
+            leaves_log: false,
+            _lock: None,
+        }
     }
 
     fn reading(conn: Connection, dir: &Path) -> Result<Self> {
@@ -84,7 +136,7 @@ impl Store {
         schema::require_ours(&self.conn)?;
         self.conn.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
-             PRAGMA journal_size_limit = 4194304; PRAGMA temp_store = MEMORY;",
+             PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 0; PRAGMA temp_store = MEMORY;",
         )?;
         let copy = dir.map_or(Ok(None), |dir| copy::before_migration(&self.conn, dir))?;
         let failed =
@@ -125,6 +177,100 @@ impl Store {
     #[doc(hidden)]
     pub fn on_commit(&mut self, may_commit: impl Fn() -> bool + Send + 'static) -> Result<()> {
         Ok(self.conn.commit_hook(Some(move || !may_commit()))?)
+    }
+
+    /// From now on a transaction is only written, and a thread syncs. `wake` is called when a ticket that was asked for is
+    /// durable or lost. Nothing changes for a store that is not in a directory or cannot be written.
+    ///
+    /// # Errors
+    /// SQLite refuses the setting.
+    #[doc(hidden)]
+    pub fn sync_in_background(&mut self, wake: impl Fn() + Send + Sync + 'static) -> Result<()> {
+        if let Some(dir) = &self.dir {
+            self.conn.execute_batch("PRAGMA synchronous = OFF")?;
+            let steps = std::mem::replace(&mut self.sync_steps, (LONG_LOG, Box::new(|_| Ok(()))));
+            self.syncer = Some(Syncer::new(dir, Box::new(wake), steps));
+        }
+        Ok(())
+    }
+
+    /// From now on a transaction is on the disk when it returns.
+    ///
+    /// # Errors
+    /// SQLite refuses the setting.
+    pub(crate) fn sync_each_transaction(self) -> Result<Self> {
+        self.conn.execute_batch("PRAGMA synchronous = FULL")?;
+        Ok(self)
+    }
+
+    /// At the end the log stays for the next start: there is nothing to be synced but the log then.
+    pub(crate) fn leave_log(&mut self) {
+        self.leaves_log = true;
+    }
+
+    /// Calls `before` before each step of a sync, in the thread that syncs; its error is that of the step. A log of this
+    /// length is copied. For tests of slow and failing disks. To be called before [`Store::sync_in_background`].
+    #[doc(hidden)]
+    pub fn on_sync(
+        &mut self,
+        long_log: Option<u64>,
+        before: impl Fn(SyncStep) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.sync_steps = (long_log.unwrap_or(LONG_LOG), Box::new(before));
+    }
+
+    /// Names all changes until now, for [`Store::durability`]; that of an earlier state is smaller. What the log had when the
+    /// store was opened may not be synced either.
+    #[doc(hidden)]
+    pub fn ticket(&self) -> u64 {
+        1 + self.total_changes()
+    }
+
+    /// Has what was committed synced soon, although nobody waits for it.
+    pub(crate) fn sync_soon(&self) {
+        let ticket = self.ticket();
+        if let Some(syncer) = self.syncer.as_ref().filter(|_| ticket > 1.max(self.told.get())) {
+            self.told.set(ticket);
+            syncer.tell(ticket);
+        }
+    }
+
+    /// Whether these changes are on the disk. If they are not, they are synced at once, and the loop is woken then.
+    pub(crate) fn durability(&self, ticket: u64) -> Durability {
+        self.syncer.as_ref().map_or(Durability::Durable, |syncer| syncer.ask(ticket))
+    }
+
+    /// Waits until all that was committed is on the disk.
+    ///
+    /// # Errors
+    /// The disk failed, or did not answer in this time.
+    #[doc(hidden)]
+    pub fn wait_durable(&self, patience: Duration) -> Result<()> {
+        let Some(syncer) = &self.syncer else { return Ok(()) };
+        match syncer.wait(self.ticket(), patience) {
+            Durability::Durable => Ok(()),
+            Durability::Lost(error) => Err(error),
+            Durability::Pending => Err(store_error(format!(
+                "the disk has not answered for {} s: the last changes may not be stored",
+                patience.as_secs()
+            ))),
+        }
+    }
+
+    /// What is to be said about the disk, once.
+    pub(crate) fn take_sync_news(&self) -> Vec<Error> {
+        self.syncer.as_ref().map(Syncer::take_news).unwrap_or_default()
+    }
+
+    /// Whether [`Store::begin`] was called, and [`Store::end`] not yet.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        !self.conn.is_autocommit()
+    }
+
+    /// The connection, for tests that make single statements and commits fail.
+    #[doc(hidden)]
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.conn
     }
 
     /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing. The error of

@@ -21,8 +21,9 @@
 //! ```text
 //!   error
 //!   lock  schema  row
-//!   connection
-//!   copy
+//!   connection          opening the database file
+//!   wal  checkpoint     the log as a file, and copying it into the database
+//!   copy  sync          the thread that makes commits durable
 //!   database            the open store and its transactions
 //!   ids                 uuid -> ordinal
 //!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
@@ -35,6 +36,7 @@
 mod agents;
 mod archive;
 mod attachments;
+mod checkpoint;
 mod comparisons;
 mod connection;
 mod conversations;
@@ -63,10 +65,13 @@ mod runs;
 mod schema;
 mod search;
 mod slice;
+mod sync;
 mod usage;
+mod wal;
 
 pub use agents::{Forked, NewAgent};
 pub(crate) use attachments::DraftFile;
+pub use checkpoint::SyncStep;
 pub(crate) use conversations::Conversation;
 pub use database::Store;
 pub use health::health;
@@ -80,4 +85,5 @@ pub use registry::{AgentRow, Found};
 #[cfg(feature = "coordinator")]
 pub use runs::{NewRun, RunRow};
 pub use search::SearchHit;
+pub(crate) use sync::Durability;
 pub use usage::UsageTotal;

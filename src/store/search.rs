@@ -8,6 +8,8 @@
 //!   1 ............. below ................ above ........ newest
 //!     not yet indexed      in the index          searched directly, at most some hundred
 //! ```
+//!
+//! What is searched directly is indexed in memory, each message once.
 
 use rusqlite::{Connection, Row, params};
 
@@ -21,6 +23,8 @@ use crate::domain::search::{SearchQuery, kind_name, tag_of_agent, tags_of};
 pub(crate) const BATCH: i64 = 64;
 /// Older messages that are indexed in one turn of the loop: about half a millisecond.
 const OLD_BATCH: i64 = 32;
+/// Bytes of text after which a batch ends before its number of messages: some milliseconds.
+const BATCH_BYTES: i64 = 64 * 1024;
 /// Messages that are searched without the index.
 const MOST_DIRECT: i64 = 4096;
 /// Bytes of a message that are indexed and shown.
@@ -109,12 +113,11 @@ impl Store {
     /// The database cannot be written.
     pub(crate) fn index_new(&self) -> Result<bool> {
         let (_, above) = marks(&self.conn)?;
-        let newest = newest(&self.conn)?;
-        if newest - above < BATCH {
+        let (end, is_whole) = batch(&self.conn, above)?;
+        if !is_whole {
             return Ok(false);
         }
         self.write(|conn| {
-            let end = above + BATCH;
             insert_range(conn, "search", above, end)?;
             set_mark(conn, "above", end)
         })?;
@@ -131,7 +134,7 @@ impl Store {
             return Ok(false);
         }
         self.write(|conn| {
-            let start = (below - OLD_BATCH).max(0);
+            let start = start_of_old_batch(conn, below)?;
             insert_range(conn, "search", start, below)?;
             set_mark(conn, "below", start)?;
             Ok(start > 0)
@@ -158,15 +161,26 @@ impl Store {
         Ok(found?)
     }
 
-    /// Indexes the messages above the mark in memory, for one search.
+    /// Indexes in memory the messages above the mark that were not there at the last search.
     fn fill_direct(&self, above: i64) -> Result<()> {
-        self.conn.execute_batch(
-            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.direct
-                 USING fts5 (content, tags, content = '', contentless_delete = 1, tokenize = 'unicode61');
-             DELETE FROM temp.direct;",
-        )?;
-        let start = above.max(newest(&self.conn)? - MOST_DIRECT);
-        insert_range(&self.conn, "temp.direct", start, i64::MAX)
+        let newest = newest(&self.conn)?;
+        let start = match self.direct.take() {
+            Some((mark, upto)) if mark == above => upto,
+            _ => {
+                self.conn.execute_batch(
+                    "CREATE VIRTUAL TABLE IF NOT EXISTS temp.direct
+                         USING fts5 (content, tags, content = '', contentless_delete = 1, tokenize = 'unicode61');
+                     DELETE FROM temp.direct;",
+                )?;
+                above.max(newest - MOST_DIRECT)
+            }
+        };
+        // One transaction, because each writes parts of the index by itself.
+        let transaction = self.conn.unchecked_transaction()?;
+        insert_range(&transaction, "temp.direct", start, newest)?;
+        transaction.commit()?;
+        self.direct.set(Some((above, newest)));
+        Ok(())
     }
 
     fn hits(&self, table: &str, expression: &str, query: &SearchQuery, most: usize) -> Result<Vec<SearchHit>> {
@@ -217,6 +231,38 @@ fn set_mark(conn: &Connection, name: &str, to: i64) -> Result<()> {
 fn newest(conn: &Connection) -> Result<i64> {
     let sql = "SELECT coalesce(max(id), 0) FROM messages";
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
+}
+
+/// The last message of the next batch, and whether there are enough for one: so many messages, or so many bytes.
+fn batch(conn: &Connection, above: i64) -> Result<(i64, bool)> {
+    let sql = format!("SELECT id, octet_length(content) FROM messages WHERE id > ?1 ORDER BY id LIMIT {BATCH}");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([above])?;
+    let (mut end, mut bytes) = (above, 0);
+    while let Some(row) = rows.next()? {
+        end = row.get(0)?;
+        bytes += row.get::<_, i64>(1)?.min(CONTENT_BYTES);
+        if bytes >= BATCH_BYTES || end - above >= BATCH {
+            return Ok((end, true));
+        }
+    }
+    Ok((end, false))
+}
+
+/// Where a batch of older messages begins that ends with this one.
+fn start_of_old_batch(conn: &Connection, below: i64) -> Result<i64> {
+    let first = (below - OLD_BATCH).max(0);
+    let sql = "SELECT id, octet_length(content) FROM messages WHERE id > ?1 AND id <= ?2 ORDER BY id DESC";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([first, below])?;
+    let mut bytes = 0;
+    while let Some(row) = rows.next()? {
+        bytes += row.get::<_, i64>(1)?.min(CONTENT_BYTES);
+        if bytes >= BATCH_BYTES {
+            return Ok(row.get::<_, i64>(0)? - 1);
+        }
+    }
+    Ok(first)
 }
 
 /// Indexes the messages with ids greater than `after`, up to `upto`.
@@ -301,6 +347,20 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_ends_before_it_has_too_many_bytes() {
+        let (store, agents) = store_with_agents(1);
+        let long = |word: &str| Body::User(format!("{word} {}", "x ".repeat(20_000)));
+        for (word, has_batch) in [("one", false), ("two", true), ("three", false)] {
+            store.append(agents[0], vec![long(word)], 0).unwrap();
+            assert_eq!(store.index_new().unwrap(), has_batch, "{word}");
+        }
+        assert_eq!(["one ", "two ", "three "].map(|word| found(&store, word).len()), [1, 1, 1]);
+        let (_, above) = marks(&store.conn).unwrap();
+        set_mark(&store.conn, "below", above).unwrap();
+        assert_eq!(start_of_old_batch(&store.conn, above).unwrap(), above - 2);
+    }
+
+    #[test]
     fn results_equal_those_of_a_scan_whatever_is_indexed() {
         for seed in 1..=5 {
             let mut random = fastrand::Rng::with_seed(seed);
@@ -315,6 +375,7 @@ mod tests {
                 match random.usize(..40) {
                     0 => drop(store.index_new().unwrap()),
                     1 => drop(store.merge_index().unwrap()),
+                    2 => drop(found(&store, "csrf ")),
                     _ => {}
                 }
             }

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use crate::base::error::{Error, Result};
 use crate::base::file;
@@ -28,7 +29,9 @@ use crate::domain::skill::SkillList;
 use crate::proxy::Calls;
 use crate::sandbox::Policy;
 use crate::team::instructions::{self, Where, instruction_files};
-use crate::tools::remote::{self, Connection, Connections, Remote};
+use crate::tools::origin::belongs;
+use crate::tools::remote::{self, Connection, Connections, Remote, RemoteProject};
+use crate::tools::skill::find;
 use crate::tools::snapshots::{DIRECTORY, Snapshots};
 use crate::tools::{self, Environment};
 
@@ -50,6 +53,16 @@ pub struct Environments {
     resolved: HashMap<String, ResolvedEnvironment>,
     /// To other machines and containers.
     connections: RefCell<Connections>,
+    /// What the projects there bring, by [`Remote::project_key`].
+    projects: HashMap<String, RemoteProject>,
+}
+
+/// A place that a thread connects to.
+pub struct Reaching {
+    pub running: tools::Running,
+    /// To be kept until somebody has it.
+    pub connection: Arc<Connection>,
+    pub project: Receiver<RemoteProject>,
 }
 
 #[derive(Debug, Clone)]
@@ -106,6 +119,7 @@ impl Environments {
             worktrees,
             resolved: HashMap::new(),
             connections: RefCell::default(),
+            projects: HashMap::new(),
         }
     }
 
@@ -166,13 +180,15 @@ impl Environments {
         let (instructions, sources) = instructions::write(&tools, Where::Here(&directory), own, files, &self.trusted);
         let system: Rc<str> = instructions.as_str().into();
         let skills = self.skills.get(&directory).cloned().unwrap_or_default();
+        let origins = self.origins_of(&directory);
         let mut environment = Environment {
             spec: spec.to_string(),
             tools,
             instructions: instructions.into(),
             sources,
-            rules: self.rules_at(&directory),
+            rules: self.rules_at(&directory, &origins),
             worktree: self.worktree_around(&directory),
+            origins: origins.into(),
             working_directory: directory,
             ..self.template.clone()
         };
@@ -190,11 +206,11 @@ impl Environments {
         spec: &EnvironmentSpec,
         directory: &Path,
         wake: Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<(tools::Running, Arc<Connection>)> {
+    ) -> Result<Reaching> {
         let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
         let connection = self.connection(&place, directory)?;
-        let running = remote::reach(place, directory.to_path_buf(), Arc::clone(&connection), wake)?;
-        Ok((running, connection))
+        let (running, project) = remote::reach(place, directory.to_path_buf(), Arc::clone(&connection), wake)?;
+        Ok(Reaching { running, connection, project })
     }
 
     fn connection(&self, place: &RemotePlace, directory: &Path) -> Result<Arc<Connection>> {
@@ -218,21 +234,48 @@ impl Environments {
         let mut environment = Arc::unwrap_or_clone(environment);
         let remote = Remote::new(place.clone(), &directory, connection);
         environment.tools = environment.tools.iter().map(|tool| remote::counterpart(tool)).collect();
-        let own = meaning.system.as_deref();
-        let (instructions, _) =
-            instructions::write(&environment.tools, Where::Elsewhere(&remote.about()), own, &[], &self.trusted);
-        let system: Rc<str> = instructions.as_str().into();
         if let RemotePlace::Ssh { .. } = place {
             environment.spec = spec.in_directory(None).to_string();
             // They were given for the files and programs of this machine.
             Arc::make_mut(&mut environment.rules).allow.clear();
         }
-        environment.sources = vec!["AGENTS.md there is not part of the prompt: it cannot be trusted yet".into()];
-        environment.instructions = instructions.into();
-        // Their files are on this machine.
+        // The files of those that it has are on this machine.
         environment.set_skills(Arc::default());
         (environment.snapshots, environment.remote) = (None, Some(Arc::new(remote)));
+        self.instruct(&mut environment);
+        let system = (*environment.instructions).into();
         Ok(ResolvedEnvironment { environment: Arc::new(environment), system })
+    }
+
+    /// Gives an environment that runs elsewhere its instructions and its skills, as far as they are known.
+    pub fn instruct(&self, environment: &mut Environment) {
+        let Some(remote) = environment.remote.clone() else { return };
+        let meaning = environment.spec.parse().and_then(|spec| self.meaning(&spec)).unwrap_or_default();
+        let (about, place) = (remote.about(), remote.trusted_as());
+        let known = self.projects.get(&remote.project_key());
+        let files = known.map(|project| project.instructions.as_slice()).unwrap_or_default();
+        let there = Where::Elsewhere(&about, &place);
+        let own = meaning.system.as_deref();
+        let (text, mut sources) = instructions::write(&environment.tools, there, own, files, &self.trusted);
+        let skills = known.map(|project| find::elsewhere(&project.skills, &self.trusted, &there.trust()));
+        match known {
+            None => sources.push("AGENTS.md there is read before the next message".into()),
+            Some(project) => {
+                sources.extend(project.problem.as_ref().map(|why| format!("AGENTS.md there: not read: {why}")))
+            }
+        }
+        (environment.instructions, environment.sources) = (text.into(), sources);
+        environment.set_skills_elsewhere(Arc::new(skills.unwrap_or_default()));
+    }
+
+    /// Whether it was read what the project at a place brings, or tried.
+    pub fn knows_project(&self, remote: &Remote) -> bool {
+        self.projects.contains_key(&remote.project_key())
+    }
+
+    /// Takes what was read there, for the environments that are entered from now on.
+    pub fn learn_project(&mut self, remote: &Remote, project: RemoteProject) {
+        self.projects.insert(remote.project_key(), project);
     }
 
     /// Whether this directory was not yet searched for skills.
@@ -251,11 +294,8 @@ impl Environments {
 
     /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well,
     /// and in our worktrees of it.
-    fn rules_at(&self, directory: &Path) -> Arc<Rules> {
-        let origins = self.origins_of(directory);
-        let is_at = |project: &PathBuf| {
-            directory.starts_with(project) || origins.iter().any(|origin| origin.starts_with(project))
-        };
+    fn rules_at(&self, directory: &Path, origins: &[PathBuf]) -> Arc<Rules> {
+        let is_at = |project: &PathBuf| belongs(directory, origins, project);
         let mut of_project = self.project_rules.iter().filter(|(project, _)| is_at(project)).peekable();
         if of_project.peek().is_none() {
             return self.template.rules.clone();

@@ -6,20 +6,9 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use crate::base::file::{ancestors_in_repository, open_regular};
-use crate::domain::instructions::InstructionFile;
+use crate::domain::instructions::{FILES, IMPORTER, InstructionFile, MAX_BYTES, MAX_DEPTH, MAX_FILES, imports};
 use crate::domain::tool::Reach;
 use crate::tools::{ToolSpec, skill};
-
-/// Instructions of a project for agents. In each directory the first that exists counts.
-const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-
-/// Files that are read for one directory, imported ones included.
-const MAX_FILES: usize = 32;
-/// Of imports in imported files.
-const MAX_DEPTH: usize = 4;
-
-/// The most bytes of all these files together.
-const MAX_BYTES: usize = 32 << 10;
 
 /// The instructions of the project of this directory, from the root of its repository down to the directory.
 pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
@@ -29,7 +18,7 @@ pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
     let mut files = Vec::new();
     for path in paths {
         let Some(content) = read(&path) else { continue };
-        let has_imports = path.ends_with(FILES[1]);
+        let has_imports = path.ends_with(IMPORTER);
         files.push(InstructionFile { content, path });
         if let Some(root) = root.as_ref().filter(|_| has_imports) {
             add_imports(root, files.len() - 1, 1, &mut files);
@@ -60,23 +49,6 @@ fn add_imports(root: &Path, importer: usize, depth: usize, files: &mut Vec<Instr
     }
 }
 
-/// The paths after an `@`, outside of code. A word without a dot or slash is the name of somebody.
-fn imports(text: &str) -> Vec<&str> {
-    let mut is_code = false;
-    let mut found = Vec::new();
-    for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            is_code = !is_code;
-            continue;
-        }
-        let outside = line.split('`').step_by(2).filter(|_| !is_code);
-        let words = outside.flat_map(str::split_whitespace).filter_map(|word| word.strip_prefix('@'));
-        let paths = words.map(|word| word.trim_end_matches(['.', ',', ';', ':', ')']));
-        found.extend(paths.filter(|path| path.contains(['.', '/']) && !path.starts_with(['/', '~'])));
-    }
-    found
-}
-
 /// The file with the instructions of this directory, which may not exist.
 pub fn instruction_file(directory: &Path) -> PathBuf {
     let paths = FILES.map(|name| directory.join(name));
@@ -89,8 +61,18 @@ pub fn instruction_file(directory: &Path) -> PathBuf {
 pub enum Where<'a> {
     /// In this directory.
     Here(&'a Path),
-    /// As this text says.
-    Elsewhere(&'a str),
+    /// As a text for the model says, with the place as a person names it for trust; empty for the files of this machine.
+    Elsewhere(&'a str, &'a str),
+}
+
+impl Where<'_> {
+    /// The command with which a person trusts the files there.
+    pub fn trust(self) -> String {
+        match self {
+            Self::Here(_) | Self::Elsewhere(_, "") => "polylogue config trust".into(),
+            Self::Elsewhere(_, place) => format!("polylogue config trust {place}"),
+        }
+    }
 }
 
 /// The system prompt, and a line for the user about each of the project's `files`. `own` replaces the general part;
@@ -103,7 +85,7 @@ pub fn write(
     trusted: &BTreeSet<String>,
 ) -> (String, Vec<String>) {
     let mut text = own.map_or_else(|| general(tools, place), str::to_owned);
-    let (project, sources) = project(files, trusted);
+    let (project, sources) = project(files, trusted, &place.trust());
     text.push_str(&project);
     (text, sources)
 }
@@ -124,13 +106,13 @@ fn general(tools: &[&ToolSpec], place: Where<'_>) -> String {
     }
     let _ = match place {
         Where::Here(directory) => write!(text, " The working directory is {}.", directory.display()),
-        Where::Elsewhere(about) => write!(text, "{about}"),
+        Where::Elsewhere(about, _) => write!(text, "{about}"),
     };
     text
 }
 
 /// The trusted ones of these instructions.
-fn project(files: &[InstructionFile], trusted: &BTreeSet<String>) -> (String, Vec<String>) {
+fn project(files: &[InstructionFile], trusted: &BTreeSet<String>, trust: &str) -> (String, Vec<String>) {
     let (mut text, mut sources, mut remaining) = (String::new(), Vec::new(), MAX_BYTES);
     for file in files {
         let shown = file.path.display();
@@ -140,7 +122,7 @@ fn project(files: &[InstructionFile], trusted: &BTreeSet<String>) -> (String, Ve
             continue;
         };
         if digest.is_none_or(|digest| !trusted.contains(&digest)) {
-            sources.push(format!("{shown}: ignored: new or changed; see polylogue config trust"));
+            sources.push(format!("{shown}: ignored: new or changed; see {trust}"));
             continue;
         }
         let length = remaining.min(content.len());

@@ -61,12 +61,29 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 /// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
-pub const MAX_COMMAND_LENGTH: usize = 100_000;
+const MAX_COMMAND_LENGTH: usize = 100_000;
 
 /// The time limit of a command in the background: in effect none.
-pub const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
+const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
+    let command = checked_command(arguments)?;
+    let mut detail = shown_command(command, arguments, &directory(arguments, env));
+    if is_in_background(arguments) {
+        detail.push(background_notice(env)?);
+        detail.push("/undo does not revert the files that it changes".into());
+    }
+    detail.extend(shown_limit(arguments, env));
+    let network = NetworkRequest::of(arguments, &env.sandbox)?;
+    detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
+    Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
+}
+
+/// The command of a call.
+///
+/// # Errors
+/// A message for the model: it cannot be run.
+pub(super) fn checked_command(arguments: &Value) -> Result<&str, String> {
     let command = arguments["command"].as_str().unwrap_or_default();
     if command.trim().is_empty() {
         return Err("`command` must not be empty".into());
@@ -80,22 +97,32 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
             command.len()
         ));
     }
+    Ok(command)
+}
+
+/// The command, what the model says of it, and where it runs, as a question shows them.
+pub(super) fn shown_command(command: &str, arguments: &Value, directory: &Path) -> Vec<String> {
     let mut detail: Vec<String> = command.lines().map(visible).collect();
     if let Some(description) = arguments["description"].as_str() {
         detail.push(format!("description: {}", one_line(description, 200)));
     }
-    detail.push(format!("working directory: {}", visible(&directory(arguments, env).to_string_lossy())));
-    if is_in_background(arguments) {
-        env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
-        detail.push("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into());
-        detail.push("/undo does not revert the files that it changes".into());
-    }
-    if !is_in_background(arguments) || arguments["timeout"].is_u64() {
-        detail.push(format!("time limit: {:?}", timeout(arguments, env)));
-    }
-    let network = NetworkRequest::of(arguments, &env.sandbox)?;
-    detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
-    Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
+    detail.push(format!("working directory: {}", visible(&directory.to_string_lossy())));
+    detail
+}
+
+/// What a question says of a command in the background.
+///
+/// # Errors
+/// A message for the model: its output could not be read.
+pub(super) fn background_notice(env: &Environment) -> Result<String, String> {
+    env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
+    Ok("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into())
+}
+
+/// The time limit of a command, if it has one.
+pub(super) fn shown_limit(arguments: &Value, env: &Environment) -> Option<String> {
+    let has_limit = !is_in_background(arguments) || arguments["timeout"].is_u64();
+    has_limit.then(|| format!("time limit: {:?}", timeout(arguments, env)))
 }
 
 fn directory(arguments: &Value, env: &Environment) -> PathBuf {
@@ -111,7 +138,7 @@ fn check_directory(directory: &Path) -> Result<(), String> {
     Err(format!("working directory {}: {problem}", directory.display()))
 }
 
-fn timeout(arguments: &Value, env: &Environment) -> Duration {
+pub(super) fn timeout(arguments: &Value, env: &Environment) -> Duration {
     let usual = if is_in_background(arguments) { NO_LIMIT } else { env.bash_timeout };
     arguments["timeout"].as_u64().map_or(usual, Duration::from_millis)
 }

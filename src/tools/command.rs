@@ -86,6 +86,8 @@ pub struct Program<'a> {
     pub readable: &'a [PathBuf],
     /// Its standard error goes to [`Sink::push_errors`].
     pub separates_errors: bool,
+    /// It changes nothing that outlasts the call.
+    pub is_read_only: bool,
 }
 
 impl<'a> Program<'a> {
@@ -103,6 +105,7 @@ impl<'a> Program<'a> {
             variables: &[],
             readable: &[],
             separates_errors: false,
+            is_read_only: false,
         }
     }
 }
@@ -249,7 +252,7 @@ pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Ref
     let is_open = |path: &&PathBuf| !plan.denied.iter().any(|denied| path.starts_with(denied));
     let opened: Vec<PathBuf> = program.readable.iter().filter(is_open).cloned().collect();
     plan.readable.extend(opened);
-    Ok(plan)
+    Ok(if program.is_read_only { plan.read_only() } else { plan })
 }
 
 /// One way through the sandbox with a command.

@@ -12,7 +12,7 @@ use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::base::text::{hex, nearest, sanitise, shortened};
 use crate::domain::approval::Policy;
 use crate::domain::definition::AgentDefinition;
-use crate::domain::front_matter;
+use crate::domain::front_matter::{self, FrontMatter};
 use crate::domain::hook::own_name;
 use crate::domain::skill::Author;
 
@@ -24,6 +24,8 @@ const MAX_DESCRIPTION: usize = 500;
 const MAX_LIST: usize = 4 << 10;
 /// Below a directory of a project.
 pub const IN_PROJECT: [&str; 2] = [".polylogue/agents", ".claude/agents"];
+/// Fields of other agents that would change what an agent does.
+const UNUSED: [&str; 5] = ["disallowedTools", "hooks", "mcpServers", "skills", "isolation"];
 const BEGINNING: &str = "\n\nDefinitions of agents, for the parameter `agent` of fork:";
 
 /// A file with its contents, or why they cannot be read.
@@ -47,7 +49,7 @@ pub fn definitions(
         if project.is_some() && !is_trusted(&file) {
             continue;
         }
-        match read(&file, project) {
+        match read(&file, project, warnings) {
             Ok(definition) if found.iter().all(|known| known.name != definition.name) => found.push(definition),
             Ok(definition) => {
                 warnings.push(format!("{}: hidden by another one of this name", definition.source.display()))
@@ -87,7 +89,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     if bytes.len() > MAX_BYTES { Err(format!("is larger than {} KiB", MAX_BYTES / 1024)) } else { Ok(bytes) }
 }
 
-fn read((path, bytes): &File, project: Option<PathBuf>) -> Result<AgentDefinition, String> {
+fn read((path, bytes): &File, project: Option<PathBuf>, warnings: &mut Vec<String>) -> Result<AgentDefinition, String> {
     let text = String::from_utf8(bytes.clone()?).map_err(|_| "is not UTF-8")?;
     let (header, body) = front_matter::split(&text)?;
     let stem = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
@@ -105,10 +107,15 @@ fn read((path, bytes): &File, project: Option<PathBuf>) -> Result<AgentDefinitio
         (Some(policy), _) => Some(policy.parse::<Policy>().map_err(|error| error.message)?),
         (None, mode) => mode.and_then(policy_of),
     };
+    let names = header.list("tools").filter(|names| names.iter().all(|name| name != "*"));
+    let left_out = left_out(&header, names.as_deref().unwrap_or_default(), policy);
+    if !left_out.is_empty() {
+        warnings.push(format!("{}: not supported, and ignored: {}", path.display(), left_out.join(", ")));
+    }
     Ok(AgentDefinition {
         name,
         description: shortened(&description, MAX_DESCRIPTION).into_owned(),
-        tools: header.list("tools").map(|names| names.iter().filter_map(|name| tool(name)).collect()),
+        tools: names.map(|names| names.iter().filter_map(|name| tool(name)).collect()),
         // Names without a provider are those of other agents.
         model: header.text("model").filter(|model| model.contains('/')).map(str::to_owned),
         policy,
@@ -117,6 +124,18 @@ fn read((path, bytes): &File, project: Option<PathBuf>) -> Result<AgentDefinitio
         source: path.clone(),
         project,
     })
+}
+
+/// What a header says that has no meaning here, one text each.
+fn left_out(header: &FrontMatter, tools: &[String], policy: Option<Policy>) -> Vec<String> {
+    let shown = |text: &str| shortened(&sanitise(text), 60).into_owned();
+    let mut left_out: Vec<String> = tools.iter().filter(|name| tool(name).is_none()).map(|name| shown(name)).collect();
+    let of_others = |model: &&str| !model.contains('/') && *model != "inherit";
+    left_out.extend(header.text("model").filter(of_others).map(|model| format!("model {}", shown(model))));
+    let mode = header.text("permissionMode").filter(|_| policy.is_none());
+    left_out.extend(mode.map(|mode| format!("permissionMode {}", shown(mode))));
+    left_out.extend(header.known(&UNUSED).into_iter().map(str::to_owned));
+    left_out
 }
 
 /// A mode of Claude Code.
@@ -139,10 +158,7 @@ fn tool(name: &str) -> Option<String> {
 impl Environment {
     /// The definitions for agents that work here.
     pub fn definitions_here(&self) -> impl Iterator<Item = &AgentDefinition> {
-        let is_here = |definition: &&AgentDefinition| {
-            definition.project.as_ref().is_none_or(|project| self.working_directory.starts_with(project))
-        };
-        self.definitions.iter().filter(is_here)
+        self.definitions.iter().filter(|definition| self.is_of(definition.project.as_ref()))
     }
 
     /// The definition of this name.
@@ -234,8 +250,28 @@ mod tests {
         assert!(warnings.iter().any(|warning| warning.contains("hidden by another")), "{warnings:?}");
         assert_eq!((found[0].policy, found[0].model.as_deref()), (Some(Policy::Plan), Some("far/one")));
         let scout = &found[1];
-        assert_eq!(scout.tools.as_deref().unwrap(), ["read_file", "glob"]);
+        assert_eq!(scout.tools.as_deref().unwrap(), ["read_file", "Bash(git log *)", "WebSearch", "glob"]);
         assert_eq!((scout.model.as_ref(), scout.policy, scout.author), (None, None, Author::Project));
+    }
+
+    /// Files in the shapes that projects have.
+    #[test]
+    fn each_definition_of_a_project_is_read_and_what_is_not_supported_is_said_in_one_line() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/projects/agents");
+        let mut warnings = Vec::new();
+        let found = definitions(Some(&fixtures), Path::new("/"), &BTreeSet::new(), &mut warnings);
+        let shown = found.iter().map(|one| {
+            let tools = one.tools.as_ref().map_or_else(|| "all".to_owned(), |tools| tools.join(" "));
+            format!("{}: {tools}; {:?}", one.name, one.policy)
+        });
+        let expected = ["everything: all; None", "reader: read_file grep glob; Some(Plan)", "tester: read_file; None"];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
+        let said = [
+            "everything.md: not supported, and ignored: permissionMode bypassPermissions, disallowedTools, mcpServers",
+            "tester.md: not supported, and ignored: Bash(npm test:*), WebSearch, model opus",
+        ];
+        assert_eq!(warnings.len(), said.len(), "{warnings:#?}");
+        assert!(said.iter().all(|said| warnings.iter().any(|line| line.ends_with(said))), "{warnings:#?}");
     }
 
     #[test]
@@ -256,7 +292,7 @@ mod tests {
         for (author, may_add, expected) in
             [(Author::Person, true, "bash+grep"), (Author::Person, false, "grep"), (Author::Project, true, "grep")]
         {
-            assert_eq!(env.spec_for(&definition(author, &["grep", "bash"]), may_add), expected);
+            assert_eq!(env.spec_for(&definition(author, &["grep", "bash", "WebSearch"]), may_add), expected);
         }
         assert_eq!(env.spec_for(&definition(Author::Project, &["bash"]), true), "none");
         assert_eq!(definition(Author::Project, &[]).model_beside("near"), None);

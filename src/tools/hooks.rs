@@ -6,6 +6,7 @@
 
 mod answer;
 mod process;
+pub mod scripts;
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,7 @@ use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcherBuilder;
 use serde_json::{Value, json};
 
-use super::{Environment, Job, Output, Running};
+use super::{Environment, Job, Judged, Output, Running, ToolSpec};
 use crate::base::error::Result;
 use crate::domain::approval::Policy;
 use crate::domain::hook::{Hook, HookEvent, claude_name};
@@ -118,9 +119,8 @@ impl HookRun {
 
 /// The hooks for an event in this environment, and for a tool if one is given.
 pub fn hooks_for(env: &Environment, event: HookEvent, tool: Option<&str>) -> Vec<Hook> {
-    let is_here = |hook: &&Hook| hook.project.as_ref().is_none_or(|project| env.working_directory.starts_with(project));
     let fits = |hook: &&Hook| hook.event == event && tool.is_none_or(|tool| matches(&hook.matcher, tool));
-    env.hooks.iter().filter(is_here).filter(fits).cloned().collect()
+    env.hooks.iter().filter(|hook| env.is_of(hook.project.as_ref())).filter(fits).cloned().collect()
 }
 
 /// Whether the pattern of a hook names this tool, by its name here or in Claude Code.
@@ -145,8 +145,7 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
         if job.is_cancelled() || matches!(outcome.decision, Some(HookDecision::Deny(_))) {
             break;
         }
-        let input = input(hook, &occasion, env).to_string();
-        let answer = process::run(hook, &input, env, job).and_then(|ended| answer::read(&ended, hook.event));
+        let answer = answer(hook, &occasion, env, job);
         outcome.add(hook, answer, process::lies_in_workspace(hook, env));
         // The next hook sees the call as it is now.
         if let (Some(call), Some(updated)) = (&mut occasion.call, &outcome.updated) {
@@ -154,6 +153,30 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
         }
     }
     outcome
+}
+
+/// What one hook answers. While its files are not the trusted ones, it asks for the person in its own place.
+///
+/// # Errors
+/// It failed: why.
+fn answer(hook: &Hook, occasion: &Occasion, env: &Environment, job: &Job) -> std::result::Result<Answer, String> {
+    let place = match scripts::place(hook, env) {
+        Ok(place) => place,
+        Err(why) if hook.event == HookEvent::PreTool && !hook.is_required => {
+            return Ok(Answer { decision: Some(HookDecision::Ask(why)), ..Answer::default() });
+        }
+        Err(why) => return Err(why),
+    };
+    let input = input(hook, occasion, env).to_string();
+    let may_write = may_write(occasion.policy, env);
+    let ended = process::run(hook, &input, &process::Place { directory: &place, may_write }, env, job)?;
+    answer::read(&ended, hook.event)
+}
+
+/// Whether an agent may change files of its workspace; its hooks may change no more.
+fn may_write(policy: Policy, env: &Environment) -> bool {
+    let writes = |tool: &&ToolSpec| matches!(tool.judged, Judged::Write | Judged::Command);
+    policy > Policy::Never && (env.remote.is_some() || env.tools.iter().any(writes))
 }
 
 impl HookOutcome {
@@ -252,6 +275,7 @@ mod tests {
             has_claude_names: false,
             source: "config.toml:3".into(),
             project: None,
+            scripts: Vec::new(),
         }
     }
 

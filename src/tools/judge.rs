@@ -341,7 +341,7 @@ impl Places<'_> {
 
 impl Environment {
     /// Whether a command can run a program that an agent wrote.
-    fn has_unsafe_path(&self) -> bool {
+    pub(super) fn has_unsafe_path(&self) -> bool {
         let workspace = self.path_policy().workspace;
         let is_unsafe = |directory: PathBuf| {
             let real = fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());

@@ -37,7 +37,13 @@ impl Environment {
     /// Where the tools may go in this environment.
     pub fn path_policy(&self) -> PathPolicy<'_> {
         let workspace = self.worktree.as_deref().unwrap_or(&self.working_directory);
-        PathPolicy { workspace, outputs: &self.output_directory, skills: &self.skill_folders, denied: &self.denied }
+        PathPolicy {
+            workspace,
+            outputs: &self.output_directory,
+            skills: &self.skill_folders,
+            guarded: &self.sandbox.settings.guarded,
+            denied: &self.denied,
+        }
     }
 
     /// Makes a path from a model absolute; `~` is the home directory.

@@ -36,6 +36,7 @@ pub mod locate;
 pub mod mcp;
 mod multi_edit;
 mod network;
+pub mod origin;
 mod read_file;
 pub mod remote;
 #[cfg(feature = "coordinator")]
@@ -290,6 +291,9 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
+    /// The directories of which the working directory is a copy, if it is in that worktree: the one with the same name in the
+    /// repository, and the one that the worktree was made from.
+    pub origins: Arc<[PathBuf]>,
     /// Where its file tools and commands run, if not on this machine.
     pub remote: Option<Arc<Remote>>,
     /// Where `ssh`, `podman` and `docker` are looked for, instead of in `PATH`.
@@ -356,6 +360,7 @@ impl Environment {
             instructions: "".into(),
             sources: Vec::new(),
             worktree: None,
+            origins: Arc::new([]),
             remote: None,
             program_path: None,
             known_files: Arc::default(),
@@ -459,6 +464,11 @@ impl Environment {
             skills.skills.iter().map(|skill| &skill.directory).filter(is_open).cloned().collect();
         self.sandbox.settings.shown.clone_from(&folders);
         (self.skills, self.skill_folders) = (skills, folders.into());
+    }
+
+    /// Gives one that runs elsewhere the skills of the project there, whose files are there as well.
+    pub fn set_skills_elsewhere(&mut self, skills: Arc<SkillList>) {
+        self.skills = skills;
     }
 
     /// What the system prompt says of the skills that the model may use.

@@ -16,6 +16,8 @@ use crate::domain::skill::{Skill, SkillList};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
 pub const NAME: &str = "skill";
+/// Why a skill of a project is not used.
+pub const CHANGED: &str = "it was changed since the user trusted it; they can look at it with polylogue config trust";
 /// Files of a folder that the result names.
 const MOST_FILES: usize = 50;
 const MOST_DEPTH: usize = 3;
@@ -69,8 +71,16 @@ fn known<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
     }
 }
 
+/// The skill that a model calls.
+///
+/// # Errors
+/// As for [`known`].
+pub fn called<'a>(call: &Prepared, env: &'a Environment) -> Result<&'a Skill, String> {
+    known(&env.skills, name_of(&call.arguments))
+}
+
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let known = match known(&env.skills, name_of(&call.arguments)) {
+    let known = match called(call, env) {
         Ok(skill) => skill,
         Err(message) => return Output::failure(message),
     };
@@ -81,10 +91,15 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     };
     let mut files = Vec::new();
     list_files(&skill.directory, Path::new(""), job, &mut files);
+    output(&skill, &files, call, env)
+}
+
+/// What the model gets: the text, and the files of the folder.
+pub fn output(skill: &Skill, files: &[String], call: &Prepared, env: &Environment) -> Output {
     let text = skill.text(call.arguments["arguments"].as_str().unwrap_or_default());
     let files = match files.len() {
         0 => String::new(),
-        MOST_FILES.. => format!("Files: {}, and more\n", files.join(", ")),
+        MOST_FILES.. => format!("Files: {}, and more\n", files[..MOST_FILES].join(", ")),
         _ => format!("Files: {}\n", files.join(", ")),
     };
     let directory = skill.directory.display();

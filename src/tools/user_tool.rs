@@ -82,21 +82,24 @@ fn limit(entry: &UserToolEntry, env: &Environment) -> Duration {
     entry.timeout.unwrap_or(env.bash_timeout)
 }
 
-/// The files of the command as they are now: the program, and files among its arguments.
+/// The files of the command in this directory as they are now: the program, and files that its arguments name.
 ///
 /// # Errors
 /// There is no such program.
-pub fn identify(entry: &UserToolEntry) -> Result<Vec<FileIdentity>, String> {
+pub fn identify(entry: &UserToolEntry, directory: &Path) -> Result<Vec<FileIdentity>, String> {
     let program = entry.command.first().map(String::as_str).unwrap_or_default();
-    let found = find_program(program).ok_or_else(|| format!("there is no program {program}"))?;
+    let found = find_program(program, directory).ok_or_else(|| format!("there is no program {program}"))?;
     let first = identity(&found).map_err(|error| format!("{}: {}", found.display(), not_readable(&error)))?;
-    let others = entry.command.iter().skip(1).map(Path::new).filter(|path| path.is_absolute() && path.is_file());
-    Ok(std::iter::once(first).chain(others.filter_map(|path| identity(path).ok())).collect())
+    let words = entry.command.iter().skip(1).map(String::as_str);
+    // `--config=FILE` names a file too.
+    let words = words.flat_map(|word| [Some(word), word.split_once('=').map(|(_, value)| value)]).flatten();
+    let others = words.map(|word| directory.join(word)).filter(|path| path.is_file());
+    Ok(std::iter::once(first).chain(others.filter_map(|path| identity(&path).ok())).collect())
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+fn find_program(name: &str, directory: &Path) -> Option<PathBuf> {
     if name.contains('/') {
-        return Some(name.into());
+        return Some(directory.join(name));
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_absolute() && path.is_file())
@@ -125,7 +128,8 @@ pub fn read_schema(
 ) -> Result<UserTool, String> {
     let level = working_level(env)?;
     let mut printed = Printed { capture: None, limit: MAX_SCHEMA, ..Printed::default() };
-    let call = Call { entry, files: &files, arguments: &["--schema"], input: b"", network: None, level };
+    let (arguments, input) = (&["--schema"][..], &b""[..]);
+    let call = Call { entry, files: &files, arguments, input, network: None, level, is_asked_for: false };
     let Outcome { ending, .. } = call.run(env, &mut printed, SCHEMA_LIMIT, job)?;
     let errors = String::from_utf8_lossy(&printed.errors);
     let line = errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -147,9 +151,9 @@ pub fn read_schema(
 ///
 /// # Errors
 /// As for [`identify`].
-pub fn known_by_name(entry: &UserToolEntry) -> Result<UserTool, String> {
+pub fn known_by_name(entry: &UserToolEntry, directory: &Path) -> Result<UserTool, String> {
     let (description, parameters) = (String::new(), r#"{"type":"object"}"#.to_owned());
-    Ok(UserTool { entry: entry.clone(), description, parameters, files: identify(entry)? })
+    Ok(UserTool { entry: entry.clone(), description, parameters, files: identify(entry, directory)? })
 }
 
 fn described(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value) -> Result<UserTool, String> {
@@ -181,6 +185,8 @@ struct Call<'a> {
     input: &'a [u8],
     network: Option<&'a NetworkRequest>,
     level: Level,
+    /// A model calls it, which was judged; its schema is read without that.
+    is_asked_for: bool,
 }
 
 impl Call<'_> {
@@ -191,8 +197,10 @@ impl Call<'_> {
         let words = self.entry.command.iter().skip(1).map(String::as_str);
         let arguments: Vec<&str> =
             std::iter::once(&*program).chain(words).chain(self.arguments.iter().copied()).collect();
-        let readable: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
-        let program = Program {
+        // A project opens nothing outside of itself.
+        let is_inside = |path: &&PathBuf| self.entry.project.as_ref().is_none_or(|project| path.starts_with(project));
+        let readable: Vec<PathBuf> = self.files.iter().map(|file| &file.path).filter(is_inside).cloned().collect();
+        let mut program = Program {
             network: self.network,
             promised: self.level,
             input: Some(self.input),
@@ -201,25 +209,33 @@ impl Call<'_> {
             separates_errors: true,
             ..Program::new(&arguments, &env.working_directory)
         };
-        self.check_place(&program, env)?;
+        if let Some(file) = self.open_file(&program, env)? {
+            self.check_powers(file)?;
+            // What an agent has written runs only as far as it may read, until a call of it was judged.
+            program.is_read_only = !self.is_asked_for;
+        }
         command::run(&program, env, sink, limit, job)
             .map_err(|error| format!("cannot run {}: {}", env.supervisor.display(), reason(&error)))
     }
 
-    /// What gives a program more than commands have must not be open to other programs that take its place.
-    fn check_place(&self, program: &Program<'_>, env: &Environment) -> Result<(), String> {
-        let has_more = !self.entry.env.is_empty() || !self.entry.net.is_empty();
-        if !has_more || env.sandbox.level() == Level::None {
-            return Ok(());
+    /// A file of the command that other programs can change.
+    fn open_file(&self, program: &Program<'_>, env: &Environment) -> Result<Option<&FileIdentity>, String> {
+        if env.sandbox.level() == Level::None {
+            return Ok(None);
         }
         let open = command::plan(program, env)?.writable;
-        match self.files.iter().find(|file| open.iter().any(|directory| file.path.starts_with(directory))) {
-            None => Ok(()),
-            Some(file) => Err(format!(
-                "{} is where commands can change it: move it out of the workspace, or remove env and net of this tool",
-                file.path.display()
-            )),
+        Ok(self.files.iter().find(|file| open.iter().any(|directory| file.path.starts_with(directory))))
+    }
+
+    /// What gives a program more than commands have must not be open to other programs that take its place.
+    fn check_powers(&self, file: &FileIdentity) -> Result<(), String> {
+        if self.entry.env.is_empty() && self.entry.net.is_empty() {
+            return Ok(());
         }
+        Err(format!(
+            "{} is where commands can change it: move it out of the workspace, or remove env and net of this tool",
+            file.path.display()
+        ))
     }
 }
 
@@ -231,7 +247,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let Some(tool) = env.user_tools.iter().find(|tool| tool.entry.name == name) else {
         return Output::failure(format!("the tool {name} is no longer declared"));
     };
-    if identify(&tool.entry).is_ok_and(|files| files != tool.files) {
+    if identify(&tool.entry, &env.working_directory).is_ok_and(|files| files != tool.files) {
         return Output::failure(
             "[not started: the program was changed after its schema was read; call it again: the schema is read again \
              before your next message]",
@@ -251,6 +267,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         input: input.as_bytes(),
         network,
         level: call.level,
+        is_asked_for: true,
     };
     let outcome = running.run(env, &mut printed, limit, job);
     let ending = outcome.as_ref().ok().map(|outcome| &outcome.ending);
@@ -347,10 +364,15 @@ mod tests {
         let at = |text: &str| {
             fs::write(&path, text).expect("a file");
             let entry = UserToolEntry { command: vec![path.to_str().expect("UTF-8").into()], ..entry() };
-            identify(&entry).expect("a file")
+            identify(&entry, directory.path()).expect("a file")
         };
         assert_ne!(at("one"), at("three"));
-        assert!(identify(&UserToolEntry { command: vec!["no-such-program".into()], ..entry() }).is_err());
-        assert!(identify(&UserToolEntry { command: vec!["sh".into()], ..entry() }).is_ok());
+        let found = |command: &[&str]| {
+            let command = command.iter().map(|word| (*word).to_owned()).collect();
+            identify(&UserToolEntry { command, ..entry() }, directory.path()).map(|files| files.len())
+        };
+        assert!(found(&["no-such-program"]).is_err());
+        assert_eq!((found(&["sh"]), found(&["./program"])), (Ok(1), Ok(1)));
+        assert_eq!(found(&["sh", "program", "--config=program", "other"]), Ok(3));
     }
 }

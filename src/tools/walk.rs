@@ -58,7 +58,7 @@ struct Denied {
 impl Denied {
     fn contains(&self, path: &Path) -> bool {
         let (workspace, outputs, skills) = (&*self.workspace, &*self.outputs, &*self.skills);
-        let policy = PathPolicy { workspace, outputs, skills, denied: &self.list };
+        let policy = PathPolicy { workspace, outputs, skills, guarded: &[], denied: &self.list };
         matches!(policy.verdict(path, Access::Read), Verdict::Denied(_))
     }
 }

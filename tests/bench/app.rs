@@ -1,7 +1,7 @@
 //! Real loops with real sockets and a real store, in this process, with a terminal in memory; and stores made in
 //! advance for the program itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Catalog, Endpoint, ProviderEntry, Settings};
@@ -45,6 +45,17 @@ impl App {
     /// The same with so many agents that may work at once; 0 is no limit.
     pub fn open_limited(directory: TempDir, url: Option<&str>, config: Config, working_limit: usize) -> App {
         let workspace = TempDir::new().expect("a directory for the tools");
+        App::open_in(workspace, directory, url, config, working_limit)
+    }
+
+    /// The same in this workspace.
+    pub fn open_in(
+        workspace: TempDir,
+        directory: TempDir,
+        url: Option<&str>,
+        config: Config,
+        working_limit: usize,
+    ) -> App {
         let config = Config {
             data_directory: Some(directory.path().into()),
             catalog: Catalog(url.map(provider).into_iter().collect()),
@@ -61,11 +72,16 @@ impl App {
         App { repl, longest: Default::default(), directory, workspace }
     }
 
-    /// The program is gone, its files stay.
-    pub fn close(self) -> TempDir {
-        let App { repl, directory, .. } = self;
+    /// The program is gone, its files stay: the workspace and the store.
+    pub fn close(self) -> (TempDir, TempDir) {
+        let App { repl, directory, workspace, .. } = self;
         drop(repl);
-        directory
+        (workspace, directory)
+    }
+
+    /// Where a trace is written, if the configuration has it beside the store.
+    pub fn trace(&self) -> PathBuf {
+        self.directory.path().join("trace")
     }
 
     /// Where tools work.

@@ -1,25 +1,38 @@
 //! Repeatable chance: the same seed gives the same run.
 
-/// A generator of numbers (SplitMix64, Steele, Lea and Flood 2014).
+use std::collections::VecDeque;
+
+/// A generator of numbers (SplitMix64, Steele, Lea and Flood 2014), or numbers that are given.
 #[derive(Clone)]
-pub struct Chance(u64);
+pub struct Chance {
+    state: u64,
+    given: Option<VecDeque<u8>>,
+}
 
 impl Chance {
     /// The generator that begins with this seed.
     pub fn new(seed: u64) -> Chance {
-        Chance(seed)
+        Chance { state: seed, given: None }
+    }
+
+    /// Numbers made of these bytes, as few as possible each; 0 behind their end.
+    pub fn given(bytes: &[u8]) -> Chance {
+        Chance { state: 0, given: Some(bytes.iter().copied().collect()) }
     }
 
     /// A seed that no run before had.
     pub fn fresh_seed() -> u64 {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Chance(now.map_or(0, |since| since.as_nanos() as u64)).next() % 1_000_000_000
+        Chance::new(now.map_or(0, |since| since.as_nanos() as u64)).next() % 1_000_000_000
     }
 
     /// The next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        if self.given.is_some() {
+            return self.take(8);
+        }
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -27,7 +40,19 @@ impl Chance {
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+        let limit = limit.max(1) as u64;
+        let number = match (&self.given, limit) {
+            (None, _) => self.next(),
+            (Some(_), ..=0x100) => self.take(1),
+            (Some(_), ..=0x1_0000) => self.take(2),
+            (Some(_), _) => self.take(4),
+        };
+        (number % limit) as usize
+    }
+
+    fn take(&mut self, count: usize) -> u64 {
+        let given = self.given.iter_mut().flat_map(|bytes| bytes.drain(..count.min(bytes.len())));
+        given.fold(0, |number, byte| number << 8 | u64::from(byte))
     }
 
     /// True once in `times`.

@@ -3,10 +3,12 @@
 
 mod configuration;
 mod data;
+mod protocols;
 mod slice;
 mod typed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -36,12 +38,35 @@ const TARGETS: &[Target] = &[
     ("google", data::google),
     ("store", data::store),
     ("config", configuration::config),
+    ("mcp", protocols::mcp),
+    ("schema", protocols::schema),
+    ("socket", protocols::socket),
+    ("headers", protocols::headers),
+    ("rules", protocols::rules),
+    ("traces", protocols::traces),
 ];
 
 /// An iteration that takes longer is a hang.
 const HANG: Duration = Duration::from_secs(20);
 /// Memory that a target may hold more at its end than after its first tenth, in KiB.
 const GROWTH: f64 = 64.0 * 1024.0;
+
+/// The steps of the target of this name.
+pub fn step(name: &str) -> Option<Step> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, step)| step())
+}
+
+/// One iteration of a target with the choices that `make guided` found and wrote to this file. It panics where that did.
+pub fn repeat(target: &str, input: &str) -> bool {
+    let (Some(mut step), Ok(bytes)) = (step(target), std::fs::read(input)) else { return false };
+    step(&mut Chance::given(&bytes));
+    true
+}
+
+/// Where recordings lie.
+fn fixtures() -> PathBuf {
+    PathBuf::from(option_env!("FIXTURES").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures")))
+}
 
 /// Shares the minutes among all targets, or gives them to the one behind `--target`. True if nothing failed.
 pub fn run(minutes: f64, seed: u64, args: &[String]) -> bool {

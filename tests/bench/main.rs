@@ -8,6 +8,7 @@
 //! | `only limited --seconds N` | the same for the figures of a limited server |
 //! | `soak --minutes N [--seed S]` | random users against a hostile provider |
 //! | `fuzz --minutes N [--seed S] [--target T]` | generated inputs, so many minutes in all |
+//! | `input TARGET FILE` | one input that `make guided` found |
 //!
 //! The exit code is 1 if something was not reached or did not hold. What it measures against are copies of this very
 //! binary: so their work is not counted as ours.
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         Some("idle") => only("idle"),
         Some("soak") => soak::run(number(&args, "--minutes", 5.0), number(&args, "--seed", 0.0) as u64),
         Some("fuzz") => fuzz::run(number(&args, "--minutes", 5.0), number(&args, "--seed", 0.0) as u64, &args),
+        Some("input") => fuzz::repeat(&args[1], &args[2]),
         Some(unknown) => {
             eprintln!("unknown word {unknown:?}: see the head of tests/bench/main.rs");
             false

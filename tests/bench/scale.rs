@@ -36,7 +36,7 @@ fn many_agents(table: &mut Table) {
     let start = Instant::now();
     app.ask(0, Change::KillDescendants(root));
     table.within("kill of 100,000 descendants", start.elapsed(), Duration::from_secs(1));
-    let (_, afterwards) = open(app.close());
+    let (_, afterwards) = open(app.close().1);
     table.within("start afterwards", afterwards, Duration::from_millis(50));
 }
 

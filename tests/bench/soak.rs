@@ -4,10 +4,12 @@
 //! answer, and now and then the program dies or is left and comes back. Every few seconds all agents come to rest,
 //! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
 
+mod project;
+
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use polylogue::config::{RetryPolicy, Settings};
+use polylogue::config::{Policy, RetryPolicy, Settings};
 use polylogue::{AgentId, Change, Decision, Fork, HistoryEdit, QueueEdit, Turn};
 use tempfile::TempDir;
 
@@ -55,6 +57,32 @@ const KEYS: &[&[u8]] = &[
     b"/fork\r",
     b"/switch 1\r",
     b"/nothing\r",
+    b"/wall\r",
+    b"/inbox\r",
+    b"/timeline\r",
+    b"/search tag\r",
+    b"/resume\r",
+    b"/usage\r",
+    b"/tools\r",
+    b"/hooks\r",
+    b"/skills\r",
+    b"/rules\r",
+    b"/diff\r",
+    b"/undo\r",
+    b"/review\r",
+    b"/compact\r",
+    b"/ask 0,1 tag-0\r",
+    b"/limit agents 20\r",
+    b"/limit requests 50\r",
+    b"/set temperature 0.5\r",
+    b"/export out\r",
+    b"/archive\r",
+    b"/env readonly\r",
+    b"@no",
+    b"\x12",
+    b"\x1b[Z",
+    b"j",
+    b"\x07",
     b"\x1b[200~pasted\ntext\x1b[201~",
     b"\x1by",
     b"\x1bn",
@@ -68,6 +96,10 @@ const KEYS: &[&[u8]] = &[
 ];
 /// How long all agents may take to come to rest.
 const REST: Duration = Duration::from_secs(30);
+/// A turn of more processor time is told with its trace.
+const SLOW: Duration = Duration::from_millis(20);
+/// Agents that work at once, 0 for all: what waits for its place is met too.
+const WORKING_LIMIT: usize = 6;
 /// More agents are not forked in one life.
 const AGENTS: usize = 40;
 
@@ -174,14 +206,19 @@ struct Life {
     url: String,
     chance: Chance,
     sent: usize,
+    /// The keys of the last action.
+    typed: Vec<u8>,
 }
 
 impl Life {
-    fn begin(url: &str, chance: Chance) -> Life {
+    fn begin(url: &str, mut chance: Chance) -> Life {
         let directory = TempDir::new().expect("a directory");
+        let workspace = TempDir::new().expect("a directory");
         app::fill(directory.path(), 3, 0, "");
-        std::fs::write(directory.path().join("note"), "a short file\n".repeat(20)).expect("a file");
-        Life { app: App::open(directory, Some(url), settings()), url: url.to_owned(), chance, sent: 0 }
+        project::write(workspace.path());
+        let config = project::config(&mut chance, settings(), &directory.path().join("trace"));
+        let app = App::open_in(workspace, directory, Some(url), config, WORKING_LIMIT);
+        Life { app, url: url.to_owned(), chance, sent: 0, typed: Vec::new() }
     }
 
     fn live(mut self, time: Duration, seen: &mut Seen) {
@@ -206,6 +243,7 @@ impl Life {
     /// A random agent acts, and the loop turns a little.
     fn act(mut self, seen: &mut Seen) -> Life {
         seen.actions += 1;
+        self.typed.clear();
         let (agent_id, other) = (self.random_agent(), self.random_agent());
         match self.chance.below(40) {
             0..=9 => self.say(agent_id),
@@ -232,11 +270,25 @@ impl Life {
         for _ in 0..self.chance.below(6) {
             let limit = if self.chance.once_in(3) { Duration::from_millis(3) } else { Duration::ZERO };
             seen.turns += 1;
-            if self.app.turn(limit) == Turn::Exit {
+            let turn = self.app.turn(limit);
+            self.tell_slow(seen);
+            if turn == Turn::Exit {
                 return self.restart(seen);
             }
         }
         self
+    }
+
+    /// Prints what the trace says of a turn that took more processor time than any before it and than it should.
+    fn tell_slow(&self, seen: &mut Seen) {
+        if self.app.longest.1 <= seen.longest.1.max(SLOW) {
+            return;
+        }
+        self.note_longest(seen);
+        let trace = std::fs::read_to_string(self.app.trace()).unwrap_or_default();
+        let lines: Vec<&str> = trace.lines().rev().take(12).collect();
+        let (longest, typed) = (seen.longest.1.as_secs_f64() * 1e3, self.typed.escape_ascii());
+        println!("slow turn, {longest:.1} ms, after {typed}:\n  {}", lines.join("\n  "));
     }
 
     fn random_agent(&mut self) -> AgentId {
@@ -269,6 +321,9 @@ impl Life {
             1 => Change::EditHistory(HistoryEdit::Clear),
             2 => Change::EditHistory(HistoryEdit::Mark("here".into())),
             3 => Change::EditHistory(HistoryEdit::Rewind(None)),
+            4 => Change::Approval(self.chance.of(&Policy::ALL[..4])),
+            5 => Change::Environment(self.chance.of(&["readonly", "coding", "chat", "none"]).into()),
+            6 => Change::Stop(Some(agent_id)),
             _ => Change::Name(Some(format!("name-{}", self.chance.below(50)))),
         };
         self.ask(agent_id, change);
@@ -285,6 +340,7 @@ impl Life {
     }
 
     fn keys(&mut self, bytes: &[u8]) {
+        self.typed.extend_from_slice(bytes);
         self.app.memory().input.extend_from_slice(bytes);
     }
 
@@ -303,9 +359,11 @@ impl Life {
             self.app.repl.leave().expect("the program can be left");
         }
         let before = self.lengths();
-        let Life { app, url, chance, sent } = self;
-        let app = App::open(app.close(), Some(&url), settings());
-        let life = Life { app, url, chance, sent };
+        let Life { app, url, mut chance, sent, typed } = self;
+        let (workspace, directory) = app.close();
+        let config = project::config(&mut chance, settings(), &directory.path().join("trace"));
+        let app = App::open_in(workspace, directory, Some(&url), config, WORKING_LIMIT);
+        let life = Life { app, url, chance, sent, typed };
         for ((agent_id, length), (again, now)) in before.iter().zip(life.lengths()) {
             if *agent_id != again || now < *length {
                 seen.violations.push(format!("after a restart {again} has {now} messages, {agent_id} had {length}"));
@@ -371,14 +429,16 @@ fn what_is_wrong(log: &[Message]) -> Option<String> {
     for message in log {
         match &message.body {
             Body::ToolCall(call) => open.push(&call.id),
-            Body::ToolResult(result) => match open.first() {
-                Some(id) if *id == result.call_id => drop(open.remove(0)),
-                _ => return Some(format!("message {} answers no call: {open:?}", message.id.0)),
+            // Results of what ran beside a question come before that of its call.
+            Body::ToolResult(result) => match open.iter().position(|id| *id == result.call_id) {
+                Some(at) => drop(open.remove(at)),
+                None => return Some(format!("message {} answers no call: {open:?}", message.id.0)),
             },
             Body::User(_) | Body::Assistant(_) if !open.is_empty() => {
                 return Some(format!("calls without an answer before message {}: {open:?}", message.id.0));
             }
-            Body::User(text) => drop(sent.insert(tag_of(text))),
+            Body::User(text) | Body::System(text) => drop(sent.insert(tag_of(text))),
+            Body::Compaction(compaction) => drop(sent.insert(tag_of(&compaction.text()))),
             Body::Assistant(reply) => match mixed(reply, &sent) {
                 Some(wrong) => return Some(format!("message {}: {wrong}", message.id.0)),
                 None => continue,

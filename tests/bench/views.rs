@@ -142,7 +142,7 @@ pub fn search(table: &mut Table) {
         let times: Vec<Duration> = (0..15).map(once).collect();
         table.within(&format!("search in 1,000,000 messages: {name}"), median(&times), Duration::from_millis(limit));
     }
-    let directory = app.close();
+    let (_, directory) = app.close();
     let index = "SELECT CAST((SELECT sum(length(block)) FROM search_data) + (SELECT sum(length(sz)) FROM search_docsize) AS REAL)";
     let index = bytes(directory.path(), index);
     let text = bytes(directory.path(), "SELECT CAST(sum(length(content)) AS REAL) FROM messages");

@@ -114,3 +114,29 @@ fn escape_closes_completions_before_it_clears_the_draft() {
     app.escape();
     assert_eq!(app.draft(0).text(), "");
 }
+
+#[test]
+fn a_command_of_the_person_replaces_init_and_review_and_no_other() {
+    let mut app = Harness::new(plan());
+    assert_refused(&mut app, "/review a b", "/review takes one branch or commit");
+    let own = |name: &str| CustomCommand {
+        name: name.into(),
+        description: format!("my {name}"),
+        body: format!("My {name}: $@"),
+        source: format!("{name}.md").into(),
+    };
+    let commands = ["init", "review", "clear"].map(own).to_vec();
+    let mut app = Harness::new(Plan { commands, ..plan() });
+    for line in ["/init now", "/review a b"] {
+        app.enter(line);
+        app.turn_until_idle();
+    }
+    assert_eq!(done(&app, 0), ["My init: now", "My review: a b"]);
+    app.enter("/help");
+    app.type_bytes(b"review");
+    assert_shows(&mut app, "my review");
+    assert!(!app.screen_text().contains("review the changes since HEAD"), "{}", app.screen_text());
+    app.escape();
+    app.enter("/clear");
+    assert_shows(&mut app, "- cleared");
+}

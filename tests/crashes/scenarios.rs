@@ -230,7 +230,9 @@ const TOOL: Scenario = Scenario {
     prepare: nothing,
     actions: |run| {
         run.say(0, "%tool read_file {\"path\":\"none\"}");
+        run.acknowledge(1);
         run.until_idle(0);
+        run.acknowledge(3);
     },
     steps: &[
         &["0 running:"],

@@ -66,10 +66,10 @@ exec setsid -w "$@"
 "#;
 
 /// A machine elsewhere.
-struct There(TempDir);
+pub(super) struct There(TempDir);
 
 impl There {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let top = tempfile::tempdir().expect("a directory");
         for name in ["bin", "there/home/.ssh", "there/app/src"] {
             fs::create_dir_all(top.path().join(name)).expect("a directory");
@@ -79,7 +79,7 @@ impl There {
         Self(top)
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         fs::canonicalize(self.0.path()).expect("a directory").join("there").join(name)
     }
 
@@ -97,7 +97,7 @@ impl There {
         }
     }
 
-    fn plan(&self, policy: Policy) -> Plan {
+    pub(super) fn plan(&self, policy: Policy) -> Plan {
         let program_path = Some(self.0.path().join("bin").into());
         Plan { policy, rules: Default::default(), real_time: true, program_path, ..Plan::default() }
     }
@@ -112,13 +112,13 @@ impl There {
 }
 
 /// The result of a call that an agent makes in a turn of its own.
-fn call(app: &mut Harness, n: usize, tool: &str, arguments: Value) -> ToolResult {
+pub(super) fn call(app: &mut Harness, n: usize, tool: &str, arguments: Value) -> ToolResult {
     app.say(n, &format!("%tool {tool} {arguments}"));
     app.turn_until_idle();
     app.tool_results(n).pop().expect("a result")
 }
 
-fn content(app: &mut Harness, n: usize, tool: &str, arguments: Value) -> String {
+pub(super) fn content(app: &mut Harness, n: usize, tool: &str, arguments: Value) -> String {
     call(app, n, tool, arguments).content
 }
 

@@ -6,12 +6,13 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use polylogue::config::Rules;
+use polylogue::config::{Hook, Rules};
 use polylogue::{AgentId, Change};
 use rustix::fs::OFlags;
 use serde_json::json;
 
 use super::{echo, spec};
+use crate::hooks::trust::checked;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
@@ -122,6 +123,37 @@ fn a_child_works_on_its_own_branch_and_leaves_the_files_of_its_parent() {
     app.enter("/env readonly");
     assert_eq!(app.agent(2).inputs.environment.working_directory, directory);
     assert!(spec(&app, 2).starts_with("readonly@"));
+}
+
+/// What refuses in a project refuses in worktrees of it, also if the worktree has another copy of its script; what another
+/// project brings does not hold there.
+#[test]
+fn what_a_project_brings_holds_in_its_worktrees_and_what_others_bring_does_not() {
+    if !is_there() {
+        return;
+    }
+    let workspace = tempfile::tempdir().expect("a directory");
+    let top = workspace.path().canonicalize().expect("a directory");
+    let repo = top.join("repo");
+    make_repository(&repo);
+    let hook = checked(&repo, "./scripts/check.sh");
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "script"]);
+    let other = Hook { command: vec!["false".into()], is_required: true, ..checked(&top.join("other"), "false") };
+    let plan = Plan { hooks: vec![hook, other], real_time: true, ..Plan::default() };
+    let mut app = Harness::open_in(plan, tempfile::tempdir().expect("a directory"), workspace);
+    let directory = in_worktree(&mut app);
+    let environment = &app.agent(1).inputs.environment;
+    let is_of = |project: PathBuf| environment.is_of(Some(&project));
+    assert_eq!((is_of(repo.clone()), is_of(repo.join("src")), is_of(top.join("other"))), (true, true, false));
+    for script in ["unchanged", "#!/bin/sh\nexit 0\n"] {
+        if script != "unchanged" {
+            fs::write(directory.parent().expect("the root").join("scripts/check.sh"), script).expect("a file");
+        }
+        app.say(1, "%tool list_dir {}");
+        app.turn_until_idle();
+        assert_eq!(app.tool_results(1).last().expect("a result").content, "denied by a hook: not this", "{script}");
+    }
 }
 
 #[test]

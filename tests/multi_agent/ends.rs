@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use super::{run, split};
+use super::{ends_with_what_there_is, run, split};
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Program};
 
@@ -55,17 +55,7 @@ fn a_failed_member_is_reported_and_the_others_make_the_answer() {
 fn a_signal_stops_the_members_and_writes_a_partial_answer() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let peer = Peer::start();
-        let home = Home::with_server(&peer.url());
-        let program = home.start(&split("run hello --agents ann:echo,bob,eve --strategy sequential"));
-        let exchange = peer.accept();
-        exchange.stream().text("half of it");
-        program.signal(signal);
-        exchange.wait_for_close();
-        let output = program.ends();
-        assert_eq!((output.code, &*output.out), (code, "hello\n"), "{output:?}");
-        for split in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
-            assert!(output.err.contains(split), "{split}: {output:?}");
-        }
+        ends_with_what_there_is(&Home::with_server(&peer.url()), &peer, (signal, code));
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use super::run;
+use serde_json::Value;
+
+use super::{run, split};
+use crate::support::peer::Peer;
 use crate::support::program::Home;
 
 fn write(home: &Home, below: &str, text: &str) {
@@ -124,4 +127,31 @@ fn settings_without_an_option_come_from_the_configuration() {
         output.code != 0 && output.err.contains("team.strategy: expected one of sequential, parallel"),
         "{output:?}"
     );
+}
+
+#[test]
+fn a_step_works_as_a_definition_says() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    write(
+        &home,
+        ".config/polylogue/agents/critic.md",
+        "---\ndescription: x\ntools: [read_file]\npolicy: plan\n---\nYou are the critic.\n",
+    );
+    write(&home, "flow.toml", "[[steps]]\nname = \"look\"\nas = \"critic\"\nprompt = \"Look at names.\"\n");
+    let program = home.start(&split("run-workflow ./flow.toml do"));
+    let exchange = peer.accept();
+    let request: Value = exchange.request().json();
+    let system = request["messages"][0]["content"].as_str().expect("a system prompt");
+    assert!(system.starts_with("You are the critic.\n\nLook at names.\n\n"), "{system}");
+    let tools: Vec<&Value> =
+        request["tools"].as_array().expect("tools").iter().map(|tool| &tool["function"]["name"]).collect();
+    assert_eq!(tools, ["read_file"]);
+    exchange.stream().text("fine").finish("stop").done();
+    let output = program.ends();
+    assert_eq!((output.code, &*output.out), (0, "fine\n"), "{output:?}");
+    assert!(run(&home, "show ./flow.toml").out.contains("as = \"critic\""));
+    write(&home, "flow.toml", "[[steps]]\nname = \"look\"\nas = \"critc\"\n");
+    let output = run(&home, "run-workflow ./flow.toml do");
+    assert!(output.code == 2 && output.err.contains("did you mean critic?"), "{output:?}");
 }

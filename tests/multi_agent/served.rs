@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{run, split};
+use super::{ends_with_what_there_is, run, split};
 use crate::print::served::Server;
 use crate::support::peer::Peer;
 use crate::support::program::{Home, Response};
@@ -98,16 +98,7 @@ fn signals_end_the_run_with_the_answers_that_there_are() {
         let peer = Peer::start();
         let home = Home::with_server(&peer.url());
         let _server = Server::at(&home);
-        let program = home.start(&split("run hello --agents ann:echo,bob,eve --strategy sequential"));
-        let exchange = peer.accept();
-        exchange.stream().text("half of it");
-        program.signal(signal);
-        exchange.wait_for_close();
-        let output = program.ends();
-        assert_eq!((output.code, &*output.out), (code, "hello\n"), "{output:?}");
-        for split in ["bob: stopped: interrupted", "eve skipped: not started: interrupted", "partial answer"] {
-            assert!(output.err.contains(split), "{split}: {output:?}");
-        }
+        ends_with_what_there_is(&home, &peer, (signal, code));
         assert_eq!(living(&home), [0]);
     }
 }

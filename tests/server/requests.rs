@@ -169,8 +169,9 @@ fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     client.ask("interrupt", json!({"agent": "1"}));
     app.turn();
     assert_eq!(app.state(1), State::Idle);
-    assert_eq!(client.try_read(), Some(json!({"ok": {"interrupted": true}})));
     assert_eq!(app.partial_replies(1), ["some words"]);
+    // When the disk has it.
+    assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
     assert_eq!(client.done(&mut app, "interrupt", json!({"agent": "1"})), json!({"interrupted": false}));
 }
 
@@ -220,7 +221,7 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         client.say(line);
         let (kind, message) = refusal(&client.read(&mut app));
         assert!(kind == "usage" && message.contains(expected), "{line:.40}: {message}");
-        assert!(message.len() < 400, "{message}");
+        assert!(message.len() < 500, "{message}");
     }
     client.write(b"\xff\xfe\n");
     assert_eq!(refusal(&client.read(&mut app)).0, "usage");

@@ -4,8 +4,10 @@ mod directory;
 mod histories;
 mod migration;
 mod model;
+mod power_cut;
 mod recovery;
 mod registry;
+mod slow_disk;
 
 use polylogue::{AgentId, Store, ToolResult};
 

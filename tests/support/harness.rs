@@ -16,6 +16,7 @@ use polylogue::{AgentId, Change, Clock, Config, Decision, Fork, Repl, Store, Too
 use tempfile::TempDir;
 
 use super::Patience;
+use super::disk::Disk;
 use super::peer::{Exchange, Peer};
 use crate::support::internals::{
     Agent, Body, Device, Draft, DraftSlot, Message, Probe, RemoteTerminal, State, Timeout, WakeReason,
@@ -97,6 +98,8 @@ pub struct Plan {
     pub title_model: Option<String>,
     /// Where `ssh` and `podman` are looked for.
     pub program_path: Option<OsString>,
+    /// The disk to which the store is synced.
+    pub disk: Option<Disk>,
 }
 
 impl Default for Plan {
@@ -134,6 +137,7 @@ impl Default for Plan {
             keep_days: 0,
             title_model: None,
             program_path: None,
+            disk: None,
         }
     }
 }
@@ -272,6 +276,11 @@ impl Harness {
 
     /// The same, with a directory that the tools have worked in already.
     pub fn open_in(plan: Plan, directory: TempDir, workspace: TempDir) -> Self {
+        Self::open_with(plan, directory, workspace, |_| {})
+    }
+
+    /// The same, with a store that was prepared for the test.
+    pub fn open_with(plan: Plan, directory: TempDir, workspace: TempDir, prepare: impl FnOnce(&mut Store)) -> Self {
         let clock = if plan.real_time { Clock::system() } else { Clock::manual() };
         let config = Config { working_directory: workspace.path().into(), ..plan.config(directory.path()) };
         let device = plan.size.map(|size| Device::Remote(RemoteTerminal { size, ..(plan.device)() }));
@@ -285,6 +294,10 @@ impl Harness {
             !is_full.load(Ordering::Relaxed)
         };
         store.on_commit(may_commit).expect("a store that asks");
+        if let Some(disk) = plan.disk.clone() {
+            store.on_sync(None, move |_| disk.take());
+        }
+        prepare(&mut store);
         let repl = Repl::open_at(config, store, clock.clone(), device).expect("the program opens");
         let (columns, rows) = plan.size.unwrap_or((80, 24));
         let screen = vt100::Parser::new(rows, columns, 0);

@@ -8,6 +8,8 @@
 pub mod anthropic;
 pub mod attached;
 pub mod client;
+pub mod disk;
+pub mod faulty_disk;
 pub mod flood;
 pub mod harness;
 pub mod http;

@@ -26,6 +26,19 @@ pub(super) struct Hooked {
     has_changed: bool,
 }
 
+impl Hooked {
+    /// Adds what the hooks say to the result of the call.
+    pub(super) fn add_to(&self, result: &mut ToolResult) {
+        self.context.iter().for_each(|text| add_note(&mut result.content, &format!("[hook: {text}]")));
+    }
+}
+
+/// A result whose hooks were ended before they had looked at it.
+pub(super) fn cut_off(mut result: ToolResult) -> ToolResult {
+    add_note(&mut result.content, "[the hooks after this call were ended before they had finished]");
+    result
+}
+
 /// The hooks at the end of a turn.
 #[derive(Default)]
 pub(super) struct TurnHooks {
@@ -124,13 +137,15 @@ impl Agent {
         self.note_hooks(notes);
         let title = prepared.question.title.clone();
         let call = &mut self.work.calls[at];
+        let actor = if self.is_exiting { "polylogue exited" } else { "the user interrupted" };
         let refusal = match &decision {
-            _ if self.work.stopping.is_some() => Some("not run: the user interrupted".to_owned()),
+            _ if self.work.stopping.is_some() => Some(format!("not run: {actor}")),
             Some(HookDecision::Deny(reason)) => Some(format!("{DENIED_BY_HOOK}: {reason}")),
             _ => None,
         };
         if let Some(refusal) = refusal {
-            let result = failed(&call.call, &refusal);
+            call.hooked.context = more;
+            let result = call.refused(&refusal);
             self.show_call(at, &title);
             return self.show_result(at, result);
         }
@@ -189,8 +204,7 @@ impl Agent {
                 &format!("[a hook of the user changed this call before it ran; what ran: {ran}]"),
             );
         }
-        let texts = std::mem::take(&mut hooked.context);
-        texts.iter().for_each(|text| add_note(&mut result.content, &format!("[hook: {text}]")));
+        std::mem::take(hooked).add_to(&mut result);
         let hooks = hooks_for(&self.inputs.environment, HookEvent::PostTool, Some(&self.work.calls[at].call.name));
         if hooks.is_empty() || self.work.stopping.is_some() {
             return self.show_result(at, result);
@@ -209,6 +223,9 @@ impl Agent {
 
     fn after_following(&mut self, at: usize, outcome: HookOutcome, mut result: ToolResult) {
         self.note_hooks(outcome.notes);
+        if self.work.stopping.is_some() {
+            result = cut_off(result);
+        }
         if let Some(HookDecision::Deny(reason)) = &outcome.decision {
             add_note(&mut result.content, &format!("[a hook objects to this result: {reason}]"));
         }

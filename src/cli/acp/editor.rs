@@ -239,9 +239,12 @@ impl<'a> Editor<'a> {
         if self.questions.is_none() {
             self.follow_questions();
         }
-        let lost: Vec<String> =
-            self.sessions.iter().filter(|(_, session)| session.follow.is_none()).map(|(id, _)| id.clone()).collect();
-        lost.iter().for_each(|session| self.follow(session, None));
+        let lost = |is_lost: fn(&Session) -> bool| -> Vec<String> {
+            self.sessions.iter().filter(|(_, session)| is_lost(session)).map(|(id, _)| id.clone()).collect()
+        };
+        let (follows, offers) = (lost(|session| session.follow.is_none()), lost(|session| session.offer.is_none()));
+        follows.iter().for_each(|session| self.follow(session, None));
+        offers.iter().for_each(|session| self.offer(session));
         Ok(())
     }
 

@@ -3,8 +3,11 @@
 
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -21,9 +24,8 @@ use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
 use crate::store::{self, Store};
 
-/// How long a server that ends may take until the data directory is free, and how often that is tried.
+/// How long a server that ends may take until the data directory is free.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
-const END_POLL: Duration = Duration::from_millis(5);
 
 pub enum Host {
     Local { repl: Box<Repl>, directory: Option<PathBuf> },
@@ -41,7 +43,7 @@ impl Host {
             match Self::open_once(arguments, env) {
                 // A server that is being killed closes its connections before it releases the store.
                 Err(error) if error.kind == ErrorKind::Network && Instant::now() < give_up => {
-                    std::thread::sleep(END_POLL);
+                    await_end(config::load(arguments, env).config().data_directory.as_deref(), give_up);
                 }
                 opened => return opened,
             }
@@ -161,13 +163,23 @@ impl Host {
     pub fn leave(self) -> Result<()> {
         let Self::Local { mut repl, directory } = self else { return Ok(()) };
         repl.leave()?;
-        let unsaved = repl.unsaved();
+        let loss = repl.loss();
         drop(repl);
-        if let Some(loss) = data_directory::loss(directory.as_deref(), unsaved) {
+        if let Some(loss) = data_directory::loss(directory.as_deref(), loss) {
             print_note(&loss);
         }
         Ok(())
     }
+}
+
+/// Waits until the process that holds a store has ended, no longer than until `give_up`.
+fn await_end(directory: Option<&Path>, give_up: Instant) {
+    let pid = directory.and_then(store::holder).and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+    // One that is gone is not waited for.
+    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
+    let left = Timespec::try_from(give_up.saturating_duration_since(Instant::now())).ok();
+    // The caller looks again, whatever has ended the wait.
+    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], left.as_ref());
 }
 
 /// An editor would wait for questions that a server of another version does not send.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::host::Host;
 use crate::base::error::{Error, Result};
 use crate::cli::client::request_line;
+use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{Request, Response};
 use crate::socket::{Connection, Line};
 
@@ -18,14 +19,16 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 /// What the responses of a connection are for. `id` is that of a request of the editor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Purpose {
-    /// A session is created.
-    New { id: Value },
+    /// A session is created, with these MCP servers of the editor.
+    New { id: Value, servers: Vec<ClientServer> },
     /// A session is taken up; perhaps its conversation is sent to the editor.
-    TakeUp { id: Value, session: String, cwd: String, is_replayed: bool },
+    TakeUp { id: Value, session: String, cwd: String, is_replayed: bool, servers: Vec<ClientServer> },
     /// Its conversation so far.
     Replay { id: Value, session: String },
     /// Its conversation from now on.
     Follow { session: String },
+    /// Its commands; the servers of the editor last as long as this connection.
+    Commands { session: String },
     /// An image of its prompt is stored.
     Image { session: String },
     /// Its prompt is under way.
@@ -164,6 +167,9 @@ impl Links {
     }
 
     pub fn is_waiting(&self) -> bool {
-        self.all.values().any(|link| !matches!(link.purpose, Purpose::Follow { .. } | Purpose::Questions))
+        let stays = |purpose: &Purpose| {
+            matches!(purpose, Purpose::Follow { .. } | Purpose::Commands { .. } | Purpose::Questions)
+        };
+        self.all.values().any(|link| !stays(&link.purpose))
     }
 }

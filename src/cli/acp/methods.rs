@@ -9,12 +9,14 @@ use super::content::Content;
 use super::editor::Editor;
 use super::links::Purpose;
 use super::rpc::{Fault, INVALID_REQUEST, UNKNOWN_METHOD};
-use super::session::{CHOOSABLE, Prompt, Session};
+use super::servers;
+use super::session::{CHOOSABLE, Prompt, Session, text_of};
 use crate::base::error::Result;
 use crate::cli::print::summary::Summary;
 use crate::commands::{message_of, takes_arguments};
 use crate::domain::chunk::Position;
 use crate::domain::custom::CustomCommand;
+use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{NewAgent, Request};
 
 /// The version of the protocol.
@@ -76,7 +78,7 @@ impl Editor<'_> {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-                "mcpCapabilities": {"http": false, "sse": false},
+                "mcpCapabilities": {"http": true, "sse": false},
                 "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
             },
             "agentInfo": {"name": "polylogue", "title": "polylogue", "version": env!("CARGO_PKG_VERSION")},
@@ -92,8 +94,8 @@ impl Editor<'_> {
             is_for_terminal: true,
             ..NewAgent::default()
         };
-        self.note_servers(params);
-        self.send(&Request::New(new), Purpose::New { id: id.clone() }).map(|_| None)
+        let servers = self.servers_in(params)?;
+        self.send(&Request::New(new), Purpose::New { id: id.clone(), servers }).map(|_| None)
     }
 
     /// Takes up a conversation that exists.
@@ -105,15 +107,15 @@ impl Editor<'_> {
         let cwd = directory_of(params)?.to_string_lossy().into_owned();
         let (id, session) = (id.clone(), session.to_owned());
         let show = Request::Show { agent: Some(session.clone()), directory: None, is_for_terminal: false };
-        self.note_servers(params);
-        self.send(&show, Purpose::TakeUp { id, session, cwd, is_replayed }).map(|_| None)
+        let servers = self.servers_in(params)?;
+        self.send(&show, Purpose::TakeUp { id, session, cwd, is_replayed, servers }).map(|_| None)
     }
 
-    /// Servers of an editor are declared by nobody who could be asked about them.
-    fn note_servers(&mut self, params: &Value) {
-        if params["mcpServers"].as_array().is_some_and(|servers| !servers.is_empty()) {
-            self.note("MCP servers of the editor are not used: declare them in the configuration (polylogue help mcp)");
-        }
+    /// The MCP servers that the editor declares.
+    fn servers_in(&mut self, params: &Value) -> std::result::Result<Vec<ClientServer>, Fault> {
+        let (servers, notes) = servers::read(&params["mcpServers"])?;
+        notes.iter().for_each(|note| self.note(note));
+        Ok(servers)
     }
 
     fn list(&mut self, id: &Value, params: &Value) -> Answer {
@@ -167,7 +169,14 @@ impl Editor<'_> {
             Some(image) => (Request::Image { agent, image }, Purpose::Image { session: session.to_owned() }),
             None => {
                 let text = prompt.text.clone();
-                let turn = Request::Turn { agent, text, max_requests: None, approval: None, is_attended: true };
+                let turn = Request::Turn {
+                    agent,
+                    text,
+                    max_requests: None,
+                    approval: None,
+                    is_attended: true,
+                    takes_commands: true,
+                };
                 (turn, Purpose::Turn { session: session.to_owned() })
             }
         };
@@ -222,8 +231,8 @@ impl Editor<'_> {
             prompt.link.into_iter().for_each(|link| self.links.disown(link));
             self.respond(&prompt.id, json!({"stopReason": "cancelled"}));
         }
-        if let Some(follow) = known.follow {
-            self.links.close(&mut self.host, follow)?;
+        for link in known.follow.into_iter().chain(known.offer) {
+            self.links.close(&mut self.host, link)?;
         }
         if known.is_unused {
             let request = Request::Delete { agent: session.to_owned() };
@@ -247,6 +256,20 @@ impl Editor<'_> {
         }
     }
 
+    /// Has the commands of a session arrive, whose agent has the servers of the editor from now on.
+    pub(super) fn offer(&mut self, session: &str) {
+        let Some(known) = self.sessions.get(session) else { return };
+        let request = Request::Commands { agent: session.to_owned(), servers: known.servers.clone() };
+        match self.send(&request, Purpose::Commands { session: session.to_owned() }) {
+            Ok(link) => {
+                if let Some(known) = self.sessions.get_mut(session) {
+                    known.offer = Some(link);
+                }
+            }
+            Err(fault) => self.note(&fault.message),
+        }
+    }
+
     pub(super) fn follow_questions(&mut self) {
         match self.send(&Request::Approvals { follows: true }, Purpose::Questions) {
             Ok(link) => self.questions = Some(link),
@@ -254,16 +277,18 @@ impl Editor<'_> {
         }
     }
 
-    /// The custom commands, which an editor offers after a slash.
-    pub(super) fn commands_update(&self) -> Value {
-        let command = |command: &CustomCommand| {
-            let mut offered = json!({"name": command.name, "description": command.description});
-            if takes_arguments(command) {
-                offered["input"] = json!({"hint": "arguments"});
-            }
-            offered
+    /// The commands of a session, which an editor offers after a slash: custom ones hide others.
+    pub(super) fn commands_update(&self, session: &str) -> Value {
+        let custom = |command: &CustomCommand| {
+            let hint = if takes_arguments(command) { "arguments" } else { "" };
+            offered(&command.name, &command.description, hint)
         };
-        let commands: Vec<Value> = self.commands.iter().map(command).collect();
+        let others = self.sessions.get(session).map(|known| known.commands.as_slice()).unwrap_or_default();
+        let is_free = |other: &&Value| self.commands.iter().all(|command| other["name"] != *command.name);
+        let other =
+            |other: &Value| offered(&text_of(other, "name"), &text_of(other, "description"), &text_of(other, "hint"));
+        let commands: Vec<Value> =
+            self.commands.iter().map(custom).chain(others.iter().filter(is_free).map(other)).collect();
         json!({"sessionUpdate": "available_commands_update", "availableCommands": commands})
     }
 
@@ -274,6 +299,15 @@ impl Editor<'_> {
             false => Err(Fault::params(format!("unknown session {session:?}: send session/new or session/load first"))),
         }
     }
+}
+
+/// A command as an editor knows it; without a hint it takes no arguments.
+fn offered(name: &str, description: &str, hint: &str) -> Value {
+    let mut offered = json!({"name": name, "description": description});
+    if !hint.is_empty() {
+        offered["input"] = json!({ "hint": hint });
+    }
+    offered
 }
 
 /// The directory of a session.

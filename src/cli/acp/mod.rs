@@ -13,7 +13,7 @@
 //! | `editor` | one turn: what the editor and the loop have sent |
 //! | `methods` | the requests of the editor |
 //! | `responses` | what the loop answers |
-//! | `session`, `tools`, `content`, `permissions` | what the editor is told, and what it sends |
+//! | `session`, `tools`, `content`, `permissions`, `servers` | what the editor is told, and what it sends |
 
 mod content;
 mod editor;
@@ -23,6 +23,7 @@ mod methods;
 mod permissions;
 mod responses;
 mod rpc;
+mod servers;
 mod session;
 mod tools;
 

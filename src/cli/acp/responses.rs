@@ -13,6 +13,7 @@ use super::rpc::{Fault, NOT_FOUND};
 use super::session::{Prompt, Session, text_of};
 use crate::base::error::Result;
 use crate::domain::chunk::{Chunk, Position};
+use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{Request, Response};
 
 /// Conversations in one answer.
@@ -40,13 +41,20 @@ impl Editor<'_> {
                 self.on_questions(questions);
                 return Ok(());
             }
+            News::Response(Response::Commands(commands)) => {
+                if let Purpose::Commands { session } = &purpose {
+                    self.on_commands(session, &commands);
+                }
+                return Ok(());
+            }
             // The connection ends when the store is free.
             News::Response(_) if purpose == Purpose::Questions => return Ok(()),
             News::Response(Response::Done(value)) => Ok(value),
             News::Response(Response::Refused { kind, message }) => Err(Fault::of_kind(&kind, message)),
             News::Response(_) => return Ok(()),
             News::Lost => {
-                self.is_lost |= matches!(purpose, Purpose::Follow { .. } | Purpose::Questions);
+                self.is_lost |=
+                    matches!(purpose, Purpose::Follow { .. } | Purpose::Commands { .. } | Purpose::Questions);
                 Err(lost())
             }
         };
@@ -58,10 +66,12 @@ impl Editor<'_> {
     /// A request has been carried out, or not.
     fn on_outcome(&mut self, purpose: Purpose, outcome: std::result::Result<Value, Fault>) {
         match purpose {
-            Purpose::New { id } => self.answer(&id.clone(), outcome, |editor, agent| Ok(editor.begin(&id, &agent))),
-            Purpose::TakeUp { id, session, cwd, is_replayed } => {
+            Purpose::New { id, servers } => {
+                self.answer(&id.clone(), outcome, |editor, agent| Ok(editor.begin(&id, &agent, servers)));
+            }
+            Purpose::TakeUp { id, session, cwd, is_replayed, servers } => {
                 self.answer(&id.clone(), outcome, |editor, agent| {
-                    editor.on_taken_up(&id, (&session, &cwd), &agent, is_replayed)
+                    editor.on_taken_up(&id, (&session, &cwd), (&agent, servers), is_replayed)
                 });
             }
             Purpose::Replay { id, session } => self.answer(&id, outcome, |editor, position| {
@@ -82,6 +92,14 @@ impl Editor<'_> {
                 if let Some(known) = self.sessions.get_mut(&session) {
                     (known.follow, known.next_chunk) = (None, 0);
                     self.finish_prompt(&session);
+                }
+            }
+            Purpose::Commands { session } => {
+                if let Some(known) = self.sessions.get_mut(&session) {
+                    known.offer = None;
+                }
+                if let Err(fault) = outcome {
+                    self.note(&fault.message);
                 }
             }
             Purpose::Image { session } => self.on_image(&session, outcome),
@@ -108,12 +126,13 @@ impl Editor<'_> {
     }
 
     /// A session was created. Its answer comes before the first update.
-    fn begin(&mut self, id: &Value, agent: &Value) -> Option<Value> {
+    fn begin(&mut self, id: &Value, agent: &Value, servers: Vec<ClientServer>) -> Option<Value> {
         let session = text_of(agent, "id");
-        let mut known = Session::new(agent);
+        let mut known = Session::new(agent, servers);
         known.is_unused = true;
         self.sessions.insert(session.clone(), known);
         self.follow(&session, None);
+        self.offer(&session);
         let modes = self.sessions[&session].modes();
         self.respond(id, json!({"sessionId": session, "modes": modes}));
         self.announce_commands(&session);
@@ -122,7 +141,17 @@ impl Editor<'_> {
 
     fn announce_commands(&mut self, session: &str) {
         if !self.commands.is_empty() {
-            let update = self.commands_update();
+            let update = self.commands_update(session);
+            self.update(session, vec![update]);
+        }
+    }
+
+    /// The skills and prompts of a session are these from now on.
+    fn on_commands(&mut self, session: &str, commands: &Value) {
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        let commands = commands.as_array().cloned().unwrap_or_default();
+        if std::mem::replace(&mut known.commands, commands.clone()) != commands {
+            let update = self.commands_update(session);
             self.update(session, vec![update]);
         }
     }
@@ -133,7 +162,7 @@ impl Editor<'_> {
         &mut self,
         id: &Value,
         (session, cwd): (&str, &str),
-        agent: &Value,
+        (agent, servers): (&Value, Vec<ClientServer>),
         is_replayed: bool,
     ) -> std::result::Result<Option<Value>, Fault> {
         if text_of(agent, "id") != session {
@@ -143,10 +172,10 @@ impl Editor<'_> {
         if canonical(Path::new(&directory)) != Path::new(cwd) {
             return Err(Fault::params(format!("this conversation works in {directory}: open it there")));
         }
-        let before = self.sessions.insert(session.to_owned(), Session::new(agent));
-        if let Some(follow) = before.and_then(|before| before.follow) {
-            self.links.disown(follow);
-        }
+        let before = self.sessions.insert(session.to_owned(), Session::new(agent, servers)).unwrap_or_default();
+        before.follow.into_iter().for_each(|follow| self.links.disown(follow));
+        before.offer.map_or(Ok(()), |offer| self.links.close(&mut self.host, offer))?;
+        self.offer(session);
         if !is_replayed {
             self.follow(session, None);
             return Ok(self.opened(session));

@@ -10,6 +10,7 @@ use crate::cli::print::summary::Summary;
 use crate::domain::approval::Policy;
 use crate::domain::attachment::shown;
 use crate::domain::chunk::{Chunk, StopReason};
+use crate::domain::mcp::ClientServer;
 use crate::domain::tool::ToolResult;
 
 /// Calls that are remembered until their result arrives.
@@ -21,6 +22,11 @@ pub struct Session {
     pub directory: String,
     /// The connection over which the conversation arrives.
     pub follow: Option<u64>,
+    /// The connection over which its commands arrive, and these without the slash.
+    pub offer: Option<u64>,
+    pub commands: Vec<Value>,
+    /// The MCP servers that the editor has declared for it.
+    pub servers: Vec<ClientServer>,
     pub prompt: Option<Prompt>,
     /// Calls without a result.
     calls: BTreeMap<String, Call>,
@@ -74,8 +80,9 @@ impl Prompt {
 }
 
 impl Session {
-    pub fn new(agent: &Value) -> Self {
+    pub fn new(agent: &Value, servers: Vec<ClientServer>) -> Self {
         Self {
+            servers,
             directory: text_of(agent, "directory"),
             mode: text_of(agent, "policy"),
             title: text_of(agent, "title"),
@@ -112,7 +119,10 @@ impl Session {
     fn begins_prompt(&mut self, text: &str) -> bool {
         // Paths of attached files are replaced.
         let is_changed = text.contains("[image: ") || text.contains("[PDF: ");
-        let is_own = |prompt: &&mut Prompt| !prompt.has_begun && (is_changed || shown(&prompt.text) == text);
+        let is_own = |prompt: &&mut Prompt| {
+            // What a command stands for is not what was typed.
+            !prompt.has_begun && (is_changed || prompt.text.starts_with('/') || shown(&prompt.text) == text)
+        };
         match self.prompt.as_mut().filter(is_own) {
             Some(prompt) => {
                 prompt.has_begun = true;

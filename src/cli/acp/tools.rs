@@ -99,19 +99,22 @@ mod tests {
     #[test]
     fn an_edit_is_shown_as_a_diff_of_an_absolute_path() {
         let arguments = r#"{"path": "src/a.rs", "old_text": "x", "new_text": "y"}"#;
-        let call = Call::new("edit_file", "edit_file: src/a.rs", arguments, "/work");
-        assert_eq!(call.diffs(), [json!({"type": "diff", "path": "/work/src/a.rs", "oldText": "x", "newText": "y"})]);
+        let call = Call::new("edit_file", "edit_file: src/a.rs", arguments, "/project");
+        assert_eq!(
+            call.diffs(),
+            [json!({"type": "diff", "path": "/project/src/a.rs", "oldText": "x", "newText": "y"})]
+        );
         let shown = call.to_json("c", "pending");
-        assert_eq!((&shown["kind"], &shown["locations"]), (&json!("edit"), &json!([{"path": "/work/src/a.rs"}])));
+        assert_eq!((&shown["kind"], &shown["locations"]), (&json!("edit"), &json!([{"path": "/project/src/a.rs"}])));
         let edits = r#"{"file_path": "/a", "edits": [{"old_string": "1", "new_string": "2"}, {"old_string": "3", "new_string": ""}]}"#;
-        assert_eq!(Call::new("multi_edit", "", edits, "/work").diffs().len(), 2);
-        let written = Call::new("write_file", "", r#"{"file_path": "n", "content": "all"}"#, "/work").diffs();
-        assert_eq!(written, [json!({"type": "diff", "path": "/work/n", "newText": "all"})]);
+        assert_eq!(Call::new("multi_edit", "", edits, "/project").diffs().len(), 2);
+        let written = Call::new("write_file", "", r#"{"file_path": "n", "content": "all"}"#, "/project").diffs();
+        assert_eq!(written, [json!({"type": "diff", "path": "/project/n", "newText": "all"})]);
     }
 
     #[test]
     fn arguments_that_are_not_json_show_the_title_only() {
-        let call = Call::new("bash", "bash: ?", "{nonsense", "/work");
+        let call = Call::new("bash", "bash: ?", "{nonsense", "/project");
         assert_eq!((call.diffs(), call.to_json("c", "failed")["rawInput"].clone()), (Vec::new(), Value::Null));
     }
 

@@ -37,10 +37,11 @@ pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option
     if !matches!(ended, Ended::Complete) {
         asked.iter().try_for_each(|(agent, _)| repl.interrupt(*agent))?;
     }
-    repl.leave()?;
-    read(&mut repl, &asked, answers);
-    asked.iter().for_each(|(agent, _)| repl.archive_print_run(*agent));
-    if let Some(loss) = data_directory::loss(directory.as_deref().map(Path::new), repl.unsaved()) {
+    repl.leave_with(|repl| {
+        read(repl, &asked, answers);
+        asked.iter().for_each(|(agent, _)| repl.archive_print_run(*agent));
+    })?;
+    if let Some(loss) = data_directory::loss(directory.as_deref().map(Path::new), repl.loss()) {
         print_note(&loss);
     }
     Ok(ended)

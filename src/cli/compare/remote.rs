@@ -37,7 +37,14 @@ pub fn run(
     for answer in &answers.answers {
         let mut client = Client::require(directory)?;
         let (agent, text, approval) = (answer.agent.clone(), prompt.to_owned(), new.permissions.approval.clone());
-        client.send(&Request::Turn { agent, text, max_requests: None, approval, is_attended: false })?;
+        client.send(&Request::Turn {
+            agent,
+            text,
+            max_requests: None,
+            approval,
+            is_attended: false,
+            takes_commands: false,
+        })?;
         clients.push(client);
     }
     let ended = follow(&mut clients, &mut signals, answers, deadline)?;
@@ -123,6 +130,7 @@ fn take(answer: &mut Answer, response: Response) {
         | Response::Edit(_)
         | Response::View(_)
         | Response::Paste {}
+        | Response::Commands(_)
         | Response::Questions(_)
         | Response::End(_) => {}
     }

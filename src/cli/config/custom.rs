@@ -36,7 +36,7 @@ pub fn commands(files: &[FoundFile], warnings: &mut Vec<String>) -> Vec<CustomCo
 fn command(file: &FoundFile) -> Result<CustomCommand, String> {
     let name = file.path.file_stem().and_then(|name| name.to_str()).filter(|name| is_name(name));
     let name = name.ok_or("the file name may contain only lower-case letters, digits and -")?.to_owned();
-    if commands::find(&name).is_some() {
+    if !commands::is_free_name(&name) {
         return Err(format!("/{name} is a built-in command"));
     }
     let bytes = file.bytes.clone()?;

@@ -1,5 +1,6 @@
 //! Hooks: `[[hooks.EVENT]]` in the files of the user and of a project, and the `hooks` of a project's `.claude/settings.json`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,22 +10,25 @@ use toml::de::DeValue;
 
 use super::file::{self, Entry, FileReader};
 use super::parse::whole;
+use super::project;
+use super::trust::Trusted;
 use crate::base::file::ancestors_in_repository;
-use crate::domain::hook::{Hook, HookEvent, TIME_LIMIT};
+use crate::domain::hook::{Hook, HookEvent, HookScript, TIME_LIMIT};
 use crate::domain::skill::Author;
-use crate::tools::hooks::is_matcher;
+use crate::tools::hooks::{is_matcher, scripts};
 
 /// Hooks of one file.
 const MAX_HOOKS: usize = 100;
 /// The file of a project, in which other agents have their hooks.
 const CLAUDE_FILE: &str = ".claude/settings.json";
+const CLAUDE_LOCAL_FILE: &str = ".claude/settings.local.json";
 const LONGEST_TIME_LIMIT: u32 = 3600;
 const MATCHER_EXPECTED: &str = "expected a regular expression for names of tools, such as \"bash|edit_file\"";
 
 /// The keys of `[[hooks.EVENT]]`.
 pub const KEYS: &[(&str, &str)] = &[
     ("command", "Program: a list of words, or a string for sh -c"),
-    ("matcher", "Regular expression for the whole name of a tool (default: all tools)"),
+    ("matcher", "Regular expression for the whole name of a tool; for notify, the notification_type (default: all)"),
     ("timeout", "Seconds after which it has failed (default 60)"),
     ("required", "Whether a failure refuses the call (default false)"),
 ];
@@ -97,7 +101,48 @@ fn new_hook(event: HookEvent, author: Author, source: String, project: Option<Pa
         has_claude_names: false,
         source,
         project,
+        scripts: Vec::new(),
     }
+}
+
+/// The files of their project that hooks name.
+pub fn scripts_of(hooks: &[Hook]) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
+    let mut files = BTreeMap::new();
+    for (hook, root) in hooks.iter().filter_map(|hook| Some((hook, hook.project.as_ref()?))) {
+        let there = scripts::named(&hook.command, root).into_iter().filter(|path| scripts::is_there(root, path));
+        files.extend(there.map(|path| (root.join(&path), scripts::read(root, &path))));
+    }
+    files.into_iter().collect()
+}
+
+/// The files in this directory that the hooks of the person name. Agents must not change them without a question either.
+pub fn files_of_person(hooks: &[Hook], directory: &Path) -> Vec<PathBuf> {
+    let Ok(root) = directory.canonicalize() else { return Vec::new() };
+    let named = hooks.iter().flat_map(|hook| scripts::named(&hook.command, &root));
+    let there: BTreeSet<PathBuf> = named.filter(|path| scripts::is_there(&root, path)).collect();
+    there.into_iter().filter_map(|path| root.join(path).canonicalize().ok()).collect()
+}
+
+/// Notes which contents of their files the person has trusted, and warns of others. Returns the files.
+pub fn bind_scripts(hooks: &mut [Hook], trusted: &Trusted, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let mut changed = BTreeSet::new();
+    let mut guarded = BTreeSet::new();
+    for hook in hooks {
+        let Some(root) = hook.project.clone() else { continue };
+        for path in scripts::named(&hook.command, &root) {
+            let digest = trusted.digest_at(&root.join(&path)).map(str::to_owned);
+            // The trust in a project as a whole is kept under the name of its directory.
+            let digest = digest.filter(|_| !path.ends_with(project::DIRECTORY));
+            if digest.is_some() || scripts::is_there(&root, &path) {
+                hook.scripts.push(HookScript { path: path.clone(), digest });
+                guarded.extend([root.join(&path).canonicalize().unwrap_or_default(), root.join(path)]);
+            }
+        }
+        changed.extend(scripts::changed(hook, &root));
+    }
+    warnings.extend(changed.into_iter().map(|why| format!("{why}; meanwhile the hooks that name it ask")));
+    guarded.remove(Path::new(""));
+    guarded.into_iter().collect()
 }
 
 fn shell(text: &str) -> Vec<String> {
@@ -111,55 +156,172 @@ pub fn claude_file(directory: &Path) -> Option<(PathBuf, Result<Vec<u8>, String>
     // The directory must not be a link out of the project.
     let is_inside = path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|real| real == parent));
     let bytes = file::read_regular(&path).transpose().filter(|_| is_inside)?;
-    let has_hooks = bytes.as_ref().is_ok_and(|bytes| {
-        serde_json::from_slice::<Json>(bytes)
-            .is_ok_and(|json| json["hooks"].as_object().is_some_and(|all| !all.is_empty()))
-    });
-    has_hooks.then_some((path, bytes))
+    has_hooks(&bytes).then_some((path, bytes))
+}
+
+/// Whether a file has hooks, or may have some and is not valid.
+fn has_hooks(bytes: &Result<Vec<u8>, String>) -> bool {
+    bytes.as_ref().is_ok_and(|bytes| match serde_json::from_slice::<Json>(bytes) {
+        Ok(json) => json.get("hooks").is_some_and(|all| all.as_object().is_none_or(|all| !all.is_empty())),
+        Err(_) => String::from_utf8_lossy(bytes).contains("\"hooks\""),
+    })
+}
+
+/// A line about the file with hooks that a person has for themselves in a project, which is not read.
+pub fn unread_local_file(directory: &Path) -> Option<String> {
+    let mut places = ancestors_in_repository(directory).map(|above| above.join(CLAUDE_LOCAL_FILE));
+    let path = places.find(|path| file::exists(path))?;
+    let bytes = file::read_regular(&path).transpose()?;
+    has_hooks(&bytes).then(|| format!("{}: hooks: not read; use [[hooks]] in your configuration", path.display()))
 }
 
 /// The hooks in that file. What is not understood is a warning.
 pub fn of_claude(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Vec<Hook> {
-    let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
-    let project = path.parent().and_then(Path::parent).map(Path::to_owned);
-    let mut hooks = Vec::new();
     let source = path.display().to_string();
-    let mut warn = |what: &str| warnings.push(format!("{source}: hooks: {what}"));
-    for (name, groups) in json["hooks"].as_object().into_iter().flatten() {
+    let mut warn = |what: &str| warnings.push(format!("{source}: {what}"));
+    let json: Json = match serde_json::from_slice(bytes) {
+        Ok(json) => json,
+        Err(error) => {
+            warn(&format!("hooks: ignored: invalid JSON: {error}"));
+            return Vec::new();
+        }
+    };
+    if ["deny", "ask"].iter().any(|list| json["permissions"][list].as_array().is_some_and(|list| !list.is_empty())) {
+        warn("permissions: not read; write them as [rules] in .polylogue/config.toml");
+    }
+    if json["disableAllHooks"] == true {
+        warn("hooks: none, because of disableAllHooks");
+        return Vec::new();
+    }
+    let Some(events) = json["hooks"].as_object() else {
+        warn("hooks: ignored: expected an object with lists for events");
+        return Vec::new();
+    };
+    let mut hooks = Vec::new();
+    for (name, groups) in events {
         let Some((event, ..)) = HookEvent::ALL.iter().find(|(.., wire)| wire == name) else {
-            warn(&format!("{}: ignored: there is no such event here", file::shown(name)));
+            warn(&format!("hooks: {}: ignored: there is no such event here", file::shown(name)));
             continue;
         };
-        for group in groups.as_array().into_iter().flatten() {
-            let matcher = group["matcher"].as_str().unwrap_or_default();
-            if !matcher.is_empty() && !is_matcher(matcher) {
-                warn(&format!("{name}: ignored: {MATCHER_EXPECTED}"));
-                continue;
-            }
-            for item in group["hooks"].as_array().into_iter().flatten() {
-                let Some(command) = item["command"].as_str().filter(|_| item["type"] == "command") else {
-                    warn(&format!("{name}: ignored: only hooks of the type command are run"));
-                    continue;
-                };
-                let seconds = item["timeout"].as_u64().map(|seconds| seconds.clamp(1, LONGEST_TIME_LIMIT.into()));
-                hooks.push(Hook {
-                    matcher: matcher.to_owned(),
-                    command: shell(command),
-                    timeout: seconds.map_or(TIME_LIMIT, Duration::from_secs),
-                    has_claude_names: true,
-                    ..new_hook(*event, Author::Project, source.clone(), project.clone())
-                });
+        let Some(groups) = groups.as_array() else {
+            warn(&format!("hooks: {name}: ignored: expected a list"));
+            continue;
+        };
+        for found in groups.iter().flat_map(of_group) {
+            match found.and_then(|(matcher, item)| of_item(matcher, item)) {
+                Ok((hook, left_out)) => {
+                    let project = path.parent().and_then(Path::parent).map(Path::to_owned);
+                    let own = new_hook(*event, Author::Project, source.clone(), project);
+                    hooks.push(Hook { event: own.event, source: own.source, project: own.project, ..hook });
+                    left_out
+                        .into_iter()
+                        .for_each(|key| warn(&format!("hooks: {name}: {key}: not supported, and ignored")));
+                }
+                Err(problem) => warn(&format!("hooks: {name}: ignored: {problem}")),
             }
         }
     }
-    hooks.truncate(MAX_HOOKS);
-    hooks.retain(|hook| !hook.command.is_empty());
+    if hooks.len() > MAX_HOOKS {
+        warn(&format!("hooks: only the first {MAX_HOOKS} of {} are used", hooks.len()));
+        hooks.truncate(MAX_HOOKS);
+    }
     hooks
+}
+
+/// The items of one group, each with its matcher.
+fn of_group(group: &Json) -> Vec<Result<(&str, &Json), &'static str>> {
+    let matcher = match &group["matcher"] {
+        Json::Null => "",
+        Json::String(matcher) if matcher.is_empty() || is_matcher(matcher) => matcher,
+        _ => return vec![Err(MATCHER_EXPECTED)],
+    };
+    match group["hooks"].as_array() {
+        Some(items) => items.iter().map(|item| Ok((matcher, item))).collect(),
+        None => vec![Err("expected a list hooks in each item")],
+    }
+}
+
+/// A hook of any event, and its keys that have no meaning here.
+fn of_item(matcher: &str, item: &Json) -> Result<(Hook, Vec<String>), &'static str> {
+    let command = item["command"].as_str().filter(|_| item["type"] == "command");
+    let command = command.ok_or("only hooks of the type command are run")?;
+    let shell = match &item["shell"] {
+        Json::Null => "sh",
+        Json::String(shell) if shell == "bash" => "bash",
+        _ => return Err("shell: expected bash"),
+    };
+    if command.trim().is_empty() {
+        return Err("its command is empty");
+    }
+    let timeout = match &item["timeout"] {
+        Json::Null => TIME_LIMIT,
+        // Some files have milliseconds, which are too many seconds.
+        value => match value.as_f64().filter(|seconds| *seconds > 0.0) {
+            Some(seconds) => Duration::from_secs_f64(seconds.min(LONGEST_TIME_LIMIT.into())),
+            None => return Err("timeout: expected a number of seconds"),
+        },
+    };
+    let is_unknown = |(key, value): &(&String, &Json)| {
+        !["type", "command", "timeout", "shell", "statusMessage"].contains(&key.as_str())
+            && **value != Json::Bool(false)
+    };
+    let left_out = item.as_object().into_iter().flatten().filter(is_unknown).map(|(key, _)| file::shown(key));
+    let hook = Hook {
+        matcher: matcher.to_owned(),
+        command: vec![shell.into(), "-c".into(), command.to_owned()],
+        timeout,
+        has_claude_names: true,
+        ..new_hook(HookEvent::PreTool, Author::Project, String::new(), None)
+    };
+    Ok((hook, left_out.collect()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files in the shapes that projects have.
+    #[test]
+    fn each_file_of_a_project_is_read_and_what_is_not_supported_is_said_in_one_line() {
+        for (name, expected, said) in [
+            ("guard", &["PreToolUse Bash 60s sh", "PreToolUse Edit|Write|MultiEdit 10s sh"][..], &[][..]),
+            ("format", &["PostToolUse Write|Edit 30s bash", "Stop  60s sh"], &["PostToolUse: async: not supported"]),
+            (
+                "events",
+                &["Notification permission_prompt 60s sh"],
+                &["SessionStart: ignored: there is no such event", "UserPromptSubmit: ignored: there is no such event"],
+            ),
+            (
+                "types",
+                &["PreToolUse mcp__.*__write.* 3600s sh"],
+                &[
+                    "permissions: not read",
+                    "PreToolUse: ignored: only hooks of the type command",
+                    "PreToolUse: ignored: only hooks of the type command",
+                    "PreToolUse: once: not supported",
+                    "PreToolUse: ignored: shell: expected bash",
+                    "PreToolUse: ignored: timeout: expected a number",
+                ],
+            ),
+            ("wrong", &[], &["PreToolUse: ignored: expected a list hooks", "Stop: ignored: expected a list"]),
+            ("comments", &[], &["hooks: ignored: invalid JSON"]),
+            ("disabled", &[], &["hooks: none, because of disableAllHooks"]),
+        ] {
+            let file = format!("{}/fixtures/projects/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let bytes = std::fs::read(&file).expect(name);
+            assert!(has_hooks(&Ok(bytes.clone())), "{name}");
+            let mut warnings = Vec::new();
+            let hooks = of_claude(Path::new("/p/.claude/settings.json"), &bytes, &mut warnings);
+            let found = hooks.iter().map(|hook| {
+                format!("{} {} {:?} {}", hook.event.wire_name(), hook.matcher, hook.timeout, hook.command[0])
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
+            assert_eq!(warnings.len(), said.len(), "{name}: {warnings:#?}");
+            for part in said {
+                assert!(warnings.iter().any(|warning| warning.contains(part)), "{name}: {part}: {warnings:#?}");
+            }
+        }
+    }
 
     #[test]
     fn hooks_of_other_agents_are_read_and_what_is_unknown_is_named() {

@@ -17,17 +17,14 @@ use super::parse::whole;
 use crate::base::file::ancestors_in_repository;
 use crate::base::text::hex;
 use crate::domain::host::HostPattern;
-use crate::domain::http::is_token;
-use crate::domain::mcp::{McpServer, Transport, is_server_name};
+use crate::domain::mcp::{
+    CALL_TIMEOUT, McpServer, NAME_EXPECTED, START_TIMEOUT, Transport, is_http, is_pair, is_server_name,
+};
 use crate::sandbox::variables;
 
 /// The file of a project.
 pub const FILE: &str = ".mcp.json";
-/// Python servers take five seconds to start, and package runners may have to download first.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_SERVERS: usize = 64;
-const NAME_EXPECTED: &str = "expected a name of letters, digits, - and _";
 
 /// The keys of `[mcp.NAME]`.
 pub const KEYS: &[(&str, &str)] = &[
@@ -42,6 +39,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("timeout", "Seconds that a call may take without progress (default 60)"),
     ("enabled_tools", "Only these tools are offered"),
     ("disabled_tools", "These tools are not offered"),
+    ("remote", "Agents in ssh: and container: environments get it too (default false)"),
     ("enabled", "Whether the server is used (default true)"),
 ];
 
@@ -78,9 +76,7 @@ impl Fields {
         let Self { command, args, env, url, headers } = self;
         match (command, url) {
             (Some(command), None) => Ok(Transport::Stdio { command, args, env }),
-            (None, Some(url)) if url.starts_with("http://") || url.starts_with("https://") || url.starts_with("${") => {
-                Ok(Transport::Http { url, headers })
-            }
+            (None, Some(url)) if is_http(&url) || url.starts_with("${") => Ok(Transport::Http { url, headers }),
             (None, Some(_)) => Err("url: expected a URL that begins with http:// or https://"),
             (Some(_), Some(_)) => Err("expected either command or url, not both"),
             (None, None) => Err("expected command or url"),
@@ -107,6 +103,7 @@ fn server(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<McpServer> {
             "timeout" => server.call_timeout = seconds(reader, &inner).unwrap_or(CALL_TIMEOUT),
             "enabled_tools" => server.enabled_tools = reader.texts(&inner),
             "disabled_tools" => server.disabled_tools = reader.texts(&inner),
+            "remote" => server.is_remote = reader.boolean(&inner).unwrap_or(false),
             "enabled" => is_enabled = reader.boolean(&inner).unwrap_or(true),
             _ => reader.unknown(&inner, KEYS.iter().map(|(key, _)| *key)),
         }
@@ -120,19 +117,10 @@ fn server(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<McpServer> {
     }
 }
 
+/// A server of which it is not known yet how it is reached.
 fn new_server(name: &str, source: String) -> McpServer {
-    McpServer {
-        name: name.to_owned(),
-        transport: Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() },
-        net: Vec::new(),
-        start_timeout: START_TIMEOUT,
-        call_timeout: CALL_TIMEOUT,
-        enabled_tools: Vec::new(),
-        disabled_tools: Vec::new(),
-        written: Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() },
-        project: None,
-        source,
-    }
+    let transport = Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() };
+    McpServer::new(name, transport, source)
 }
 
 pub(super) fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, String)> {
@@ -146,11 +134,6 @@ pub(super) fn pairs(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(Stri
         }
     }
     pairs
-}
-
-/// Whether it can be a variable or a header.
-fn is_pair(name: &str, value: &str) -> bool {
-    is_token(name) && !value.chars().any(|c| c.is_control() && c != '\t')
 }
 
 pub(super) fn hosts(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<HostPattern> {

@@ -17,6 +17,7 @@
 
 pub(super) mod catalog;
 mod custom;
+mod elsewhere;
 mod environment;
 pub(super) mod file;
 pub(super) mod hooks;
@@ -126,7 +127,10 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     sandbox.withheld = providers.iter().filter_map(KnownProvider::key_variable).collect();
     let withheld = sandbox.withheld.clone();
     sandbox.hidden = files.directory.iter().chain(&files.user).cloned().collect();
-    let of_project = project.hooks.into_iter().chain(claude_hooks(&files, &mut diagnostics));
+    let mut of_project: Vec<Hook> =
+        project.hooks.into_iter().chain(claude_hooks(&files, &env.directory, &mut diagnostics)).collect();
+    sandbox.guarded = hooks::bind_scripts(&mut of_project, &files.trusted, &mut diagnostics.warnings);
+    sandbox.guarded.extend(hooks::files_of_person(&user.hooks, &env.directory));
     values.config.hooks = user.hooks.into_iter().chain(of_project).collect();
     let of_project = files.mcp.as_ref().map(|file| file.servers(&mut diagnostics.warnings)).unwrap_or_default();
     values.config.mcp = mcp::all(user.mcp, of_project, env, &withheld, &mut diagnostics);
@@ -309,7 +313,8 @@ fn first_of(mut messages: Vec<String>) -> Vec<String> {
 }
 
 /// The hooks of the `.claude/settings.json` of the project, if the user trusts it.
-fn claude_hooks(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<Hook> {
+fn claude_hooks(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnostics) -> Vec<Hook> {
+    diagnostics.warnings.extend(hooks::unread_local_file(directory));
     match &files.claude {
         Some((path, Ok(bytes))) => hooks::of_claude(path, bytes, &mut diagnostics.warnings),
         _ => Vec::new(),
@@ -329,8 +334,8 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let ignored = contents.untrusted_instructions(&trusted).chain(untrusted_servers).chain(untrusted_file);
     let ignored = ignored.map(Path::to_owned).collect();
     let is_untrusted = untrusted_servers.is_some();
-    let skills = find::skills(&skill_directories, &env.directory, &trusted.digests());
-    let is_claude_trusted = contents.claude.as_ref().is_some_and(|file| trusted.knows(file));
+    let skills = find::skills(&skill_directories, &env.directory, &[], &trusted.digests());
+    let is_claude_trusted = contents.claude.as_ref().is_some_and(|file| trusted.has_file(file));
     let Contents { project, mcp, instructions, claude, .. } = contents;
     let claude = claude.filter(|_| is_claude_trusted);
     let mcp = mcp.filter(|_| !is_untrusted);
@@ -397,9 +402,19 @@ fn ignored(path: &Path) -> String {
 
 /// The providers that a project's file adds, as far as they are valid.
 fn providers_of(project: &Project) -> Vec<providers::FileProvider> {
-    let Some(Ok(bytes)) = project.config.clone() else { return Vec::new() };
+    layer_of(project).providers
+}
+
+/// The hooks of a project's file, as far as they are valid.
+fn hooks_of(project: &Project) -> Vec<Hook> {
+    layer_of(project).hooks
+}
+
+/// What a project's file says, whether it is trusted or not.
+fn layer_of(project: &Project) -> Layer {
+    let Some(Ok(bytes)) = project.config.clone() else { return Layer::default() };
     let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };
-    layer(&project.file(), bytes, Some(&project.root), &env, &mut Diagnostics::default()).providers
+    layer(&project.file(), bytes, Some(&project.root), &env, &mut Diagnostics::default())
 }
 
 /// Checks a file of these bytes, which need not exist.

@@ -8,7 +8,7 @@ use super::catalog::{KeySource, KnownProvider};
 use super::project::{DIRECTORY, create_private};
 use super::settings::SETTINGS;
 use super::trust::Contents;
-use super::{Loaded, ProcessEnvironment, file, load};
+use super::{Loaded, ProcessEnvironment, elsewhere, file, load};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
 use crate::cli::arguments::{Arguments, ConfigCommand};
@@ -16,6 +16,7 @@ use crate::domain::endpoint::{ModelFacts, ModelSettings};
 use crate::domain::environment::EnvironmentEntry;
 use crate::domain::mcp::{McpServer, Transport};
 use crate::domain::reasoning::SendReasoning;
+use crate::domain::remote_place::RemotePlace;
 use crate::domain::rule::Rules;
 use crate::domain::user_tool::UserToolEntry;
 
@@ -288,12 +289,16 @@ fn edit(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
 
 /// Shows everything that would be trusted, then asks unless it is trusted already. Returns whether it is trusted now.
 fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Result<bool> {
+    let place = directory.and_then(Path::to_str).filter(|place| RemotePlace::start_in(place) == Some(0));
     let directory = directory.map_or_else(|| env.directory.clone(), |path| env.directory.join(path));
-    let contents = Contents::of(&directory, &env.skill_directories());
+    let contents = match place {
+        Some(place) => elsewhere::contents(place, env)?,
+        None => Contents::of(&directory, &env.skill_directories()),
+    };
     if contents.is_empty() {
         let message = format!(
             "no {DIRECTORY} directory, .mcp.json, AGENTS.md, CLAUDE.md, skill, hook or agent in {} or above it",
-            directory.display()
+            place.map_or_else(|| directory.display().to_string(), str::to_owned)
         );
         return Err(Error::usage(message));
     }

@@ -16,10 +16,11 @@ use super::hooks;
 use super::mcp;
 use super::project::{Project, create_private, write_private};
 use super::providers::FileProvider;
-use super::providers_of;
 use super::show::public_url;
+use super::{hooks_of, providers_of};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::hex;
+use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
 use crate::tools::definitions;
@@ -44,6 +45,16 @@ impl Trusted {
 
     pub fn has(&self, digest: &str, path: &Path) -> bool {
         self.lines.iter().any(|(known, at)| known == digest && at == path)
+    }
+
+    /// The digest of what is trusted at this path.
+    pub fn digest_at(&self, path: &Path) -> Option<&str> {
+        self.lines.iter().find(|(_, at)| at == path).map(|(digest, _)| digest.as_str())
+    }
+
+    /// Whether these contents are trusted at their own path: what runs may name other files beside it.
+    pub fn has_file(&self, file: &OtherFile) -> bool {
+        digest(file).is_some_and(|digest| self.has(&digest, &file.0))
     }
 
     /// Whether these contents are trusted, wherever they lie: worktrees have copies.
@@ -80,6 +91,8 @@ pub struct Contents {
     pub skills: Vec<OtherFile>,
     /// Its `.claude/settings.json`, if it has hooks.
     pub claude: Option<OtherFile>,
+    /// The files of the project that its hooks name.
+    pub scripts: Vec<OtherFile>,
 }
 
 /// A file with its contents, or why they cannot be read.
@@ -95,8 +108,12 @@ impl Contents {
         let (mcp, instructions) = (mcp::ProjectFile::of(directory), instruction_files(directory));
         let mut skills = find::files_of_project(skills, directory);
         skills.extend(definitions::files_of_project(directory));
-        let claude = hooks::claude_file(directory);
-        Self { project: Project::of(directory), mcp, instructions, skills, claude }
+        let (project, claude) = (Project::of(directory), hooks::claude_file(directory));
+        let mut all: Vec<Hook> = project.iter().flat_map(hooks_of).collect();
+        if let Some((path, Ok(bytes))) = &claude {
+            all.extend(hooks::of_claude(path, bytes, &mut Vec::new()));
+        }
+        Self { project, mcp, instructions, skills, claude, scripts: hooks::scripts_of(&all) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -114,6 +131,7 @@ impl Contents {
             && self.untrusted_servers(&trusted).is_none()
             && self.untrusted_instructions(&trusted).next().is_none()
             && self.untrusted_files(&trusted).next().is_none()
+            && self.scripts.iter().all(|file| file.1.is_err() || trusted.has_file(file))
     }
 
     /// The file of MCP servers, if it is new or was changed.
@@ -131,12 +149,14 @@ impl Contents {
 
     /// The files that are trusted one by one.
     fn others(&self) -> impl Iterator<Item = &OtherFile> {
-        self.skills.iter().chain(&self.claude)
+        self.skills.iter().chain(&self.claude).chain(&self.scripts)
     }
 
-    /// Those that are new or were changed.
+    /// Those that are ignored because they are new or were changed; scripts of hooks are not ignored.
     pub fn untrusted_files<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
-        self.others().filter(|file| file.1.is_ok() && !trusted.knows(file)).map(|(path, _)| &**path)
+        let skills = self.skills.iter().filter(|file| !trusted.knows(file));
+        let claude = self.claude.iter().filter(|file| !trusted.has_file(file));
+        skills.chain(claude).filter(|file| file.1.is_ok()).map(|(path, _)| &**path)
     }
 
     /// Every file with its text, or why it cannot be read.

@@ -92,7 +92,9 @@ fn user_tools(report: &mut Report, config: &Config) {
     };
     for entry in &config.user_tools {
         let job = Job::new().map_err(|error| error.message);
-        let read = job.and_then(|job| user_tool::read_schema(entry, user_tool::identify(entry)?, &env, &job));
+        let read = job.and_then(|job| {
+            user_tool::read_schema(entry, user_tool::identify(entry, &env.working_directory)?, &env, &job)
+        });
         match read {
             Ok(tool) => {
                 report.ok("tools", format!("{}: {}", entry.name, tool.description.lines().next().unwrap_or("")))

@@ -76,8 +76,8 @@ impl Host for LocalHost {
         self.repl.outcome(&self.run).map(|outcome| outcome.json())
     }
 
-    fn leave(&mut self) -> Result<Option<&'static str>> {
+    fn leave(&mut self) -> Result<Option<String>> {
         self.repl.leave()?;
-        Ok((self.repl.unsaved() > 0).then_some("some messages could not be saved"))
+        Ok(self.repl.loss())
     }
 }

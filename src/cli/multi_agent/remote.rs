@@ -13,22 +13,17 @@ use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, no_response, refusal, request_line, server_ended};
 use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
+use crate::cli::server_connection::ServerConnection;
 use crate::domain::config::Config;
 use crate::domain::wire::{Request, Response};
-use crate::reactor::{Reactor, Source};
 use crate::repl::Turn;
-use crate::socket::{Connection, Line};
 use crate::team::coordinator::plan::Plan;
 
-const SERVER: Source = Source::Client(0);
-const BYTES_PER_TURN: usize = 1 << 20;
 /// How long the server may take to end a run that was interrupted.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct ServerHost {
-    server: Connection,
-    reactor: Reactor,
-    ready: Vec<RawFd>,
+    server: ServerConnection,
     outcome: Option<Value>,
     limit: Option<String>,
     /// When an interrupted run must have ended.
@@ -61,20 +56,12 @@ impl ServerHost {
     }
 
     fn new(client: Client) -> Result<Self> {
-        Ok(Self {
-            // An event may be longer than the longest request.
-            server: Connection::new(client.into_stream(), usize::MAX)?,
-            reactor: Reactor::new()?,
-            ready: Vec::new(),
-            outcome: None,
-            limit: None,
-            give_up: None,
-        })
+        Ok(Self { server: ServerConnection::new(client)?, outcome: None, limit: None, give_up: None })
     }
 
     fn handle_responses(&mut self, report: &mut Report) -> Result<()> {
-        while let Line::Whole(line) = self.server.next_line() {
-            match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
+        while let Some((_, response)) = self.server.next()? {
+            match response {
                 Response::Chunk(event) => self.on_event(&event, report),
                 Response::Done(outcome) => self.outcome = Some(outcome),
                 Response::Refused { kind, message } => return Err(refusal(&kind, message)),
@@ -110,40 +97,24 @@ fn start(client: &mut Client, arguments: &Arguments, agent: &str, plan: &Plan) -
 
 impl Host for ServerHost {
     fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.reactor.watch(Source::External(fd), fd, readable, writable)
+        self.server.watch(fd, readable, writable)
     }
 
     fn take_ready(&mut self) -> Vec<RawFd> {
-        std::mem::take(&mut self.ready)
+        self.server.take_ready()
     }
 
     fn turn(&mut self, limit: Option<Duration>, report: &mut Report) -> Result<Turn> {
-        // A connection that was closed would be reported by every poll.
-        let is_open = !self.server.has_ended();
-        self.reactor.watch(SERVER, self.server.fd(), is_open, is_open && !self.server.is_ready())?;
         let left = self.give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
         if self.outcome.is_none() && left.is_some_and(|left| left.is_zero()) {
             return Err(Error::new(ErrorKind::System, no_response().message));
         }
-        let has_more = self.server.has_line() || self.server.can_read();
-        let mut ready = Vec::new();
-        let limit = if has_more { Some(Duration::ZERO) } else { limit.into_iter().chain(left).min() };
-        self.reactor.wait(limit, &mut ready)?;
-        for event in ready {
-            match event.source {
-                SERVER => self.server.on_readable(),
-                Source::External(fd) => self.ready.push(fd),
-                _ => {}
-            }
-        }
-        self.server.flush();
-        self.server.read(BYTES_PER_TURN);
+        self.server.turn(limit.into_iter().chain(left).min())?;
         self.handle_responses(report).map(|()| Turn::Continue)
     }
 
     fn interrupt(&mut self) {
-        self.server.queue(&Request::Cut.to_line());
-        self.server.flush();
+        self.server.write(&Request::Cut.to_line());
         self.give_up = self.give_up.or_else(|| Instant::now().checked_add(END_TIMEOUT));
     }
 
@@ -155,7 +126,7 @@ impl Host for ServerHost {
         self.outcome.clone()
     }
 
-    fn leave(&mut self) -> Result<Option<&'static str>> {
+    fn leave(&mut self) -> Result<Option<String>> {
         Ok(None)
     }
 }

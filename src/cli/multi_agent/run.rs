@@ -52,7 +52,7 @@ pub fn run(
     let signals = Signals::catch_termination()?;
     let mut host = LocalHost::begin(Repl::open(config, store, Clock::system())?, plan, &model)?;
     let code = Session::new(&mut host, report, signals).run()?;
-    if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
+    if let Some(loss) = data_directory::loss(directory.as_deref(), None) {
         return Err(Error::new(ErrorKind::Store, loss));
     }
     Ok(code)

@@ -43,7 +43,7 @@ pub trait Host {
     ///
     /// # Errors
     /// The poll fails.
-    fn leave(&mut self) -> Result<Option<&'static str>>;
+    fn leave(&mut self) -> Result<Option<String>>;
 }
 
 pub struct Session<'a> {
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
         let loss = self.host.leave()?;
         self.report.finish(outcome);
         if let Some(loss) = loss.filter(|_| self.exit_code.is_none() && code_of(outcome) == code::DONE) {
-            self.report.streams.note(loss);
+            self.report.streams.note(&loss);
             self.exit_code = Some(code::FAILED);
         }
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;

@@ -133,7 +133,7 @@ fn template_file(template: &Template, source: Option<&Path>) -> String {
     how.into_iter().for_each(|(key, value)| entry(&mut out, key, value));
     for member in &template.members {
         out.push_str("\n[[members]]\n");
-        entries_of(&mut out, member, "role");
+        entries_of(&mut out, member, ("agent", "role"));
     }
     out
 }
@@ -143,7 +143,7 @@ fn workflow_file(workflow: &Workflow, source: Option<&Path>) -> String {
     entry(&mut out, "aggregation", workflow.aggregation.map(|how| how.name()));
     for step in &workflow.steps {
         out.push_str("\n[[steps]]\n");
-        entries_of(&mut out, &step.member, "prompt");
+        entries_of(&mut out, &step.member, ("as", "prompt"));
         if !step.depends_on.is_empty() {
             let names: Vec<String> =
                 step.depends_on.iter().map(|at| quoted(&workflow.steps[*at].member.name)).collect();
@@ -163,8 +163,9 @@ fn head(name: &str, description: &str, source: Option<&Path>) -> String {
     out
 }
 
-fn entries_of(out: &mut String, member: &Member, role: &str) {
+fn entries_of(out: &mut String, member: &Member, (definition, role): (&str, &str)) {
     entry(out, "name", Some(&member.name));
+    entry(out, definition, member.agent.as_deref());
     entry(out, "model", member.model.as_deref());
     entry(out, role, member.role.as_deref());
 }

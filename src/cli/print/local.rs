@@ -35,15 +35,7 @@ impl LocalHost {
     }
 
     fn write_new_chunks(&mut self, output: &mut PrintOutput) {
-        while self.repl.has_unread(self.viewer) {
-            let new = self.repl.read(self.viewer, usize::MAX);
-            if new.missed > 0 {
-                output.on_missed(new.missed);
-            }
-            for numbered in &new.chunks {
-                output.on_chunk(&numbered.chunk, || numbered.to_line(self.repl.epoch()));
-            }
-        }
+        write_new_chunks(&mut self.repl, self.viewer, output);
     }
 
     /// Says each wait once.
@@ -126,10 +118,12 @@ impl Host for LocalHost {
         if others > 0 {
             output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
         }
-        self.repl.leave()?;
-        self.write_new_chunks(output);
-        self.repl.archive_print_run(self.agent_id);
-        Ok((self.repl.unsaved() > 0).then(|| failed("some messages could not be saved")))
+        let Self { repl, agent_id, viewer, .. } = self;
+        repl.leave_with(|repl| {
+            write_new_chunks(repl, *viewer, output);
+            repl.archive_print_run(*agent_id);
+        })?;
+        Ok(repl.loss().map(|loss| failed(&loss)))
     }
 
     fn waits_for(&self) -> Option<String> {
@@ -142,6 +136,18 @@ impl Host for LocalHost {
 
     fn requests(&self) -> u32 {
         self.repl.requests()
+    }
+}
+
+fn write_new_chunks(repl: &mut Repl, viewer: ViewerId, output: &mut PrintOutput) {
+    while repl.has_unread(viewer) {
+        let new = repl.read(viewer, usize::MAX);
+        if new.missed > 0 {
+            output.on_missed(new.missed);
+        }
+        for numbered in &new.chunks {
+            output.on_chunk(&numbered.chunk, || numbered.to_line(repl.epoch()));
+        }
     }
 }
 

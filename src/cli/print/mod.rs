@@ -129,7 +129,7 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     process::prepare();
     let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let store = match directory.as_deref().map_or_else(Store::in_memory, open) {
+    let mut store = match directory.as_deref().map_or_else(Store::in_memory, open) {
         Err(_) if connect::has_server_soon(directory.as_deref()) => {
             let found = remote::host(arguments, env, &config, start.output.schema.as_ref())?;
             let (mut host, is_schema_set) = found.ok_or_else(server_ended)?;
@@ -139,6 +139,8 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     };
     config.hint.iter().chain(&config.notes).for_each(|note| start.output.note(note));
     let signals = Signals::catch_termination()?;
+    // One sync at the end, not one more of the database file.
+    store.leave_log();
     let mut repl = Repl::open(config, store, Clock::system())?;
     let chosen_model = arguments.model.is_some().then_some(&*model);
     let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
@@ -148,7 +150,7 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     let schema_is_in_prompts = is_schema_set == Some(false);
     let host = &mut LocalHost::new(repl, agent_id, arguments.max_turns)?;
     let code = start.run(host, signals, schema_is_in_prompts)?;
-    if let Some(loss) = data_directory::loss(directory.as_deref(), 0) {
+    if let Some(loss) = data_directory::loss(directory.as_deref(), None) {
         print_note(&loss);
     }
     Ok(code)

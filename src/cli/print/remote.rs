@@ -18,21 +18,15 @@ use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, request_line, server_ended};
 use crate::cli::config::ProcessEnvironment;
 use crate::cli::connect;
+use crate::cli::server_connection::ServerConnection;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::wire::{NewAgent, Request, Response};
-use crate::reactor::{Reactor, Source};
 use crate::repl::Turn;
-use crate::socket::{Connection, Line};
-
-const SERVER: Source = Source::Client(0);
-const BYTES_PER_TURN: usize = 1 << 20;
 
 pub struct ServerHost {
-    server: Connection,
-    reactor: Reactor,
-    ready: Vec<RawFd>,
+    server: ServerConnection,
     agent: String,
     /// The agent was made for this run or another one, and is archived when it ends.
     is_print_run: bool,
@@ -52,10 +46,7 @@ pub struct ServerHost {
 impl ServerHost {
     fn new(client: Client, agent: &Value, max_requests: Option<u32>, approval: Option<String>) -> Result<Self> {
         Ok(Self {
-            // A chunk may be longer than the longest request.
-            server: Connection::new(client.into_stream(), usize::MAX)?,
-            reactor: Reactor::new()?,
-            ready: Vec::new(),
+            server: ServerConnection::new(client)?,
             agent: id_of(agent),
             is_print_run: agent["print_run"] == true,
             queue: VecDeque::new(),
@@ -80,40 +71,28 @@ impl ServerHost {
         }
         let approval = self.approval.clone();
         let agent = self.agent.clone();
-        let line = request_line(&Request::Turn { agent, text, max_requests, approval, is_attended: false })?;
-        self.write(&line);
+        let line = request_line(&Request::Turn {
+            agent,
+            text,
+            max_requests,
+            approval,
+            is_attended: false,
+            takes_commands: false,
+        })?;
+        self.server.write(&line);
         self.is_turn_running = true;
         Ok(())
     }
 
-    fn write(&mut self, line: &str) {
-        self.server.queue(line);
-        self.server.flush();
-    }
-
     /// Waits for events, and handles the server's responses.
     fn wait(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<()> {
-        // A connection that was closed would be reported by every poll.
-        let is_open = !self.server.has_ended();
-        self.reactor.watch(SERVER, self.server.fd(), is_open, is_open && !self.server.is_ready())?;
-        let has_more = self.server.has_line() || self.server.can_read();
-        let mut ready = Vec::new();
-        self.reactor.wait(if has_more { Some(Duration::ZERO) } else { limit }, &mut ready)?;
-        for event in ready {
-            match event.source {
-                SERVER => self.server.on_readable(),
-                Source::External(fd) => self.ready.push(fd),
-                _ => {}
-            }
-        }
-        self.server.flush();
-        self.server.read(BYTES_PER_TURN);
+        self.server.turn(limit)?;
         self.handle_responses(output)
     }
 
     fn handle_responses(&mut self, output: &mut PrintOutput) -> Result<()> {
-        while let Line::Whole(line) = self.server.next_line() {
-            match Response::read(&line).map_err(|error| Error::new(ErrorKind::System, error.message))? {
+        while let Some((line, response)) = self.server.next()? {
+            match response {
                 Response::Chunk(value) => self.on_line(&value, || String::from_utf8_lossy(&line).into_owned(), output),
                 Response::Missed(count) => output.on_missed(count),
                 Response::Done(result) => self.on_turn_ended(&result),
@@ -127,6 +106,7 @@ impl ServerHost {
                 | Response::View(_)
                 | Response::Paste {}
                 | Response::Questions(_)
+                | Response::Commands(_)
                 | Response::End(_) => {}
             }
         }
@@ -164,11 +144,11 @@ impl ServerHost {
 
 impl Host for ServerHost {
     fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
-        self.reactor.watch(Source::External(fd), fd, readable, writable)
+        self.server.watch(fd, readable, writable)
     }
 
     fn take_ready(&mut self) -> Vec<RawFd> {
-        std::mem::take(&mut self.ready)
+        self.server.take_ready()
     }
 
     fn turn(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<Turn> {
@@ -183,7 +163,7 @@ impl Host for ServerHost {
 
     fn interrupt(&mut self) -> Result<()> {
         if self.is_turn_running {
-            self.write(&Request::Cut.to_line());
+            self.server.write(&Request::Cut.to_line());
         }
         Ok(())
     }
@@ -213,7 +193,7 @@ impl Host for ServerHost {
             self.wait(Some(left), output)?;
         }
         if self.is_print_run {
-            self.write(&Request::Archive { agent: self.agent.clone(), when_idle: true }.to_line());
+            self.server.write(&Request::Archive { agent: self.agent.clone(), when_idle: true }.to_line());
         }
         Ok(None)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::print;
-use super::stored::{find_agent, find_or_last, require_stored};
+use super::stored::{find_agent, find_or_last, open, require_stored};
 use super::text_of;
 use crate::base::clock::unix_ms;
 use crate::base::error::{Error, Result};
@@ -60,7 +60,7 @@ fn stored(directory: &Path, agent: Option<&str>, from: Option<&str>, act: &MailA
     require_stored(directory)?;
     let store = match act {
         MailAct::List => Store::open_read_only(directory)?,
-        _ => Store::open(directory)?,
+        _ => open(directory)?,
     };
     let agent = find_or_last(&store, agent)?;
     let from = from.map(|name| find_agent(&store, name)).transpose()?;

@@ -81,7 +81,7 @@ fn place_of(row: &AgentRow) -> Option<String> {
 
 /// Archives an agent under the same rules as a server.
 pub fn archive(agent: &str, directory: &Path) -> Result<()> {
-    let store = Store::open(directory)?;
+    let store = open_or_create(directory)?;
     let id = find_agent(&store, agent)?;
     let row = store.agent(id)?.filter(AgentRow::is_listed);
     let row =
@@ -92,7 +92,7 @@ pub fn archive(agent: &str, directory: &Path) -> Result<()> {
 
 /// Deletes an agent, listed, archived or killed, under the same rules as a server.
 pub fn delete(agent: &str, directory: &Path) -> Result<()> {
-    let store = Store::open(directory)?;
+    let store = open_or_create(directory)?;
     let unknown = || Error::usage(format!("no agent {agent:?}: polylogue ps --all lists them"));
     let id = match find_agent(&store, agent) {
         Ok(id) => id,
@@ -118,7 +118,7 @@ fn require_at_rest(store: &Store, row: &AgentRow, done: &str) -> Result<()> {
 }
 
 pub fn unarchive(agent: &str, directory: &Path) -> Result<()> {
-    let store = Store::open(directory)?;
+    let store = open_or_create(directory)?;
     store.unarchive(archived_called(&store, agent, "polylogue ps --archived")?, false)
 }
 
@@ -157,7 +157,12 @@ pub fn require_stored(directory: &Path) -> Result<()> {
 /// The store, which must exist.
 pub fn open(directory: &Path) -> Result<Store> {
     require_stored(directory)?;
-    Store::open(directory)
+    open_or_create(directory)
+}
+
+/// The store of a command that ends with what it says to be stored.
+fn open_or_create(directory: &Path) -> Result<Store> {
+    Store::open(directory)?.sync_each_transaction()
 }
 
 /// The agent of this name, or the one that was sent a message last.

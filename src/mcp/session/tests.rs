@@ -20,6 +20,7 @@ fn server() -> McpServer {
         enabled_tools: Vec::new(),
         disabled_tools: Vec::new(),
         project: None,
+        is_remote: false,
         source: String::new(),
     }
 }

@@ -207,7 +207,9 @@ impl Coordinator {
 
 /// Shows the outcome of a run, which the model does not learn.
 fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
-    match core.store.append(origin, vec![Body::Command(text.clone())], core.clock.unix_ms()) {
+    let now = core.clock.unix_ms();
+    let saved = core.save_unsaved(origin);
+    match saved.and_then(|()| core.store.append(origin, vec![Body::Command(text.clone())], now)) {
         Ok(stored) => core.remember(origin, stored),
         Err(_) => core.note(origin, LineKind::Note, &text),
     }

@@ -48,17 +48,23 @@ fn plan_task(
     let (now, judge) = (core.clock.now(), settings.judge.clone());
     let environment = agent.inputs.environment.clone();
     let provider = agent.usual_endpoint().provider.clone();
+    // The model of a definition counts before the usual one.
+    let define = |member: &mut Member| -> Result<()> {
+        let Some(name) = &member.agent else { return Ok(()) };
+        let definition = environment.definition(name).map_err(Error::usage)?;
+        member.model = member.model.take().or_else(|| definition.model_beside(&provider).map(str::to_owned));
+        Ok(())
+    };
     let task = match work {
         RunMembers::Listed(mut members) => {
-            // The model of a definition counts before the usual one.
-            for member in members.iter_mut().filter(|member| member.model.is_none()) {
-                let Some(name) = &member.agent else { continue };
-                let definition = environment.definition(name).map_err(Error::usage)?;
-                member.model = definition.model_beside(&provider).map(str::to_owned);
-            }
+            members.iter_mut().try_for_each(define)?;
             Task::new(run.as_str(), text, members, settings, now)?
         }
-        RunMembers::Workflow(workflow) => Task::of_workflow(run.as_str(), text, workflow, settings, now)?,
+        RunMembers::Workflow(workflow) => {
+            let mut workflow = workflow.clone();
+            workflow.steps.iter_mut().try_for_each(|step| define(&mut step.member))?;
+            Task::of_workflow(run.as_str(), text, &workflow, settings, now)?
+        }
     };
     let task = task.with_usual_model(usual_model);
     let models = task.members().iter().filter_map(|member| member.model.as_deref());

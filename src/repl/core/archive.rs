@@ -20,10 +20,10 @@ impl Core {
     pub(in crate::repl) fn archive(&mut self, id: AgentId) -> Result<()> {
         self.require_writable()?;
         let adopter = require_at_rest(self, id, "archived")?;
-        let now = self.clock.unix_ms();
-        self.store.archive(&[id], now)?;
+        self.save_unsaved(id)?;
+        self.store.archive(&[id], self.clock.unix_ms())?;
         self.archiving.remove(&id);
-        self.trees.on_removed(&self.roster, id, now);
+        self.trees.on_removed(&self.roster, id, self.clock.steady_ms());
         if let Some(archived) = self.take_out(id, Some(adopter), true) {
             // The output of a `--print` run has ended with its result.
             let last = if archived.identity.is_print_run { None } else { Some(Chunk::Mark("archived".into())) };

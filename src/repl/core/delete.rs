@@ -50,10 +50,9 @@ fn remove_everywhere(core: &mut Core, id: AgentId) -> Result<()> {
         None => None,
     };
     drafts::load(core, id);
-    let now = core.clock.unix_ms();
-    core.store.delete(&[id], now)?;
+    core.store.delete(&[id], core.clock.unix_ms())?;
     if adopter.is_some() {
-        core.trees.on_removed(&core.roster, id, now);
+        core.trees.on_removed(&core.roster, id, core.clock.steady_ms());
         if let Some(removed) = core.take_out(id, adopter, false) {
             core.keep_last_chunks(removed, &[Chunk::Mark("deleted".into()), Chunk::Status(Status::Dead)]);
         }

@@ -19,7 +19,7 @@ pub(super) fn made_by(origin: Origin, is_member: bool) -> MadeBy {
 /// Fails if a limit does not allow this child.
 pub(super) fn require_creation(core: &Core, parent: AgentId, made_by: MadeBy, endpoint: &Endpoint) -> Result<()> {
     if made_by == MadeBy::Model
-        && let Some(reached) = core.trees.check_creation(&core.roster, parent, core.clock.unix_ms())
+        && let Some(reached) = core.trees.check_creation(&core.roster, parent, core.clock.steady_ms())
     {
         return Err(Error::new(ErrorKind::Limit, reached.message(&core.roster)));
     }

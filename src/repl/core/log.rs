@@ -10,29 +10,13 @@ use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Piece;
 use crate::repl::core::{Core, agent_gone};
-use crate::store::Store;
-
-/// A way to write to the log: adding to it, ending a reply, ending a turn.
-pub(in crate::repl) type Write = fn(&Store, AgentId, Vec<Body>, i64) -> Result<Vec<Message>>;
 
 /// How many of the newest messages are read to find the last reply.
 const NEWEST_MESSAGES: usize = 64;
+/// So many parts of replies that fail one after the other are the fault of the store.
+const MOST_FAILED_CHECKPOINTS: usize = 2;
 
 impl Core {
-    /// Appends messages to an agent's log and to its conversation. If they cannot be stored, they stay in memory, and a
-    /// note says so.
-    pub(in crate::repl) fn record(&mut self, agent_id: AgentId, bodies: Vec<Body>, write: Write) {
-        let now = self.clock.unix_ms();
-        let messages = write(&self.store, agent_id, bodies.clone(), now).unwrap_or_else(|error| {
-            self.unsaved += bodies.len();
-            self.note(agent_id, LineKind::Error, &format!("not saved, kept in memory only: {error}"));
-            let last = self.roster.get(agent_id).and_then(|agent| Some(agent.inputs.history.as_ref()?.last_id()));
-            let unsaved = |body| Message { id: last.unwrap_or_default(), body, created_at: now };
-            bodies.into_iter().map(unsaved).collect()
-        });
-        self.roster.with(agent_id, |agent| agent.remember(messages));
-    }
-
     /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
     pub(in crate::repl) fn record_checkpoints(
         &mut self,
@@ -48,25 +32,34 @@ impl Core {
         }
         let is_stored = |id: &AgentId| self.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
         parts.retain(|(agent_id, _)| is_stored(agent_id));
+        // What is in memory only comes before it.
+        let (parts, failed): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|(agent_id, _)| self.save_unsaved(*agent_id).is_ok());
+        failed.into_iter().for_each(|(agent_id, piece)| self.put_checkpoint_off(agent_id, &piece));
         if self.store.append_pieces(&parts).is_err() {
-            // One at a time, so that a part that cannot be stored does not prevent the others.
-            parts.into_iter().for_each(|part| self.record_checkpoint(part));
+            self.record_checkpoints_one_by_one(parts);
         }
     }
 
-    fn record_checkpoint(&mut self, part: (AgentId, Piece)) {
-        if let Err(error) = self.store.append_pieces(std::slice::from_ref(&part)) {
-            let (agent_id, piece) = part;
-            self.note(agent_id, LineKind::Error, &error.message);
-            self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(&piece));
+    /// A part that cannot be stored does not prevent the others. If several cannot, the store is at fault, and each further
+    /// attempt may take as long as it waits for another program.
+    fn record_checkpoints_one_by_one(&mut self, parts: Vec<(AgentId, Piece)>) {
+        let mut failures = 0;
+        for (agent_id, piece) in parts {
+            let part = (agent_id, piece);
+            if failures < MOST_FAILED_CHECKPOINTS {
+                let Err(error) = self.store.append_pieces(std::slice::from_ref(&part)) else { continue };
+                failures += 1;
+                if self.unsaved.is_new_failure(agent_id) {
+                    self.note(agent_id, LineKind::Error, &format!("the reply so far is not saved: {error}"));
+                }
+            }
+            self.put_checkpoint_off(agent_id, &part.1);
         }
     }
 
-    /// The transaction failed in which the turns of these agents ended.
-    pub(in crate::repl) fn note_unsaved_ends(&mut self, agents: &[AgentId], error: &Error) {
-        self.unsaved += agents.len();
-        let text = format!("the end of this turn was not saved, it is in memory only: {error}");
-        agents.iter().for_each(|agent| self.note(*agent, LineKind::Error, &text));
+    fn put_checkpoint_off(&mut self, agent_id: AgentId, piece: &Piece) {
+        self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(piece));
     }
 
     /// Shows logged messages and adds them to the conversation.
@@ -118,6 +111,7 @@ impl Core {
     /// Memory is unchanged.
     pub(in crate::repl) fn append_event(&mut self, agent: AgentId, body: Body) -> Result<Vec<Message>> {
         self.require_idle(agent)?;
+        self.save_unsaved(agent)?;
         self.store.append(agent, vec![body], self.clock.unix_ms())
     }
 }

@@ -17,6 +17,7 @@ mod queue;
 mod remove;
 pub(super) mod spawn;
 pub(super) mod turns;
+pub(in crate::repl) mod unsaved;
 mod viewers;
 
 pub(super) use mail::{or_ended, take_mail};
@@ -70,7 +71,7 @@ pub(super) struct Core {
     archiving: BTreeSet<AgentId>,
     /// Tool threads of removed agents, joined when they end.
     pub(super) draining: Vec<Running>,
-    unsaved: usize,
+    unsaved: unsaved::UnsavedWrites,
 }
 
 impl Core {
@@ -122,7 +123,7 @@ impl Core {
             events: VecDeque::new(),
             archiving: BTreeSet::new(),
             draining: Vec::new(),
-            unsaved: 0,
+            unsaved: unsaved::UnsavedWrites::default(),
         }
     }
 
@@ -163,11 +164,6 @@ impl Core {
     /// Has an event delivered to all components, before the next effect is applied.
     pub(super) fn emit(&mut self, event: Event) {
         self.events.push_back(event);
-    }
-
-    /// The number of messages that could not be stored and are only in memory.
-    pub(super) fn unsaved(&self) -> usize {
-        self.unsaved
     }
 
     /// Whether an agent, an effect or an event is left to be handled.

@@ -1,5 +1,7 @@
 //! Which agents get tools that are programs of the person, and when their requests wait for them.
 
+use std::path::PathBuf;
+
 use crate::agent::{Agent, State, Wait};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
@@ -8,19 +10,22 @@ use crate::repl::core::Core;
 /// Whether an agent is offered such tools: where it can run commands on this machine. Under `plan` no program is started, because it could
 /// change files by itself.
 pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
+    gets_servers(core, agent) && core.roster.get(agent).is_some_and(|agent| agent.inputs.environment.remote.is_none())
+}
+
+/// The same for MCP servers, of which an agent that works elsewhere gets those that are declared for that.
+pub(in crate::repl) fn gets_servers(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {
             agent.policy() != Policy::Plan
                 && agent.inputs.has_tools
-                && agent.inputs.environment.remote.is_none()
                 && agent.inputs.environment.tools.iter().any(|tool| tool.declaration.name == "bash")
         })
 }
 
 /// Whether something that a project in this directory declares is for the agent.
-pub(in crate::repl) fn is_for(agent: &Agent, project: Option<&std::path::PathBuf>) -> bool {
-    let environment = &agent.inputs.environment;
-    project.is_none_or(|project| environment.worktree.is_some() || environment.working_directory.starts_with(project))
+pub(in crate::repl) fn is_for(agent: &Agent, project: Option<&PathBuf>) -> bool {
+    agent.inputs.environment.is_of(project)
 }
 
 /// Whether the request of an agent may join the send queue.

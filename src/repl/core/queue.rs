@@ -18,6 +18,7 @@ impl Core {
     /// The conversation cannot be read, or the store refuses; nothing has changed then.
     pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         self.load(agent_id)?;
+        self.save_unsaved(agent_id)?;
         let message = self.store.begin_turn(agent_id, text, drafts::slot_of(self, origin), self.clock.unix_ms())?;
         self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
         Ok(())
@@ -29,6 +30,7 @@ impl Core {
     /// As for [`Core::begin_turn`].
     pub(in crate::repl) fn begin_queued_turn(&mut self, agent_id: AgentId, entry: &Queued) -> Result<()> {
         self.load(agent_id)?;
+        self.save_unsaved(agent_id)?;
         let message = self.store.promote(agent_id, entry.id, self.clock.unix_ms())?;
         self.start_turn(entry.origin, agent_id, |agent, context| {
             agent.queue.pop_front();

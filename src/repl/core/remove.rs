@@ -32,7 +32,7 @@ impl Core {
         let victims = if cascade { self.roster.subtree(id) } else { vec![id] };
         load_drafts(self, &victims);
         kill_stored(self, &victims)?;
-        let now = self.clock.unix_ms();
+        let now = self.clock.steady_ms();
         if cascade {
             self.trees.on_subtree_removed(&self.roster, id, &victims, now);
         } else {
@@ -58,7 +58,7 @@ impl Core {
         victims.pop();
         load_drafts(self, &victims);
         kill_stored(self, &victims)?;
-        let now = self.clock.unix_ms();
+        let now = self.clock.steady_ms();
         let children: Vec<AgentId> = self.roster.children(id).collect();
         for child in children {
             let subtree = self.roster.subtree(child);
@@ -87,6 +87,7 @@ impl Core {
         if let Some((_, why)) = own.iter().chain(&uses).find(|(holds, _)| *holds) {
             return Err(Error::usage(format!("cannot close {}: {why}", agent.identity.label())));
         }
+        self.save_unsaved(id)?;
         if let Some(closed) = self.remove(id, None) {
             self.keep_last_chunks(closed, &[Chunk::Note("closed; loaded again at the next start".into())]);
         }
@@ -95,7 +96,7 @@ impl Core {
 
     /// Removes an agent from memory. Its running tools are stopped; [`Core::reap`] joins their threads.
     pub(in crate::repl) fn remove(&mut self, id: AgentId, adopter: Option<AgentId>) -> Option<Agent> {
-        self.trees.on_removed(&self.roster, id, self.clock.unix_ms());
+        self.trees.on_removed(&self.roster, id, self.clock.steady_ms());
         self.take_out(id, adopter, false)
     }
 
@@ -108,6 +109,7 @@ impl Core {
         let running = self.with_agent(id, |agent, _| agent.abandon(now)).unwrap_or_default();
         self.draining.extend(running);
         self.outbox.forget(id);
+        self.unsaved.forget(id);
         self.send_queue.leave(id);
         let removed = self.roster.remove(id)?;
         let has_worktree = removed.role != Role::Summary && !comes_back;
@@ -133,6 +135,8 @@ impl Core {
 fn kill_stored(core: &mut Core, victims: &[AgentId]) -> Result<()> {
     let now = core.clock.unix_ms();
     let used: Vec<(AgentId, Vec<Usage>)> = victims.iter().map(|id| (*id, unstored_usage(core, *id))).collect();
+    // Their last words are lost where the store refuses them and not the kill.
+    victims.iter().for_each(|id| drop(core.save_unsaved(*id)));
     core.transaction(|core| {
         for (id, used) in used.iter().filter(|(_, used)| !used.is_empty()) {
             core.store.append(*id, used.iter().cloned().map(Body::Usage).collect(), now)?;

@@ -13,11 +13,13 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::config::RetryPolicy;
 use crate::domain::endpoint::Endpoint;
+use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::Origin;
 use crate::domain::history::History;
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::parameters::{Parameter, ParameterName};
+use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::repl::core::limits::{made_by, require_creation};
 use crate::repl::core::{Core, agent_gone};
@@ -52,6 +54,8 @@ pub(in crate::repl) struct Spawn {
     pub system: Option<String>,
     /// The name of its definition.
     pub definition: Option<String>,
+    /// The tools that its definition names and it does not get.
+    pub missing_tools: Vec<String>,
     /// It is allowed no more than this without a question.
     pub policy: Option<Policy>,
     /// Messages of its own; only where it inherits nothing.
@@ -82,6 +86,7 @@ impl Spawn {
             environment: None,
             system: None,
             definition: None,
+            missing_tools: Vec::new(),
             policy: None,
             rows: Vec::new(),
             prompt: None,
@@ -121,6 +126,7 @@ impl Core {
             // The child answers at once: it must know what its parent knows.
             self.load(spec.parent)?;
         }
+        self.save_unsaved(spec.parent)?;
         apply_definition(self, &mut spec)?;
         let parent = self.roster.get(spec.parent).ok_or_else(agent_gone)?;
         let endpoint = match &spec.model {
@@ -193,8 +199,12 @@ impl Core {
         (child.role, child.retry) = (spec.role, spec.retry);
         give_settings(&mut child, &mut spec, &self.factory, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
+        if !spec.missing_tools.is_empty() {
+            let note = format!("tools of the definition that are not available: {}", spec.missing_tools.join(", "));
+            self.note(id, LineKind::Note, &note);
+        }
         if made_by == MadeBy::Model {
-            self.trees.on_created(&self.roster, spec.parent, self.clock.unix_ms());
+            self.trees.on_created(&self.roster, spec.parent, self.clock.steady_ms());
         }
         self.emit(Event::Spawned {
             parent: spec.asked_at.unwrap_or(spec.parent),
@@ -220,21 +230,26 @@ fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
     if spec.model.is_none() {
         spec.model = definition.model_beside(&parent.usual_endpoint().provider).map(str::to_owned);
     }
-    if let Some(remote) = &here.remote {
-        if definition.tools.is_some() {
-            let place = &remote.place;
-            return Err(Error::usage(format!("the definition {name} chooses tools, which cannot be done at {place}")));
-        }
-        let prompt = spec.system.take().unwrap_or_else(|| definition.prompt.clone());
-        spec.system = Some(format!("{prompt}\n\n{}", parent.inputs.system));
-        spec.policy = definition.policy;
-        return Ok(());
-    }
     let is_person = matches!(spec.origin, Origin::Terminal(_) | Origin::Library);
-    let found = core.factory.environments.find(&here.spec_for(definition, is_person), here)?;
-    if let Resolution::Ready(resolved) = found {
-        let prompt = spec.system.take().unwrap_or_else(|| definition.prompt.clone());
-        spec.system = Some(format!("{prompt}\n\n{}", resolved.system));
+    let environments = &core.factory.environments;
+    let tools = here.spec_for(definition, is_person);
+    let found = match &here.remote {
+        // It is reached already.
+        Some(remote) => {
+            let there: EnvironmentSpec = format!("{tools}+{}", remote.place).parse()?;
+            Some(environments.elsewhere(&there, here.working_directory.clone())?)
+        }
+        None => match environments.find(&tools, here)? {
+            Resolution::Ready(resolved) => Some(resolved),
+            Resolution::Worktree(..) | Resolution::Remote(..) => None,
+        },
+    };
+    if let Some(resolved) = found {
+        let has = |name: &&String| resolved.environment.tools.iter().any(|tool| tool.declaration.name == **name);
+        let named = definition.tools.iter().flatten();
+        spec.missing_tools = named.filter(|name| !has(name)).cloned().collect();
+        let role = spec.system.take().map(|role| format!("{role}\n\n")).unwrap_or_default();
+        spec.system = Some(format!("{}\n\n{role}{}", definition.prompt, resolved.system));
         spec.environment = Some(resolved);
     }
     spec.policy = definition.policy;

@@ -10,9 +10,13 @@ use crate::repl::event::Event;
 ///
 /// # Errors
 /// The store cannot be written.
-pub(in crate::repl) fn end_question(core: &Core, agent: AgentId) -> Result<()> {
+pub(in crate::repl) fn end_question(core: &mut Core, agent: AgentId) -> Result<()> {
     let is_stored = core.roster.get(agent).is_some_and(|agent| agent.role != Role::Summary);
-    if is_stored { core.store.end_question(agent) } else { Ok(()) }
+    if is_stored {
+        core.store.end_question(agent)?;
+        core.unsaved.close_question(agent);
+    }
+    Ok(())
 }
 
 impl Core {

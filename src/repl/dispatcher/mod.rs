@@ -231,7 +231,7 @@ fn hold_back(core: &mut Core, agent: AgentId) -> bool {
     if !is_first_try(core, agent) {
         return false;
     }
-    let Some(reached) = core.trees.check_request(&core.roster, agent, core.clock.unix_ms()) else { return false };
+    let Some(reached) = core.trees.check_request(&core.roster, agent, core.clock.steady_ms()) else { return false };
     core.send_queue.leave(agent);
     core.trees.hold(agent, reached);
     if core.trees.begin_to_ask(&reached) {

@@ -13,9 +13,9 @@ use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Usage;
 use crate::repl::core::Core;
+use crate::repl::core::unsaved::Write;
 use crate::repl::jobs::slice::{count_usage, spawn_summary};
 use crate::repl::jobs::{Jobs, return_line};
-use crate::store::Store;
 
 /// A compaction whose summary is being written.
 pub(super) struct CompactionJob {
@@ -137,7 +137,8 @@ impl Jobs {
         let compaction = agent.measured(job.plan.clone().into_compaction());
         let costs = job.costs.iter().cloned().map(Body::Usage);
         let rows = [Body::Compaction(Box::new(compaction))].into_iter().chain(costs).collect();
-        match core.store.append(job.agent, rows, core.clock.unix_ms()) {
+        let now = core.clock.unix_ms();
+        match core.save_unsaved(job.agent).and_then(|()| core.store.append(job.agent, rows, now)) {
             Ok(messages) => {
                 count_usage(core, job.agent, &job.costs);
                 core.remember(job.agent, messages);
@@ -161,7 +162,7 @@ impl Jobs {
     fn record_costs(&mut self, core: &mut Core, job: &CompactionJob) {
         if !job.costs.is_empty() {
             count_usage(core, job.agent, &job.costs);
-            core.record(job.agent, job.costs.iter().cloned().map(Body::Usage).collect(), Store::append);
+            core.record(job.agent, job.costs.iter().cloned().map(Body::Usage).collect(), Write::Append);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use crate::agent::State;
 use crate::base::error::{Error, Result};
@@ -13,14 +14,17 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::worktree::spawn_in;
+use crate::team::Reaching;
 use crate::tools::Running;
-use crate::tools::remote::Connection;
+use crate::tools::remote::{Connection, Remote, RemoteProject};
 
 /// A place that a thread tries to reach.
 pub(super) struct RemoteJob {
     running: Running,
     /// Kept until the child has it.
     connection: Arc<Connection>,
+    /// What the project there brings.
+    project: Receiver<RemoteProject>,
     agent: AgentId,
     origin: Origin,
     spec: EnvironmentSpec,
@@ -40,13 +44,14 @@ impl Jobs {
         if self.is_reaching(agent) || self.is_making_worktree(agent) {
             return Err(Error::usage("another environment is already being entered: Esc cancels it"));
         }
-        let (running, connection) = core.factory.environments.reach(&spec, &directory, Arc::clone(&core.waker))?;
+        let Reaching { running, connection, project } =
+            core.factory.environments.reach(&spec, &directory, Arc::clone(&core.waker))?;
         let note = match &spec.remote {
             Some(RemotePlace::Ssh { host, .. }) => format!("connecting to {host}"),
             _ => "starting the container (its image may have to be fetched)".to_owned(),
         };
         core.note(agent, LineKind::Note, &note);
-        self.remotes.push(RemoteJob { running, connection, agent, origin, spec, directory });
+        self.remotes.push(RemoteJob { running, connection, project, agent, origin, spec, directory });
         core.roster.with(agent, |agent| agent.makes_worktree = true);
         Ok(())
     }
@@ -65,17 +70,21 @@ impl Jobs {
 
     pub(super) fn poll_remotes(&mut self, core: &mut Core) {
         let done: Vec<RemoteJob> = self.remotes.extract_if(.., |job| job.running.is_complete()).collect();
-        for RemoteJob { running, connection, agent, origin, spec, directory } in done {
+        for RemoteJob { running, connection, project, agent, origin, spec, directory } in done {
             let is_unwanted = running.has_been_cancelled();
             let result = running.collect();
             if is_unwanted {
                 continue;
             }
             core.roster.with(agent, |agent| agent.makes_worktree = false);
-            let entered = if result.is_error {
-                Err(Error::usage(result.content))
-            } else {
-                self.enter(core, (origin, agent), at(&spec, result.content), directory)
+            let entered = match (result.is_error, &spec.remote) {
+                (false, Some(place)) => {
+                    let place = place.with_directory(&result.content);
+                    let remote = Remote::new(place.clone(), &directory, Arc::clone(&connection));
+                    core.factory.environments.learn_project(&remote, project.try_recv().unwrap_or_default());
+                    self.enter(core, (origin, agent), spec.at(place), directory)
+                }
+                _ => Err(Error::usage(result.content)),
             };
             if let Err(error) = entered {
                 core.note(agent, LineKind::Error, &error.message);
@@ -102,13 +111,5 @@ impl Jobs {
             return Ok(());
         }
         spawn_in(core, origin, agent, resolved)
-    }
-}
-
-/// The specification with the directory that was found there.
-fn at(spec: &EnvironmentSpec, found: String) -> EnvironmentSpec {
-    match &spec.remote {
-        Some(RemotePlace::Ssh { host, .. }) => spec.at(RemotePlace::Ssh { host: host.clone(), directory: found }),
-        _ => spec.clone(),
     }
 }

@@ -13,9 +13,9 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
 use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
+use crate::repl::core::unsaved::Write;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::{Jobs, return_line};
-use crate::store::Store;
 use crate::team::AgentFactory;
 
 /// A cut that waits for its summaries.
@@ -155,7 +155,7 @@ impl Jobs {
         if !costs.is_empty() {
             // These tokens are paid for all the same.
             count_usage(core, agent, &costs);
-            core.record(agent, costs.into_iter().map(Body::Usage).collect(), Store::append);
+            core.record(agent, costs.into_iter().map(Body::Usage).collect(), Write::Append);
         }
     }
 

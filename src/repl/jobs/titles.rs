@@ -15,8 +15,8 @@ use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
 use crate::domain::title::title;
 use crate::repl::core::Core;
+use crate::repl::core::unsaved::Write;
 use crate::repl::jobs::slice::count_usage;
-use crate::store::Store;
 use crate::team::AgentFactory;
 
 /// Conversations that wait for a title; more keep their first words.
@@ -127,7 +127,7 @@ impl Titles {
             return self.unrecorded.push((id, costs));
         }
         count_usage(core, id, &costs);
-        core.record(id, costs.into_iter().map(Body::Usage).collect(), Store::append);
+        core.record(id, costs.into_iter().map(Body::Usage).collect(), Write::Append);
     }
 }
 

@@ -11,6 +11,7 @@
 //! that fails is started again by the next request, after a pause that grows, or by the next call.
 
 mod asking;
+mod declared;
 mod http;
 mod link;
 mod process;
@@ -24,15 +25,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, ClientId};
 use crate::base::text::counted;
 use crate::domain::flow::{Origin, PromptRequest};
 use crate::domain::host::{HostPattern, Target};
 use crate::domain::mcp::{McpPrompt, McpResource, McpServer, McpTool, Transport};
-use crate::domain::rule::{Rule, Rules, Subject};
+use crate::domain::rule::{Rule, Rules};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
@@ -42,16 +42,17 @@ use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
-use crate::repl::core::programs::{gets_programs, is_for, waits_for_slot};
+use crate::repl::core::programs::{gets_servers, waits_for_slot};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
+use crate::tools::Environment;
 use asking::Asking;
 use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
 use reading::{Item, Readings};
 use results::{Preparing, Shape, short_text};
-use server::{Asked, Call, Key, Server, State};
+use server::{Asked, Call, Server, State};
 
 pub(super) use reading::{Outcome, ReadText};
 pub(super) use server::Work;
@@ -71,6 +72,8 @@ pub(crate) struct ServerReport {
 #[derive(Default)]
 pub(super) struct Mcp {
     servers: BTreeMap<u64, Server>,
+    /// Those that a client has declared for an agent and those below it, as long as it is connected.
+    of_clients: BTreeMap<ClientId, (AgentId, Vec<McpServer>)>,
     /// The server of each descriptor that the reactor watches.
     sources: BTreeMap<u64, (u64, Port)>,
     /// Of servers, descriptors and calls; never reused.
@@ -93,8 +96,18 @@ impl Mcp {
     /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
     /// wait; it joins the send queue once it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        if core.config.mcp.is_empty() || !gets_programs(core, agent) {
-            return false;
+        let mine = self.start_all(core, agent);
+        let waits = mine.iter().any(|number| self.servers[number].is_awaited());
+        if waits {
+            self.held.insert(agent);
+        }
+        waits
+    }
+
+    /// Starts the servers of an agent that may be started, and gives it the tools of those that are known. Returns them.
+    fn start_all(&mut self, core: &mut Core, agent: AgentId) -> Vec<u64> {
+        if core.config.mcp.is_empty() && self.of_clients.is_empty() || !gets_servers(core, agent) {
+            return Vec::new();
         }
         let now = core.clock.now();
         let mine = self.servers_of(core, agent);
@@ -105,24 +118,21 @@ impl Mcp {
                 self.start(core, *number);
             }
         }
-        let waits = mine.iter().any(|number| self.servers[number].is_awaited());
-        if waits {
-            self.held.insert(agent);
-        }
-        waits
+        mine
     }
 
     /// The servers of an agent, which uses them from now on.
     fn servers_of(&mut self, core: &Core, agent: AgentId) -> Vec<u64> {
-        let declared: Vec<McpServer> = core.config.mcp.clone();
         let mut mine = Vec::new();
-        for declaration in declared {
-            let Some(key) = core.roster.get(agent).and_then(|agent| key(agent, &declaration)) else { continue };
-            let known = self.servers.iter().find(|(_, server)| server.key == key).map(|(number, _)| *number);
+        for (key, declaration) in self.declared_for(core, agent) {
+            let is_it = |server: &Server| server.key == key && server.declaration == declaration;
+            let known = self.servers.iter().find(|(_, server)| is_it(server)).map(|(number, _)| *number);
             let number = known.unwrap_or_else(|| {
                 let number = self.next_number();
                 let environment = core.roster.get(agent).map(|agent| agent.inputs.environment.clone());
-                let mut environment = (*environment.expect("the agent is there")).clone();
+                // Servers run on this machine, wherever their agents work.
+                let environment = environment.expect("the agent is there");
+                let mut environment = Environment { remote: None, ..(*environment).clone() };
                 Arc::make_mut(&mut environment.rules).deny.extend(key.denied.iter().cloned());
                 self.servers.insert(number, Server::new(key, declaration, Arc::new(environment)));
                 number
@@ -247,7 +257,7 @@ impl Mcp {
 
     /// The server of an agent that the person has named.
     fn server_for_person(&mut self, core: &mut Core, agent: AgentId, name: &str) -> Result<u64> {
-        if !gets_programs(core, agent) {
+        if !gets_servers(core, agent) {
             let why = "this agent uses no MCP servers: it has no bash, or the policy plan";
             return Err(Error::usage(format!("{name}: {why}")));
         }
@@ -536,12 +546,20 @@ impl Mcp {
         for server in self.servers.values_mut() {
             server.users.remove(&agent);
         }
+        self.remove_unused(core);
+    }
+
+    /// Ends the servers that no agent uses.
+    fn remove_unused(&mut self, core: &mut Core) {
         let unused: Vec<u64> =
             self.servers.iter().filter(|(_, server)| server.users.is_empty()).map(|(number, _)| *number).collect();
         for number in unused {
             self.cancel_unawaited(core, number);
             self.stop(core, number);
-            self.servers.remove(&number);
+            let Some(server) = self.servers.remove(&number) else { continue };
+            let message = format!("the MCP server {} is no longer declared", server.key.name);
+            let of_models = server.calls.into_iter().filter(|call| call.asked.is_of_model());
+            of_models.for_each(|call| answer(core, call.agent, &call.id, Err(message.clone())));
         }
     }
 
@@ -591,21 +609,6 @@ fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, Allowe
     hosts.check_denied(&url.target).map(|()| Some((url.target, hosts)))
 }
 
-/// The key of this server for the agent; `None` if the server is not for it.
-fn key(agent: &Agent, declaration: &McpServer) -> Option<Key> {
-    let environment = &agent.inputs.environment;
-    // Servers run on this machine, and would work on its files.
-    if environment.remote.is_some() {
-        return None;
-    }
-    let (directory, worktree) = (environment.working_directory.clone(), environment.worktree.clone());
-    if !is_for(agent, declaration.project.as_ref()) {
-        return None;
-    }
-    let denied = agent.rules.deny.iter().filter(|rule| rule.subject() == Subject::Net).cloned().collect();
-    Some(Key { name: declaration.name.clone(), directory, worktree, denied })
-}
-
 fn answer(core: &mut Core, agent: AgentId, call: &str, result: std::result::Result<String, String>) {
     core.with_agent(agent, |agent, context| agent.answer_call(call, result, context));
 }
@@ -640,6 +643,7 @@ impl Component for Mcp {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::Removed { agent, .. } => self.forget(core, *agent),
+            Event::CommandsEnded { client } => self.undeclare(core, *client),
             Event::Interrupted { agent, .. } => {
                 self.held.remove(agent);
                 self.interrupt_reading(*agent);

@@ -1,6 +1,7 @@
 //! One client: its connection, and what is under way for it.
 
 use super::runs::ClientRun;
+use super::streams::Commands;
 use super::turns::ClientTurn;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -34,12 +35,17 @@ pub(super) enum ClientState {
     Logs { viewer: ViewerId, until: u64 },
     /// It is sent the open questions whenever they are not these, which it has.
     Questions(Option<Vec<(AgentId, u64)>>),
+    /// It is sent the commands of an agent whenever they are not these, which it has. Servers that it has declared end with
+    /// this state.
+    Commands { agent: AgentId, sent: Option<Commands> },
     /// It gets a response when what it asked for has ended.
     Job(Option<ClientRun>),
     /// It gets a response when the agent is at rest, or at this time.
     Wait { agent: AgentId, until: Option<Moment> },
     /// It is sent the chunks of a turn that it has asked for.
     Turn(ClientTurn),
+    /// It gets this response when the changes up to a ticket are on the disk.
+    Syncing { ticket: u64, response: Response },
     /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager and
     /// read the clipboard.
     Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool, can_paste: bool },
@@ -88,6 +94,8 @@ impl Client {
             ClientState::Logs { .. }
             | ClientState::Wait { .. }
             | ClientState::Questions(_)
+            | ClientState::Syncing { .. }
+            | ClientState::Commands { .. }
             | ClientState::Job(None) => false,
         }
     }
@@ -188,6 +196,8 @@ impl Client {
             ClientState::Logs { .. }
             | ClientState::Wait { .. }
             | ClientState::Questions(_)
+            | ClientState::Syncing { .. }
+            | ClientState::Commands { .. }
             | ClientState::Job(_)
             | ClientState::Turn(_) => self.connection.has_ended(),
         }

@@ -29,6 +29,7 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::repl::timeout::WakeReason;
 use crate::socket::{Line, Listener};
+use crate::store::Durability;
 pub(super) use accept::MOST_CLIENTS;
 use client::{Client, ClientState};
 pub(super) use turns::TurnBounds;
@@ -125,6 +126,26 @@ impl Server {
         }
     }
 
+    /// Sends the response when everything that was stored until now is on the disk; an error if it never will be.
+    pub(super) fn finish_stored(&mut self, core: &mut Core, id: ClientId, response: Response) {
+        let ticket = core.store.ticket();
+        self.set_state(core, id, ClientState::Syncing { ticket, response });
+        self.check_sync(core, id);
+    }
+
+    /// Sends a response that waits for the disk no longer.
+    fn check_sync(&mut self, core: &mut Core, id: ClientId) {
+        let Some(ClientState::Syncing { ticket, response }) = self.clients.get(&id).map(|client| &client.state) else {
+            return;
+        };
+        let response = match core.store.durability(*ticket) {
+            Durability::Pending => return,
+            Durability::Durable => response.clone(),
+            Durability::Lost(error) => Response::from(&error),
+        };
+        self.finish(core, id, &response);
+    }
+
     /// The client waits for the end of what the loop does for it.
     pub(super) fn begin_job(&mut self, core: &mut Core, id: ClientId) {
         self.set_state(core, id, ClientState::Job(None));
@@ -138,7 +159,12 @@ impl Server {
             ClientState::Turn(turn) => turn.release(core, id),
             ClientState::Terminal { terminal, .. } => self.released_terminals.push(terminal),
             ClientState::Job(Some(run)) => self.left_runs.push(run.agent),
-            ClientState::Idle | ClientState::Wait { .. } | ClientState::Questions(_) | ClientState::Job(None) => {}
+            ClientState::Commands { .. } => core.emit(Event::CommandsEnded { client: id }),
+            ClientState::Idle
+            | ClientState::Wait { .. }
+            | ClientState::Questions(_)
+            | ClientState::Syncing { .. }
+            | ClientState::Job(None) => {}
         }
     }
 
@@ -152,8 +178,13 @@ impl Server {
                     self.send_wait(core, id);
                 }
                 Some(ClientState::Wait { .. }) => self.check_wait(core, id),
+                Some(ClientState::Syncing { .. }) => self.check_sync(core, id),
                 Some(
-                    ClientState::Idle | ClientState::Terminal { .. } | ClientState::Questions(_) | ClientState::Job(_),
+                    ClientState::Idle
+                    | ClientState::Terminal { .. }
+                    | ClientState::Questions(_)
+                    | ClientState::Commands { .. }
+                    | ClientState::Job(_),
                 )
                 | None => {}
             }
@@ -271,13 +302,13 @@ impl Component for Server {
             Event::TurnEnded { agent, chunk } => self.on_turn_ended(core, *agent, Some(*chunk)),
             Event::Removed { agent, .. } => self.on_turn_ended(core, *agent, None),
             Event::Stopped => self.on_stopped(),
-            Event::ClientJobEnded { client, outcome } => {
-                let response = match outcome {
-                    Ok(text) => Response::Done(serde_json::json!({ "text": text })),
-                    Err(error) => Response::from(error),
-                };
-                self.finish(core, *client, &response);
-            }
+            Event::ClientJobEnded { client, outcome } => match outcome {
+                Ok(text) => {
+                    let response = Response::Done(serde_json::json!({ "text": text }));
+                    self.finish_stored(core, *client, response);
+                }
+                Err(error) => self.finish(core, *client, &Response::from(error)),
+            },
             #[cfg(feature = "coordinator")]
             Event::ClientRunWent { client, event } => self.on_run_event(*client, event),
             #[cfg(feature = "coordinator")]
@@ -316,8 +347,10 @@ fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
     match &client.state {
         ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
         ClientState::Logs { viewer, .. } => is_ready && core.viewers.has_unread(&core.roster, *viewer),
+        ClientState::Syncing { ticket, .. } => core.store.durability(*ticket) != Durability::Pending,
         ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
+        ClientState::Commands { agent, sent } => is_ready && streams::has_other_commands(core, *agent, sent.as_ref()),
         ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
     }
 }

@@ -59,7 +59,7 @@ impl Server {
     pub(super) fn on_run_ended(&mut self, core: &mut Core, id: ClientId, outcome: &Value) {
         if let Some(client) = self.clients.get_mut(&id).filter(|client| client.run().is_some()) {
             client.state = ClientState::Job(None);
-            self.finish(core, id, &Response::Done(outcome.clone()));
+            self.finish_stored(core, id, Response::Done(outcome.clone()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Requests that are answered later: the chunks of an agent as they come, and waiting for an agent to be at rest.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,6 +12,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::agent_called_by_script;
 use crate::domain::chunk::{Position, Status};
+use crate::domain::mcp::McpPrompt;
+use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
 use crate::repl::core::{Core, or_ended};
 use crate::team::ViewerId;
@@ -80,11 +83,13 @@ impl Server {
     fn end_stream(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
         let position =
             core.viewers.next(viewer).map(|next| json!({"epoch": core.viewers.epoch(), "n": next.min(until)}));
-        let value = match self.clients.get(&id).map(|client| &client.state) {
-            Some(ClientState::Turn(turn)) => turn.to_json(),
-            _ => position.unwrap_or_default(),
-        };
-        self.finish(core, id, &Response::Done(value));
+        match self.clients.get(&id).map(|client| &client.state) {
+            Some(ClientState::Turn(turn)) => {
+                let value = turn.to_json();
+                self.finish_stored(core, id, Response::Done(value));
+            }
+            _ => self.finish(core, id, &Response::Done(position.unwrap_or_default())),
+        }
     }
 
     /// The client is sent the open questions now and whenever others are open.
@@ -106,6 +111,27 @@ impl Server {
         .collect()
     }
 
+    /// The client is sent the commands of this agent now and whenever others are there.
+    pub(in crate::repl) fn begin_commands(&mut self, core: &mut Core, id: ClientId, agent: AgentId) {
+        self.set_state(core, id, ClientState::Commands { agent, sent: None });
+    }
+
+    /// The clients that are to be sent the commands of an agent, and then have them.
+    pub(in crate::repl) fn take_clients_for_commands(&mut self, core: &Core) -> Vec<(ClientId, AgentId)> {
+        let mut due = Vec::new();
+        for (id, client) in &mut self.clients {
+            let is_ready = client.connection.is_ready();
+            if let ClientState::Commands { agent, sent } = &mut client.state
+                && is_ready
+                && has_other_commands(core, *agent, sent.as_ref())
+            {
+                *sent = commands_of(core, *agent);
+                due.push((*id, *agent));
+            }
+        }
+        due
+    }
+
     /// Answers a wait that is over.
     pub(super) fn check_wait(&mut self, core: &mut Core, id: ClientId) {
         let Some(ClientState::Wait { agent, until }) = self.clients.get(&id).map(|client| &client.state) else {
@@ -115,11 +141,10 @@ impl Server {
         if !has_stopped(core, *agent) && !is_late {
             return;
         }
-        let response = match wait_result(core, *agent) {
-            Ok(status) => Response::Done(json!({"status": status.name()})),
-            Err(error) => Response::from(&error),
-        };
-        self.finish(core, id, &response);
+        match wait_result(core, *agent) {
+            Ok(status) => self.finish_stored(core, id, Response::Done(json!({"status": status.name()}))),
+            Err(error) => self.finish(core, id, &Response::from(&error)),
+        }
     }
 }
 
@@ -132,6 +157,8 @@ impl Client {
             ClientState::Idle
             | ClientState::Wait { .. }
             | ClientState::Questions(_)
+            | ClientState::Syncing { .. }
+            | ClientState::Commands { .. }
             | ClientState::Job(_)
             | ClientState::Terminal { .. } => None,
         }
@@ -148,6 +175,20 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
     let chunks = output.chunks.iter().filter(|chunk| chunk.number < until);
     let lines = missed.into_iter().chain(chunks.map(|chunk| chunk.to_line(core.viewers.epoch()))).collect();
     (lines, output.is_over || core.viewers.next(viewer).is_none_or(|next| next >= until))
+}
+
+/// The skills of an agent and the prompts of its servers. They are replaced as a whole, so that comparing them is quick.
+pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>);
+
+fn commands_of(core: &Core, agent: AgentId) -> Option<Commands> {
+    let environment = &core.roster.get(agent)?.inputs.environment;
+    Some((Arc::clone(&environment.skills), Arc::clone(&environment.mcp_prompts)))
+}
+
+/// Whether an agent has other commands than these.
+pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Commands>) -> bool {
+    let now = core.roster.get(agent).map(|agent| &agent.inputs.environment);
+    now.is_some_and(|now| sent.is_none_or(|(skills, prompts)| now.skills != *skills || now.mcp_prompts != *prompts))
 }
 
 /// The open questions by agent and number.

@@ -2,6 +2,7 @@
 //! turn and of no other.
 //!
 //! ```text
+//!   Made       a server makes the text
 //!   Queued     the text waits in the agent's queue
 //!   Running    a viewer reads from the first chunk of the turn on
 //!   Over       and up to the last one
@@ -53,6 +54,8 @@ pub(super) struct ClientTurn {
 
 #[derive(Clone, Copy)]
 enum Stage {
+    /// The text is a prompt that a server of the agent has been asked for.
+    Made,
     /// An entry of the agent's queue has this client as its origin. After an error a queue waits for a person; for a client
     /// it is resumed, but only once.
     Queued {
@@ -67,7 +70,7 @@ impl ClientTurn {
     /// The viewer that reads for it, and the number of the chunk before which that ends.
     pub(super) fn stream(&self) -> Option<(ViewerId, u64)> {
         match self.stage {
-            Stage::Queued { .. } => None,
+            Stage::Made | Stage::Queued { .. } => None,
             Stage::Running(viewer) => Some((viewer, u64::MAX)),
             Stage::Over(viewer, until) => Some((viewer, until)),
         }
@@ -102,13 +105,13 @@ impl ClientTurn {
                     || is_over_limit(core, self.agent)
                     || self.limit.is_none() && core.trees.reached(|agent| agent == self.agent).is_some()
             }
-            Stage::Over(..) => false,
+            Stage::Made | Stage::Over(..) => false,
         }
     }
 
     pub(super) fn has_output(&self, core: &Core) -> bool {
         match self.stage {
-            Stage::Queued { .. } => false,
+            Stage::Made | Stage::Queued { .. } => false,
             Stage::Running(viewer) => core.viewers.has_unread(&core.roster, viewer),
             Stage::Over(..) => true,
         }
@@ -125,6 +128,27 @@ impl Server {
         let stage = Stage::Queued { is_resumed: false };
         let turn = ClientTurn { agent, stage, bounds, requests: 0, is_limited: false, limit: None, sent_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
+    }
+
+    /// The text of the client's turn is made by a server, and submitted later.
+    pub(in crate::repl) fn await_text(&mut self, id: ClientId) {
+        if let Some(turn) = self.turn_mut(id) {
+            turn.stage = Stage::Made;
+        }
+    }
+
+    /// The text is there, and is submitted next.
+    pub(in crate::repl) fn on_text(&mut self, id: ClientId) {
+        if let Some(turn) = self.turn_mut(id).filter(|turn| matches!(turn.stage, Stage::Made)) {
+            turn.stage = Stage::Queued { is_resumed: false };
+        }
+    }
+
+    /// The text was not made, or could not be submitted when it was.
+    pub(in crate::repl) fn fail_turn(&mut self, core: &mut Core, id: ClientId, error: &Error) {
+        if self.turn_mut(id).is_some() {
+            self.finish(core, id, &Response::from(error));
+        }
     }
 
     /// The text of the turn could not be submitted.
@@ -231,7 +255,7 @@ impl Server {
                     core.with_agent(agent, Agent::interrupt);
                 }
             }
-            Stage::Over(..) => {}
+            Stage::Made | Stage::Over(..) => {}
         }
         Ok(())
     }
@@ -253,7 +277,7 @@ impl Server {
                 self.finish(core, id, &Response::from(&Error::new(ErrorKind::System, message)));
                 Ok(None)
             }
-            Stage::Running(_) => Ok(Some(agent)),
+            Stage::Made | Stage::Running(_) => Ok(Some(agent)),
             Stage::Over(..) => Ok(None),
         }
     }

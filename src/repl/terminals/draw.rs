@@ -120,6 +120,7 @@ impl Terminals {
                 continue;
             }
             self.update_view(core, at);
+            self.search_typed(core, at);
             let frames = self.get(at).map(|terminal| terminal.display.frames);
             self.draw(core, at);
             let terminal = self.get(at).filter(|terminal| Some(terminal.display.frames) != frames);

@@ -7,6 +7,7 @@
 //! [[steps]]
 //! name = "plan"
 //! agent = "refactor/planner"           # the role of a template's member; a prompt is appended to it
+//! as = "critic"                        # a definition: its prompt, tools, model and policy
 //! critical = true                      # without its answer, dependent steps are skipped
 //!
 //! [[steps]]
@@ -100,10 +101,10 @@ impl Workflow {
     /// The workflow as a file would have it, in JSON.
     pub fn to_json(&self) -> Value {
         let step = |step: &WorkflowStep| {
-            let Member { name, model, role, .. } = &step.member;
+            let Member { name, model, role, agent } = &step.member;
             let needed: Vec<&str> = step.depends_on.iter().map(|at| self.steps[*at].member.name.as_str()).collect();
             without_null(json!({
-                "name": name, "prompt": role, "model": model, "depends_on": needed, "critical": step.is_critical,
+                "name": name, "as": agent, "prompt": role, "model": model, "depends_on": needed, "critical": step.is_critical,
             }))
         };
         let description = Some(&self.description).filter(|description| !description.is_empty());
@@ -133,7 +134,7 @@ fn without_null(mut value: Value) -> Value {
 
 /// Reads one step without its dependencies.
 fn step(table: &Table<'_>, templates: &[Template]) -> Result<WorkflowStep> {
-    table.only(&["name", "agent", "prompt", "model", "depends_on", "critical"])?;
+    table.only(&["name", "agent", "as", "prompt", "model", "depends_on", "critical"])?;
     let name = table.text("name")?.ok_or_else(|| table.error("name", "a step needs a name"))?;
     if !is_name(name) {
         return Err(table.error("name", &format!("invalid name {name:?}: {NAME_RULE}")));
@@ -145,7 +146,8 @@ fn step(table: &Table<'_>, templates: &[Template]) -> Result<WorkflowStep> {
         (role, prompt) => role.or(prompt).map(str::to_owned),
     };
     let model = table.text("model")?.map(str::to_owned).or_else(|| agent.and_then(|member| member.model.clone()));
-    let member = Member { name: name.to_owned(), model, role, agent: None };
+    let definition = table.text("as")?.map(str::to_owned).or_else(|| agent.and_then(|member| member.agent.clone()));
+    let member = Member { name: name.to_owned(), model, role, agent: definition };
     Ok(WorkflowStep { member, depends_on: Vec::new(), layer: 0, is_critical: table.boolean("critical")? })
 }
 

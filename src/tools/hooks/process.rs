@@ -2,13 +2,13 @@
 
 use std::io;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::domain::hook::Hook;
 use crate::domain::skill::Author;
 use crate::policy::paths::{Access, OWN, Verdict};
-use crate::sandbox::{Level, Report, send_input};
+use crate::sandbox::{Level, Plan, Report, send_input};
 use crate::tools::command::{Ending, OutputReader, Pipe, Program, Supervised, plan};
 use crate::tools::file_access::reason;
 use crate::tools::linux::memory_file;
@@ -19,6 +19,48 @@ const MAX_OUTPUT: usize = 256 << 10;
 /// The root of the project, for hooks that were written for Claude Code.
 const PROJECT_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
 
+/// Programs that load modules from the working directory for a text of the command line, and the options for that.
+const INTERPRETERS: &[&str] = &["python", "node", "ruby", "tsx"];
+const INLINE: &[&str] = &["-c", "-m", "-e", "-p", "-r", "--eval", "--print", "--require", "--import", "-"];
+/// Programs that run what a file of the working directory says.
+const RUNNERS: &[&str] = &[
+    "ant",
+    "bazel",
+    "bun",
+    "bundle",
+    "bunx",
+    "cargo",
+    "cmake",
+    "composer",
+    "deno",
+    "dotnet",
+    "go",
+    "gradle",
+    "gradlew",
+    "just",
+    "make",
+    "meson",
+    "mvn",
+    "ninja",
+    "nox",
+    "npm",
+    "npx",
+    "pdm",
+    "pipenv",
+    "pnpm",
+    "poetry",
+    "pre-commit",
+    "pytest",
+    "rake",
+    "sbt",
+    "task",
+    "tox",
+    "tsx",
+    "uv",
+    "uvx",
+    "yarn",
+];
+
 /// How a hook has ended by itself.
 #[derive(Debug, Default)]
 pub struct Ended {
@@ -27,11 +69,18 @@ pub struct Ended {
     pub errors: String,
 }
 
+/// Where a hook runs.
+pub struct Place<'a> {
+    pub directory: &'a Path,
+    /// Otherwise it can read the workspace only.
+    pub may_write: bool,
+}
+
 /// Runs a hook with this text as its standard input.
 ///
 /// # Errors
 /// It could not be started, took too long, or printed too much.
-pub fn run(hook: &Hook, input: &str, env: &Environment, job: &Job) -> Result<Ended, String> {
+pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Ended, String> {
     let mut env = env.clone();
     if hook.author == Author::Person {
         let files = own_files(hook, &env);
@@ -42,7 +91,7 @@ pub fn run(hook: &Hook, input: &str, env: &Environment, job: &Job) -> Result<End
         if level == Level::None && env.sandbox.settings.is_enabled {
             return Err("needs a sandbox, which this system cannot build; polylogue doctor says more".into());
         }
-        match attempt(hook, input, level, &env, job)? {
+        match attempt(hook, input, place, level, &env, job)? {
             Some(ended) => return Ok(ended),
             None => drop(env.sandbox.falls_from(level)),
         }
@@ -50,17 +99,21 @@ pub fn run(hook: &Hook, input: &str, env: &Environment, job: &Job) -> Result<End
 }
 
 /// `None`: this level of the sandbox cannot be built here.
-fn attempt(hook: &Hook, input: &str, level: Level, env: &Environment, job: &Job) -> Result<Option<Ended>, String> {
+fn attempt(
+    hook: &Hook,
+    input: &str,
+    place: &Place<'_>,
+    level: Level,
+    env: &Environment,
+    job: &Job,
+) -> Result<Option<Ended>, String> {
     let arguments: Vec<&str> = hook.command.iter().map(String::as_str).collect();
-    let mut plan = plan(&Program { promised: level, ..Program::new(&arguments, &env.working_directory) }, env)?;
-    let top = hook.project.as_ref().or(env.worktree.as_ref()).unwrap_or(&env.working_directory);
-    plan.own_variables.push((PROJECT_VARIABLE.into(), top.to_string_lossy().into_owned()));
-    plan.has_input = true;
+    let plan = plan_of(hook, &arguments, place, level, env)?;
     let (input, (output, into_output), (errors, into_errors)) =
         (memory_file::with(input.as_bytes()).map_err(text)?, io::pipe().map_err(text)?, io::pipe().map_err(text)?);
     let mut command = Command::new(&env.supervisor);
     command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(&arguments);
-    command.current_dir(&env.working_directory).env_clear().envs(env.sandbox.variables());
+    command.current_dir(place.directory).env_clear().envs(env.sandbox.variables());
     command.stdout(into_output).stderr(into_errors);
     let mut outputs = Outputs { output: Captured::of(output)?, errors: Captured::of(errors)? };
     let mut supervised = Supervised::start(command).map_err(text)?;
@@ -80,16 +133,56 @@ fn attempt(hook: &Hook, input: &str, level: Level, env: &Environment, job: &Job)
     }
 }
 
+/// What a hook may see and write: as a command, but for what its agent may not write either.
+fn plan_of(
+    hook: &Hook,
+    arguments: &[&str],
+    place: &Place<'_>,
+    level: Level,
+    env: &Environment,
+) -> Result<Plan, String> {
+    let program =
+        Program { promised: level, is_read_only: !place.may_write, ..Program::new(arguments, place.directory) };
+    let mut plan = plan(&program, env)?;
+    let is_seen = place.directory.starts_with(plan.workspace());
+    let holds_home = plan.home.as_ref().is_some_and(|home| home.starts_with(place.directory));
+    if !is_seen && !holds_home {
+        // The project of a worktree, or the whole of it around a directory below.
+        plan.readable.push(place.directory.to_owned());
+    }
+    let top = match hook.author {
+        Author::Project => place.directory,
+        Author::Person => env.worktree.as_deref().unwrap_or(place.directory),
+    };
+    plan.own_variables.push((PROJECT_VARIABLE.into(), top.to_string_lossy().into_owned()));
+    plan.has_input = true;
+    Ok(plan)
+}
+
 fn words(hook: &Hook) -> impl Iterator<Item = &str> {
     hook.command.iter().flat_map(|part| part.split(|c: char| c.is_whitespace() || "'\";|&()<>".contains(c)))
 }
 
-/// Whether the command names a file in the workspace by a path or with an extension: agents can change it.
+/// Whether agents can change what a hook does: the command names a file in the workspace by a path or with an extension, or
+/// programs that take what they run from the directory that they are started in.
 pub fn lies_in_workspace(hook: &Hook, env: &Environment) -> bool {
     let top = env.worktree.as_ref().unwrap_or(&env.working_directory);
     let files = words(hook).filter(|word| word.contains(['/', '.'])).map(|word| env.resolve(word));
     let mut files = files.filter_map(|path| path.canonicalize().ok()).filter(|path| path.is_file());
-    files.any(|file| file.starts_with(top))
+    files.any(|file| file.starts_with(top)) || runs_from_directory(hook) || env.has_unsafe_path()
+}
+
+/// Whether the command names programs that run what the directory says in which they are started.
+fn runs_from_directory(hook: &Hook) -> bool {
+    let words: Vec<&str> = words(hook).filter(|word| !word.is_empty()).collect();
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let has_text = hook.command.iter().any(|part| part.contains("<<"));
+    words.iter().enumerate().any(|(at, word)| {
+        let name = name(word);
+        let mut options = words[at + 1..].iter().take_while(|word| word.starts_with('-'));
+        let is_inline = has_text || options.any(|option| INLINE.contains(option));
+        RUNNERS.contains(&name.as_str()) || is_inline && INTERPRETERS.iter().any(|known| name.starts_with(known))
+    })
 }
 
 /// The files that the command of a person's hook names: it may lie in the home directory, which commands do not see.
@@ -152,5 +245,49 @@ impl OutputReader for Outputs {
 
     fn has_enough(&self) -> bool {
         [&self.output, &self.errors].iter().any(|captured| captured.bytes.len() > MAX_OUTPUT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::hook::HookEvent;
+
+    #[test]
+    fn agents_can_change_a_hook_that_runs_what_is_in_the_workspace() {
+        let top = tempfile::tempdir().unwrap();
+        let (workspace, elsewhere) = (top.path().join("work"), top.path().join("elsewhere"));
+        for directory in [&workspace, &elsewhere] {
+            std::fs::create_dir(directory).unwrap();
+            std::fs::write(directory.join("check.py"), "").unwrap();
+        }
+        let env = Environment::at(workspace.canonicalize().unwrap());
+        let outside = format!("python3 {}/check.py", elsewhere.canonicalize().unwrap().display());
+        for (command, expected) in [
+            ("jq -e '.tool_input.command | test(\"rm\")'", false),
+            (&*outside, false),
+            ("python3 ./check.py", true),
+            ("python3 check.py", true),
+            ("python3.11 -c 'import json'", true),
+            ("cat | python3 -m checks", true),
+            ("python3 <<'END'\nimport json\nEND", true),
+            ("node -e 'require(\"x\")'", true),
+            ("make -s check", true),
+            ("test -f x && /usr/bin/npm run -s check", true),
+        ] {
+            let hook = Hook {
+                event: HookEvent::PreTool,
+                matcher: String::new(),
+                command: vec!["sh".into(), "-c".into(), command.into()],
+                timeout: std::time::Duration::from_secs(1),
+                is_required: false,
+                author: Author::Person,
+                has_claude_names: false,
+                source: String::new(),
+                project: None,
+                scripts: Vec::new(),
+            };
+            assert_eq!(lies_in_workspace(&hook, &env), expected, "{command}");
+        }
     }
 }

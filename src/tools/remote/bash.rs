@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,7 +10,6 @@ use super::connection::plan_of;
 use super::{remote_of, script};
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::sandbox::Watch;
-use crate::tools::bash::{MAX_COMMAND_LENGTH, NO_LIMIT};
 use crate::tools::capture::{Capture, Sink};
 use crate::tools::{
     Environment, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, bash, is_in_background, one_line,
@@ -52,33 +50,13 @@ pub const SPEC: ToolSpec = ToolSpec {
 };
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
-    let remote = remote_of(env);
-    let command = arguments["command"].as_str().unwrap_or_default();
-    if command.trim().is_empty() {
-        return Err("`command` must not be empty".into());
-    }
-    if command.contains('\0') {
-        return Err("`command` must not contain NUL characters; use printf '\\0'".into());
-    }
-    if command.len() > MAX_COMMAND_LENGTH {
-        return Err(format!(
-            "`command` has {} bytes (at most {MAX_COMMAND_LENGTH}); write a script with write_file and run it",
-            command.len()
-        ));
-    }
-    let mut detail: Vec<String> = command.lines().map(visible).collect();
-    if let Some(description) = arguments["description"].as_str() {
-        detail.push(format!("description: {}", one_line(description, 200)));
-    }
-    detail.push(format!("working directory: {}", visible(&directory(arguments, env)?.to_string_lossy())));
+    let command = bash::checked_command(arguments)?;
+    let mut detail = bash::shown_command(command, arguments, &directory(arguments, env)?);
     if is_in_background(arguments) {
-        env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
-        detail.push("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into());
+        detail.push(bash::background_notice(env)?);
     }
-    if !is_in_background(arguments) || arguments["timeout"].is_u64() {
-        detail.push(format!("time limit: {:?}", timeout(arguments, env)));
-    }
-    Ok(remote.question(format!("bash: {}", one_line(command, 100)), detail))
+    detail.extend(bash::shown_limit(arguments, env));
+    Ok(remote_of(env).question(format!("bash: {}", one_line(command, 100)), detail))
 }
 
 fn directory(arguments: &Value, env: &Environment) -> Result<PathBuf, String> {
@@ -87,11 +65,6 @@ fn directory(arguments: &Value, env: &Environment) -> Result<PathBuf, String> {
         Some(written) => remote.absolute(written).map_err(|why| format!("`workdir`: {why}")),
         None => Ok(remote.directory().to_path_buf()),
     }
-}
-
-fn timeout(arguments: &Value, env: &Environment) -> Duration {
-    let usual = if is_in_background(arguments) { NO_LIMIT } else { env.bash_timeout };
-    arguments["timeout"].as_u64().map_or(usual, Duration::from_millis)
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
@@ -162,7 +135,7 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     let remote = remote_of(env);
     let command = call.arguments["command"].as_str().unwrap_or_default();
     let script = script::command(command, &directory(&call.arguments, env)?);
-    let request = Request { script: &script, data: None, limit: timeout(&call.arguments, env) };
+    let request = Request { script: &script, data: None, limit: bash::timeout(&call.arguments, env) };
     remote.connection.run(&request, job, &mut |bytes| {
         sink.push(bytes);
         true
@@ -178,7 +151,7 @@ fn note(ending: &Ending, call: &Prepared, env: &Environment) -> String {
             format!("[not started: working directory {}: cannot be entered]", directory.display())
         }
         Ending::Status(code) => format!("[exit code {code}]"),
-        Ending::TimedOut => format!("[timed out after {:?}]", timeout(&call.arguments, env)),
+        Ending::TimedOut => format!("[timed out after {:?}]", bash::timeout(&call.arguments, env)),
         Ending::Interrupted | Ending::Enough => INTERRUPTED.into(),
         Ending::Lost(why) => format!("[no exit code: {}]", remote.lost(why)),
     }

@@ -49,9 +49,19 @@ pub enum Ending {
     Lost(String),
 }
 
+/// A process that is ended and reaped when this is dropped, also if its start fails half way.
+struct Local(Child);
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A local process and what it carries.
 pub struct Channel {
-    child: Child,
+    child: Local,
     exit: ChildExit,
     input: Option<ChildStdin>,
     output: Option<ChildStdout>,
@@ -96,9 +106,10 @@ impl Channel {
             command.env_remove(name);
         }
         command.current_dir("/").process_group(0);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let exit = ChildExit::of(&child)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Local(command.spawn()?);
+        let (input, output, errors) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+        let exit = ChildExit::of(&child.0)?;
         for fd in [input.as_ref().map(|fd| fd.as_fd()), output.as_ref().map(|fd| fd.as_fd())].into_iter().flatten() {
             fcntl_setfl(fd, OFlags::NONBLOCK)?;
         }
@@ -173,7 +184,7 @@ impl Channel {
     pub fn has_ended(&mut self) -> bool {
         self.read_errors();
         let _ = self.read(&mut |_| {});
-        !matches!(self.child.try_wait(), Ok(None))
+        !matches!(self.child.0.try_wait(), Ok(None))
     }
 
     /// Ends its input, on which it ends by itself.
@@ -275,7 +286,19 @@ impl Drop for Channel {
     /// What still runs there ends because its input has ended.
     fn drop(&mut self) {
         self.input = None;
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_channel_was_not_completed_is_ended_and_reaped() {
+        let child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = std::path::PathBuf::from(format!("/proc/{}", child.id()));
+        assert!(process.exists());
+        drop(Local(child));
+        assert!(!process.exists(), "it is left as a zombie");
     }
 }

@@ -96,11 +96,22 @@ struct Link {
     holder: Channel,
     /// Calls that use it.
     used: usize,
+    /// It did not work once. Its process may take long to end.
+    is_discarded: bool,
 }
 
 impl Link {
+    fn new(name: OsString, holder: Channel) -> Self {
+        Self { name, holder, used: 0, is_discarded: false }
+    }
+
     fn has_room(&mut self, most: usize) -> bool {
-        self.used < most && !self.holder.has_ended()
+        self.used < most && !self.is_discarded && !self.holder.has_ended()
+    }
+
+    /// Whether a call uses it or may use it later.
+    fn is_needed(&mut self) -> bool {
+        self.used > 0 || !self.is_discarded && !self.holder.has_ended()
     }
 }
 
@@ -171,7 +182,7 @@ impl Connection {
         let mut state = self.lock();
         let failures = state.failures;
         loop {
-            state.links.retain_mut(|link| link.used > 0 || !link.holder.has_ended());
+            state.links.retain_mut(Link::is_needed);
             let most = self.most_calls();
             let mut live = state.links.iter_mut().filter_map(|link| link.has_room(most).then_some(link));
             if let Some(link) = live.next() {
@@ -216,7 +227,7 @@ impl Connection {
         let mut holder = Channel::start(&prefix, &request)
             .map_err(|error| format!("cannot run {}: {}", self.program().display(), reason(&error)))?;
         match holder.begin(limit, job) {
-            Ok(()) => Ok(Some(Link { name, holder, used: 0 })),
+            Ok(()) => Ok(Some(Link::new(name, holder))),
             Err(Ending::Interrupted) => Ok(None),
             Err(Ending::Lost(why)) => Err(self.unreachable(&why)),
             Err(_) => Err(self.unreachable(&format!("no answer within {} s", limit.as_secs()))),
@@ -243,6 +254,7 @@ impl Connection {
     fn discard(&self, name: &OsString) {
         let mut state = self.lock();
         for link in state.links.iter_mut().filter(|link| link.name == *name) {
+            link.is_discarded = true;
             link.holder.close();
         }
         // The master of a connection that is broken may wait for long.
@@ -373,4 +385,35 @@ fn contained(program: PathBuf, is_podman: bool, image: &str, local: &Environment
         user,
         withheld: local.sandbox.settings.withheld.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link whose process goes on when its input has ended, as the master of a broken connection may.
+    fn stubborn_link(name: &str) -> Link {
+        let arguments = ["-c".into(), "exec sleep 1000".into()].into();
+        let prefix = Prefix { program: "sh".into(), arguments, is_line: false, withheld: Vec::new() };
+        let request = Request { script: "", data: None, limit: CONNECT_LIMIT };
+        Link::new(name.into(), Channel::start(&prefix, &request).unwrap())
+    }
+
+    #[test]
+    fn a_link_that_did_not_work_is_not_leased_again_and_goes_with_its_last_call() {
+        let ssh = Ssh { program: "/nowhere/ssh".into(), host: "h".into(), withheld: Vec::new() };
+        let connection = Connection { how: How::Ssh(ssh), state: Mutex::default(), changed: Condvar::new() };
+        let used = Link { used: 2, ..stubborn_link("broken") };
+        connection.lock().links = vec![used, stubborn_link("other")];
+        connection.discard(&"broken".into());
+        let job = Job::new().unwrap();
+        let lease = connection.lease(&job).unwrap().expect("a link");
+        assert_eq!(lease.name, "other");
+        assert_eq!(connection.lock().links.len(), 2, "calls still use the first");
+        for _ in 0..2 {
+            drop(Lease { connection: &connection, name: "broken".into() });
+        }
+        drop(connection.lease(&job).unwrap());
+        assert_eq!(connection.lock().links.len(), 1);
+    }
 }

@@ -23,13 +23,16 @@ mod frame;
 mod listing;
 mod pattern;
 mod place;
+mod project;
 mod script;
 mod search;
+mod skill;
 mod ssh;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 
 use super::{Environment, Job, Output, Question, Running, ToolSpec, worktree};
 use crate::base::error::Result as StartResult;
@@ -38,6 +41,7 @@ pub use bash::run_in_background;
 use call::{Ending, Request};
 pub use connection::{Connection, Connections};
 use place::directory_there;
+pub use project::{RemoteProject, look};
 
 /// The tools of this machine and those that do the same elsewhere, under the same names.
 const SPECS: &[&ToolSpec] = &[
@@ -49,6 +53,7 @@ const SPECS: &[&ToolSpec] = &[
     &search::GLOB,
     &search::GREP,
     &search::LIST_DIR,
+    &skill::SPEC,
 ];
 
 /// The tool of this name for environments that run elsewhere; one that concerns no files and no commands is the same.
@@ -87,6 +92,19 @@ impl Remote {
     /// here matches a file there.
     pub fn workspace(&self) -> &Path {
         &self.workspace
+    }
+
+    /// Names the project: the same for all environments of a directory.
+    pub fn project_key(&self) -> String {
+        match &self.place {
+            RemotePlace::Ssh { .. } => self.place.to_string(),
+            RemotePlace::Container { .. } => self.directory.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// What of the place a person names to trust its files; empty for a container, whose files are those of this machine.
+    pub fn trusted_as(&self) -> String {
+        if self.is_contained() { String::new() } else { self.place.to_string() }
     }
 
     /// Whether what tools do stays inside of it: a container is a wall, another machine is none.
@@ -174,7 +192,8 @@ fn remote_of(env: &Environment) -> &Remote {
     env.remote.as_ref().expect("these tools are only given to environments that run elsewhere")
 }
 
-/// Connects to a place, or starts its container, and finds its directory. The result is that directory.
+/// Connects to a place, or starts its container, finds its directory and reads what the project there brings. The result is
+/// that directory.
 ///
 /// # Errors
 /// No thread or no descriptor is left.
@@ -183,13 +202,18 @@ pub fn reach(
     local: PathBuf,
     connection: Arc<Connection>,
     wake: Arc<dyn Fn() + Send + Sync>,
-) -> StartResult<Running> {
+) -> StartResult<(Running, Receiver<RemoteProject>)> {
+    let (sender, project) = mpsc::channel();
     let work = move |job: &Job| {
-        let remote = Remote::new(place, &local, connection);
-        match directory_there(&remote, job) {
-            Ok(directory) => Output::success(directory),
-            Err(message) => Output::failure(message),
-        }
+        let remote = Remote::new(place.clone(), &local, Arc::clone(&connection));
+        let directory = match directory_there(&remote, job) {
+            Ok(directory) => directory,
+            Err(message) => return Output::failure(message),
+        };
+        let remote = Remote::new(place.with_directory(&directory), &local, connection);
+        // The loop may be gone.
+        drop(sender.send(RemoteProject::read(&remote, job)));
+        Output::success(directory)
     };
-    Running::spawn(worktree::call("environment"), work, wake)
+    Ok((Running::spawn(worktree::call("environment"), work, wake)?, project))
 }

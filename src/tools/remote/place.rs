@@ -1,9 +1,10 @@
 //! Paths elsewhere: what a written path means before anything is looked up, and whether what it leads to may be opened.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::call::Request;
+use super::project::normal;
 use super::{Remote, script};
 use crate::domain::remote_place::RemotePlace;
 use crate::policy::paths::{Access, DenyList, PathPolicy, Verdict};
@@ -28,15 +29,7 @@ impl Remote {
         if written == "~" || written.starts_with("~/") {
             return Err(format!("{written}: use an absolute path, or one relative to the working directory"));
         }
-        let mut path = PathBuf::new();
-        for part in self.directory.join(written).components() {
-            match part {
-                Component::ParentDir => drop(path.pop()),
-                Component::CurDir => {}
-                part => path.push(part),
-            }
-        }
-        Ok(path)
+        Ok(normal(&self.directory.join(written)))
     }
 
     /// What a path means for the question and the rules. It is looked up when the call runs.
@@ -91,7 +84,13 @@ impl Remote {
 
     fn verdict(&self, path: &Path, access: Access, home: Option<&Path>) -> Verdict {
         let denied = DenyList { home: home.map(Path::to_path_buf), ..DenyList::default() };
-        let policy = PathPolicy { workspace: &self.directory, outputs: Path::new(""), skills: &[], denied: &denied };
+        let policy = PathPolicy {
+            workspace: &self.directory,
+            outputs: Path::new(""),
+            skills: &[],
+            guarded: &[],
+            denied: &denied,
+        };
         match policy.verdict(path, access) {
             // What is not mounted is the container's own.
             Verdict::AskOutside(_) if self.is_contained() => Verdict::Free,
@@ -121,7 +120,13 @@ impl Remote {
 /// Whether a path is one of the files on this machine that hold the output of commands.
 pub fn is_saved_output(path: &str, env: &Environment) -> bool {
     let (path, outputs) = (Path::new(path), &env.output_directory);
-    let policy = PathPolicy { workspace: Path::new("/nowhere"), outputs, skills: &[], denied: &DenyList::default() };
+    let policy = PathPolicy {
+        workspace: Path::new("/nowhere"),
+        outputs,
+        skills: &[],
+        guarded: &[],
+        denied: &DenyList::default(),
+    };
     path.is_absolute() && policy.verdict(path, Access::Read) == Verdict::Free
 }
 

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::domain::instructions::FILES;
 use crate::domain::rule::quoted;
 
 /// Ends a script with a word.
@@ -151,6 +152,84 @@ kill -s KILL 0
     )
 }
 
+/// `r KIND PATH BLOCKS` writes a record: kind, path and the start of a file in blocks of 1 KiB, each with NUL at its end.
+const RECORD: &str = r#"r() {
+  printf '%s\0%s\0' "$1" "$2"
+  dd if="$2" bs=1024 count="$3" 2>/dev/null | tr -d '\000'
+  printf '\0'
+}
+"#;
+
+/// What the project around a directory brings, in records: `t`, the root of its repository; `i`, instructions, from the root
+/// down, and `x` where there is no file; `s`, `SKILL.md` files, the nearest first. Links are not followed.
+pub fn project(directory: &Path, places: &[&str]) -> String {
+    let places: Vec<String> = places.iter().map(|place| quoted(place)).collect();
+    format!(
+        r#"{WITH_WORD}{RECORD}w={}
+cd "$w" 2>/dev/null || f denied
+t=$w d=$w c=0
+while [ -n "$d" ]; do
+  if [ -e "$d/.git" ]; then t=$d; break; fi
+  d=${{d%/*}}
+done
+i() {{
+  [ "$1" = "$t" ] || i "${{1%/*}}"
+  for b in {}; do
+    p=$1/$b
+    if [ -f "$p" ] && [ ! -h "$p" ] && [ -r "$p" ]; then r i "$p" 33; break; fi
+    if [ -e "$p" ] || [ -h "$p" ]; then printf 'x\0%s\0\0' "$p"; break; fi
+  done
+}}
+s() {{
+  for b in {}; do
+    [ -h "$1/$b" ] || [ -h "$1/${{b%/*}}" ] && continue
+    for p in "$1/$b"/*/SKILL.md; do
+      [ -f "$p" ] && [ ! -h "$p" ] && [ ! -h "${{p%/*}}" ] && [ -r "$p" ] || continue
+      c=$((c + 1))
+      [ "$c" -le 64 ] || return 0
+      r s "$p" 257
+    done
+  done
+  [ "$1" = "$t" ] || s "${{1%/*}}"
+}}
+printf 't\0%s\0\0' "$t"
+i "$w"
+s "$w"
+f ok
+"#,
+        quote(directory),
+        FILES.join(" "),
+        places.join(" "),
+    )
+}
+
+/// The same for files that others import, as far as no link leads to them.
+pub fn imported(paths: &[&Path]) -> String {
+    let mut script = format!(
+        r#"{WITH_WORD}{LOCATE}{RECORD}
+e() {{
+  (
+    f() {{ exit 0; }}
+    l "$1"
+    if [ "$p" = "$1" ] && [ -f "$p" ] && [ -r "$p" ]; then r i "$p" 33; fi
+  )
+}}
+"#
+    );
+    paths.iter().for_each(|path| script.push_str(&format!("e {}\n", quote(path))));
+    script + "f ok\n"
+}
+
+/// The names of the files in the folder of a skill, one a line.
+pub fn files_of_skill(folder: &Path) -> String {
+    format!(
+        "{WITH_WORD}cd {} 2>/dev/null || f denied\n\
+         find . ! -name . \\( -name '.*' -o -path './*/*/*/*' \\) -prune -o -type f ! -path ./SKILL.md -print 2>/dev/null\n\
+         f ok\n",
+        quote(folder)
+    )
+}
+
 /// What a listing is to have.
 pub struct Wanted<'a> {
     /// How many levels; all without it.
@@ -281,6 +360,43 @@ mod tests {
             assert_eq!(fields("to/new/er/x"), at("a b/new/er/x", "a"));
             assert!(found("file").ends_with("\0one\n\nN:ok\n"));
             assert!(found("loop").ends_with("\nN:links\n") && found("file/x").ends_with("\nN:directory\n"));
+        }
+    }
+
+    #[test]
+    fn a_project_is_read_from_its_root_down_and_without_links() {
+        let directory = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(directory.path()).unwrap();
+        for (name, text) in [
+            ("AGENTS.md", "outside"),
+            ("p q/.git/HEAD", ""),
+            ("p q/AGENTS.md", "root\0"),
+            ("p q/CLAUDE.md", "hidden by the other"),
+            ("p q/a/b/CLAUDE.md", "near"),
+            ("p q/a/b/.claude/skills/x/SKILL.md", "skill"),
+            ("p q/.agents/skills/y/SKILL.md", "far"),
+        ] {
+            fs::create_dir_all(top.join(name).parent().unwrap()).unwrap();
+            fs::write(top.join(name), text).unwrap();
+        }
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(top.join(to), top.join(name)).unwrap();
+        link("AGENTS.md", "p q/a/AGENTS.md");
+        link("p q/.agents/skills/y", "p q/a/b/.claude/skills/z");
+        for shell in shells() {
+            let found = |script: &str| {
+                let out = String::from_utf8(run(&shell, script)).unwrap();
+                out.replace(&format!("{}/", top.display()), "").replace('\0', " ")
+            };
+            let places = [".claude/skills", ".agents/skills"];
+            assert_eq!(
+                found(&project(&top.join("p q/a/b"), &places)),
+                "t p q  i p q/AGENTS.md root x p q/a/AGENTS.md  i p q/a/b/CLAUDE.md near \
+                 s p q/a/b/.claude/skills/x/SKILL.md skill s p q/.agents/skills/y/SKILL.md far \nN:ok\n",
+                "{shell:?}"
+            );
+            let paths = ["p q/a/AGENTS.md", "p q/AGENTS.md", "p q/none"].map(|name| top.join(name));
+            let paths: Vec<&Path> = paths.iter().map(|path| path.as_path()).collect();
+            assert_eq!(found(&imported(&paths)), "i p q/AGENTS.md root \nN:ok\n", "{shell:?}");
         }
     }
 

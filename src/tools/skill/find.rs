@@ -21,6 +21,8 @@ const MAX_DESCRIPTION: usize = 1024;
 const MAX_NAME: usize = 64;
 /// Below a directory of a project, in the order in which they count.
 pub const IN_PROJECT: [&str; 3] = [".polylogue/skills", ".claude/skills", ".agents/skills"];
+/// Fields of other agents that would change what a skill does.
+const UNUSED: [&str; 6] = ["allowed-tools", "context", "agent", "model", "hooks", "paths"];
 const CHANGED: &str = "ignored: new or changed; see polylogue config trust";
 
 /// A folder that may be a skill.
@@ -33,8 +35,8 @@ struct Folder {
 }
 
 /// The skills for agents in this directory. `person` has the directories of the person's skills, those that count first
-/// first; `trusted` the digests of the files of projects that count.
-pub fn skills(person: &[PathBuf], directory: &Path, trusted: &BTreeSet<String>) -> SkillList {
+/// first; `origins` the directories of which this one is a copy; `trusted` the digests of the files of projects that count.
+pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted: &BTreeSet<String>) -> SkillList {
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();
     let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
     let own = person.iter().flat_map(|above| folders_of_person(above));
@@ -57,6 +59,14 @@ pub fn skills(person: &[PathBuf], directory: &Path, trusted: &BTreeSet<String>) 
             Err(problem) => problems.push(format!("{}: ignored: {problem}", file.display())),
         }
     }
+    // The files of a project that git does not track are not in a worktree of it.
+    for folder in origins.iter().flat_map(|origin| folders_of_project(person, origin)) {
+        if let Ok(skill) = read(&folder, &mut Vec::new())
+            && trusted.contains(&skill.digest)
+        {
+            found.entry(skill.name.clone()).or_insert(skill);
+        }
+    }
     SkillList { skills: found.into_values().collect(), problems }
 }
 
@@ -64,6 +74,33 @@ pub fn skills(person: &[PathBuf], directory: &Path, trusted: &BTreeSet<String>) 
 pub fn files_of_project(person: &[PathBuf], directory: &Path) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
     let files = folders_of_project(person, directory).into_iter().map(|folder| folder.directory.join(FILE));
     files.map(|file| (file.clone(), bytes(&file))).collect()
+}
+
+/// The trusted skills of a project elsewhere, of which the folders and the texts are known. `trust` is the command with which
+/// a person trusts them.
+pub fn elsewhere(files: &[(PathBuf, Vec<u8>)], trusted: &BTreeSet<String>, trust: &str) -> SkillList {
+    let mut list = SkillList::default();
+    for (directory, text) in files {
+        let file = file(directory).display().to_string();
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let folder = Folder { directory: directory.clone(), name, author: Author::Project };
+        let parsed = match text.len() {
+            0..=MAX_BYTES => parse(&folder, text.clone(), &mut list.problems),
+            _ => Err(too_large()),
+        };
+        match parsed {
+            Ok(skill) if !trusted.contains(&skill.digest) => {
+                list.problems.push(format!("{file}: ignored: new or changed; see {trust}"));
+            }
+            Ok(skill) if list.find(&skill.name).is_some() => {
+                list.problems.push(format!("{file}: hidden by a nearer one of the same name"));
+            }
+            Ok(skill) => list.skills.push(skill),
+            Err(problem) => list.problems.push(format!("{file}: ignored: {problem}")),
+        }
+    }
+    list.skills.sort_by(|one, other| one.name.cmp(&other.name));
+    list
 }
 
 /// The skill as it is now.
@@ -74,7 +111,7 @@ pub fn read_again(skill: &Skill) -> Result<Skill, String> {
     let folder = Folder { directory: skill.directory.clone(), name: skill.name.clone(), author: skill.author };
     let now = read(&folder, &mut Vec::new())?;
     if skill.author == Author::Project && now.digest != skill.digest {
-        return Err("it was changed since the user trusted it; they can look at it with polylogue config trust".into());
+        return Err(super::CHANGED.into());
     }
     Ok(now)
 }
@@ -122,18 +159,34 @@ fn bytes(file: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let opened = open_regular(file).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));
     opened.map_err(|_| "is not a regular file, or cannot be read".to_owned())?;
-    if bytes.len() > MAX_BYTES { Err(format!("is larger than {} KiB", MAX_BYTES / 1024)) } else { Ok(bytes) }
+    if bytes.len() > MAX_BYTES { Err(too_large()) } else { Ok(bytes) }
+}
+
+fn too_large() -> String {
+    format!("is larger than {} KiB", MAX_BYTES / 1024)
 }
 
 fn read(folder: &Folder, problems: &mut Vec<String>) -> Result<Skill, String> {
-    let file = folder.directory.join(FILE);
-    let bytes = bytes(&file)?;
+    parse(folder, bytes(&file(&folder.directory))?, problems)
+}
+
+/// The file of a skill in this folder.
+pub fn file(folder: &Path) -> PathBuf {
+    folder.join(FILE)
+}
+
+fn parse(folder: &Folder, bytes: Vec<u8>, problems: &mut Vec<String>) -> Result<Skill, String> {
+    let file = file(&folder.directory);
     let digest = hex(Sha256::digest(&bytes));
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let (header, body) = front_matter::split(&text)?;
     let mut warn = |problem: &str| problems.push(format!("{}: {problem}", file.display()));
     if header.is_repaired {
         warn("the header is not valid YAML: a text with `: ` needs quotes");
+    }
+    let unused = header.known(&UNUSED);
+    if !unused.is_empty() {
+        warn(&format!("not supported, and ignored: {}", unused.join(", ")));
     }
     let name = match header.text("name") {
         Some(name) if !is_name(name) => return Err("the name must be 1 to 64 letters a-z, digits and single -".into()),
@@ -216,7 +269,7 @@ mod tests {
         fn found(&self) -> SkillList {
             let files = files_of_project(&self.person, &self.directory());
             let digests = files.into_iter().filter_map(|(_, bytes)| Some(hex(Sha256::digest(bytes.ok()?)))).collect();
-            skills(&self.person, &self.directory(), &digests)
+            skills(&self.person, &self.directory(), &[], &digests)
         }
     }
 
@@ -248,7 +301,7 @@ mod tests {
         tree.skill("project/.claude/skills/a", "as changed");
         assert!(read_again(&list.skills[0]).unwrap_err().contains("config trust"));
         let trusted = list.skills.iter().map(|skill| skill.digest.clone()).collect();
-        let list = skills(&tree.person, &tree.directory(), &trusted);
+        let list = skills(&tree.person, &tree.directory(), &[], &trusted);
         assert!(list.skills.is_empty() && list.problems[0].contains(CHANGED), "{list:?}");
     }
 
@@ -295,6 +348,52 @@ mod tests {
         let hidden = list.find("hidden").unwrap();
         assert!(!hidden.is_for_models && !hidden.is_for_people);
         assert_eq!(list.problems.len(), 7, "{:#?}", list.problems);
+    }
+
+    #[test]
+    fn a_worktree_has_the_skills_of_its_project_that_git_does_not_track_as_they_were_trusted() {
+        let tree = Tree::new();
+        tree.skill("project/.agents/skills/shared", "as in the project");
+        tree.skill("project/.agents/skills/private", "not tracked");
+        tree.skill("worktree/.agents/skills/shared", "as on the branch");
+        fs::write(tree.top.path().join("worktree/.git"), "gitdir: elsewhere").unwrap();
+        let (project, worktree) = (tree.top.path().join("project"), tree.top.path().join("worktree"));
+        let all = [&project, &worktree].map(|at| files_of_project(&[], at)).concat();
+        let digest = |(_, bytes): (PathBuf, Result<Vec<u8>, String>)| hex(Sha256::digest(bytes.unwrap()));
+        let trusted: BTreeSet<String> = all.into_iter().map(digest).collect();
+        let found = |origins: &[PathBuf]| skills(&[], &worktree, origins, &trusted);
+        assert_eq!(descriptions(&found(&[])), [("shared", "as on the branch")]);
+        let list = found(std::slice::from_ref(&project));
+        assert_eq!(descriptions(&list), [("private", "not tracked"), ("shared", "as on the branch")]);
+        assert!(list.problems.is_empty(), "{:?}", list.problems);
+        assert!(skills(&[], &worktree, &[project], &BTreeSet::new()).skills.is_empty());
+    }
+
+    /// Files in the shapes that projects have.
+    #[test]
+    fn each_skill_of_a_project_is_read_and_what_is_not_supported_is_said_in_one_line() {
+        let tree = Tree::new();
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/projects/skills");
+        for folder in fs::read_dir(fixtures).unwrap().flatten() {
+            let text = fs::read_to_string(folder.path().join(FILE)).unwrap();
+            tree.write(&format!("home/one/{}/SKILL.md", folder.file_name().display()), &text);
+        }
+        let list = tree.found();
+        let expected = [
+            ("commit-notes", "Writes the notes of a commit: what changed and why."),
+            ("deep-review", "Reviews a change in depth. Use it when a person asks for a review."),
+            ("plain-steps", "Steps without a header"),
+            ("table-reader", "Reads tables from files (csv, tsv). Use when: a file has rows."),
+        ];
+        assert_eq!(descriptions(&list), expected);
+        for said in [
+            "commit-notes/SKILL.md: not supported, and ignored: allowed-tools",
+            "deep-review/SKILL.md: not supported, and ignored: allowed-tools, context, agent, model, hooks",
+            "table-reader/SKILL.md: the header is not valid YAML",
+        ] {
+            assert_eq!(list.problems.iter().filter(|line| line.contains(said)).count(), 1, "{:#?}", list.problems);
+        }
+        assert_eq!(list.problems.len(), 3, "{:#?}", list.problems);
     }
 
     #[test]

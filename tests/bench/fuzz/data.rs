@@ -101,7 +101,7 @@ pub fn google() -> Step {
 }
 
 fn answers(kind: &'static str) -> Step {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sse").join(kind);
+    let folder = super::fixtures().join("sse").join(kind);
     let files = fs::read_dir(folder).expect("recordings").map(|entry| entry.expect("a file").path());
     let recorded = files.filter(|path| path.extension().is_some_and(|end| end == "sse"));
     let recorded: Vec<Vec<u8>> = recorded.map(|path| fs::read(path).expect("a recording")).collect();

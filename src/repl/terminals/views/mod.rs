@@ -151,6 +151,7 @@ impl View {
         match &mut self.kind {
             ViewKind::Inbox(inbox) => inbox.update(core, unseen),
             ViewKind::Wall(wall) => wall.update(core, screen),
+            // Once for all keys of a turn, before the frame.
             ViewKind::Search(_) => {}
             ViewKind::Compare(compare) => compare.update(core, focus, screen),
             ViewKind::Timeline(timeline) => timeline.update(core, focus),
@@ -325,6 +326,14 @@ impl Terminals {
         if let Some(terminal) = self.get_mut(id) {
             terminal.input.view = None;
             terminal.input.revision += 1;
+        }
+    }
+
+    /// Searches for what was typed into the view at this terminal.
+    pub(super) fn search_typed(&mut self, core: &Core, id: TerminalId) {
+        let view = self.terminals.get_mut(&id).and_then(|terminal| terminal.input.view.as_mut());
+        if let Some(ViewKind::Search(search)) = view.map(|view| &mut view.kind) {
+            search.update(core);
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct SearchView {
     at: usize,
     /// What is wrong with the query, or why it found nothing.
     message: Option<String>,
+    /// What was typed since the last search is searched for before the next frame.
+    is_stale: bool,
     revision: u64,
 }
 
@@ -47,6 +49,13 @@ impl SearchView {
 
     pub fn is_typing(&self) -> bool {
         !self.is_in_list
+    }
+
+    /// Searches for what was typed, once for all keys of a turn.
+    pub fn update(&mut self, core: &Core) {
+        if std::mem::take(&mut self.is_stale) {
+            self.search(core);
+        }
     }
 
     fn search(&mut self, core: &Core) {
@@ -78,10 +87,15 @@ impl SearchView {
         let Key::Press(code, modifiers) = key else {
             if let Key::Paste(pasted) = key {
                 self.typed.insert(&pasted.replace('\n', " "));
-                self.search(core);
+                self.is_stale = true;
             }
             return ViewAct::Done;
         };
+        if !self.is_typing()
+            || matches!(code, KeyCode::Up | KeyCode::Down | KeyCode::PageDown | KeyCode::Tab | KeyCode::Enter)
+        {
+            self.update(core);
+        }
         let last = self.hits.len().saturating_sub(1);
         match code {
             KeyCode::Escape if self.is_in_list => self.is_in_list = false,
@@ -98,15 +112,9 @@ impl SearchView {
             KeyCode::Char('q') if self.is_in_list => return self.quote(),
             KeyCode::Char('/') if self.is_in_list => self.is_in_list = false,
             _ if self.is_in_list => {}
-            _ => self.edit(core, *code, modifiers.ctrl),
+            _ => self.is_stale |= edit_line(&mut self.typed, *code, modifiers.ctrl),
         }
         ViewAct::Done
-    }
-
-    fn edit(&mut self, core: &Core, code: KeyCode, is_ctrl: bool) {
-        if edit_line(&mut self.typed, code, is_ctrl) {
-            self.search(core);
-        }
     }
 
     fn marked(&self) -> Option<&SearchHit> {

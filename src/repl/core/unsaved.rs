@@ -1,0 +1,211 @@
+//! What could not be stored yet. It stays in memory, in the order in which it came, and is stored when the store can be
+//! written again: before anything else is added to the log of its agent, from time to time, and at the end of the program.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use crate::base::clock::Moment;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
+use crate::domain::history::History;
+use crate::domain::message::{Body, Message};
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
+use crate::store::Store;
+
+/// How often the store is tried.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A way to write to the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::repl) enum Write {
+    Append,
+    /// Ends a reply.
+    Settle,
+    /// Ends a turn.
+    Finish,
+    /// A question is open from now on.
+    Question,
+}
+
+impl Write {
+    fn apply(self, store: &Store, agent: AgentId, bodies: Vec<Body>, at: i64) -> Result<Vec<Message>> {
+        match self {
+            Self::Append => store.append(agent, bodies, at),
+            Self::Settle => store.settle_reply(agent, bodies, at),
+            Self::Finish => store.finish_turn(agent, bodies, at),
+            Self::Question => store.begin_question(agent, bodies, at),
+        }
+    }
+}
+
+struct Unsaved {
+    agent: AgentId,
+    bodies: Vec<Body>,
+    write: Write,
+    /// Milliseconds since 1970.
+    at: i64,
+}
+
+/// All of it.
+#[derive(Default)]
+pub(super) struct UnsavedWrites {
+    waiting: VecDeque<Unsaved>,
+    /// What was written in a transaction that several agents share, and is rolled back with it.
+    shared: Option<Vec<Unsaved>>,
+    retry_at: Option<Moment>,
+    /// The agents at which a failed checkpoint was reported.
+    reported: BTreeSet<AgentId>,
+}
+
+impl UnsavedWrites {
+    fn has(&self, agent: AgentId) -> bool {
+        self.waiting.iter().any(|unsaved| unsaved.agent == agent)
+    }
+
+    fn note_saved(&mut self, saved: Unsaved) {
+        self.reported.remove(&saved.agent);
+        if let Some(shared) = &mut self.shared {
+            shared.push(saved);
+        }
+    }
+
+    /// The question of this agent is over, whether or not it was ever stored.
+    pub fn close_question(&mut self, agent: AgentId) {
+        let questions = self.waiting.iter_mut().filter(|unsaved| unsaved.agent == agent);
+        questions.filter(|unsaved| unsaved.write == Write::Question).for_each(|unsaved| unsaved.write = Write::Append);
+    }
+
+    pub fn forget(&mut self, agent: AgentId) {
+        self.waiting.retain(|unsaved| unsaved.agent != agent);
+        self.reported.remove(&agent);
+    }
+
+    /// Whether a failed checkpoint of this agent is to be reported: once until something of it is stored.
+    pub fn is_new_failure(&mut self, agent: AgentId) -> bool {
+        self.reported.insert(agent)
+    }
+}
+
+impl Core {
+    /// The number of messages that are only in memory because they could not be stored.
+    pub(in crate::repl) fn unsaved(&self) -> usize {
+        self.unsaved.waiting.iter().map(|unsaved| unsaved.bodies.len().max(1)).sum()
+    }
+
+    /// Whether something of this agent is only in memory.
+    pub(in crate::repl) fn has_unsaved(&self, agent: AgentId) -> bool {
+        self.unsaved.has(agent)
+    }
+
+    /// When the store is tried again.
+    pub(in crate::repl) fn unsaved_deadline(&self) -> Option<Moment> {
+        self.unsaved.retry_at
+    }
+
+    /// Appends messages to an agent's log and to its conversation. If they cannot be stored, they stay in memory until they
+    /// can, and a note says so.
+    pub(in crate::repl) fn record(&mut self, agent: AgentId, bodies: Vec<Body>, write: Write) {
+        let unsaved = Unsaved { agent, bodies, write, at: self.clock.unix_ms() };
+        let stored =
+            self.save_unsaved(agent).and_then(|()| write.apply(&self.store, agent, unsaved.bodies.clone(), unsaved.at));
+        let messages = match stored {
+            Ok(messages) => {
+                self.unsaved.note_saved(unsaved);
+                messages
+            }
+            Err(error) => self.keep_unsaved(unsaved, &error),
+        };
+        self.roster.with(agent, |agent| agent.remember(messages));
+    }
+
+    /// Keeps in memory what could not be stored. Returns the messages, which have the id of the one before them until then.
+    fn keep_unsaved(&mut self, unsaved: Unsaved, error: &Error) -> Vec<Message> {
+        if !self.unsaved.has(unsaved.agent) {
+            self.note(unsaved.agent, LineKind::Error, &format!("not saved, kept in memory until it can be: {error}"));
+        }
+        let history = self.roster.get(unsaved.agent).and_then(|agent| agent.inputs.history.as_ref());
+        let (id, created_at) = (history.map(History::last_id).unwrap_or_default(), unsaved.at);
+        let messages = unsaved.bodies.iter().cloned().map(|body| Message { id, body, created_at }).collect();
+        self.unsaved.waiting.push_back(unsaved);
+        self.retry_later();
+        messages
+    }
+
+    fn retry_later(&mut self) {
+        self.unsaved.retry_at = Some(self.clock.now() + RETRY);
+    }
+
+    /// Stores what an agent has in memory only. Nothing else may be added to its log before.
+    ///
+    /// # Errors
+    /// The store still refuses.
+    pub(in crate::repl) fn save_unsaved(&mut self, agent: AgentId) -> Result<()> {
+        if !self.unsaved.has(agent) {
+            return Ok(());
+        }
+        if self.unsaved.shared.is_none() && self.store.is_in_transaction() {
+            return Err(Error::new(ErrorKind::Store, "earlier messages of this agent are not saved yet: try again"));
+        }
+        while let Some(index) = self.unsaved.waiting.iter().position(|unsaved| unsaved.agent == agent) {
+            let Unsaved { bodies, write, at, .. } = &self.unsaved.waiting[index];
+            write.apply(&self.store, agent, bodies.clone(), *at)?;
+            self.unsaved.waiting.remove(index).into_iter().for_each(|saved| self.unsaved.note_saved(saved));
+        }
+        self.read_ids(agent)?;
+        self.note(agent, LineKind::Note, "what was kept in memory is saved now");
+        Ok(())
+    }
+
+    /// Reads the conversation again, in which the messages that were kept in memory have ids of their own now.
+    fn read_ids(&mut self, agent: AgentId) -> Result<()> {
+        if self.roster.get(agent).is_some_and(|agent| agent.inputs.history.is_some()) {
+            let history = History::from_messages(self.store.replay(agent)?.0);
+            self.roster.with(agent, |agent| agent.inputs.history = Some(history));
+        }
+        Ok(())
+    }
+
+    /// Tries the store again if it is time.
+    pub(in crate::repl) fn save_due(&mut self) {
+        let now = self.clock.now();
+        if self.unsaved.retry_at.is_some_and(|at| at <= now) {
+            self.save_all_unsaved();
+        }
+    }
+
+    /// Stores what is in memory only, as far as the store allows.
+    pub(in crate::repl) fn save_all_unsaved(&mut self) {
+        self.unsaved.retry_at = None;
+        while let Some(first) = self.unsaved.waiting.front().map(|unsaved| unsaved.agent) {
+            // The others would fail as well, and each may take as long as the store waits for another program.
+            if self.save_unsaved(first).is_err() {
+                return self.retry_later();
+            }
+        }
+    }
+
+    /// Begins a transaction in which the turns of several agents end.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(in crate::repl) fn begin_shared(&mut self) -> Result<()> {
+        self.store.begin()?;
+        self.unsaved.shared = Some(Vec::new());
+        Ok(())
+    }
+
+    /// Commits it. If that fails, everything that was written in it stays in memory until it can be stored.
+    ///
+    /// # Errors
+    /// As said.
+    pub(in crate::repl) fn end_shared(&mut self, agents: &[AgentId]) -> Result<()> {
+        let shared = self.unsaved.shared.take().unwrap_or_default();
+        let Err(error) = self.store.end(true) else { return Ok(()) };
+        shared.into_iter().rev().for_each(|unsaved| self.unsaved.waiting.push_front(unsaved));
+        self.retry_later();
+        let text = format!("the end of this turn is not saved, it is kept in memory until it can be: {error}");
+        agents.iter().for_each(|agent| self.note(*agent, LineKind::Error, &text));
+        Err(error)
+    }
+}
