@@ -53,6 +53,7 @@ fn a_definition_never_widens_policy_and_that_of_a_project_no_tools() {
     app.enter("/env read_file+fork");
     app.enter("/fork --as wide");
     assert_eq!((tools(&app, 2), app.agent(2).policy()), (vec!["read_file"], Policy::Ask));
+    assert_shows(&mut app, "tools of the definition that are not available: bash");
 }
 
 #[test]

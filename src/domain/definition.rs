@@ -12,7 +12,7 @@ pub struct AgentDefinition {
     pub name: String,
     /// When it is used, in one line.
     pub description: String,
-    /// The names of its tools, which may be unknown here; `None`: those of its parent.
+    /// The names of its built-in tools, which its environment may not have; `None`: those of its parent.
     pub tools: Option<Vec<String>>,
     /// Its model, as `provider/model`; that of its parent by default.
     pub model: Option<String>,

@@ -199,7 +199,7 @@ impl Repl {
 
     /// How many messages could not be stored yet. They are lost if that does not change before the program ends.
     pub fn unsaved(&self) -> usize {
-        self.core.unsaved()
+        self.core.unsaved.len()
     }
 
     /// What is known of the MCP servers that were used.

@@ -9,7 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
-use crate::repl::core::{Core, drafts, files};
+use crate::repl::core::{Core, drafts, files, unsaved};
 use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
@@ -53,7 +53,7 @@ impl Repl {
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
         self.notify_hooks.end(&mut self.core);
-        self.core.save_all_unsaved();
+        unsaved::save_all(&mut self.core);
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
         last_changes(self);
@@ -68,7 +68,7 @@ impl Repl {
 
     /// What of the agents' messages is lost, or will be after a power cut, in words.
     pub fn loss(&self) -> Option<String> {
-        let unsaved = self.core.unsaved();
+        let unsaved = self.core.unsaved.len();
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
         unsaved.or_else(|| self.not_durable.as_ref().map(|error| error.message.clone()))
     }

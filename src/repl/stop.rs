@@ -4,7 +4,7 @@ use crate::agent::{Agent, State};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::Repl;
-use crate::repl::core::{Core, agent_gone};
+use crate::repl::core::{Core, agent_gone, unsaved};
 use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
 use crate::team::tree_path;
@@ -26,12 +26,12 @@ impl Repl {
             return Ok(0);
         }
         // Without a common transaction each end is stored by itself: what is to stop stops in any case.
-        let is_common = self.core.begin_shared().is_ok();
+        let is_common = unsaved::begin_shared(&mut self.core).is_ok();
         working.iter().for_each(|id| stop(&mut self.core, &mut self.jobs, *id));
         self.core.emit(Event::Stopped);
         self.apply_effects();
         if is_common {
-            self.core.end_shared(&working)?;
+            unsaved::end_shared(&mut self.core, &working)?;
         }
         Ok(working.len())
     }

@@ -85,7 +85,7 @@ impl Repl {
         let now = core.clock.now();
         let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
         let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
-        let store = core.unsaved_deadline().map(|at| (at, WakeReason::Store));
+        let store = core.unsaved.deadline().map(|at| (at, WakeReason::Store));
         let components = components.iter().filter_map(|component| component.deadline(core));
         match agent.into_iter().chain(tools).chain(store).chain(components).min_by_key(|(at, _)| *at) {
             Some((at, why)) => Timeout { after: Some(at - now), why },

@@ -10,6 +10,7 @@ use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
 use crate::repl::core::archive::archive_idle;
+use crate::repl::core::unsaved;
 use crate::repl::timeout::TOOL_POLL;
 use crate::repl::{Repl, Terminal, Turn, limits};
 
@@ -66,11 +67,11 @@ impl Repl {
         self.retention.step(&mut self.core, &self.terminals);
         self.dispatch();
         self.callbacks.run(&mut self.core);
+        unsaved::save_due(&mut self.core);
         self.render();
         self.attached().publish();
         self.send_followed();
         limits::save_spent(&mut self.core);
-        self.core.save_due();
         Ok(self.end_turn(Turn::Continue))
     }
 

@@ -68,9 +68,11 @@ struct State {
 enum Closing {
     #[default]
     No,
-    /// The whole log is to be copied.
+    /// The thread is to end without waiting for more.
     Asked,
-    /// It was tried.
+    /// The whole log is to be copied first.
+    Copy,
+    /// That was tried.
     Done { is_copied: bool },
 }
 
@@ -130,9 +132,7 @@ impl Syncer {
     pub(super) fn close(&self, ticket: u64, copies: bool, patience: Duration) -> bool {
         let mut state = self.shared.lock();
         (state.told, state.wanted) = (state.told.max(ticket), ticket);
-        if copies {
-            state.closing = Closing::Asked;
-        }
+        state.closing = if copies { Closing::Copy } else { Closing::Asked };
         self.shared.changed.notify_all();
         self.start(state);
         let state = self.shared.wait_while(patience, |state| state.is_running);
@@ -162,7 +162,7 @@ impl State {
     }
 
     fn has_work(&self) -> bool {
-        self.lost.is_none() && (self.told > self.durable || self.closing == Closing::Asked)
+        self.lost.is_none() && (self.told > self.durable || self.closing == Closing::Copy)
     }
 
     /// Notes what became of a sync. Returns whether the loop is to know.
@@ -196,7 +196,7 @@ impl Shared {
         let mut state = self.lock();
         let Some(mut work) = state.work.take() else { return };
         while state.has_work() {
-            let (ticket, durable, is_closing) = (state.told, state.durable, state.closing == Closing::Asked);
+            let (ticket, durable, is_closing) = (state.told, state.durable, state.closing == Closing::Copy);
             drop(state);
             if ticket > durable {
                 self.sync(&mut work, ticket);

@@ -250,7 +250,7 @@ mod tests {
         assert!(warnings.iter().any(|warning| warning.contains("hidden by another")), "{warnings:?}");
         assert_eq!((found[0].policy, found[0].model.as_deref()), (Some(Policy::Plan), Some("far/one")));
         let scout = &found[1];
-        assert_eq!(scout.tools.as_deref().unwrap(), ["read_file", "Bash(git log *)", "WebSearch", "glob"]);
+        assert_eq!(scout.tools.as_deref().unwrap(), ["read_file", "glob"]);
         assert_eq!((scout.model.as_ref(), scout.policy, scout.author), (None, None, Author::Project));
     }
 
@@ -292,7 +292,7 @@ mod tests {
         for (author, may_add, expected) in
             [(Author::Person, true, "bash+grep"), (Author::Person, false, "grep"), (Author::Project, true, "grep")]
         {
-            assert_eq!(env.spec_for(&definition(author, &["grep", "bash", "WebSearch"]), may_add), expected);
+            assert_eq!(env.spec_for(&definition(author, &["grep", "bash"]), may_add), expected);
         }
         assert_eq!(env.spec_for(&definition(Author::Project, &["bash"]), true), "none");
         assert_eq!(definition(Author::Project, &[]).model_beside("near"), None);

@@ -71,7 +71,7 @@ pub(super) struct Core {
     archiving: BTreeSet<AgentId>,
     /// Tool threads of removed agents, joined when they end.
     pub(super) draining: Vec<Running>,
-    unsaved: unsaved::UnsavedWrites,
+    pub(in crate::repl) unsaved: unsaved::UnsavedWrites,
 }
 
 impl Core {

@@ -49,7 +49,7 @@ struct Unsaved {
 
 /// All of it.
 #[derive(Default)]
-pub(super) struct UnsavedWrites {
+pub(in crate::repl) struct UnsavedWrites {
     waiting: VecDeque<Unsaved>,
     /// What was written in a transaction that several agents share, and is rolled back with it.
     shared: Option<Vec<Unsaved>>,
@@ -59,8 +59,19 @@ pub(super) struct UnsavedWrites {
 }
 
 impl UnsavedWrites {
-    fn has(&self, agent: AgentId) -> bool {
+    /// The number of messages that are only in memory.
+    pub fn len(&self) -> usize {
+        self.waiting.iter().map(|unsaved| unsaved.bodies.len().max(1)).sum()
+    }
+
+    /// Whether something of this agent is only in memory.
+    pub fn has(&self, agent: AgentId) -> bool {
         self.waiting.iter().any(|unsaved| unsaved.agent == agent)
+    }
+
+    /// When the store is tried again.
+    pub fn deadline(&self) -> Option<Moment> {
+        self.retry_at
     }
 
     fn note_saved(&mut self, saved: Unsaved) {
@@ -88,21 +99,6 @@ impl UnsavedWrites {
 }
 
 impl Core {
-    /// The number of messages that are only in memory because they could not be stored.
-    pub(in crate::repl) fn unsaved(&self) -> usize {
-        self.unsaved.waiting.iter().map(|unsaved| unsaved.bodies.len().max(1)).sum()
-    }
-
-    /// Whether something of this agent is only in memory.
-    pub(in crate::repl) fn has_unsaved(&self, agent: AgentId) -> bool {
-        self.unsaved.has(agent)
-    }
-
-    /// When the store is tried again.
-    pub(in crate::repl) fn unsaved_deadline(&self) -> Option<Moment> {
-        self.unsaved.retry_at
-    }
-
     /// Appends messages to an agent's log and to its conversation. If they cannot be stored, they stay in memory until they
     /// can, and a note says so.
     pub(in crate::repl) fn record(&mut self, agent: AgentId, bodies: Vec<Body>, write: Write) {
@@ -114,26 +110,9 @@ impl Core {
                 self.unsaved.note_saved(unsaved);
                 messages
             }
-            Err(error) => self.keep_unsaved(unsaved, &error),
+            Err(error) => keep(self, unsaved, &error),
         };
         self.roster.with(agent, |agent| agent.remember(messages));
-    }
-
-    /// Keeps in memory what could not be stored. Returns the messages, which have the id of the one before them until then.
-    fn keep_unsaved(&mut self, unsaved: Unsaved, error: &Error) -> Vec<Message> {
-        if !self.unsaved.has(unsaved.agent) {
-            self.note(unsaved.agent, LineKind::Error, &format!("not saved, kept in memory until it can be: {error}"));
-        }
-        let history = self.roster.get(unsaved.agent).and_then(|agent| agent.inputs.history.as_ref());
-        let (id, created_at) = (history.map(History::last_id).unwrap_or_default(), unsaved.at);
-        let messages = unsaved.bodies.iter().cloned().map(|body| Message { id, body, created_at }).collect();
-        self.unsaved.waiting.push_back(unsaved);
-        self.retry_later();
-        messages
-    }
-
-    fn retry_later(&mut self) {
-        self.unsaved.retry_at = Some(self.clock.now() + RETRY);
     }
 
     /// Stores what an agent has in memory only. Nothing else may be added to its log before.
@@ -152,60 +131,77 @@ impl Core {
             write.apply(&self.store, agent, bodies.clone(), *at)?;
             self.unsaved.waiting.remove(index).into_iter().for_each(|saved| self.unsaved.note_saved(saved));
         }
-        self.read_ids(agent)?;
+        read_ids(self, agent)?;
         self.note(agent, LineKind::Note, "what was kept in memory is saved now");
         Ok(())
     }
+}
 
-    /// Reads the conversation again, in which the messages that were kept in memory have ids of their own now.
-    fn read_ids(&mut self, agent: AgentId) -> Result<()> {
-        if self.roster.get(agent).is_some_and(|agent| agent.inputs.history.is_some()) {
-            let history = History::from_messages(self.store.replay(agent)?.0);
-            self.roster.with(agent, |agent| agent.inputs.history = Some(history));
+/// Keeps in memory what could not be stored. Returns the messages, which have the id of the one before them until then.
+fn keep(core: &mut Core, unsaved: Unsaved, error: &Error) -> Vec<Message> {
+    if !core.unsaved.has(unsaved.agent) {
+        core.note(unsaved.agent, LineKind::Error, &format!("not saved, kept in memory until it can be: {error}"));
+    }
+    let history = core.roster.get(unsaved.agent).and_then(|agent| agent.inputs.history.as_ref());
+    let (id, created_at) = (history.map(History::last_id).unwrap_or_default(), unsaved.at);
+    let messages = unsaved.bodies.iter().cloned().map(|body| Message { id, body, created_at }).collect();
+    core.unsaved.waiting.push_back(unsaved);
+    retry_later(core);
+    messages
+}
+
+fn retry_later(core: &mut Core) {
+    core.unsaved.retry_at = Some(core.clock.now() + RETRY);
+}
+
+/// Reads the conversation again, in which the messages that were kept in memory have ids of their own now.
+fn read_ids(core: &mut Core, agent: AgentId) -> Result<()> {
+    if core.roster.get(agent).is_some_and(|agent| agent.inputs.history.is_some()) {
+        let history = History::from_messages(core.store.replay(agent)?.0);
+        core.roster.with(agent, |agent| agent.inputs.history = Some(history));
+    }
+    Ok(())
+}
+
+/// Tries the store again if it is time.
+pub(in crate::repl) fn save_due(core: &mut Core) {
+    let now = core.clock.now();
+    if core.unsaved.retry_at.is_some_and(|at| at <= now) {
+        save_all(core);
+    }
+}
+
+/// Stores what is in memory only, as far as the store allows.
+pub(in crate::repl) fn save_all(core: &mut Core) {
+    core.unsaved.retry_at = None;
+    while let Some(first) = core.unsaved.waiting.front().map(|unsaved| unsaved.agent) {
+        // The others would fail as well, and each may take as long as the store waits for another program.
+        if core.save_unsaved(first).is_err() {
+            return retry_later(core);
         }
-        Ok(())
     }
+}
 
-    /// Tries the store again if it is time.
-    pub(in crate::repl) fn save_due(&mut self) {
-        let now = self.clock.now();
-        if self.unsaved.retry_at.is_some_and(|at| at <= now) {
-            self.save_all_unsaved();
-        }
-    }
+/// Begins a transaction in which the turns of several agents end.
+///
+/// # Errors
+/// The database cannot be written.
+pub(in crate::repl) fn begin_shared(core: &mut Core) -> Result<()> {
+    core.store.begin()?;
+    core.unsaved.shared = Some(Vec::new());
+    Ok(())
+}
 
-    /// Stores what is in memory only, as far as the store allows.
-    pub(in crate::repl) fn save_all_unsaved(&mut self) {
-        self.unsaved.retry_at = None;
-        while let Some(first) = self.unsaved.waiting.front().map(|unsaved| unsaved.agent) {
-            // The others would fail as well, and each may take as long as the store waits for another program.
-            if self.save_unsaved(first).is_err() {
-                return self.retry_later();
-            }
-        }
-    }
-
-    /// Begins a transaction in which the turns of several agents end.
-    ///
-    /// # Errors
-    /// The database cannot be written.
-    pub(in crate::repl) fn begin_shared(&mut self) -> Result<()> {
-        self.store.begin()?;
-        self.unsaved.shared = Some(Vec::new());
-        Ok(())
-    }
-
-    /// Commits it. If that fails, everything that was written in it stays in memory until it can be stored.
-    ///
-    /// # Errors
-    /// As said.
-    pub(in crate::repl) fn end_shared(&mut self, agents: &[AgentId]) -> Result<()> {
-        let shared = self.unsaved.shared.take().unwrap_or_default();
-        let Err(error) = self.store.end(true) else { return Ok(()) };
-        shared.into_iter().rev().for_each(|unsaved| self.unsaved.waiting.push_front(unsaved));
-        self.retry_later();
-        let text = format!("the end of this turn is not saved, it is kept in memory until it can be: {error}");
-        agents.iter().for_each(|agent| self.note(*agent, LineKind::Error, &text));
-        Err(error)
-    }
+/// Commits it. If that fails, everything that was written in it stays in memory until it can be stored.
+///
+/// # Errors
+/// As said.
+pub(in crate::repl) fn end_shared(core: &mut Core, agents: &[AgentId]) -> Result<()> {
+    let shared = core.unsaved.shared.take().unwrap_or_default();
+    let Err(error) = core.store.end(true) else { return Ok(()) };
+    shared.into_iter().rev().for_each(|unsaved| core.unsaved.waiting.push_front(unsaved));
+    retry_later(core);
+    let text = format!("the end of this turn is not saved, it is kept in memory until it can be: {error}");
+    agents.iter().for_each(|agent| core.note(*agent, LineKind::Error, &text));
+    Err(error)
 }

@@ -66,7 +66,7 @@ impl Unseen {
 /// Stores that a terminal has shown how the last turn of this agent ended.
 pub(super) fn store_seen(core: &mut Core, agent: AgentId) {
     // An end that is stored later counts as new after a restart, which needs no word beside that it is not stored yet.
-    if core.store.is_read_only() || core.has_unsaved(agent) {
+    if core.store.is_read_only() || core.unsaved.has(agent) {
         return;
     }
     if let Err(error) = core.store.set_seen(agent) {

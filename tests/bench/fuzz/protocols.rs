@@ -59,16 +59,9 @@ pub fn mcp() -> Step {
 fn server() -> McpServer {
     let transport = McpTransport::Stdio { command: "server".into(), args: Vec::new(), env: Vec::new() };
     McpServer {
-        name: "server".into(),
-        written: transport.clone(),
-        transport,
-        net: Vec::new(),
         start_timeout: Duration::from_secs(10),
         call_timeout: Duration::from_secs(60),
-        enabled_tools: Vec::new(),
-        disabled_tools: Vec::new(),
-        project: None,
-        source: String::new(),
+        ..McpServer::new("server", transport, String::new())
     }
 }
 

@@ -57,16 +57,9 @@ fn server(number: usize, behaviour: &str) -> McpServer {
     let args: Vec<String> = vec!["-c".into(), format!("exec ./server.sh {behaviour}")];
     let transport = McpTransport::Stdio { command: "sh".into(), args, env: Vec::new() };
     McpServer {
-        name: format!("s{number}"),
-        written: transport.clone(),
-        transport,
-        net: Vec::new(),
         start_timeout: Duration::from_secs(2),
         call_timeout: Duration::from_secs(1),
-        enabled_tools: Vec::new(),
-        disabled_tools: Vec::new(),
-        project: None,
-        source: "config.toml:1".into(),
+        ..McpServer::new(&format!("s{number}"), transport, "config.toml:1".into())
     }
 }
 
@@ -81,6 +74,7 @@ fn hook(chance: &mut Chance) -> Hook {
         has_claude_names: false,
         source: "config.toml:2".into(),
         project: None,
+        scripts: Vec::new(),
     }
 }
 
