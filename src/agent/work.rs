@@ -1,4 +1,4 @@
-//! The tool calls of one reply, until all have a result. `questions` asks about calls, `restored` asks again after a
+//! The tool calls of one reply, until all have a result. `plan` judges calls, `questions` asks about them, `restored` asks again after a
 //! restart, `repeats` detects repeated calls.
 //!
 //! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
@@ -13,12 +13,11 @@
 
 mod elicited;
 mod hooks;
+mod plan;
 mod questions;
 mod repeats;
 mod restored;
 
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{Agent, Context, Effect, RecordedEvent, State};
@@ -30,15 +29,14 @@ use crate::domain::elicitation::Elicitation;
 use crate::domain::mcp::PREFIX;
 use crate::domain::message::Body;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
-use crate::policy::Verdict;
 use crate::tools::hooks::HookRun;
-use crate::tools::snapshots::Recorder;
-use crate::tools::{self, Environment, Judge, Judged, PathVerdict, Prepared, Run, Running, ToolSpec, visible};
+use crate::tools::{self, Judged, Prepared, Run, Running, ToolSpec};
 
 use hooks::{Hooked, TurnHooks};
+use plan::{Planned, missing};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
-use repeats::{NOT_MADE, Repeats};
+use repeats::Repeats;
 
 /// Begins the result of a call that a hook has refused.
 const DENIED_BY_HOOK: &str = "denied by a hook";
@@ -271,50 +269,6 @@ impl Call {
     }
 }
 
-/// A call before it runs.
-struct Planned {
-    progress: Progress,
-    refusal: Option<String>,
-}
-
-impl From<Progress> for Planned {
-    fn from(progress: Progress) -> Self {
-        Self { progress, refusal: None }
-    }
-}
-
-fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
-    let answered = |message: &str| Planned::from(Progress::Answered(failed(call, message)));
-    let (spec, mut prepared) = match judge.environment.prepare(&call.name, &call.arguments) {
-        Ok((spec, prepared)) => (spec, Box::new(prepared)),
-        Err(message) => return answered(&message),
-    };
-    let in_loop = matches!(spec.run, Run::InEventLoop(_));
-    let judged = judge.judge(spec, &prepared);
-    match &judged.verdict {
-        Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded).into(),
-        // The loop asks itself where another agent is concerned.
-        Verdict::Ask(_) | Verdict::Unasked(_) if in_loop && spec.judged == Judged::Change => {
-            Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
-        }
-        Verdict::Ask(reason) => {
-            prepared.question.add_reason(reason);
-            prepared.question.ways = judged.ways;
-            Progress::Waiting(spec, prepared, Permission::Wanted).into()
-        }
-        Verdict::Unasked(reason) => {
-            let reason = visible(reason);
-            let title = short_title(&prepared.question.title);
-            let refusal = Some(format!("{title} ({reason}){}", judged.ways.remedy("to allow it:")));
-            let remedy = judged.ways.remedy("the user can allow it with");
-            let message =
-                format!("refused: it needs approval ({reason}), and no question is asked (policy never){remedy}");
-            Planned { refusal, ..answered(&message) }
-        }
-        Verdict::Refuse(reason) => answered(reason),
-    }
-}
-
 /// Adds a note to the result of a call. Commands end with how they ended, and stay so.
 fn add_note(content: &mut String, note: &str) {
     let last = content.rfind('\n').map_or(0, |at| at + 1);
@@ -322,37 +276,6 @@ fn add_note(content: &mut String, note: &str) {
         true => content.insert_str(last, &format!("{note}\n")),
         false => content.push_str(&format!("\n{note}")),
     }
-}
-
-/// The person is asked about a repeated call; where no question may be asked, it is refused.
-fn objected(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> Planned {
-    match planned.progress {
-        Progress::Waiting(..) if policy == Policy::Never => {
-            let message = format!("{NOT_MADE}{reason}, and no question is asked (policy never); do something else");
-            Planned { refusal: None, progress: Progress::Answered(failed(call, &message)) }
-        }
-        Progress::Waiting(spec, mut prepared, _) => {
-            prepared.question.add_reason(reason);
-            Progress::Waiting(spec, prepared, Permission::Wanted).into()
-        }
-        progress => Planned { progress, ..planned },
-    }
-}
-
-/// The directory outside of the workspace that the call is about.
-fn outside(prepared: &Prepared) -> Option<&Path> {
-    match &prepared.question.file.as_ref()?.verdict {
-        PathVerdict::AskOutside(directory) => Some(directory),
-        _ => None,
-    }
-}
-
-/// A file outside of the workspace that a call would read and that does not exist: not worth a question.
-fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
-    let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
-    // A path of another machine is not looked up here.
-    let file = Some(file).filter(|file| file.path.is_absolute())?;
-    file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
 }
 
 /// `title` is the call in one line; it may contain a path of any length.
@@ -414,50 +337,6 @@ impl Agent {
             self.emit(&Chunk::Note(format!("refused a tool call that needs approval: {refusal}")));
             context.outbox.push(self.id(), Effect::Refused(refusal));
         }
-    }
-
-    fn plan(&self, call: &ToolCall, context: &Context) -> Planned {
-        self.plan_under(self.policy(), call, context)
-    }
-
-    /// Whether this call would run without a question.
-    pub fn is_free_call(&self, call: &ToolCall, context: &Context) -> bool {
-        matches!(self.plan(call, context).progress, Progress::Waiting(_, _, Permission::NotNeeded))
-    }
-
-    fn plan_under(&self, policy: Policy, call: &ToolCall, context: &Context) -> Planned {
-        let judge = Judge {
-            environment: &self.tool_environment(),
-            policy,
-            rules: &self.rules,
-            session_rules: context.session_rules,
-            allowed: &self.allowed_directories,
-            endpoint: &self.inputs.endpoint,
-        };
-        let planned = plan(call, &judge);
-        match self.work.repeats.objection(call) {
-            Some(reason) => objected(call, planned, policy, &reason),
-            None => planned,
-        }
-    }
-
-    /// The environment of a call, whose changes of files are written down.
-    pub(super) fn environment_of_call(&self, call: &str) -> Arc<Environment> {
-        let mut environment = self.tool_environment();
-        if let Some(snapshots) = environment.snapshots.clone() {
-            let recorder = Recorder { snapshots, agent: self.id(), call: call.to_owned() };
-            Arc::make_mut(&mut environment).recorder = Some(recorder);
-        }
-        environment
-    }
-
-    /// The environment with the files that this agent has read, and what it is refused besides.
-    fn tool_environment(&self) -> Arc<Environment> {
-        let (known_files, mut shared) = (Arc::clone(&self.known_files), (*self.inputs.environment).clone());
-        if !self.rules.deny.is_empty() {
-            Arc::make_mut(&mut shared.rules).deny.extend(self.rules.deny.iter().cloned());
-        }
-        Arc::new(Environment { known_files, ..shared })
     }
 
     /// The loop has a slot for the tool thread that this agent is to start.

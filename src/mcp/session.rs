@@ -9,25 +9,28 @@
 //! The owner sends [`Session::take_messages`], passes on what it receives, and calls [`Session::on_deadline`] in time. Nothing
 //! here waits or fails: what goes wrong is an [`Event`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod listing;
+mod start;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::list;
-use super::message::{
-    Failure, INITIALIZED, LEGACY, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse,
-};
+use super::message::{Failure, LEGACY_ACCEPTED, MODERN, Message, Received, UNSUPPORTED_VERSION, parse};
 use crate::base::clock::Moment;
 use crate::base::text;
 use crate::domain::mcp::{McpServer, McpTool};
+
+pub use listing::Catalog;
+use listing::Pages;
+use start::{capabilities, client};
 
 /// How long the answer to the first message may take before the server counts as one of the older era. Python servers take
 /// five seconds to start; what comes later is understood all the same.
 const PROBE: Duration = Duration::from_secs(8);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
-const MAX_PAGES: usize = 64;
 /// How often one request may ask the person.
 const MAX_ROUNDS: usize = 8;
 /// Questions about one request at once.
@@ -98,44 +101,6 @@ struct Sent {
     rounds: usize,
     /// What the server wants back with the answers, unchanged.
     state: Option<Value>,
-}
-
-/// What a server lists besides tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Catalog {
-    Resources,
-    Templates,
-    Prompts,
-}
-
-impl Catalog {
-    const ALL: [Self; 3] = [Self::Resources, Self::Templates, Self::Prompts];
-
-    /// The method that lists it, the key of the entries, and the capability of servers that have it.
-    fn names(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::Resources => ("resources/list", "resources", "resources"),
-            Self::Templates => ("resources/templates/list", "resourceTemplates", "resources"),
-            Self::Prompts => ("prompts/list", "prompts", "prompts"),
-        }
-    }
-}
-
-/// The pages of a list so far, and the cursors that were followed.
-#[derive(Default)]
-struct Pages {
-    listed: Vec<Value>,
-    cursors: BTreeSet<String>,
-}
-
-impl Pages {
-    /// Adds a page. Returns the cursor of the next one; the same cursor again would not end.
-    fn add(&mut self, result: &Value, key: &str, most: usize) -> Option<String> {
-        self.listed.extend(result[key].as_array().into_iter().flatten().take(most + 1).cloned());
-        let next = result["nextCursor"].as_str();
-        let next = next.filter(|_| self.cursors.len() < MAX_PAGES && self.listed.len() <= most)?;
-        self.cursors.insert(next.to_owned()).then(|| next.to_owned())
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -518,130 +483,6 @@ impl Session {
         }
     }
 
-    fn on_discovered(&mut self, result: &Value) {
-        if self.era.is_some() {
-            return;
-        }
-        let supported = result["supportedVersions"].as_array();
-        // Some servers of the older era answer what they do not know with an empty result.
-        if !supported.is_some_and(|list| list.iter().any(|entry| entry == MODERN)) {
-            return self.initialize();
-        }
-        self.note_capabilities(result);
-        self.begin(Era::Modern);
-    }
-
-    fn on_initialized(&mut self, result: &Value) {
-        let revision = result["protocolVersion"].as_str().unwrap_or_default();
-        if !LEGACY_ACCEPTED.contains(&revision) {
-            let shown: String = revision.chars().filter(|c| !c.is_control()).take(40).collect();
-            return self.fail(format!("answered with an unknown revision of MCP: {shown:?}"));
-        }
-        self.revision = Some(revision.to_owned());
-        self.note_capabilities(result);
-        self.notify(INITIALIZED, None);
-        self.begin(Era::Legacy);
-    }
-
-    fn note_capabilities(&mut self, result: &Value) {
-        self.capabilities = result["capabilities"].clone();
-    }
-
-    fn has(&self, capability: &str) -> bool {
-        self.capabilities.get(capability).is_some()
-    }
-
-    fn begin(&mut self, era: Era) {
-        (self.era, self.probe_until) = (Some(era), None);
-        // A server whose first answer was an error has not said what it can.
-        if !self.capabilities.is_null() && !self.has("tools") {
-            return self.on_list(Vec::new());
-        }
-        if era == Era::Modern && self.is_pipe {
-            self.listen();
-        }
-        self.list_from_start();
-    }
-
-    /// Has the server announce changes of its lists, as far as it does.
-    fn listen(&mut self) {
-        let kinds = ["tools", "resources", "prompts"];
-        let announced = kinds.iter().filter(|kind| self.capabilities[**kind]["listChanged"] == true);
-        let wanted: Map<String, Value> = announced.map(|kind| (format!("{kind}ListChanged"), true.into())).collect();
-        if !wanted.is_empty() {
-            let params = self.with_meta(Map::from_iter([("notifications".to_owned(), wanted.into())]));
-            self.send(Pending::Listen, "subscriptions/listen", params);
-        }
-    }
-
-    fn list_from_start(&mut self) {
-        self.tools = Pages::default();
-        // A list that is under way would be mixed with this one.
-        self.pending.retain(|_, pending| !matches!(pending, Pending::List));
-        self.list(Pending::List, "tools/list", None);
-    }
-
-    fn list(&mut self, pending: Pending, method: &str, cursor: Option<String>) {
-        let params = cursor.map(|cursor| ("cursor".to_owned(), Value::from(cursor))).into_iter().collect();
-        let params = self.with_meta(params);
-        self.send(pending, method, params);
-    }
-
-    fn on_page(&mut self, result: &Value) {
-        match self.tools.add(result, "tools", list::MAX_TOOLS) {
-            Some(next) => self.list(Pending::List, "tools/list", Some(next)),
-            None => {
-                let listed = std::mem::take(&mut self.tools).listed;
-                self.on_list(listed);
-            }
-        }
-    }
-
-    fn list_catalogs(&mut self) {
-        self.pending.retain(|_, pending| !matches!(pending, Pending::Catalog(_)));
-        for catalog in Catalog::ALL {
-            let (method, _, capability) = catalog.names();
-            if self.has(capability) {
-                self.catalogs.insert(catalog, Pages::default());
-                self.list(Pending::Catalog(catalog), method, None);
-            }
-        }
-    }
-
-    fn on_catalog_page(&mut self, catalog: Catalog, result: &Value) {
-        let (method, key, _) = catalog.names();
-        let pages = self.catalogs.entry(catalog).or_default();
-        match pages.add(result, key, list::MAX_RESOURCES) {
-            Some(next) => self.list(Pending::Catalog(catalog), method, Some(next)),
-            None => {
-                let listed = std::mem::take(pages).listed;
-                self.events.push_back(Event::Catalog(catalog, listed));
-            }
-        }
-    }
-
-    fn on_list(&mut self, listed: Vec<Value>) {
-        let (tools, left_out) = list::tools(&self.server, &listed);
-        let is_first = self.phase != Phase::Ready;
-        (self.phase, self.start_until) = (Phase::Ready, None);
-        if !left_out.is_empty() {
-            self.note(format!("left out: {}", left_out.join("; ")));
-        }
-        self.events.push_back(Event::Tools(tools));
-        if is_first {
-            self.list_catalogs();
-        }
-    }
-
-    fn initialize(&mut self) {
-        self.probe_until = None;
-        if self.era.is_some() || self.phase == Phase::Over {
-            return;
-        }
-        let params = json!({"protocolVersion": LEGACY, "capabilities": capabilities(), "clientInfo": client()});
-        self.send(Pending::Initialize, "initialize", params);
-    }
-
     fn send(&mut self, pending: Pending, method: &str, params: Value) {
         let id = self.next_id;
         self.next_id += 1;
@@ -693,15 +534,6 @@ impl Session {
         self.messages.clear();
         self.events.push_back(Event::Failed(why));
     }
-}
-
-fn client() -> Value {
-    json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
-}
-
-/// The person can be asked; nothing else is offered to servers.
-fn capabilities() -> Value {
-    json!({"elicitation": {"form": {}, "url": {}}})
 }
 
 fn declined() -> Value {

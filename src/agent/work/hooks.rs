@@ -1,6 +1,7 @@
 //! Hooks around the calls of one reply and at the end of a turn. They run on threads; the call waits for them.
 
-use super::{Call, DENIED_BY_HOOK, Permission, Planned, Progress, Work, add_note, failed};
+use super::plan::Planned;
+use super::{Call, DENIED_BY_HOOK, Permission, Progress, Work, add_note, failed};
 use crate::agent::{Agent, Context, Effect, Role, State};
 use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, StopReason};

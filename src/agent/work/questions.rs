@@ -4,7 +4,8 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Permission, Progress, add_note, elicited, failed, outside};
+use super::plan::outside;
+use super::{Permission, Progress, add_note, elicited, failed};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
