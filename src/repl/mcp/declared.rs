@@ -1,5 +1,7 @@
 //! Which declared servers are for an agent: those of the configuration, and those of clients as long as they are connected.
 
+use std::collections::BTreeSet;
+
 use super::Mcp;
 use super::server::Key;
 use crate::agent::Agent;
@@ -46,23 +48,23 @@ impl Mcp {
 
     /// A client has left: its servers end, unless another one has declared the same.
     pub(super) fn undeclare(&mut self, core: &mut Core, client: ClientId) {
-        let Some((owner, gone)) = self.of_clients.remove(&client).filter(|(_, servers)| !servers.is_empty()) else {
-            return;
-        };
+        let Some((_, gone)) = self.of_clients.remove(&client) else { return };
         let of_it = self.servers.iter().filter(|(_, server)| gone.contains(&server.declaration));
         let numbers: Vec<u64> = of_it.map(|(number, _)| *number).collect();
-        let agents: Vec<AgentId> = core.roster.subtree(owner);
-        for agent in agents {
-            let still: Vec<McpServer> = self.declared_for(core, agent).into_iter().map(|(_, server)| server).collect();
+        // Those below the owner, and those that were adopted by others since.
+        let users = |number: &u64| self.servers.get(number).map(|server| server.users.clone()).unwrap_or_default();
+        let agents: BTreeSet<AgentId> = numbers.iter().flat_map(users).collect();
+        for agent in &agents {
+            let still: Vec<McpServer> = self.declared_for(core, *agent).into_iter().map(|(_, server)| server).collect();
             for number in &numbers {
                 if let Some(server) = self.servers.get_mut(number).filter(|server| !still.contains(&server.declaration))
                 {
-                    server.users.remove(&agent);
+                    server.users.remove(agent);
                 }
             }
         }
         self.remove_unused(core);
-        core.roster.subtree(owner).into_iter().for_each(|agent| self.give_tools(core, agent));
+        agents.into_iter().for_each(|agent| self.give_tools(core, agent));
     }
 
     /// The servers that are for an agent. Of several with the same name the first counts.

@@ -11,6 +11,7 @@
 //! that fails is started again by the next request, after a pause that grows, or by the next call.
 
 mod asking;
+mod calls;
 mod declared;
 mod http;
 mod link;
@@ -23,12 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::base::text::counted;
 use crate::domain::flow::{Origin, PromptRequest};
 use crate::domain::host::{HostPattern, Target};
 use crate::domain::mcp::{McpPrompt, McpResource, McpServer, McpTool, Transport};
@@ -36,7 +34,6 @@ use crate::domain::rule::{Rule, Rules};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
-use crate::mcp::content::{self, Part};
 use crate::mcp::{Era, Event as SessionEvent, Session, list};
 use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
@@ -47,11 +44,12 @@ use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::tools::Environment;
 use asking::Asking;
+use calls::answer;
 use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
 use reading::{Item, Readings};
-use results::{Preparing, Shape, short_text};
+use results::Preparing;
 use server::{Asked, Call, Server, State};
 
 pub(super) use reading::{Outcome, ReadText};
@@ -162,41 +160,6 @@ impl Mcp {
             server.has_consent = true;
             server.promised = server.program().map(|program| program.sandbox(&server.environment));
         }
-    }
-
-    /// Carries out a call of a model. It is answered later.
-    pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
-        let tag = self.next_number();
-        // After a restart, a call may come before the first request.
-        self.servers_of(core, agent);
-        let found =
-            self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
-        let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
-            return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
-        };
-        let asked = match work {
-            Work::Start { sandbox } => {
-                (server.has_consent, server.promised) = (true, Some(sandbox));
-                Asked::Start
-            }
-            Work::Call { .. } if !server.has_consent => {
-                return answer(core, agent, &id, Err("the server is not started: call its start tool first".into()));
-            }
-            Work::Call { tool, arguments } => Asked::Tool(tool, arguments),
-        };
-        self.push_call(core, number, Call { agent, id, tag, asked, is_sent: false });
-    }
-
-    /// Sends a call once its server is ready, which is started if it does not run.
-    fn push_call(&mut self, core: &mut Core, number: u64, call: Call) {
-        let Some(server) = self.servers.get_mut(&number) else { return };
-        server.calls.push(call);
-        // What the session says about it is taken in the next step.
-        self.is_due = true;
-        if matches!(server.state, State::Stopped) {
-            self.start(core, number);
-        }
-        self.send_calls(core, number);
     }
 
     /// Reads the resources that a message of the person names as `@SERVER:URI`. Whether there are any: then the message is
@@ -352,33 +315,6 @@ impl Mcp {
         }
     }
 
-    /// Sends the calls that wait until the server is ready.
-    fn send_calls(&mut self, core: &mut Core, number: u64) {
-        let now = core.clock.now();
-        let Some(server) = self.servers.get_mut(&number) else { return };
-        let State::Running(link) = &mut server.state else { return };
-        if !link.session().is_ready() {
-            return;
-        }
-        let mut started = Vec::new();
-        for call in server.calls.iter_mut().filter(|call| !call.is_sent) {
-            call.is_sent = true;
-            let headers = match &call.asked {
-                Asked::Tool(tool, arguments) => headers(&server.tools, tool, arguments),
-                _ => Vec::new(),
-            };
-            match call.asked.request() {
-                Some((method, params)) => link.session_mut().request(call.tag, method, params, headers, now),
-                None => started.push((call.agent, call.id.clone())),
-            }
-        }
-        server.calls.retain(|call| !matches!(call.asked, Asked::Start));
-        let names: Vec<String> = server.tools.iter().map(|tool| tool.full_name.clone()).collect();
-        let message = format!("started: {}: {}", counted(names.len(), "tool", "tools"), names.join(", "));
-        started.into_iter().for_each(|(agent, id)| answer(core, agent, &id, Ok(message.clone())));
-        self.write(core, number);
-    }
-
     /// Everything that has happened to a server since the last turn.
     fn step_server(&mut self, core: &mut Core, number: u64) {
         self.begin(core, number);
@@ -426,44 +362,6 @@ impl Mcp {
             SessionEvent::Done { tag, result } => self.on_done(core, number, tag, result),
             SessionEvent::Note(note) => self.note(core, number, LineKind::Note, &note),
             SessionEvent::Failed(why) => self.fail(core, number, &why),
-        }
-    }
-
-    fn on_done(&mut self, core: &mut Core, number: u64, tag: u64, result: std::result::Result<Value, String>) {
-        let Some(server) = self.servers.get_mut(&number) else { return };
-        let Some(at) = server.calls.iter().position(|call| call.tag == tag) else { return };
-        let call = server.calls.remove(at);
-        let directory = server.environment.output_directory.clone();
-        if !call.asked.is_of_model() {
-            return self.readings.on_answer(core, &call, result, directory);
-        }
-        let (parts, is_error) = match result {
-            Ok(value) => content::result(&value),
-            Err(why) => (vec![Part::Text(why)], true),
-        };
-        let cap = core.config.settings.output_cap;
-        if let Some(text) = short_text(&parts, cap) {
-            return answer(core, call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
-        }
-        // Images may be large, and a disk slow.
-        let name = if let Asked::Tool(tool, _) = call.asked { tool } else { String::new() };
-        match Preparing::start(parts, Shape { name, is_error, cap, directory }, core) {
-            Ok(preparing) => self.preparing.push((call.agent, call.id, preparing)),
-            Err(why) => answer(core, call.agent, &call.id, Err(why)),
-        }
-    }
-
-    /// Cancels the calls that agents do not wait for any more.
-    fn cancel_unawaited(&mut self, core: &mut Core, number: u64) {
-        let Some(server) = self.servers.get_mut(&number) else { return };
-        let readings = &self.readings;
-        let is_awaited = |call: &Call| match call.asked.is_of_model() {
-            true => core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id)),
-            false => readings.awaits(call.tag),
-        };
-        let dropped: Vec<Call> = server.calls.extract_if(.., |call| !is_awaited(call)).collect();
-        if let State::Running(link) = &mut server.state {
-            dropped.iter().for_each(|call| link.cancel(core, call.tag, "the user interrupted"));
         }
     }
 
@@ -584,17 +482,6 @@ impl Mcp {
     }
 }
 
-/// The arguments that a tool wants repeated as HTTP headers.
-fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec<(String, String)> {
-    let wanted = tools.iter().filter(|tool| tool.name == name).flat_map(|tool| &tool.headers);
-    let header = |(argument, header): &(String, String)| match arguments.get(argument)? {
-        Value::String(text) => Some((header.clone(), text.clone())),
-        value @ (Value::Number(_) | Value::Bool(_)) => Some((header.clone(), value.to_string())),
-        _ => None,
-    };
-    wanted.filter_map(header).collect()
-}
-
 /// What the rules refuse of the host of a server, to be checked against its addresses.
 ///
 /// # Errors
@@ -607,10 +494,6 @@ fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, Allowe
     let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
     let hosts = AllowedHosts { allowed: Vec::new(), denied };
     hosts.check_denied(&url.target).map(|()| Some((url.target, hosts)))
-}
-
-fn answer(core: &mut Core, agent: AgentId, call: &str, result: std::result::Result<String, String>) {
-    core.with_agent(agent, |agent, context| agent.answer_call(call, result, context));
 }
 
 impl Component for Mcp {

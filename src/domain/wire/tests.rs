@@ -1,0 +1,136 @@
+use serde_json::json;
+
+use super::*;
+use crate::domain::mcp::Transport;
+
+#[test]
+fn requests_of_attached_terminals_survive_a_round_trip() {
+    let terminal = TerminalFacts {
+        columns: 80,
+        rows: 24,
+        color: true,
+        attributes: true,
+        unicode: false,
+        is_in_tmux: true,
+        can_edit: true,
+        can_view: true,
+        can_paste: true,
+        abilities: Abilities { has_title: true, ..Abilities::default() },
+    };
+    for request in [
+        Request::Attach {
+            agent: None,
+            is_read_only: true,
+            terminal,
+            directory: Some("/w".into()),
+            picks: true,
+            prompt: Some("x".into()),
+        },
+        Request::Keys { keys: vec![0, 0x1b, 0xff] },
+        Request::Size { columns: 1, rows: 65_535 },
+        Request::Redraw,
+        Request::Edited { text: Some("a\nb".into()), error: None },
+        Request::Pasted { image: vec![0, 0xff], error: None },
+    ] {
+        assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
+    }
+}
+
+#[test]
+fn requests_of_programs_survive_a_round_trip() {
+    let agent = || "a".to_owned();
+    let from = Some(Position { epoch: "e".into(), number: 7 });
+    for request in [
+        Request::Agents,
+        Request::Sessions,
+        Request::Logs { agent: agent(), from, last: None, follows: true },
+        Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
+        Request::New(NewAgent { directory: Some("/w".into()), is_print_run: true, ..NewAgent::default() }),
+        Request::Send { agent: agent(), text: "x\n\"".into() },
+        Request::Turn {
+            agent: agent(),
+            text: "x".into(),
+            max_requests: Some(2),
+            approval: None,
+            is_attended: true,
+            takes_commands: true,
+        },
+        Request::Commands {
+            agent: agent(),
+            servers: vec![ClientServer {
+                name: "s".into(),
+                transport: Transport::Http { url: "http://x".into(), headers: vec![("a".into(), "b".into())] },
+            }],
+        },
+        Request::Conversations { directory: None },
+        Request::Policy { agent: agent(), policy: "auto".into() },
+        Request::Image { agent: agent(), image: vec![1, 2] },
+        Request::Team { agent: agent(), plan: json!({"task": "x"}) },
+        Request::Cut,
+        Request::Show { agent: None, directory: Some("/w".into()), is_for_terminal: true },
+        Request::Model { agent: agent(), model: "echo/echo".into() },
+        Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
+        Request::Set { agent: agent(), name: "seed".into(), value: "7".into() },
+        Request::Kill { agent: agent(), cascade: true, descendants: false },
+        Request::Archive { agent: agent(), when_idle: true },
+        Request::Unarchive { agent: agent() },
+        Request::Delete { agent: agent() },
+        Request::StopAgents,
+        Request::Interrupt { agent: agent() },
+        Request::Approvals { follows: true },
+        Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new(), is_for_session: true },
+        Request::Wait { agent: agent(), seconds: Some(0.5) },
+        Request::Stop,
+    ] {
+        assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
+    }
+}
+
+#[test]
+fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
+    let request = |fields: &str| format!("{{\"polylogue\":3,{fields}}}");
+    for (line, expected) in [
+        ("{".into(), "not JSON"),
+        ("{}".into(), "needs \"polylogue\":3"),
+        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 3, the client 1"),
+        (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
+        ("{\"polylogue\":3}".into(), "missing field `request`"),
+        (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
+        (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
+        (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),
+        (request("\"request\":\"size\",\"columns\":65536,\"rows\":1"), "invalid value: integer `65536`"),
+        (request("\"request\":\"wait\",\"agent\":\"a\",\"seconds\":-1"), "seconds must not be negative"),
+        (request("\"request\":\"logs\",\"agent\":\"a\",\"from\":{\"n\":1}"), "missing field `epoch`"),
+        (
+            request("\"request\":\"turn\",\"agent\":\"a\",\"text\":\"x\",\"max_requests\":0"),
+            "max_requests must be at least 1",
+        ),
+        (request("\"request\":\"keys\",\"keys\":\"?\""), "keys are not base64"),
+    ] {
+        let error = Request::read(line.as_bytes()).expect_err(&line);
+        assert!(error.message.contains(expected), "{line}: {error}");
+    }
+    assert!(Request::read(&[0xff, 0xfe]).is_err());
+}
+
+#[test]
+fn responses_survive_a_round_trip() {
+    for response in [
+        Response::Done(Value::Null),
+        Response::Done(json!([1])),
+        Response::Refused { kind: "usage".into(), message: "no".into() },
+        Response::Frame("\x1b[2J".into()),
+        Response::Suspend {},
+        Response::Paste {},
+        Response::Edit("a\nb".into()),
+        Response::View("a\nb".into()),
+        Response::End("detached".into()),
+        Response::Missed(3),
+        Response::Chunk(json!({"v": 1, "type": "text", "text": "x"})),
+    ] {
+        assert_eq!(Response::read(response.to_line().as_bytes()), Ok(response));
+    }
+    for line in ["", "{}", "[]", "{\"ok\"", "{\"dance\":1}", "{\"missed\":-1}"] {
+        assert!(Response::read(line.as_bytes()).is_err(), "{line}");
+    }
+}
