@@ -451,7 +451,7 @@ pub enum Response {
     Questions(Value),
     /// The commands that there are now.
     Commands(Value),
-    /// A line made by [`crate::domain::chunk::Numbered::to_line`] or [`crate::domain::chunk::wait_line`].
+    /// A line made by `Numbered::to_line` or `wait_line` of `domain::chunk`.
     #[serde(untagged, skip_deserializing)]
     Chunk(Value),
 }
