@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{RetryPolicy, Settings};
-use polylogue::{Change, Fork};
+use polylogue::{Change, Fork, ViewerOutput};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -331,4 +331,33 @@ fn every_line_of_a_real_trace_is_one_of_the_schema_and_its_turns_are_whole() {
     assert!(!trace.contains("hello"), "no text of a conversation is traced");
     let drawn = show(&[path.to_str().expect("UTF-8")], "100");
     assert!(drawn.code == 0 && drawn.out.contains("6 keys, /submit") && drawn.out.contains("text 5"), "{drawn:?}");
+}
+
+/// The clock is moved within a step, so that the step has taken that long.
+#[test]
+fn a_slow_turn_names_the_step_that_took_longest_and_a_quick_one_does_not() {
+    let directory = TempDir::new().expect("a directory");
+    let path = directory.path().join("trace");
+    let mut app = Harness::new(Plan { trace: Some(path.clone()), is_trace_stable: false, ..Plan::default() });
+    let (clock, agent) = (app.clock.clone(), app.id(0));
+    let slow = move |_: &ViewerOutput| {
+        clock.advance(Duration::from_millis(7));
+        Ok(())
+    };
+    app.repl.on_chunks(agent, None, Box::new(slow)).expect("a viewer");
+    app.enter("hello");
+    app.turn_until_idle();
+    app.type_bytes(b"x");
+    drop(app);
+    let trace = std::fs::read_to_string(&path).expect("a trace");
+    let lines: Vec<TraceLine> = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
+    let ends: Vec<&TraceLine> = lines.iter().filter(|line| line.event == "end").collect();
+    let is_slow = |line: &&TraceLine| line.duration_us >= Some(5_000);
+    assert!(ends.iter().any(|line| is_slow(line)) && ends.iter().any(|line| !is_slow(line)), "{trace}");
+    for end in ends {
+        let expected = is_slow(&end).then_some("callbacks");
+        assert_eq!((end.step.as_deref(), end.step_us >= Some(7_000)), (expected, is_slow(&end)), "{end:?}");
+    }
+    let drawn = show(&[path.to_str().expect("UTF-8"), "--slow", "5"], "100");
+    assert!(drawn.code == 0 && drawn.out.contains("  callbacks") && drawn.out.contains("7.0"), "{drawn:?}");
 }

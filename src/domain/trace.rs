@@ -91,6 +91,12 @@ pub struct TraceLine {
     /// How long the turn of the loop took after its wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_us: Option<u64>,
+    /// The step that took longest in a slow turn of the loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<Name>,
+    /// How long that step took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_us: Option<u64>,
 }
 
 /// Every value of [`TraceLine::event`].

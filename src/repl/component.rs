@@ -30,6 +30,12 @@ pub(super) struct Command {
 }
 
 pub(super) trait Component {
+    /// The name of its type, for the trace.
+    fn name(&self) -> &'static str {
+        let path = std::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path)
+    }
+
     /// Registers the component's own descriptors, before each wait.
     fn watch(&mut self, _: &mut Reactor) -> Result<()> {
         Ok(())

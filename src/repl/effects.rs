@@ -32,7 +32,7 @@ impl Repl {
         while let Some(event) = self.core.take_event() {
             self.trace.event(&event, |agent| self.core.roster.label_of(agent));
             self.record.event(&event, |agent| self.core.roster.label_of(agent));
-            let (core, components) = self.split();
+            let (core, components, _) = self.split();
             components.into_iter().for_each(|component| component.on_event(&event, core));
         }
     }

@@ -140,8 +140,8 @@ pub struct Repl {
 const COMPONENTS: usize = if cfg!(feature = "coordinator") { 17 } else { 16 };
 
 impl Repl {
-    /// The core and every component, in the order in which they get events and are stepped.
-    fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS]) {
+    /// The core, every component, in the order in which they get events and are stepped, and the trace.
+    fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS], &mut Trace) {
         let Self {
             core,
             dispatcher,
@@ -162,6 +162,7 @@ impl Repl {
             web_fetches,
             terminals,
             server,
+            trace,
             ..
         } = self;
         let components: [&mut dyn Component; COMPONENTS] = [
@@ -184,6 +185,6 @@ impl Repl {
             terminals,
             server,
         ];
-        (core, components)
+        (core, components, trace)
     }
 }

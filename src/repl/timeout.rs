@@ -78,7 +78,7 @@ impl Repl {
     pub(super) fn compute_timeout(&mut self) -> Timeout {
         let is_core_busy = self.core.has_leftover() || self.callbacks.has_unread(&self.core);
         let has_frames = self.attached().has_frames();
-        let (core, components) = self.split();
+        let (core, components, _) = self.split();
         if is_core_busy || has_frames || components.iter().any(|component| component.has_work(core)) {
             return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
         }

@@ -22,9 +22,21 @@ use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
 use crate::repl::timeout::{Timeout, WakeReason};
 
+/// The end of a turn that took this long or longer names the step that took longest.
+const SLOW: Duration = Duration::from_millis(5);
+
 /// Writes the trace, if one was asked for.
 #[derive(Default)]
 pub struct Trace(Option<Writer>);
+
+/// The steps of the turn that is under way.
+#[derive(Default)]
+struct Steps {
+    /// When the last step ended.
+    since: Option<Moment>,
+    longest: Duration,
+    name: &'static str,
+}
 
 struct Writer {
     out: BufWriter<File>,
@@ -33,6 +45,7 @@ struct Writer {
     turns: u64,
     /// The turn that is under way, and when its wait ended.
     turn: Option<(u64, Moment)>,
+    steps: Steps,
     /// In the stable form: the agents in the order in which they appeared.
     stable: Option<Vec<AgentId>>,
     /// What each terminal showed last.
@@ -56,6 +69,7 @@ impl Trace {
             start: clock.now(),
             turns: 0,
             turn: None,
+            steps: Steps::default(),
             stable: config.trace_stable.then(Vec::new),
             focus: BTreeMap::new(),
             error: None,
@@ -73,7 +87,9 @@ impl Trace {
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
         let Some(writer) = &mut self.0 else { return };
         writer.turns += 1;
-        writer.turn = Some((writer.turns, writer.clock.now()));
+        let now = writer.clock.now();
+        writer.turn = Some((writer.turns, now));
+        writer.steps = Steps { since: Some(now), ..Steps::default() };
         if writer.stable.is_some() {
             return;
         }
@@ -88,6 +104,13 @@ impl Trace {
             let error = Some(item.readiness.error);
             let source = Some(source.into());
             writer.write(TraceLine { agent, source, number, fd, read, write, error, ..TraceLine::of("ready") });
+        }
+    }
+
+    /// A step of the turn has ended.
+    pub fn step(&mut self, name: &'static str) {
+        if let Some(writer) = &mut self.0 {
+            writer.steps.end(name, writer.clock.now());
         }
     }
 
@@ -173,8 +196,13 @@ impl Trace {
     pub fn end(&mut self) -> Option<io::Error> {
         let writer = self.0.as_mut()?;
         if let Some((_, began)) = writer.turn.filter(|_| writer.stable.is_none()) {
-            let duration_us = Some(micros(writer.clock.now() - began));
-            writer.write(TraceLine { duration_us, ..TraceLine::of("end") });
+            let now = writer.clock.now();
+            writer.steps.end("end", now);
+            let is_slow = now - began >= SLOW;
+            let step = is_slow.then_some(writer.steps.name.into());
+            let step_us = is_slow.then_some(micros(writer.steps.longest));
+            let duration_us = Some(micros(now - began));
+            writer.write(TraceLine { duration_us, step, step_us, ..TraceLine::of("end") });
         }
         writer.turn = None;
         let error = writer.error.take().or_else(|| writer.out.flush().err());
@@ -182,6 +210,14 @@ impl Trace {
             self.0 = None;
         }
         error
+    }
+}
+
+impl Steps {
+    fn end(&mut self, name: &'static str, now: Moment) {
+        if let Some(took) = self.since.replace(now).map(|since| now - since).filter(|took| *took >= self.longest) {
+            (self.longest, self.name) = (took, name);
+        }
     }
 }
 

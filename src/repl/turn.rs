@@ -51,28 +51,50 @@ impl Repl {
         self.external.on_ready(&ready);
         self.finish_editor();
         self.finish_paste();
+        self.trace.step("editor");
         let is_ending = self.handle_signals(&ready)? == Turn::Exit
             || self.read_ready(&ready)? == Turn::Exit
             || self.handle_input()? == Turn::Exit;
+        self.trace.step("input");
         if is_ending {
             return Ok(self.end_turn(Turn::Exit));
         }
-        let served = drive_connections(&mut self.core, &ready);
-        self.core.reap();
-        archive_idle(&mut self.core);
-        self.serve_agents(served, &ready);
-        self.apply_effects();
+        self.handle_ready(&ready);
         self.step_components();
         self.send_read();
         self.retention.step(&mut self.core, &self.terminals);
+        self.trace.step("effects");
         self.dispatch();
+        self.trace.step("dispatch");
+        self.publish();
+        Ok(self.end_turn(Turn::Continue))
+    }
+
+    /// Lets every agent handle what has come for it, and applies what follows from that.
+    fn handle_ready(&mut self, ready: &[Ready]) {
+        let served = drive_connections(&mut self.core, ready);
+        self.trace.step("sockets");
+        self.core.reap();
+        archive_idle(&mut self.core);
+        self.trace.step("archive");
+        self.serve_agents(served, ready);
+        self.trace.step("agents");
+        self.apply_effects();
+        self.trace.step("effects");
+    }
+
+    /// Shows and stores what is new.
+    fn publish(&mut self) {
         self.callbacks.run(&mut self.core);
+        self.trace.step("callbacks");
         unsaved::save_due(&mut self.core);
+        self.trace.step("save");
         self.render();
+        self.trace.step("render");
         self.attached().publish();
         self.send_followed();
         limits::save_spent(&mut self.core);
-        Ok(self.end_turn(Turn::Continue))
+        self.trace.step("publish");
     }
 
     /// Registers the signals and the descriptors of the components. libcurl's sockets are registered by its callbacks.
@@ -82,7 +104,7 @@ impl Repl {
         {
             self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
         }
-        let (core, components) = self.split();
+        let (core, components, _) = self.split();
         components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
     }
 
@@ -112,9 +134,14 @@ impl Repl {
 
     /// Lets every component read what its descriptors have, then handles the requests of clients.
     fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
-        let (core, components) = self.split();
-        components.into_iter().try_for_each(|component| component.on_ready(ready, core))?;
-        Ok(self.handle_requests())
+        let (core, components, trace) = self.split();
+        for component in components {
+            component.on_ready(ready, core)?;
+            trace.step(component.name());
+        }
+        let turn = self.handle_requests();
+        self.trace.step("requests");
+        Ok(turn)
     }
 
     fn serve_agents(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) {
@@ -146,8 +173,11 @@ impl Repl {
     /// Lets every component do a bounded amount of its own work, and applies the changes that it returns.
     pub(super) fn step_components(&mut self) {
         let mut commands = Vec::new();
-        let (core, components) = self.split();
-        components.into_iter().for_each(|component| component.step(core, &mut commands));
+        let (core, components, trace) = self.split();
+        for component in components {
+            component.step(core, &mut commands);
+            trace.step(component.name());
+        }
         self.apply_effects();
         for Command { origin, agent, change } in commands {
             self.apply_or_notify(origin, agent, change);

@@ -20,6 +20,8 @@ pub struct App {
     pub repl: Repl,
     /// The longest turn that did not wait, by the wall, and of all turns by processor time.
     pub longest: (Duration, Duration),
+    /// The processor time of the last turn.
+    pub last: Duration,
     directory: TempDir,
     workspace: TempDir,
 }
@@ -69,7 +71,7 @@ impl App {
         let store = Store::open(directory.path()).expect("the store opens");
         let repl =
             Repl::open_at(config, store, Clock::system(), Some(Device::Remote(memory))).expect("the program opens");
-        App { repl, longest: Default::default(), directory, workspace }
+        App { repl, longest: Default::default(), last: Duration::ZERO, directory, workspace }
     }
 
     /// The program is gone, its files stay: the workspace and the store.
@@ -93,7 +95,8 @@ impl App {
     pub fn turn(&mut self, limit: Duration) -> Turn {
         let (wall, spent) = (Instant::now(), process::own_cpu());
         let turn = self.repl.turn(Some(limit)).expect("the loop turns");
-        self.longest.1 = self.longest.1.max(process::own_cpu() - spent);
+        self.last = process::own_cpu() - spent;
+        self.longest.1 = self.longest.1.max(self.last);
         if limit.is_zero() {
             self.longest.0 = self.longest.0.max(wall.elapsed());
         }

@@ -6,7 +6,10 @@
 
 mod project;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
@@ -17,7 +20,7 @@ use crate::app::{self, App};
 use crate::chance::Chance;
 use crate::hostile::{Hostile, tag_of};
 use crate::process::Process;
-use crate::support::internals::{Body, Message, Probe, Reply};
+use crate::support::internals::{Body, Message, Probe, Reply, TraceLine};
 
 /// How long a life lasts, unless the whole soak is short.
 const LIFE: Duration = Duration::from_secs(20);
@@ -98,6 +101,8 @@ const KEYS: &[&[u8]] = &[
 const REST: Duration = Duration::from_secs(30);
 /// A turn of more processor time is told with its trace.
 const SLOW: Duration = Duration::from_millis(20);
+/// The step of a turn of more processor time is counted.
+const WATCHED: Duration = Duration::from_millis(5);
 /// Agents that work at once, 0 for all: what waits for its place is met too.
 const WORKING_LIMIT: usize = 6;
 /// More agents are not forked in one life.
@@ -114,6 +119,8 @@ struct Seen {
     messages: usize,
     turns: usize,
     longest: (Duration, Duration),
+    /// Turns of more processor time than `WATCHED`: how many, and the longest, by the step that took longest.
+    slow: BTreeMap<String, (usize, Duration)>,
 }
 
 /// Runs for so many minutes; 0 is a seed of its own. True if every invariant held.
@@ -163,6 +170,10 @@ impl Seen {
     fn tell(self) -> bool {
         for violation in &self.violations {
             println!("VIOLATION {violation}");
+        }
+        println!("turns of 5 ms of processor time and more, by the step that took longest:");
+        for (step, (count, longest)) in &self.slow {
+            println!("{count:>8}  {step:<16} longest turn {:.1} ms", longest.as_secs_f64() * 1e3);
         }
         let is_quick = self.longest.1 <= Duration::from_millis(20);
         println!("soak: {}; longest turn {}", self.summary(), if is_quick { "ok" } else { "NOT within 20 ms" });
@@ -271,12 +282,24 @@ impl Life {
             let limit = if self.chance.once_in(3) { Duration::from_millis(3) } else { Duration::ZERO };
             seen.turns += 1;
             let turn = self.app.turn(limit);
+            self.count_slow(seen);
             self.tell_slow(seen);
             if turn == Turn::Exit {
                 return self.restart(seen);
             }
         }
         self
+    }
+
+    /// Counts a slow turn by its step, which the last line of its trace names.
+    fn count_slow(&self, seen: &mut Seen) {
+        if self.app.last < WATCHED {
+            return;
+        }
+        let step = last_line(&self.app.trace()).and_then(|line| TraceLine::parse(&line).ok()?.step);
+        let step = step.map_or_else(|| "before the wait".to_owned(), |step| step.to_string());
+        let (count, longest) = seen.slow.entry(step).or_default();
+        (*count, *longest) = (*count + 1, (*longest).max(self.app.last));
     }
 
     /// Prints what the trace says of a turn that took more processor time than any before it and than it should.
@@ -405,6 +428,16 @@ impl Life {
             }
         }
     }
+}
+
+/// The last line of a file, if it is no longer than 4 KB.
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(4096))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    String::from_utf8_lossy(&bytes).lines().last().map(str::to_owned)
 }
 
 /// Limits within which a life of seconds sees every way out.

@@ -105,8 +105,14 @@ fn header(has_turns: bool, lanes: &[&(String, String)], lane: usize) -> String {
 fn draw_row(row: &Row, has_turns: bool, lanes: &[&(String, String)], lane: usize) -> String {
     let cells: Vec<Vec<String>> = lanes.iter().map(|(id, _)| cell(row.entries.get(id), lane - 2)).collect();
     let mut out = String::new();
-    for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0).max(1) {
-        let mut line = if at == 0 { left_of(row, has_turns) } else { String::new() };
+    let step = row.step.as_ref().filter(|_| has_turns);
+    let least = if step.is_some() { 2 } else { 1 };
+    for at in 0..cells.iter().map(Vec::len).max().unwrap_or(0).max(least) {
+        let mut line = match (at, step) {
+            (0, _) => left_of(row, has_turns),
+            (1, Some((name, took))) => format!("{:>22}  {}", milliseconds(*took), shortened(name, 10)),
+            _ => String::new(),
+        };
         line = padded(&line, if has_turns { LEFT } else { LEFT_WITHOUT_TURNS });
         for ((id, _), cell) in lanes.iter().zip(&cells) {
             let mark = if at == 0 && row.shown.contains(id) { "*" } else { " " };
@@ -125,8 +131,12 @@ fn left_of(row: &Row, has_turns: bool) -> String {
         return format!("{seconds:>8}");
     }
     let turn = row.turn.map(|turn| turn.to_string()).unwrap_or_default();
-    let took = row.took_us.map(|took| format!("{}.{}", took / 1000, took / 100 % 10)).unwrap_or_default();
+    let took = row.took_us.map(milliseconds).unwrap_or_default();
     format!("{seconds:>8} {turn:>6} {took:>6}  {:<10}", shortened(&row.woken_by(), 10))
+}
+
+fn milliseconds(us: u64) -> String {
+    format!("{}.{}", us / 1000, us / 100 % 10)
 }
 
 /// The entries of one agent in lines of so many columns.

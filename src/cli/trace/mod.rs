@@ -112,7 +112,7 @@ mod tests {
 {"turn":2,"at_us":1002000,"event":"callback","agent":"A","callback":"text","bytes":7}
 {"turn":2,"at_us":1002000,"event":"callback","agent":"B","callback":"error","bytes":0}
 {"turn":2,"at_us":1010000,"event":"render","agent":"A","terminal":1}
-{"turn":2,"at_us":1014500,"event":"end","duration_us":12500}
+{"turn":2,"at_us":1014500,"event":"end","duration_us":12500,"step":"render","step_us":8000}
 "#;
 
     fn draw(slow: Option<u64>, agent: Option<&str>, width: usize) -> String {
@@ -129,6 +129,7 @@ mod tests {
             "   0.002      1    0.9  terminal    *3 keys, /submit,",
             "                                     >waiting",
             "   1.002      2   12.5  socket      *in, text 12, frame    error",
+            "                   8.0  render",
         ];
         assert_eq!(draw(None, None, 80).lines().collect::<Vec<_>>(), expected);
     }

@@ -10,6 +10,8 @@ pub struct Row {
     pub at_us: u64,
     pub turn: Option<u64>,
     pub took_us: Option<u64>,
+    /// In a slow turn, the step that took longest, and its microseconds.
+    pub step: Option<(String, u64)>,
     /// What was due at the end of the wait.
     why: Option<String>,
     /// What was ready and ended it.
@@ -51,7 +53,10 @@ impl Row {
     fn add(&mut self, line: &TraceLine) {
         match &*line.event {
             "turn" => return self.why = line.why.as_ref().map(ToString::to_string),
-            "end" => return self.took_us = line.duration_us,
+            "end" => {
+                self.took_us = line.duration_us;
+                return self.step = line.step.as_ref().map(ToString::to_string).zip(line.step_us);
+            }
             "ready" => self.add_ready(line),
             _ => {}
         }
