@@ -353,7 +353,7 @@ fn a_slow_turn_names_the_step_that_took_longest_and_a_quick_one_does_not() {
     let lines: Vec<TraceLine> = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
     let ends: Vec<&TraceLine> = lines.iter().filter(|line| line.event == "end").collect();
     let is_slow = |line: &&TraceLine| line.duration_us >= Some(5_000);
-    assert!(ends.iter().any(|line| is_slow(line)) && ends.iter().any(|line| !is_slow(line)), "{trace}");
+    assert!(ends.iter().any(&is_slow) && ends.iter().any(|line| !is_slow(line)), "{trace}");
     for end in ends {
         let expected = is_slow(&end).then_some("callbacks");
         assert_eq!((end.step.as_deref(), end.step_us >= Some(7_000)), (expected, is_slow(&end)), "{end:?}");
