@@ -120,7 +120,7 @@ pub mod config {
     pub use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ModelSettings, Prices, ProviderEntry, Secret};
     pub use crate::domain::environment::{EnvironmentEntry, EnvironmentNames, EnvironmentSpec};
     pub use crate::domain::hook::{Hook, HookEvent, HookScript};
-    pub use crate::domain::limits::{LimitName, TreeLimits};
+    pub use crate::domain::limits::{LimitName, LimitValue, TreeLimits};
     pub use crate::domain::mcp::{McpServer, McpTool, Transport as McpTransport};
     pub use crate::domain::parameters::{Parameter, ParameterName, Parameters, SetValue};
     pub use crate::domain::reasoning::SendReasoning;

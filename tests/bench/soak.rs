@@ -12,7 +12,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use polylogue::config::{Policy, RetryPolicy, Settings};
+use polylogue::config::{LimitName, LimitValue, Policy, RetryPolicy, Settings};
 use polylogue::{AgentId, Change, Decision, Fork, HistoryEdit, QueueEdit, Turn};
 use tempfile::TempDir;
 
@@ -314,6 +314,14 @@ impl Life {
         println!("slow turn, {longest:.1} ms, after {typed}:\n  {}", lines.join("\n  "));
     }
 
+    /// Prints what the trace has of this agent at its end.
+    fn tell_last(&self, agent_id: AgentId) {
+        let trace = std::fs::read_to_string(self.app.trace()).unwrap_or_default();
+        let name = agent_id.to_string();
+        let lines: Vec<&str> = trace.lines().rev().filter(|line| line.contains(&name)).take(20).collect();
+        println!("{name} never came to rest:\n  {}", lines.join("\n  "));
+    }
+
     fn random_agent(&mut self) -> AgentId {
         self.chance.of(&self.app.repl.roster().ids())
     }
@@ -406,6 +414,10 @@ impl Life {
     /// Waits until all agents are idle and checks everything.
     fn check(&mut self, seen: &mut Seen) {
         seen.checks += 1;
+        // What waits for a person to raise a limit would wait for ever.
+        for agent_id in self.app.repl.roster().ids() {
+            self.ask(agent_id, Change::Limit { agent_id, name: LimitName::Requests, value: LimitValue::None });
+        }
         let start = Instant::now();
         while !self.app.repl.roster().busy().is_empty() && start.elapsed() < REST {
             self.decide();
@@ -414,6 +426,7 @@ impl Life {
         for agent_id in self.app.repl.roster().busy().clone() {
             let state = self.app.repl.roster().get(agent_id).map(|agent| agent.state().name());
             seen.violations.push(format!("{agent_id} never came to rest: {state:?}"));
+            self.tell_last(agent_id);
             self.ask(agent_id, Change::Interrupt);
         }
         for agent_id in self.app.repl.roster().ids() {
