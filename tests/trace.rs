@@ -309,6 +309,13 @@ fn a_file_that_is_no_trace_and_an_unknown_agent_are_refused() {
     assert!(other.code == 1 && other.err.contains("Cargo.toml:1: not a line"), "{other:?}");
 }
 
+/// The text of a trace, and its lines.
+fn read(path: &Path) -> (String, Vec<TraceLine>) {
+    let trace = std::fs::read_to_string(path).expect("a trace");
+    let lines = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
+    (trace, lines)
+}
+
 /// What a person does in the real program is traced turn by turn, and the trace can be drawn.
 #[test]
 fn every_line_of_a_real_trace_is_one_of_the_schema_and_its_turns_are_whole() {
@@ -319,8 +326,7 @@ fn every_line_of_a_real_trace_is_one_of_the_schema_and_its_turns_are_whole() {
     app.enter("hello");
     app.turn_until_idle();
     drop(app);
-    let trace = std::fs::read_to_string(&path).expect("a trace");
-    let lines: Vec<TraceLine> = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
+    let (trace, lines) = read(&path);
     let outside = |line: &&TraceLine| line.turn.is_none() && line.change.as_deref() == Some("fork");
     assert!(lines.iter().any(|line| outside(&line)), "what a test asks for happens outside of turns");
     let turns = lines.iter().filter_map(|line| line.turn).max().expect("turns");
@@ -349,8 +355,7 @@ fn a_slow_turn_names_the_step_that_took_longest_and_a_quick_one_does_not() {
     app.turn_until_idle();
     app.type_bytes(b"x");
     drop(app);
-    let trace = std::fs::read_to_string(&path).expect("a trace");
-    let lines: Vec<TraceLine> = trace.lines().map(|line| TraceLine::parse(line).expect(line)).collect();
+    let (trace, lines) = read(&path);
     let ends: Vec<&TraceLine> = lines.iter().filter(|line| line.event == "end").collect();
     let is_slow = |line: &&TraceLine| line.duration_us >= Some(5_000);
     assert!(ends.iter().any(&is_slow) && ends.iter().any(|line| !is_slow(line)), "{trace}");

@@ -134,6 +134,7 @@ impl Repl {
 
     /// Lets every component read what its descriptors have, then handles the requests of clients.
     fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
+        self.trace.step("signals");
         let (core, components, trace) = self.split();
         for component in components {
             component.on_ready(ready, core)?;

@@ -308,18 +308,15 @@ impl Life {
             return;
         }
         self.note_longest(seen);
-        let trace = std::fs::read_to_string(self.app.trace()).unwrap_or_default();
-        let lines: Vec<&str> = trace.lines().rev().take(12).collect();
         let (longest, typed) = (seen.longest.1.as_secs_f64() * 1e3, self.typed.escape_ascii());
-        println!("slow turn, {longest:.1} ms, after {typed}:\n  {}", lines.join("\n  "));
+        println!("slow turn, {longest:.1} ms, after {typed}:");
+        self.print_trace(12, |_| true);
     }
 
-    /// Prints what the trace has of this agent at its end.
-    fn tell_last(&self, agent_id: AgentId) {
+    /// Prints the latest lines of the trace that are meant, the last one first.
+    fn print_trace(&self, most: usize, is_meant: impl Fn(&str) -> bool) {
         let trace = std::fs::read_to_string(self.app.trace()).unwrap_or_default();
-        let name = agent_id.to_string();
-        let lines: Vec<&str> = trace.lines().rev().filter(|line| line.contains(&name)).take(20).collect();
-        println!("{name} never came to rest:\n  {}", lines.join("\n  "));
+        trace.lines().rev().filter(|line| is_meant(line)).take(most).for_each(|line| println!("  {line}"));
     }
 
     fn random_agent(&mut self) -> AgentId {
@@ -426,7 +423,9 @@ impl Life {
         for agent_id in self.app.repl.roster().busy().clone() {
             let state = self.app.repl.roster().get(agent_id).map(|agent| agent.state().name());
             seen.violations.push(format!("{agent_id} never came to rest: {state:?}"));
-            self.tell_last(agent_id);
+            let name = agent_id.to_string();
+            println!("{name} never came to rest:");
+            self.print_trace(20, |line| line.contains(&name));
             self.ask(agent_id, Change::Interrupt);
         }
         for agent_id in self.app.repl.roster().ids() {
