@@ -338,3 +338,14 @@ fn a_million_folded_lines_cost_a_frame_nothing() {
     s.to_top(ALL);
     assert!(s.visible(ALL, 30, 1)[0].text.starts_with("call 0"));
 }
+
+#[test]
+fn an_indented_row_is_no_wider_than_a_screen_of_a_few_columns() {
+    let mut s = Scrollback::default();
+    s.extend(LineKind::Assistant, "- 🇩🇪🇩🇪🇩🇪\n  - 漢字\n\n> 漢字\n");
+    for width in 2..12 {
+        for row in s.visible(ALL, width, 50) {
+            assert!(text::width(&row.text) <= usize::from(width), "{:?} at {width}", row.text);
+        }
+    }
+}

@@ -365,8 +365,8 @@ impl Scrollback {
         let mut drawn = Drawn::default();
         if let Some(form) = line.form.filter(|_| at.is_some()) {
             let prefix = if at == Some(0) { &form.first } else { &form.rest };
-            let is_whole = form.columns <= width / 2;
-            let prefix = if is_whole { prefix } else { end_of(prefix, (width / 2).into()) };
+            let columns = prefix_columns(line.form, width);
+            let prefix = if columns == form.columns { prefix } else { end_of(prefix, columns.into()) };
             let indent = prefix.len() - prefix.trim_start_matches(' ').len();
             drawn.push(&prefix[..indent], Style::default());
             drawn.push(&prefix[indent..], Style::DIM);
@@ -430,10 +430,10 @@ impl RowPart<'_> {
     }
 }
 
-/// The columns of the prefix: at most half of the screen.
+/// The columns of the prefix: at most half of the screen, and so few that a character of two columns fits behind it.
 fn prefix_columns(form: Option<&Rc<Form>>, width: u16) -> u16 {
     let Some(form) = form else { return 0 };
-    form.columns.min(width / 2)
+    form.columns.min(width / 2).min(width.saturating_sub(2))
 }
 
 /// The end of a prefix in so many columns: a marker is there.
