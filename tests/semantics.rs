@@ -113,6 +113,18 @@ fn a_turn_draws_one_frame_at_most_after_all_that_happens_in_it() {
     }
 }
 
+#[test]
+fn lines_that_arrive_at_once_are_entered_in_a_turn_each() {
+    let input = |name: &str| format!("[[input]]\nat = 100\nline = \"/name {name}\"\n");
+    let inputs: String = ["one", "two", "three"].iter().map(|name| input(name)).collect();
+    let turns = play(&format!("about = \"three lines\"\nagents = [\"a\"]\n{inputs}"));
+    let entered: Vec<usize> =
+        turns.values().map(|lines| count(lines, |line| line.event == "keys")).filter(|n| *n > 0).collect();
+    assert_eq!(entered, [1, 1, 1], "{turns:?}");
+    let frames = turns.values().filter(|lines| lines.iter().any(|line| line.event == "keys"));
+    assert!(frames.clone().all(|lines| count(lines, |line| line.event == "render") == 1), "each is seen");
+}
+
 /// A signal that comes during a wait ends it with EINTR; that is a turn in which nothing is ready, and no error.
 #[test]
 fn a_wait_that_a_signal_interrupts_is_an_empty_turn() {

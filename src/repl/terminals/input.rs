@@ -66,6 +66,9 @@ impl Terminals {
                 None => self.on_key(core, id, agent, &key).map(|act| (agent, act)),
             };
             if act.is_some() {
+                if let Some((_, Act::Line(_))) = act {
+                    self.get_mut(id)?.keyboard.end_turn();
+                }
                 return act;
             }
         }

@@ -8,7 +8,8 @@ use crate::terminal::keys::KeyDecoder;
 use crate::terminal::tty::ReadOutcome;
 
 const BYTES_PER_TURN: usize = 64 * 1024;
-/// Keys per turn that cause an [`Act`](super::Act); keys that edit or scroll are cheap and not limited.
+/// Keys per turn that cause an [`Act`](super::Act); keys that edit or scroll are cheap and not limited. An entered
+/// line and a search are the last act of their turn: many commands that arrive at once never make one long turn.
 const ACTS_PER_TURN: usize = 16;
 
 #[derive(Default)]
@@ -38,6 +39,11 @@ impl Keyboard {
 
     pub(super) fn count_act(&mut self) {
         self.acts += 1;
+    }
+
+    /// Leaves the remaining keys to the next turn.
+    pub(super) fn end_turn(&mut self) {
+        self.acts = ACTS_PER_TURN;
     }
 
     /// Reads and decodes a bounded number of bytes, unless decoded keys are left.

@@ -100,7 +100,13 @@ impl Terminals {
 
     fn do_in_view(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> Option<(AgentId, Act)> {
         let view = self.get_mut(id)?.input.view.as_mut()?;
-        match view.on_key(core, key) {
+        let was_stale = view.has_search_to_do();
+        let act = view.on_key(core, key);
+        if was_stale && !view.has_search_to_do() {
+            self.get_mut(id)?.keyboard.end_turn();
+        }
+        let view = self.get_mut(id)?.input.view.as_mut()?;
+        match act {
             ViewAct::Done => None,
             ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
             ViewAct::Changes(changes) => {

@@ -209,6 +209,11 @@ impl View {
         matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || matches!(self.kind, ViewKind::Picker(_))
     }
 
+    /// Whether something was typed since the last search.
+    fn has_search_to_do(&self) -> bool {
+        matches!(&self.kind, ViewKind::Search(search) if search.is_stale())
+    }
+
     /// Whether no conversation has been chosen yet.
     pub fn is_first_picker(&self) -> bool {
         matches!(&self.kind, ViewKind::Picker(picker) if picker.is_first())

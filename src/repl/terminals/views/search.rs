@@ -51,6 +51,11 @@ impl SearchView {
         !self.is_in_list
     }
 
+    /// Whether something was typed since the last search.
+    pub fn is_stale(&self) -> bool {
+        self.is_stale
+    }
+
     /// Searches for what was typed, once for all keys of a turn.
     pub fn update(&mut self, core: &Core) {
         if std::mem::take(&mut self.is_stale) {
