@@ -25,6 +25,12 @@ impl Process {
         self.number("smaps_rollup", "Pss:")
     }
 
+    /// The part of it that this process wrote to, in KiB: without the pages of the program's file, which the kernel adds
+    /// as code is reached for the first time.
+    pub fn written(self) -> f64 {
+        self.number("smaps_rollup", "Pss_Anon:")
+    }
+
     /// How many threads it has.
     pub fn threads(self) -> f64 {
         self.number("status", "Threads:")
