@@ -106,8 +106,9 @@ const SLOW: Duration = Duration::from_millis(20);
 const WATCHED: Duration = Duration::from_millis(5);
 /// Agents that work at once, 0 for all: what waits for its place is met too.
 const WORKING_LIMIT: usize = 6;
-/// How many heaps glibc makes for the threads of a process (mallopt(3)).
-const ARENAS: &str = "MALLOC_ARENA_MAX";
+/// One heap for all threads, and fixed limits in bytes of what is mapped alone and what is kept (mallopt(3)).
+const TRIMMED: [(&str, &str); 3] =
+    [("MALLOC_ARENA_MAX", "1"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TRIM_THRESHOLD_", "65536")];
 /// More agents are not forked in one life.
 const AGENTS: usize = 40;
 
@@ -129,7 +130,7 @@ struct Seen {
 /// Runs for so many minutes; 0 is a seed of its own. True if every invariant held.
 pub fn run(minutes: f64, seed: u64) -> bool {
     let seed = if seed == 0 { Chance::fresh_seed() } else { seed };
-    if let Some(is_fine) = with_one_arena(seed) {
+    if let Some(is_fine) = with_trimmed_heap(seed) {
         return is_fine;
     }
     println!("soak: {minutes} minutes, --seed {seed}");
@@ -156,16 +157,16 @@ pub fn run(minutes: f64, seed: u64) -> bool {
     seen.tell()
 }
 
-/// Runs the same again in a process whose threads share one heap, unless this is that process. glibc gives every thread
-/// a heap of its own and keeps what was freed there: memory would rise with the number of threads that there ever were
+/// Runs the same again in a process that gives freed memory back at once, unless this is that process. glibc keeps what
+/// the heap of a thread has freed, and up to 64 MB of what was freed last, so that memory says nothing of what is held
 /// (`heaptrack` finds nothing that is not freed).
-fn with_one_arena(seed: u64) -> Option<bool> {
-    if std::env::var_os(ARENAS).is_some() {
+fn with_trimmed_heap(seed: u64) -> Option<bool> {
+    if std::env::var_os(TRIMMED[0].0).is_some() {
         return None;
     }
     let own = std::env::current_exe().expect("the path of this binary");
     let args = std::env::args().skip(1).chain(["--seed".into(), seed.to_string()]);
-    Some(Command::new(own).args(args).env(ARENAS, "1").status().is_ok_and(|status| status.success()))
+    Some(Command::new(own).args(args).envs(TRIMMED).status().is_ok_and(|status| status.success()))
 }
 
 impl Seen {
