@@ -14,7 +14,8 @@ use tempfile::TempDir;
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State, TraceLine};
-use crate::support::program::Home;
+use crate::support::program::{Home, PROGRAM};
+use crate::support::pty::Pty;
 
 /// How far the clock moves at once. Streams bring a piece each 100 ms and are stored each 250 ms; agents that stream at
 /// the same time are started 30 ms apart, because those that are due at the same moment are served in the order of
@@ -365,4 +366,40 @@ fn a_slow_turn_names_the_step_that_took_longest_and_a_quick_one_does_not() {
     }
     let drawn = show(&[path.to_str().expect("UTF-8"), "--slow", "5"], "100");
     assert!(drawn.code == 0 && drawn.out.contains("  callbacks") && drawn.out.contains("7.0"), "{drawn:?}");
+}
+
+#[test]
+fn a_debug_build_counts_slow_turns_by_their_step_without_a_trace() {
+    let mut app = Harness::new(Plan::default());
+    app.enter("hello");
+    app.turn_until_idle();
+    assert!(app.repl.slow_turns().is_empty(), "the clock stands still");
+    let (clock, agent) = (app.clock.clone(), app.id(0));
+    let slow = move |_: &ViewerOutput| {
+        clock.advance(Duration::from_millis(7));
+        Ok(())
+    };
+    app.repl.on_chunks(agent, None, Box::new(slow)).expect("a viewer");
+    app.enter("hello");
+    app.turn_until_idle();
+    let slow = app.repl.slow_turns();
+    if !cfg!(debug_assertions) {
+        return assert!(slow.is_empty(), "{slow:?}");
+    }
+    let (count, longest) = slow["callbacks"];
+    assert!(slow.len() == 1 && count > 0 && longest >= Duration::from_millis(7), "{slow:?}");
+}
+
+#[test]
+fn a_chat_that_is_watched_says_at_its_end_which_turns_were_slow() {
+    for (variables, is_watched) in [(&[("POLYLOGUE_WATCH", "1")][..], true), (&[], false)] {
+        let home = Home::new();
+        let directory = home.directory.path().to_str().expect("UTF-8");
+        let variables: Vec<(&str, &str)> = [("HOME", directory)].iter().chain(variables).copied().collect();
+        let mut pty = Pty::spawn(PROGRAM, &["--data-dir", directory], &variables, (80, 24));
+        pty.wait_for_text("echo");
+        pty.leave();
+        let is_said = pty.screen_text().contains("turns of 5 ms or more: ");
+        assert_eq!(is_said, is_watched && cfg!(debug_assertions), "{}", pty.screen_text());
+    }
 }

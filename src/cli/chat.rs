@@ -56,6 +56,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     });
     let (agents, loss, resumed) = (repl.roster().len(), repl.loss(), repl.resume_name());
     let edited = repl.take_edited_file();
+    process::print_slow_turns(&repl);
     drop(repl);
     if let Some(path) = edited {
         let _ = writeln!(std::io::stderr(), "polylogue: the text in your editor is in {}", path.display());

@@ -1,14 +1,18 @@
 //! The limit of descriptors, panics and the binary of this process.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::base::error::{Error, Result};
 use crate::domain::display::{Abilities, DisplaySettings};
+use crate::repl::Repl;
 use crate::terminal::abilities;
 use crate::terminal::tty::{self, Modes};
 use crate::tools::supervisor;
+
+const WATCH: &str = "POLYLOGUE_WATCH";
 
 /// Raises the limit of descriptors to the maximum, and makes this process the parent of what killed supervisors leave.
 pub fn prepare() {
@@ -44,6 +48,19 @@ pub fn require_scrollback() -> Result<()> {
         return Ok(());
     }
     Err(Error::usage("--inline needs a terminal with a scrollback, and the Linux console has none: start without it"))
+}
+
+/// In a debug build and if `POLYLOGUE_WATCH` is set: prints the slow turns of the loop by the step that took longest.
+pub fn print_slow_turns(repl: &Repl) {
+    if !cfg!(debug_assertions) || std::env::var_os(WATCH).is_none() {
+        return;
+    }
+    let slow = repl.slow_turns();
+    let mut err = std::io::stderr();
+    let _ = writeln!(err, "turns of 5 ms or more: {}", slow.values().map(|(count, _)| count).sum::<u64>());
+    for (step, (count, longest)) in &slow {
+        let _ = writeln!(err, "{count:>8}  {step:<16} {:>8.1} ms at most", longest.as_secs_f64() * 1e3);
+    }
 }
 
 /// Makes a panic restore the terminal before its message is printed.

@@ -61,6 +61,7 @@ fn serve_here(arguments: &Arguments, is_detached: bool, env: &ProcessEnvironment
     announce(&directory, &back, is_detached)?;
     let outcome = repl.run();
     let loss = repl.loss();
+    process::print_slow_turns(&repl);
     drop(repl);
     if let Some(loss) = data_directory::loss(Some(&directory), loss) {
         print_note(&loss);

@@ -56,6 +56,7 @@ mod turn;
 mod undo;
 mod user_tools;
 mod viewers;
+mod watch;
 mod web_fetches;
 
 use crate::base::clock::Moment;

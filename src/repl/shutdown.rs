@@ -10,6 +10,7 @@ use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
 use crate::repl::core::{Core, drafts, files, unsaved};
+use crate::repl::watch::SlowTurns;
 use crate::repl::{Repl, limits};
 
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
@@ -71,6 +72,11 @@ impl Repl {
         let unsaved = self.core.unsaved.len();
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
         unsaved.or_else(|| self.not_durable.as_ref().map(|error| error.message.clone()))
+    }
+
+    /// The turns of the loop that took 5 ms or more, in debug builds and where a trace is written.
+    pub fn slow_turns(&self) -> SlowTurns {
+        self.trace.slow_turns()
     }
 
     /// Interrupts all runs. Each step brings them nearer to their end; with 100 members two are needed.

@@ -21,21 +21,13 @@ use crate::domain::trace::{Name, SCHEMA, TraceLine};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
 use crate::repl::timeout::{Timeout, WakeReason};
+use crate::repl::watch::{SlowTurns, Watch};
 
-/// The end of a turn that took this long or longer names the step that took longest.
-const SLOW: Duration = Duration::from_millis(5);
-
-/// Writes the trace, if one was asked for.
+/// Writes the trace, if one was asked for; it and debug builds watch the steps of every turn.
 #[derive(Default)]
-pub struct Trace(Option<Writer>);
-
-/// The steps of the turn that is under way.
-#[derive(Default)]
-struct Steps {
-    /// When the last step ended.
-    since: Option<Moment>,
-    longest: Duration,
-    name: &'static str,
+pub struct Trace {
+    writer: Option<Writer>,
+    watch: Option<Watch>,
 }
 
 struct Writer {
@@ -45,7 +37,6 @@ struct Writer {
     turns: u64,
     /// The turn that is under way, and when its wait ended.
     turn: Option<(u64, Moment)>,
-    steps: Steps,
     /// In the stable form: the agents in the order in which they appeared.
     stable: Option<Vec<AgentId>>,
     /// What each terminal showed last.
@@ -55,12 +46,13 @@ struct Writer {
 }
 
 impl Trace {
-    /// Appends to the configured file; without one, nothing is written.
+    /// Appends to the configured file; without one, nothing is written, and only a debug build watches the steps.
     ///
     /// # Errors
     /// When the file cannot be opened.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
-        let Some(path) = &config.trace else { return Ok(Self::default()) };
+        let watch = (cfg!(debug_assertions) || config.trace.is_some()).then(|| Watch::new(clock.clone()));
+        let Some(path) = &config.trace else { return Ok(Self { writer: None, watch }) };
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
         let mut writer = Writer {
@@ -69,7 +61,6 @@ impl Trace {
             start: clock.now(),
             turns: 0,
             turn: None,
-            steps: Steps::default(),
             stable: config.trace_stable.then(Vec::new),
             focus: BTreeMap::new(),
             error: None,
@@ -80,16 +71,25 @@ impl Trace {
             let name = Some(agent.identity.label().into());
             writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
         }
-        Ok(Self(Some(writer)))
+        Ok(Self { writer: Some(writer), watch })
     }
 
-    /// Begins a turn after its wait.
+    /// Begins a turn before its wait.
+    pub fn prepare(&mut self) {
+        if let Some(watch) = &mut self.watch {
+            watch.begin();
+        }
+    }
+
+    /// The wait has ended.
     pub fn begin(&mut self, timeout: &Timeout, ready: &[Ready]) {
-        let Some(writer) = &mut self.0 else { return };
+        if let Some(watch) = &mut self.watch {
+            watch.skip_wait();
+        }
+        let Some(writer) = &mut self.writer else { return };
         writer.turns += 1;
         let now = writer.clock.now();
         writer.turn = Some((writer.turns, now));
-        writer.steps = Steps { since: Some(now), ..Steps::default() };
         if writer.stable.is_some() {
             return;
         }
@@ -109,21 +109,21 @@ impl Trace {
 
     /// A step of the turn has ended.
     pub fn step(&mut self, name: &'static str) {
-        if let Some(writer) = &mut self.0 {
-            writer.steps.end(name, writer.clock.now());
+        if let Some(watch) = &mut self.watch {
+            watch.end_step(name);
         }
     }
 
     /// A terminal has handled so many keys, which are not recorded themselves.
     pub fn keys(&mut self, terminal: TerminalId, agent: AgentId, keys: u64) {
-        if let Some(writer) = self.0.as_mut().filter(|_| keys > 0) {
+        if let Some(writer) = self.writer.as_mut().filter(|_| keys > 0) {
             let (terminal, keys) = (Some(terminal.0), Some(keys));
             writer.write_of(agent, TraceLine { terminal, keys, ..TraceLine::of("keys") });
         }
     }
 
     pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
-        let Some(writer) = &mut self.0 else { return };
+        let Some(writer) = &mut self.writer else { return };
         for (agent, callback, bytes) in callbacks {
             let line = TraceLine { callback: Some(callback.into()), ..TraceLine::of("callback") };
             writer.write_of(agent, TraceLine { bytes: Some(bytes as u64), ..line });
@@ -132,7 +132,7 @@ impl Trace {
 
     /// An agent's effect is about to be applied.
     pub fn effect(&mut self, agent: AgentId, effect: &Effect) {
-        let Some(writer) = &mut self.0 else { return };
+        let Some(writer) = &mut self.writer else { return };
         let mut line = TraceLine { effect: Some(effect.name().into()), ..TraceLine::of("effect") };
         match effect {
             Effect::StateChanged(from, to) => (line.from, line.to) = (Some(from.name().into()), Some(to.name().into())),
@@ -146,14 +146,14 @@ impl Trace {
     }
 
     pub fn change(&mut self, origin: Origin, agent: AgentId, change: &'static str) {
-        let Some(writer) = &mut self.0 else { return };
+        let Some(writer) = &mut self.writer else { return };
         let terminal = origin.terminal().map(|id| id.0);
         writer.write_of(agent, TraceLine { terminal, change: Some(change.into()), ..TraceLine::of("change") });
     }
 
     /// An agent was created or removed; `label` gives its name.
     pub fn event(&mut self, event: &Event, label: impl Fn(AgentId) -> String) {
-        let Some(writer) = &mut self.0 else { return };
+        let Some(writer) = &mut self.writer else { return };
         match event {
             Event::Spawned { parent, child, .. } => {
                 let (parent, name) = (Some(writer.name_of(*parent)), Some(label(*child).into()));
@@ -169,14 +169,14 @@ impl Trace {
 
     /// An agent has another name.
     pub fn named(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
-        if let Some(writer) = &mut self.0 {
+        if let Some(writer) = &mut self.writer {
             writer.write_of(agent, TraceLine { name: Some(label().into()), ..TraceLine::of("agent") });
         }
     }
 
     /// What terminals show now; recorded where it has changed.
     pub fn focus(&mut self, shown: impl Iterator<Item = (TerminalId, AgentId)>) {
-        let Some(writer) = &mut self.0 else { return };
+        let Some(writer) = &mut self.writer else { return };
         for (terminal, agent) in shown {
             if writer.focus.insert(terminal, agent) != Some(agent) {
                 writer.write_of(agent, TraceLine { terminal: Some(terminal.0), ..TraceLine::of("focus") });
@@ -186,7 +186,7 @@ impl Trace {
 
     /// These terminals were drawn. How often depends on the division into turns.
     pub fn rendered(&mut self, drawn: Vec<(TerminalId, AgentId)>) {
-        let Some(writer) = self.0.as_mut().filter(|writer| writer.stable.is_none()) else { return };
+        let Some(writer) = self.writer.as_mut().filter(|writer| writer.stable.is_none()) else { return };
         for (terminal, agent) in drawn {
             writer.write_of(agent, TraceLine { terminal: Some(terminal.0), ..TraceLine::of("render") });
         }
@@ -194,30 +194,24 @@ impl Trace {
 
     /// The turn is over. A trace that can no longer be written ends, with the reason, and the loop goes on.
     pub fn end(&mut self) -> Option<io::Error> {
-        let writer = self.0.as_mut()?;
+        let slow = self.watch.as_mut().and_then(Watch::end);
+        let writer = self.writer.as_mut()?;
         if let Some((_, began)) = writer.turn.filter(|_| writer.stable.is_none()) {
-            let now = writer.clock.now();
-            writer.steps.end("end", now);
-            let is_slow = now - began >= SLOW;
-            let step = is_slow.then_some(writer.steps.name.into());
-            let step_us = is_slow.then_some(micros(writer.steps.longest));
-            let duration_us = Some(micros(now - began));
+            let duration_us = Some(micros(writer.clock.now() - began));
+            let (step, step_us) = slow.map(|(step, took)| (step.into(), micros(took))).unzip();
             writer.write(TraceLine { duration_us, step, step_us, ..TraceLine::of("end") });
         }
         writer.turn = None;
         let error = writer.error.take().or_else(|| writer.out.flush().err());
         if error.is_some() {
-            self.0 = None;
+            self.writer = None;
         }
         error
     }
-}
 
-impl Steps {
-    fn end(&mut self, name: &'static str, now: Moment) {
-        if let Some(took) = self.since.replace(now).map(|since| now - since).filter(|took| *took >= self.longest) {
-            (self.longest, self.name) = (took, name);
-        }
+    /// The turns that were slow, if they are watched.
+    pub fn slow_turns(&self) -> SlowTurns {
+        self.watch.as_ref().map(|watch| watch.slow.clone()).unwrap_or_default()
     }
 }
 

@@ -43,8 +43,10 @@ impl Repl {
     /// # Errors
     /// The system call that waits for events fails. A failure of one agent is reported in its output.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
+        self.trace.prepare();
         self.setup_interests()?;
         let timeout = self.compute_timeout();
+        self.trace.step("timeout");
         let mut ready = Vec::new();
         self.core.reactor.wait(timeout.within(limit), &mut ready)?;
         self.trace.begin(&timeout, &ready);
@@ -62,8 +64,9 @@ impl Repl {
         self.handle_ready(&ready);
         self.step_components();
         self.send_read();
+        self.trace.step("resources");
         self.retention.step(&mut self.core, &self.terminals);
-        self.trace.step("effects");
+        self.trace.step("retention");
         self.dispatch();
         self.trace.step("dispatch");
         self.publish();
