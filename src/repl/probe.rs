@@ -29,6 +29,8 @@ pub trait Probe: Sized {
     fn clients(&self) -> usize;
     /// Whether files are being brought back.
     fn is_undoing(&self) -> bool;
+    /// Whether a search is under way for a view.
+    fn is_searching(&self) -> bool;
     /// How many connections of commands the proxy serves.
     fn proxied(&self) -> usize;
     /// Attaches a terminal that shows this agent. It is drawn in the next turn.
@@ -65,6 +67,10 @@ impl Probe for Repl {
 
     fn draft_at(&self, at: TerminalId) -> String {
         self.terminals.text_of_draft(&self.core, at).unwrap_or_default()
+    }
+
+    fn is_searching(&self) -> bool {
+        self.terminals.iter().any(Terminal::is_searching)
     }
 
     fn roster(&self) -> &Roster {

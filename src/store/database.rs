@@ -93,6 +93,19 @@ impl Store {
         }
     }
 
+    /// Opens the store that this process holds once more, for reading.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn open_again(dir: &Path) -> Result<Self> {
+        Self::reading(connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY)?, dir)
+    }
+
+    /// The directory, if this process may write there.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
+
     /// Opens a store in memory.
     ///
     /// # Errors

@@ -130,6 +130,11 @@ impl KeyDecoder {
         self.ready.pop_front()
     }
 
+    /// What [`KeyDecoder::next`] would return.
+    pub fn peek(&self) -> Option<&Key> {
+        self.ready.front()
+    }
+
     /// Whether the next key is text.
     pub fn next_is_text(&self) -> bool {
         let is_plain = |modifiers: &Modifiers| !modifiers.ctrl && !modifiers.alt;

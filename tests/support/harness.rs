@@ -435,6 +435,11 @@ impl Harness {
         while turn == Turn::Continue && !self.terminal().input.is_empty() {
             turn = self.turn();
         }
+        if self.repl.is_searching() {
+            self.turn_until("the search has ended, and the keys behind it are handled", |app| {
+                !app.repl.is_searching() && app.timeout().why != WakeReason::Leftover
+            });
+        }
         turn
     }
 

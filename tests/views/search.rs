@@ -144,3 +144,22 @@ fn what_many_short_runs_have_left_is_indexed_at_the_next_start() {
     app.enter("/search \"left3\"");
     assert_shows(&mut app, "── search ─ 1 in 1 agent");
 }
+
+#[test]
+fn keys_that_need_what_is_found_wait_for_it() {
+    let mut app = two_subjects();
+    app.type_bytes(CTRL_F);
+    app.type_bytes(b"csrf is:prompt\r");
+    assert_eq!(app.focus(), 1, "{}", app.screen_text());
+}
+
+/// A search opens the database once more.
+#[test]
+fn a_search_that_fails_says_why() {
+    let mut app = two_subjects();
+    let database = app.data().join("polylogue.db");
+    std::fs::rename(&database, app.data().join("moved.db")).expect("renamed");
+    std::os::unix::fs::symlink("moved.db", &database).expect("a link");
+    app.enter("/search csrf");
+    assert!(app.screen_text().contains("polylogue.db: is a symbolic link: remove it"), "{}", app.screen_text());
+}

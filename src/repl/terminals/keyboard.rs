@@ -8,8 +8,8 @@ use crate::terminal::keys::KeyDecoder;
 use crate::terminal::tty::ReadOutcome;
 
 const BYTES_PER_TURN: usize = 64 * 1024;
-/// Keys per turn that cause an [`Act`](super::Act); keys that edit or scroll are cheap and not limited. An entered
-/// line and a search are the last act of their turn: many commands that arrive at once never make one long turn.
+/// Keys per turn that cause an [`Act`](super::Act); keys that edit or scroll are cheap and not limited. A line that is
+/// entered is the last act of its turn: many commands that arrive at once never make one long turn.
 const ACTS_PER_TURN: usize = 16;
 
 #[derive(Default)]
@@ -90,6 +90,16 @@ impl Keyboard {
     /// Whether the next key is text that was received with this one.
     pub(super) fn is_followed_by_text(&self) -> bool {
         self.decoder.next_is_text()
+    }
+
+    /// The key that is next.
+    pub(super) fn peek(&self) -> Option<&Key> {
+        self.decoder.peek()
+    }
+
+    /// What the device has is left to a later turn.
+    pub(super) fn leave_input(&mut self) {
+        self.has_more = true;
     }
 
     pub(super) fn has_keys(&self) -> bool {

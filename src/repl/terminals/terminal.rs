@@ -244,6 +244,12 @@ impl Terminal {
             self.flush();
         }
         let is_ready = own.any(|readiness| readiness.readable);
+        if self.is_waiting_for_search() {
+            if is_ready {
+                self.keyboard.leave_input();
+            }
+            return Ok(());
+        }
         let is_due = self.key_deadline().is_some_and(|at| at <= now);
         if is_ready || is_due || self.has_input() {
             self.read_keys(now)?;
@@ -302,7 +308,14 @@ impl Terminal {
 
     /// The next key, unless the limit of this turn is reached.
     pub(in crate::repl) fn next_key(&mut self) -> Option<Key> {
-        if self.is_detached || self.edited.is_some() { None } else { self.keyboard.next_key() }
+        let may_read = !self.is_detached && self.edited.is_none() && !self.is_waiting_for_search();
+        if may_read { self.keyboard.next_key() } else { None }
+    }
+
+    /// Whether the next key means something for what a search finds, which is under way.
+    fn is_waiting_for_search(&self) -> bool {
+        let view = self.input.view.as_ref();
+        view.zip(self.keyboard.peek()).is_some_and(|(view, key)| view.is_waited_with(key))
     }
 
     /// Whether keys wait for the next turn.
@@ -310,9 +323,16 @@ impl Terminal {
         !self.is_detached && self.edited.is_none() && self.keyboard.has_keys()
     }
 
-    /// When an incomplete key sequence is taken as it is.
+    /// When an incomplete key sequence is taken as it is, or keys wait no longer for a search.
     pub(in crate::repl) fn key_deadline(&self) -> Option<Moment> {
-        self.keyboard.deadline().filter(|_| !self.is_detached && self.edited.is_none())
+        let search = self.input.view.as_ref().and_then(View::searches_until);
+        let earliest = self.keyboard.deadline().into_iter().chain(search).min();
+        earliest.filter(|_| !self.is_detached && self.edited.is_none())
+    }
+
+    /// Whether a search for its view is under way.
+    pub(in crate::repl) fn is_searching(&self) -> bool {
+        self.input.view.as_ref().is_some_and(|view| view.searches_until().is_some())
     }
 
     /// What it shows, as lines of text.
@@ -329,6 +349,7 @@ impl Terminal {
     pub(in crate::repl) fn has_input(&self) -> bool {
         !self.is_detached
             && self.edited.is_none()
+            && !self.is_waiting_for_search()
             && (self.is_gone || self.keyboard.has_input() || self.device.waiting_bytes() > 0)
     }
 

@@ -100,13 +100,7 @@ impl Terminals {
 
     fn do_in_view(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> Option<(AgentId, Act)> {
         let view = self.get_mut(id)?.input.view.as_mut()?;
-        let was_stale = view.has_search_to_do();
-        let act = view.on_key(core, key);
-        if was_stale && !view.has_search_to_do() {
-            self.get_mut(id)?.keyboard.end_turn();
-        }
-        let view = self.get_mut(id)?.input.view.as_mut()?;
-        match act {
+        match view.on_key(core, key) {
             ViewAct::Done => None,
             ViewAct::Exit => Some((self.get(id)?.focus, Act::Leave)),
             ViewAct::Changes(changes) => {

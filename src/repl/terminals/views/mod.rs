@@ -8,6 +8,7 @@ mod inbox;
 mod keys;
 mod picker;
 mod search;
+mod searching;
 mod tile;
 mod timeline;
 mod wall;
@@ -32,7 +33,7 @@ use compare::CompareView;
 use inbox::InboxView;
 pub(super) use keys::acts_of;
 use picker::PickerView;
-use search::SearchView;
+use search::{SearchView, needs_result};
 use timeline::TimelineView;
 use wall::WallView;
 
@@ -209,9 +210,20 @@ impl View {
         matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || matches!(self.kind, ViewKind::Picker(_))
     }
 
-    /// Whether something was typed since the last search.
-    fn has_search_to_do(&self) -> bool {
-        matches!(&self.kind, ViewKind::Search(search) if search.is_stale())
+    /// Whether this key waits for the result of a search.
+    pub(super) fn is_waited_with(&self, key: &Key) -> bool {
+        match (&self.kind, key) {
+            (ViewKind::Search(search), Key::Press(code, _)) => needs_result(*code) && search.lacks_result(),
+            _ => false,
+        }
+    }
+
+    /// Until when keys wait for the search that is under way.
+    pub(in crate::repl) fn searches_until(&self) -> Option<Moment> {
+        match &self.kind {
+            ViewKind::Search(search) => search.searches_until(),
+            _ => None,
+        }
     }
 
     /// Whether no conversation has been chosen yet.

@@ -2,7 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash};
 
-use crate::base::clock::date_and_time;
+use crate::base::clock::{Moment, date_and_time};
+use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Shown};
@@ -11,11 +12,10 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::search::{SearchQuery, excerpt};
 use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
+use crate::repl::terminals::views::searching::{Found, MOST, Searching, search};
 use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
 use crate::store::SearchHit;
 
-/// Messages that are found at most; more words find fewer.
-const MOST: usize = 200;
 /// Columns of the name, the time and the kind.
 const NAME: usize = 12;
 const TIME: usize = 16;
@@ -35,7 +35,16 @@ pub(super) struct SearchView {
     message: Option<String>,
     /// What was typed since the last search is searched for before the next frame.
     is_stale: bool,
+    searching: Option<Searching>,
+    /// It takes so long that keys do not wait for it any more.
+    is_overdue: bool,
     revision: u64,
+}
+
+/// Whether a key means something for what was found, rather than for the query.
+pub(super) fn needs_result(code: KeyCode) -> bool {
+    use KeyCode::{Down, Enter, PageDown, PageUp, Tab, Up};
+    matches!(code, Up | Down | PageUp | PageDown | Tab | Enter)
 }
 
 impl SearchView {
@@ -51,36 +60,52 @@ impl SearchView {
         !self.is_in_list
     }
 
-    /// Whether something was typed since the last search.
-    pub fn is_stale(&self) -> bool {
-        self.is_stale
+    /// Until when keys wait for the search that is under way.
+    pub fn searches_until(&self) -> Option<Moment> {
+        self.searching.as_ref().filter(|_| !self.is_overdue).map(Searching::until)
     }
 
-    /// Searches for what was typed, once for all keys of a turn.
+    /// Whether keys that need the result have to wait for it.
+    pub fn lacks_result(&self) -> bool {
+        (self.is_stale || self.searching.is_some()) && !self.is_overdue
+    }
+
+    /// Takes what was found, and searches for what was typed since, once for all keys of a turn.
     pub fn update(&mut self, core: &Core) {
-        if std::mem::take(&mut self.is_stale) {
+        if let Some(found) = self.searching.as_ref().and_then(Searching::take) {
+            (self.searching, self.is_overdue) = (None, false);
+            self.show(found);
+        }
+        self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.clock.now());
+        if self.searching.is_none() && std::mem::take(&mut self.is_stale) {
             self.search(core);
         }
     }
 
     fn search(&mut self, core: &Core) {
+        match SearchQuery::parse(self.typed.text(), core.clock.unix_ms()) {
+            Ok(query) => match Searching::begin(core, &query) {
+                Some(searching) => self.searching = Some(searching),
+                None => self.show(search(&core.store, query)),
+            },
+            Err(error) => self.show(Err(error)),
+        }
+    }
+
+    fn show(&mut self, found: Result<Found>) {
         (self.at, self.message) = (0, None);
         self.revision += 1;
-        let found = SearchQuery::parse(self.typed.text(), core.clock.unix_ms()).and_then(|query| {
-            let hits = core.store.search(&query, MOST)?;
-            self.query = query;
-            Ok(hits)
-        });
         match found {
-            Ok(hits) => self.hits = hits,
+            Ok(found) => {
+                if found.hits.is_empty() && !self.typed.text().trim().is_empty() {
+                    self.message = Some(match found.unindexed {
+                        0 => "nothing found".into(),
+                        count => format!("nothing found yet: {count} older messages are still being indexed"),
+                    });
+                }
+                (self.query, self.hits) = (found.query, found.hits);
+            }
             Err(error) => self.message = Some(error.message),
-        }
-        if self.hits.is_empty() && self.message.is_none() && !self.typed.text().trim().is_empty() {
-            let unindexed = core.store.unindexed().unwrap_or(0);
-            self.message = Some(match unindexed {
-                0 => "nothing found".into(),
-                count => format!("nothing found yet: {count} older messages are still being indexed"),
-            });
         }
     }
 
@@ -96,9 +121,7 @@ impl SearchView {
             }
             return ViewAct::Done;
         };
-        if !self.is_typing()
-            || matches!(code, KeyCode::Up | KeyCode::Down | KeyCode::PageDown | KeyCode::Tab | KeyCode::Enter)
-        {
+        if !self.is_typing() || needs_result(*code) {
             self.update(core);
         }
         let last = self.hits.len().saturating_sub(1);
