@@ -62,6 +62,7 @@ pub use agents::agent_tree;
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
 pub use custom::{message_of, takes_arguments};
+pub use export::Subject as ExportSubject;
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
 pub use mail::mail_lines;
 pub use mail::{mail_as_json, sent_note};

@@ -260,12 +260,12 @@ pub enum Change {
     System(Option<String>),
     /// Copy text to the clipboard of the terminal.
     Copy(String),
-    /// Write text to a new file.
+    /// Write the conversation to a new file.
     Export {
         /// Relative to the agent's working directory.
         path: PathBuf,
-        /// The content.
-        text: String,
+        /// As JSON instead of Markdown.
+        is_json: bool,
     },
     /// Run a shell command of a person.
     Shell {

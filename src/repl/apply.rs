@@ -1,6 +1,6 @@
 //! Applies changes: what commands, keys, clients and components want to be different.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::agent::Agent;
 use crate::base::error::{Error, Result, system_message};
@@ -129,7 +129,7 @@ impl Repl {
             Change::System(system) => steer::set_system(core, agent_id, system),
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::ToggleRaw => toggle_raw(core, agent_id),
-            Change::Export { path, text } => export(core, agent_id, &path, &text),
+            Change::Export { path, is_json } => self.jobs.export(core, origin, agent_id, path, is_json),
         }
     }
 
@@ -371,14 +371,4 @@ fn instruct(core: &mut Core, agent_id: AgentId, text: &str) -> Result<()> {
     let note = format!("added to {}; new agents get it after polylogue config trust", path.display());
     core.note(agent_id, LineKind::Note, &note);
     Ok(())
-}
-
-/// Writes a new file that only the user can read.
-fn export(core: &Core, agent_id: AgentId, path: &Path, text: &str) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
-    let path = agent.inputs.environment.working_directory.join(path);
-    file::create_private(&path, text.as_bytes()).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Error::usage(format!("{} exists: choose another file", path.display())),
-        _ => Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))),
-    })
 }

@@ -91,7 +91,7 @@ impl Repl {
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
         while self.core.has_tool_threads()
-            || self.jobs.is_git_busy()
+            || self.jobs.has_to_end()
             || self.mcp.is_ending()
             || self.notify_hooks.is_busy()
         {

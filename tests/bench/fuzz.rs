@@ -1,10 +1,16 @@
 //! Generated inputs on everything that takes bytes or text from outside. Every iteration has a seed of its own, made of
 //! the seed of the run and its number: what fails can be repeated alone.
 
+// With their paths, because `tests/fuzz` includes this file from elsewhere.
+#[path = "fuzz/configuration.rs"]
 mod configuration;
+#[path = "fuzz/data.rs"]
 mod data;
+#[path = "fuzz/protocols.rs"]
 mod protocols;
+#[path = "fuzz/slice.rs"]
 mod slice;
+#[path = "fuzz/typed.rs"]
 mod typed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

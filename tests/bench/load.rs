@@ -34,9 +34,10 @@ pub fn commands(table: &mut Table) {
         app.ask(n, Change::Submit(script(n)));
     }
     let (mut memory, mut descriptors, mut threads, mut working) = (0.0_f64, 0, 0.0_f64, 0);
-    let mut turns: u64 = 0;
+    let (mut turns, mut longest) = (0_u64, (Duration::ZERO, 0));
     while !app.repl.roster().busy().is_empty() {
         app.turn(if turns.is_multiple_of(2) { Duration::from_millis(20) } else { Duration::ZERO });
+        longest = longest.max((app.last, turns));
         working = working.max(app.repl.roster().iter().filter(|agent| agent.has_live_tool()).count());
         if turns.is_multiple_of(16) {
             (descriptors, threads) = (descriptors.max(own.descriptors()), threads.max(own.threads()));
@@ -55,6 +56,7 @@ pub fn commands(table: &mut Table) {
     table.within("longest turn of the loop, by processor time", app.longest.1, Duration::from_millis(20));
     table.tell("  longest turn that did not wait, by the wall", app.longest.0.as_secs_f64() * 1e3, "ms");
     table.tell("  turns", turns as f64, "");
+    table.tell("  number of the longest", longest.1 as f64, "");
     table.tell("  commands a second", all as f64 / took.as_secs_f64(), "");
     table.at_most("threads above those at rest", threads - before.2, LIMIT as f64 + 2.0, "");
     table.at_most("descriptors above those at rest", descriptors as f64 - before.1 as f64, 12.0 * LIMIT as f64, "");

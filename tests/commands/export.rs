@@ -25,6 +25,7 @@ fn a_talk() -> Harness {
 fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     let mut app = a_talk();
     app.enter("/export md out.md");
+    app.turn_until("the file", |app| app.screen_text().contains("messages to out.md"));
     let file = app.directory().join("out.md");
     let text = std::fs::read_to_string(&file).expect("a file");
     for expected in [
@@ -39,16 +40,33 @@ fn export_writes_markdown_readable_by_the_owner_and_never_overwrites() {
     }
     assert_eq!(file.metadata().expect("a file").permissions().mode() & 0o777, 0o600);
     std::fs::write(&file, "mine").expect("written");
-    assert_refused(&mut app, "/export md out.md", "out.md exists: choose another file");
+    fails(&mut app, "/export md out.md", "out.md exists: choose another file");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "mine");
-    assert_refused(&mut app, "/export md no/such/place.md", "cannot write");
+    fails(&mut app, "/export md no/such/place.md", "cannot write");
+}
+
+/// The error comes from the thread, and the line is there to be edited.
+fn fails(app: &mut Harness, line: &str, expected: &str) {
+    app.enter(line);
+    app.turn_until(expected, |app| app.screen_text().contains(expected));
+    assert_eq!(app.draft(0).text(), line);
+    app.type_bytes(b"\x15");
+}
+
+#[test]
+fn the_end_of_the_program_waits_for_an_export() {
+    let mut app = a_talk();
+    app.enter("/export md out.md");
+    app.repl.leave().expect("the program can be left");
+    let text = std::fs::read_to_string(app.directory().join("out.md")).expect("a file");
+    assert!(text.contains("a question"), "{text}");
 }
 
 #[test]
 fn export_writes_json_with_every_kind() {
     let mut app = a_talk();
     app.enter("/export json");
-    assert_shows(&mut app, "messages to agent-0-");
+    app.turn_until("the file", |app| app.screen_text().contains("messages to agent-0-"));
     let mut files = std::fs::read_dir(app.directory()).expect("a directory").flatten().map(|entry| entry.path());
     let file = files.find(|path| path.extension().is_some_and(|end| end == "json")).expect("a file");
     let whole: Value = serde_json::from_slice(&std::fs::read(file).expect("a file")).expect("JSON");

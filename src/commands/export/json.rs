@@ -2,23 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::commands::CommandContext;
+use super::Subject;
 use crate::domain::message::{Body, Message};
 
-pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
-    let agent = context.agent().ok().map(|agent| {
-        let identity = &agent.identity;
-        json!({
-            "id": identity.id.to_string(),
-            "ordinal": identity.ordinal,
-            "name": identity.name,
-            "parent": identity.parent.map(|parent| parent.to_string()),
-            "model": agent.inputs.endpoint.full_name(),
-            "created_at": identity.created_at,
-        })
-    });
+pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
     let messages: Vec<Value> = messages.iter().map(of_message).collect();
-    let whole = json!({"agent": agent, "exported_at": context.unix_ms, "messages": messages, "damaged": damaged});
+    let whole =
+        json!({"agent": subject.identity, "exported_at": subject.unix_ms, "messages": messages, "damaged": damaged});
     format!("{whole:#}\n")
 }
 

@@ -1,16 +1,12 @@
 //! A log as Markdown. The text of messages is copied unchanged.
 
-use super::date;
-use crate::commands::CommandContext;
+use super::{Subject, date};
 use crate::domain::attachment::shown;
 use crate::domain::message::{Body, Message, Reply, fork_mark};
 
-pub(super) fn of(context: &CommandContext, messages: &[Message], damaged: &[String]) -> String {
-    let (label, model) = match context.agent() {
-        Ok(agent) => (agent.identity.label(), agent.inputs.endpoint.full_name()),
-        Err(_) => (context.current.to_string(), String::new()),
-    };
-    let mut text = format!("# {label}\n\n{model}, {}\n", date(context.unix_ms));
+pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
+    let Subject { label, model, unix_ms, .. } = subject;
+    let mut text = format!("# {label}\n\n{model}, {}\n", date(*unix_ms));
     for part in messages.iter().filter_map(|message| part(&message.body)) {
         text.push('\n');
         text.push_str(part.trim_end());

@@ -1,15 +1,18 @@
-//! `/export`: writes a conversation to a new file.
+//! `/export`: writes a conversation to a new file, on a thread: a log may be long, and a disk slow.
 
 mod json;
 mod markdown;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::complete::complete_two_words;
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, unquoted, usage_error};
+use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
+use crate::domain::message::Message;
 
 pub const EXPORT: CommandSpec = CommandSpec {
     name: "export",
@@ -31,12 +34,38 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         _ => (arguments.ends_with(".json"), arguments),
     };
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, is_json));
-    let (messages, damaged) = context.store.full_log(context.current)?;
-    let text =
-        if is_json { json::of(context, &messages, &damaged) } else { markdown::of(context, &messages, &damaged) };
-    let count = text::counted(messages.len(), "message", "messages");
-    let note = format!("exported {count} to {}", path.display());
-    Ok(InputResult::NewState(Change::Export { path, text }, Some(note)))
+    Ok(InputResult::NewState(Change::Export { path, is_json }, None))
+}
+
+/// Whose log is exported, and when.
+pub struct Subject {
+    label: String,
+    model: String,
+    /// The fields of a JSON object.
+    identity: Value,
+    /// Milliseconds since 1970.
+    unix_ms: i64,
+}
+
+impl Subject {
+    /// Copies what an export says of an agent.
+    pub fn of(agent: &Agent, unix_ms: i64) -> Self {
+        let (identity, model) = (&agent.identity, agent.inputs.endpoint.full_name());
+        let object = json!({
+            "id": identity.id.to_string(),
+            "ordinal": identity.ordinal,
+            "name": identity.name,
+            "parent": identity.parent.map(|parent| parent.to_string()),
+            "model": model,
+            "created_at": identity.created_at,
+        });
+        Self { label: identity.label(), model, identity: object, unix_ms }
+    }
+
+    /// The messages as JSON or Markdown, with what could not be read.
+    pub fn text(&self, messages: &[Message], damaged: &[String], is_json: bool) -> String {
+        if is_json { json::of(self, messages, damaged) } else { markdown::of(self, messages, damaged) }
+    }
 }
 
 /// Expands `~/` at the beginning; `None` if no file is given.

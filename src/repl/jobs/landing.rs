@@ -125,7 +125,7 @@ impl Jobs {
     }
 }
 
-fn report(core: &mut Core, origin: Origin, shown_at: AgentId, outcome: Result<String>) {
+pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, outcome: Result<String>) {
     match (origin, outcome) {
         (Origin::Client(client), outcome) => core.emit(Event::ClientJobEnded { client, outcome }),
         (_, Ok(text)) => core.note(shown_at, LineKind::Note, &text),

@@ -9,11 +9,13 @@
 //!   /slice with summaries ──► one summary agent each ──all written──► child
 //!   the first exchange of a conversation ──► an agent of `title_model` ──► a title
 //!   /land, /diff of a worktree ──► git, on a thread ──► a note
+//!   /export ──► a thread reads the log and writes the file ──► a note
 //!   the last agent of a worktree is gone ──► git removes it, or it is kept because something new is in it
 //! ```
 //! Until then nothing has changed. Esc, the end of the agent and the end of the program cancel all of it and leave nothing.
 
 mod compaction;
+mod export;
 mod landing;
 mod parked;
 mod remote;
@@ -33,6 +35,7 @@ use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
+use export::ExportJob;
 use landing::LandingJob;
 pub(super) use parked::Parked;
 use remote::RemoteJob;
@@ -51,6 +54,7 @@ pub(super) struct Jobs {
     worktrees: Vec<WorktreeJob>,
     unused_worktrees: Vec<UnusedWorktree>,
     landings: Vec<LandingJob>,
+    exports: Vec<ExportJob>,
     remotes: Vec<RemoteJob>,
     #[cfg(feature = "coordinator")]
     reviews: Vec<review::ReviewJob>,
@@ -86,9 +90,10 @@ impl Jobs {
         None
     }
 
-    /// Whether git is running or is to be run.
-    pub(super) fn is_git_busy(&self) -> bool {
-        !self.worktrees.is_empty() || !self.unused_worktrees.is_empty() || !self.landings.is_empty()
+    /// Whether git is running or is to be run, or a conversation is being written.
+    pub(super) fn has_to_end(&self) -> bool {
+        let is_git_busy = !self.worktrees.is_empty() || !self.unused_worktrees.is_empty() || !self.landings.is_empty();
+        is_git_busy || !self.exports.is_empty()
     }
 
     /// Esc: stops what is done for an agent, and what it does itself.
@@ -137,6 +142,7 @@ impl Component for Jobs {
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         self.poll_landings(core);
+        self.poll_exports(core);
         #[cfg(feature = "coordinator")]
         self.poll_reviews(core, commands);
         #[cfg(not(feature = "coordinator"))]
@@ -152,7 +158,10 @@ impl Component for Jobs {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let has_threads = !self.worktrees.is_empty() || !self.landings.is_empty() || !self.remotes.is_empty();
+        let has_threads = !self.worktrees.is_empty()
+            || !self.landings.is_empty()
+            || !self.exports.is_empty()
+            || !self.remotes.is_empty();
         has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
     }
 }

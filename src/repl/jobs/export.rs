@@ -1,0 +1,94 @@
+//! `/export` on a thread, which reads the log with a connection of its own.
+
+use std::io::ErrorKind as IoError;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::error::{Error, Result, system_message};
+use crate::base::file;
+use crate::base::id::AgentId;
+use crate::base::text::counted;
+use crate::commands::ExportSubject;
+use crate::domain::flow::Origin;
+use crate::domain::message::Message;
+use crate::domain::tool::ToolCall;
+use crate::repl::core::{Core, agent_gone};
+use crate::repl::jobs::landing::report;
+use crate::repl::jobs::{Jobs, return_line};
+use crate::store::Store;
+use crate::tools::{Output, Running};
+
+/// A conversation that is being written.
+pub(super) struct ExportJob {
+    running: Running,
+    origin: Origin,
+    agent: AgentId,
+    /// The command, to type it again.
+    line: String,
+}
+
+/// A log, and what of it could not be read.
+type Log = (Vec<Message>, Vec<String>);
+
+impl Jobs {
+    /// Writes a conversation to a new file that only the user can read.
+    ///
+    /// # Errors
+    /// The agent is gone, the store cannot be read, or no thread is left.
+    pub(in crate::repl) fn export(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        agent_id: AgentId,
+        path: PathBuf,
+        is_json: bool,
+    ) -> Result<()> {
+        let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let subject = ExportSubject::of(agent, core.clock.unix_ms());
+        let file = agent.inputs.environment.working_directory.join(&path);
+        let line = format!("/export {} {}", if is_json { "json" } else { "md" }, path.display());
+        let directory = core.store.directory().map(Path::to_owned);
+        // A store without a file is in memory.
+        let known = if directory.is_none() { Some(core.store.full_log(agent_id)?) } else { None };
+        let work = move |_: &_| {
+            let read = || -> Result<Log> { known.map_or_else(|| read_again(directory.as_deref(), agent_id), Ok) };
+            let exported = read().and_then(|(messages, damaged)| {
+                write(&file, &subject.text(&messages, &damaged, is_json))?;
+                Ok(counted(messages.len(), "message", "messages"))
+            });
+            match exported {
+                Ok(count) => Output::success(format!("exported {count} to {}", path.display())),
+                Err(error) => Output::failure(error.message),
+            }
+        };
+        let call = ToolCall { id: String::new(), name: "export".into(), arguments: String::new() };
+        let running = Running::spawn(call, work, Arc::clone(&core.waker))?;
+        self.exports.push(ExportJob { running, origin, agent: agent_id, line });
+        Ok(())
+    }
+
+    /// Says what was written, or why not.
+    pub(super) fn poll_exports(&mut self, core: &mut Core) {
+        let done: Vec<ExportJob> = self.exports.extract_if(.., |job| job.running.is_complete()).collect();
+        for ExportJob { running, origin, agent, line } in done {
+            let result = running.collect();
+            let text = result.content.to_string();
+            if result.is_error && !matches!(origin, Origin::Client(_)) {
+                return_line(core, agent, origin, &line);
+            }
+            report(core, origin, agent, if result.is_error { Err(Error::usage(text)) } else { Ok(text) });
+        }
+    }
+}
+
+fn read_again(directory: Option<&Path>, agent: AgentId) -> Result<Log> {
+    let directory = directory.ok_or_else(|| Error::usage("the store cannot be read again"))?;
+    Store::open_again(directory)?.full_log(agent)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    file::create_private(path, text.as_bytes()).map_err(|error| match error.kind() {
+        IoError::AlreadyExists => Error::usage(format!("{} exists: choose another file", path.display())),
+        _ => Error::usage(format!("cannot write {}: {}", path.display(), system_message(&error))),
+    })
+}
