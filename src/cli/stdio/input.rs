@@ -226,6 +226,8 @@ mod tests {
             assert!(!lines.is_over());
         }
         drop(writer);
+        // A process that another test starts at this moment has the pipe open until it executes its program.
+        assert!(lines.input.wait(None).expect("polls"));
         lines.input.read_available().expect("reads");
         found.extend(std::iter::from_fn(|| lines.next()));
         assert!(lines.is_over());
