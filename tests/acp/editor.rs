@@ -132,7 +132,8 @@ pub fn fault(response: &Value) -> (i64, String) {
 }
 
 pub fn stop_reason(messages: &[Value]) -> &str {
-    messages.last().expect("a response")["result"]["stopReason"].as_str().expect("a reason")
+    let last = messages.last().expect("a response");
+    last["result"]["stopReason"].as_str().unwrap_or_else(|| panic!("no reason in {last}"))
 }
 
 /// The updates of this kind.

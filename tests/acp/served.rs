@@ -72,9 +72,27 @@ fn the_loop_of_one_editor_serves_another_and_scripts() {
     let seen = first.until("prompt", shown);
     assert_eq!(text(&seen, "user_message_chunk"), "from the second");
     assert_eq!(first.ends().code, 0);
-    let noticed = |line: Vec<u8>| String::from_utf8_lossy(&line).contains("the server has ended");
-    while !noticed(second.program.err.recv_timeout(PATIENCE).expect("a note")) {}
+    // Also where the second has not yet noticed.
     let all = second.turn(&session, "alone", "");
     assert_eq!(stop_reason(&all), "end_turn");
+    let noticed = |line: Vec<u8>| String::from_utf8_lossy(&line).contains("opening the conversations again");
+    while !noticed(second.program.err.recv_timeout(PATIENCE).expect("a note")) {}
     assert!(home.run(&["ps"]).out.contains(&session));
+}
+
+#[test]
+fn a_prompt_that_arrives_with_the_end_of_the_server_is_sent_to_its_successor() {
+    let home = Home::new();
+    let server = serve(&home);
+    let mut editor = Editor::start(&home, &[]);
+    let session = editor.session(&home);
+    editor.turn(&session, "hello", "");
+    editor.program.signal(Signal::STOP);
+    server.signal(Signal::KILL);
+    assert_eq!(server.ends().code, 137);
+    let id = editor.prompt(&session, "again");
+    editor.program.signal(Signal::CONT);
+    let all = editor.until_response(id);
+    assert_eq!((stop_reason(&all), text(&all, "agent_message_chunk").as_str()), ("end_turn", "again"));
+    assert_eq!(editor.ends().code, 0);
 }

@@ -10,7 +10,7 @@ use super::links::{Links, Purpose};
 use super::permissions::Permissions;
 use super::rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
 use super::session::Session;
-use crate::base::error::Result;
+use crate::base::error::{ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::code;
 use crate::cli::config::ProcessEnvironment;
@@ -46,6 +46,8 @@ pub struct Editor<'a> {
     pub(super) questions: Option<u64>,
     /// A connection that has to stay was lost.
     pub(super) is_lost: bool,
+    /// They are being opened again.
+    is_recovering: bool,
 }
 
 impl<'a> Editor<'a> {
@@ -70,6 +72,7 @@ impl<'a> Editor<'a> {
             is_initialized: false,
             questions: None,
             is_lost: false,
+            is_recovering: false,
         })
     }
 
@@ -223,7 +226,15 @@ impl<'a> Editor<'a> {
     /// # Errors
     /// For the editor: it is too long, too many are under way, or the server has ended.
     pub(super) fn send(&mut self, request: &Request, purpose: Purpose) -> std::result::Result<u64, Fault> {
-        Ok(self.links.send(&mut self.host, request, purpose)?)
+        match self.links.send(&mut self.host, request, purpose.clone()) {
+            // Nothing was sent. A server may end between the message of the editor and the news that it has ended.
+            Err(error) if error.kind == ErrorKind::System && !self.host.is_local() && !self.is_recovering => {
+                self.is_lost = true;
+                self.recover()?;
+                Ok(self.links.send(&mut self.host, request, purpose)?)
+            }
+            sent => Ok(sent?),
+        }
     }
 
     /// Opens the connections that have to stay again, perhaps in another loop.
@@ -231,6 +242,13 @@ impl<'a> Editor<'a> {
         if !std::mem::take(&mut self.is_lost) {
             return Ok(());
         }
+        self.is_recovering = true;
+        let recovered = self.open_again();
+        self.is_recovering = false;
+        recovered
+    }
+
+    fn open_again(&mut self) -> Result<()> {
         if !self.host.is_local() {
             self.note("the server has ended: opening the conversations again");
             self.abandon_links()?;
