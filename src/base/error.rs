@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Protocol,
     /// The database failed.
     Store,
+    /// Another process holds the data directory.
+    Held,
     /// The terminal failed.
     Terminal,
     /// A tool could not be run.
@@ -72,6 +74,7 @@ impl ErrorKind {
             Self::Refused => "refused",
             Self::Protocol => "protocol",
             Self::Store => "store",
+            Self::Held => "held",
             Self::Terminal => "terminal",
             Self::Tool => "tool",
             Self::Limit => "limit",

@@ -13,6 +13,26 @@ pub fn harden() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
+/// A chain of ancestors that is longer is not followed.
+const MOST_ANCESTORS: usize = 1_000;
+
+/// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name, which is in parentheses and
+/// may itself contain parentheses.
+pub fn parent_in(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether this process descends from another. The first process of the system is not counted: in a container another one
+/// has its id.
+pub fn is_ancestor(process: u32) -> bool {
+    let parent = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        u32::try_from(parent_in(&stat)?).ok().filter(|parent| *parent > 1)
+    };
+    let ancestors = std::iter::successors(parent(&std::process::id()), parent);
+    ancestors.take(MOST_ANCESTORS).any(|ancestor| ancestor == process)
+}
+
 /// What this process uses. Other processes cannot read it: see [`harden`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
@@ -32,5 +52,23 @@ pub fn usage() -> Usage {
         // Without the descriptor by which they are counted.
         descriptors: count("/proc/self/fd").saturating_sub(1),
         threads: count("/proc/self/task"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_full_of_parentheses_does_not_hide_the_parent() {
+        assert_eq!(parent_in("42 (a) R 9 (x)) S 7 42 42 0"), Some(7));
+        assert_eq!(parent_in("42 (cat"), None);
+    }
+
+    #[test]
+    fn the_parent_of_this_process_is_an_ancestor_and_the_process_itself_is_none() {
+        let parent = rustix::process::getppid().expect("a parent").as_raw_nonzero().get();
+        assert!(is_ancestor(parent.unsigned_abs()) || parent == 1);
+        assert!(!is_ancestor(std::process::id()));
     }
 }

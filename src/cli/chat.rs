@@ -6,10 +6,11 @@ use std::path::Path;
 use super::agent_choice::AgentChoice;
 use super::arguments::Arguments;
 use super::config::Loaded;
+use super::opening::{self, Opened};
 use super::waiting::{self, Part};
 use super::{code, data_directory, process, serve};
 use crate::base::clock::Clock;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 use crate::commands::agent_tree;
@@ -76,8 +77,10 @@ fn open(arguments: &Arguments, config: Config) -> Result<(Repl, Tty)> {
     let mut tty = Tty::open()?;
     let store = match &config.data_directory {
         Some(directory) if arguments.read_only => Store::open_read_only(directory)?,
-        Some(directory) => Store::open(directory)?,
-        None => Store::in_memory()?,
+        directory => match opening::open(directory.as_deref(), None)? {
+            Opened::Store(store) => store,
+            Opened::Served => return Err(Error::new(ErrorKind::Held, "another process has started to serve")),
+        },
     };
     process::restore_terminal_on_panic();
     // Before the terminal is changed: from then on every signal has to restore it.

@@ -1,7 +1,6 @@
 //! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use super::agent_choice::AgentChoice;
 use super::arguments::{Arguments, Command};
@@ -15,11 +14,6 @@ use crate::base::error::{Error, Result};
 use crate::domain::config::Config;
 use crate::domain::wire::{NewAgent, Permissions, Request};
 use crate::terminal::tty::Tty;
-use crate::{socket, store};
-
-/// How long a process that has the store may take until it answers at its socket, and how often that is tried.
-const START_TIMEOUT: Duration = Duration::from_millis(500);
-const START_POLL: Duration = Duration::from_millis(5);
 
 /// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
 ///
@@ -141,23 +135,6 @@ pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Clie
         print_note(&format!("no effect on the running server of {}: {options}", directory.display()));
     }
     Ok(client)
-}
-
-/// Whether a process that holds the data directory answers at its socket. One that has just been started gets a moment.
-/// Call it after the store could not be opened.
-pub fn has_server_soon(directory: Option<&Path>) -> bool {
-    let Some(directory) = directory else { return false };
-    let give_up = Instant::now() + START_TIMEOUT;
-    while store::holder(directory).is_some() {
-        if matches!(socket::connect(directory), Ok(Some(_))) {
-            return true;
-        }
-        if Instant::now() >= give_up {
-            return false;
-        }
-        std::thread::sleep(START_POLL);
-    }
-    false
 }
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {

@@ -17,6 +17,7 @@ mod man;
 mod mcp;
 #[cfg(feature = "coordinator")]
 mod multi_agent;
+mod opening;
 mod print;
 mod process;
 mod remote_host;
@@ -138,14 +139,12 @@ fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8>
 
 /// Starts a chat, or attaches if another process takes the data directory meanwhile.
 fn start_chat(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded) -> Result<u8> {
-    let directory = loaded.config().data_directory.clone();
     match chat::run(arguments, loaded) {
-        Ok(code) => Ok(code),
         // It was started at the same time.
-        Err(error) if connect::has_server_soon(directory.as_deref()) => {
+        Err(error) if error.kind == ErrorKind::Held => {
             connect::instead_of_chat(arguments, &config::load(arguments, env))?.ok_or(error)
         }
-        Err(error) => Err(error),
+        ran => ran,
     }
 }
 

@@ -12,6 +12,8 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::{PeerCredentials, PeerPidfd};
 use rustix::process::{child_subreaper, geteuid, getpid};
 
+use crate::base::process::parent_in;
+
 /// The first argument of a supervisor. It is the same in every version, and a process that pretends to have it is only
 /// refused.
 const SUPERVISOR: &str = "--supervise";
@@ -83,11 +85,6 @@ fn has_supervisor(mut pid: i32, own: i32) -> bool {
 /// The value in a line `name: value`.
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-}
-
-/// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name in parentheses.
-fn parent_in(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -60,8 +60,9 @@ impl Store {
     /// Opens the store in the directory `dir`, creates it if necessary, and holds it until dropped.
     ///
     /// # Errors
-    /// [`crate::base::error::ErrorKind::Store`]: another process holds the directory, it cannot be created or written,
-    /// the disk is full, the file is not a database of polylogue, or a newer version wrote it.
+    /// [`crate::base::error::ErrorKind::Held`]: another process holds the directory.
+    /// [`crate::base::error::ErrorKind::Store`]: it cannot be created or written, the disk is full, the file is not a
+    /// database of polylogue, or a newer version wrote it.
     pub fn open(dir: &Path) -> Result<Self> {
         lock::make_directory(dir)?;
         let lock = lock::acquire(dir)?;

@@ -12,7 +12,7 @@ use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
 use super::error::store_error;
-use crate::base::error::{Error, Result, system_message};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::base::file::{open_private, open_regular};
 
 const FILE: &str = "polylogue.lock";
@@ -82,11 +82,12 @@ fn read_pid(dir: &Path) -> Option<u32> {
 
 fn held(dir: &Path) -> Error {
     let process = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
-    store_error(format!(
+    let message = format!(
         "the store in {} is in use by another polylogue{process}: if that is a chat or a server, use `polylogue attach`; \
          otherwise wait until it has ended, open the store with --read-only, or choose another directory with --data-dir",
         dir.display()
-    ))
+    );
+    Error::new(ErrorKind::Held, message)
 }
 
 /// An error of the operating system with the path and, for the common ones, what to do.

@@ -78,19 +78,22 @@ fn a_signal_with_json_still_writes_the_result() {
 }
 
 #[test]
-fn a_directory_held_by_another_run_is_refused_with_what_to_do() {
+fn a_directory_held_by_another_run_is_waited_for() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let other = home.start(&["-p", "hello"]);
     let exchange = peer.accept();
-    let output = run(&home, "run hello --model echo");
-    assert_eq!((output.code, &*output.out), (1, ""), "{output:?}");
-    for split in ["another polylogue -p or multi-agent run, holds ", "--ephemeral", "polylogue serve --background"] {
-        assert!(output.err.contains(split), "{split}: {output:?}");
+    let waiting = home.start(&split("run hello --model echo --count 1"));
+    let note = waiting.err.recv_timeout(crate::support::PATIENCE).expect("a note");
+    let note = String::from_utf8_lossy(&note);
+    for split in ["another polylogue run that holds ", "--ephemeral", "polylogue serve --background"] {
+        assert!(note.contains(split), "{split}: {note}");
     }
     assert_eq!(run(&home, "run hello --model echo --ephemeral --count 1").out, "hello\n");
     exchange.stream().text("done").finish("stop").done();
     assert_eq!(other.ends().code, 0);
+    let output = waiting.ends();
+    assert_eq!((output.code, &*output.out), (0, "hello\n"), "{output:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Home, Program, interrupt_first_turn, texts};
 use crate::support::PATIENCE;
 use crate::support::peer::{Exchange, Peer};
-use crate::support::program::Response;
+use crate::support::program::{PROGRAM, Response};
 
 /// A server, which does not outlive the test.
 pub(crate) struct Server(Option<Program>);
@@ -374,20 +374,47 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
 }
 
 #[test]
-fn a_directory_held_by_another_run_is_refused_with_what_to_do() {
+fn a_run_waits_for_another_that_holds_the_directory_and_says_so() {
     let home = Home::new();
-    let is_refused = |pid: String| {
-        let output = home.run(&["-p", "hello"]);
-        assert_eq!((output.code, output.out.as_str()), (1, ""), "{output:?}");
-        let message = format!("process {pid}, another polylogue -p or multi-agent run, holds");
-        assert!(output.err.contains(&message) && output.err.contains("polylogue serve --background"), "{output:?}");
-        assert_eq!(home.run(&["-p", "--ephemeral", "hello"]).out, "hello\n");
-    };
-    let run = home.start(&["-p", "--output-format", "stream-json", "%hang"]);
-    run.next("user");
-    is_refused(run.pid.as_raw_nonzero().to_string());
-    run.signal(Signal::INT);
-    assert_eq!(run.ends().code, 130);
+    let first = home.start(&["-p", "--output-format", "stream-json", "%hang"]);
+    first.next("user");
+    let second = home.start(&["-p", "hello"]);
+    let note = second.err.recv_timeout(PATIENCE).expect("a note");
+    let note = String::from_utf8_lossy(&note);
+    let holder = format!("waiting for process {}, another polylogue run", first.pid.as_raw_nonzero());
+    assert!(note.contains(&holder) && note.contains("--ephemeral") && note.contains("serve --background"), "{note}");
+    assert_eq!(home.run(&["-p", "--ephemeral", "meanwhile"]).out, "meanwhile\n");
+    let late = home.run(&["-p", "--timeout", "0.2", "--output-format", "json", "hello"]);
+    let result = late.result();
+    assert_eq!((late.code, &result["outcome"], &result["error"]["kind"]), (4, &json!("limit"), &json!("limit")));
+    assert!(late.err.contains("--timeout") && late.err.contains("in use by another polylogue"), "{late:?}");
+    first.signal(Signal::INT);
+    assert_eq!(first.ends().code, 130);
+    let output = second.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "hello\n"), "{output:?}");
+    assert_eq!(home.agents(), 3, "the root, and one for each of the two runs");
+}
+
+#[test]
+fn forty_runs_at_once_are_all_answered_and_stored() {
+    let home = Home::new();
+    let runs: Vec<Program> = (0..40).map(|n| home.start(&["-p", &format!("run {n}")])).collect();
+    for (n, run) in runs.into_iter().enumerate() {
+        let output = run.ends();
+        assert_eq!((output.code, output.out), (0, format!("run {n}\n")), "{}", output.err);
+    }
+    assert_eq!(home.agents(), 41);
+}
+
+#[test]
+fn a_run_within_a_run_is_refused_because_each_would_wait_for_the_other() {
+    let home = Home::new();
+    let script = format!("{PROGRAM} -p --data-dir {} inner", home.data().display());
+    let tool = format!("%tool bash {}\n%next\ndone", json!({"command": script}));
+    let output = home.run(&["-p", "--dangerously-no-sandbox", "--approval", "yolo", &tool]);
+    assert_eq!((output.code, output.out.as_str()), (0, "done\n"), "{output:?}");
+    let log = format!("{:?}", home.log(1));
+    assert!(log.contains("a run within a run needs --ephemeral") && log.contains("exit code 1"), "{log}");
 }
 
 #[test]

@@ -176,3 +176,19 @@ fn a_second_server_beside_a_chat_is_refused() {
     assert!(app.path().join("server/socket").exists());
     chat.leave();
 }
+
+#[test]
+fn a_chat_waits_for_a_run_that_holds_the_data_directory() {
+    let peer = Peer::start();
+    let mut app = App::new();
+    app.variables.push(("OPENAI_BASE_URL".into(), peer.url()));
+    let mut command = app.command(&["-p", "-m", "openai/test", "hello"]);
+    let run = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let exchange = peer.accept();
+    let mut chat = app.terminal(&[], (100, 24));
+    chat.wait_for_text("waiting for process");
+    exchange.stream().text("done").finish("stop").done();
+    assert_eq!(Response::of(run.wait_with_output().expect("it ends")).out, "done\n");
+    chat.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
+    chat.leave();
+}

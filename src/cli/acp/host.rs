@@ -3,26 +3,24 @@
 
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, server_ended};
 use crate::cli::config::{Loaded, ProcessEnvironment};
+use crate::cli::opening::Opened;
 use crate::cli::stdio::print_note;
-use crate::cli::{config, connect, data_directory, print, process};
+use crate::cli::{config, connect, data_directory, opening, process};
 use crate::domain::config::Config;
 use crate::domain::custom::CustomCommand;
 use crate::domain::wire::Request;
 use crate::reactor::{Reactor, Source};
 use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
-use crate::store::{self, Store};
+use crate::store;
 
 /// How long a server that ends may take until the data directory is free.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -43,7 +41,9 @@ impl Host {
             match Self::open_once(arguments, env) {
                 // A server that is being killed closes its connections before it releases the store.
                 Err(error) if error.kind == ErrorKind::Network && Instant::now() < give_up => {
-                    await_end(config::load(arguments, env).config().data_directory.as_deref(), give_up);
+                    let directory = config::load(arguments, env).config().data_directory.clone();
+                    let left = give_up.saturating_duration_since(Instant::now());
+                    opening::await_end(directory.as_deref().and_then(store::holder), left);
                 }
                 opened => return opened,
             }
@@ -77,16 +77,9 @@ impl Host {
         process::prepare();
         let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
         let directory = config.data_directory.clone();
-        let store = match directory.as_deref().map_or_else(Store::in_memory, print::open) {
+        let Opened::Store(store) = opening::open(directory.as_deref(), None)? else {
             // It was started at the same time.
-            Err(_) if connect::has_server_soon(directory.as_deref()) => {
-                return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
-            }
-            // A process that held it has ended meanwhile.
-            Err(_) if directory.as_deref().is_some_and(|directory| store::holder(directory).is_none()) => {
-                directory.as_deref().map_or_else(Store::in_memory, print::open)?
-            }
-            opened => opened?,
+            return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
         };
         config.hint.iter().chain(&config.notes).for_each(|note| print_note(note));
         // Before agents are loaded that others may want to reach.
@@ -170,16 +163,6 @@ impl Host {
         }
         Ok(())
     }
-}
-
-/// Waits until the process that holds a store has ended, no longer than until `give_up`.
-fn await_end(directory: Option<&Path>, give_up: Instant) {
-    let pid = directory.and_then(store::holder).and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
-    // One that is gone is not waited for.
-    let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
-    let left = Timespec::try_from(give_up.saturating_duration_since(Instant::now())).ok();
-    // The caller looks again, whatever has ended the wait.
-    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], left.as_ref());
 }
 
 /// An editor would wait for questions that a server of another version does not send.

@@ -8,20 +8,22 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::cli::config::Loaded;
+use crate::cli::opening::Opened;
 use crate::cli::stdio::print_note;
-use crate::cli::{data_directory, print, process};
+use crate::cli::{data_directory, opening, process};
 use crate::domain::config::Config;
 use crate::reactor::Signals;
 use crate::repl::{Repl, Turn};
-use crate::store::Store;
 use crate::team::ViewerId;
 
 /// An agent and who reads its chunks.
 type Asked = (AgentId, ViewerId);
 
+/// `None` if another process has begun to serve the data directory; then no model was asked.
+///
 /// # Errors
 /// A model is not configured, or the store cannot be opened; then no model was asked.
-pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option<Instant>) -> Result<Ended> {
+pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option<Instant>) -> Result<Option<Ended>> {
     process::prepare();
     let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     for answer in &mut answers.answers {
@@ -29,7 +31,7 @@ pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option
     }
     config.notes.iter().for_each(|note| print_note(note));
     let directory = config.data_directory.clone();
-    let store = directory.as_deref().map_or_else(Store::in_memory, print::open)?;
+    let Opened::Store(store) = opening::open(directory.as_deref(), deadline)? else { return Ok(None) };
     let mut signals = Signals::catch_termination()?;
     let mut repl = Repl::open(config, store, Clock::system())?;
     let asked = ask(&mut repl, prompt, answers)?;
@@ -44,7 +46,7 @@ pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option
     if let Some(loss) = data_directory::loss(directory.as_deref().map(Path::new), repl.loss()) {
         print_note(&loss);
     }
-    Ok(ended)
+    Ok(Some(ended))
 }
 
 fn ask(repl: &mut Repl, prompt: &str, answers: &mut Answers) -> Result<Vec<Asked>> {

@@ -56,15 +56,17 @@ pub fn run(arguments: &Arguments, compare: &Compare, env: &ProcessEnvironment) -
     };
     let answers = LETTERS.chars().zip(models).map(|(letter, model)| Answer::new(letter, model, started)).collect();
     let mut answers = Answers { answers, printed: 0, is_json: compare.json, is_closed: false };
-    let loaded = config::load(arguments, env);
-    let ended = match connect::find_server(arguments, loaded.config())? {
-        Some(client) => {
+    let ended = loop {
+        let loaded = config::load(arguments, env);
+        if let Some(client) = connect::find_server(arguments, loaded.config())? {
             let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
             let new = connect::agent_for_run(arguments, loaded.config(), approval);
             let directory = loaded.config().data_directory.as_deref().ok_or_else(server_ended)?;
-            remote::run(client, directory, &new, &prompt, &mut answers, deadline)?
+            break remote::run(client, directory, &new, &prompt, &mut answers, deadline)?;
         }
-        None => local::run(loaded, &prompt, &mut answers, deadline)?,
+        if let Some(ended) = local::run(loaded, &prompt, &mut answers, deadline)? {
+            break ended;
+        }
     };
     Ok(answers.finish(ended))
 }

@@ -7,15 +7,13 @@ use super::session::Session;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
-use crate::cli::client::server_ended;
 use crate::cli::config::{Loaded, ProcessEnvironment};
-use crate::cli::print::open;
+use crate::cli::opening::{self, Opened};
 use crate::cli::stdio::streams::Streams;
-use crate::cli::{connect, data_directory, process};
+use crate::cli::{data_directory, process};
 use crate::domain::config::Config;
 use crate::reactor::Signals;
 use crate::repl::Repl;
-use crate::store::Store;
 use crate::team::coordinator::plan::Plan;
 use crate::team::coordinator::settings::MAX_MEMBERS;
 
@@ -40,12 +38,13 @@ pub fn run(
         Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.unattended().into_config()? };
     plan.check_models(&config.catalog)?;
     let directory = config.data_directory.clone();
-    let store = match directory.as_deref().map_or_else(Store::in_memory, open) {
-        Err(_) if connect::has_server_soon(directory.as_deref()) => {
-            let mut host = ServerHost::begin(arguments, env, &config, &plan)?.ok_or_else(server_ended)?;
+    let store = loop {
+        if let Opened::Store(store) = opening::open(directory.as_deref(), None)? {
+            break store;
+        }
+        if let Some(mut host) = ServerHost::begin(arguments, env, &config, &plan)? {
             return Session::new(&mut host, report, Signals::catch_termination()?).run();
         }
-        opened => opened?,
     };
     config.hint.iter().chain(&config.notes).for_each(|note| report.streams.note(note));
     let model = config.endpoint.full_name();

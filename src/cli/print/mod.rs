@@ -48,22 +48,20 @@ mod session;
 pub(in crate::cli) mod summary;
 
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Instant;
 
 use super::agent_choice::AgentChoice;
 use super::arguments::{Arguments, InputFormat, OutputFormat};
-use super::client::server_ended;
 use super::config::{self, Loaded, ProcessEnvironment};
+use super::opening::Opened;
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::print_note;
-use super::{code, connect, data_directory, process};
+use super::{code, data_directory, opening, process};
 use crate::base::clock::Clock;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::domain::config::Config;
 use crate::reactor::Signals;
 use crate::repl::Repl;
-use crate::store::{self, Store};
 use local::LocalHost;
 use output::PrintOutput;
 use prompt::Prompt;
@@ -129,13 +127,13 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     process::prepare();
     let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let mut store = match directory.as_deref().map_or_else(Store::in_memory, open) {
-        Err(_) if connect::has_server_soon(directory.as_deref()) => {
-            let found = remote::host(arguments, env, &config, start.output.schema.as_ref())?;
-            let (mut host, is_schema_set) = found.ok_or_else(server_ended)?;
+    let mut store = loop {
+        if let Opened::Store(store) = opening::open(directory.as_deref(), start.deadline)? {
+            break store;
+        }
+        if let Some((mut host, is_schema_set)) = remote::host(arguments, env, &config, start.output.schema.as_ref())? {
             return start.run(&mut *host, Signals::catch_termination()?, !is_schema_set);
         }
-        opened => opened?,
     };
     config.hint.iter().chain(&config.notes).for_each(|note| start.output.note(note));
     let signals = Signals::catch_termination()?;
@@ -163,20 +161,6 @@ fn with_attached(arguments: &Arguments) -> Result<Option<String>> {
         None if arguments.attach.is_empty() => Ok(None),
         None => Err(Error::usage("--attach needs a prompt")),
     }
-}
-
-pub(in crate::cli) fn open(directory: &Path) -> Result<Store> {
-    Store::open(directory).map_err(|error| match store::holder(directory) {
-        Some(process) => {
-            let message = format!(
-                "process {process}, another polylogue -p or multi-agent run, holds {}: when it has ended, run polylogue \
-                 serve --background to share the directory; or use --ephemeral",
-                directory.display()
-            );
-            Error::new(ErrorKind::System, message)
-        }
-        None => error,
-    })
 }
 
 /// The prompt with the input appended, or the limit that was reached.

@@ -177,7 +177,7 @@ impl PrintOutput {
 pub fn not_begun(error: &Error, started: Instant) -> Value {
     let mut result = Summary::default().to_json();
     result["agent"] = Value::Null;
-    result["outcome"] = "failed".into();
+    result["outcome"] = if error.kind == ErrorKind::Limit { "limit" } else { "failed" }.into();
     result["error"] = json!(Failure::from(error.clone()));
     result["turns"] = 0.into();
     result["ms"] = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX).into();

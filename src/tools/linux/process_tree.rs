@@ -9,6 +9,8 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
+use crate::base::process::parent_in;
+
 /// Makes this process the parent of every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER).
 ///
 /// # Errors
@@ -122,21 +124,9 @@ fn children_by_parent() -> BTreeMap<i32, Vec<i32>> {
     by_parent
 }
 
-/// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name, which is in
-/// parentheses and may itself contain parentheses.
-fn parent_in(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_full_of_parentheses_does_not_hide_the_parent() {
-        assert_eq!(parent_in("42 (a) R 9 (x)) S 7 42 42 0"), Some(7));
-        assert_eq!(parent_in("42 (cat"), None);
-    }
 
     #[test]
     fn both_ways_to_list_children_see_a_child() {

@@ -1,0 +1,80 @@
+//! Opens the store of a mode that has an event loop of its own. While another process holds the data directory, that is
+//! waited for: either it ends, or it answers at its socket and the agents work there.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::stdio::print_note;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::process::is_ancestor;
+use crate::socket;
+use crate::store::{self, Store};
+
+/// The first wait between two attempts. Each is twice as long as the one before, up to the last.
+const FIRST_WAIT: Duration = Duration::from_millis(5);
+const LAST_WAIT: Duration = Duration::from_millis(100);
+/// Who waits longer says for whom.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// What was found in a data directory.
+pub enum Opened {
+    Store(Store),
+    /// Another process holds it, and answers at its socket.
+    Served,
+}
+
+/// Opens the store in this directory, or one in memory. Waits for another process that holds it no longer than until the
+/// deadline.
+///
+/// # Errors
+/// The store cannot be used, the process that holds it waits for this one, or the deadline has passed.
+pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Opened> {
+    let Some(directory) = directory else { return Store::in_memory().map(Opened::Store) };
+    let started = Instant::now();
+    let (mut wait, mut is_said) = (FIRST_WAIT, false);
+    loop {
+        let held = match Store::open(directory) {
+            Err(error) if error.kind == ErrorKind::Held => error,
+            opened => return opened.map(Opened::Store),
+        };
+        if socket::connect(directory)?.is_some() {
+            return Ok(Opened::Served);
+        }
+        let holder = store::holder(directory);
+        // It has started this process, and may not end before it.
+        if holder.is_some_and(is_ancestor) {
+            return Err(held.context("a run within a run needs --ephemeral or a --data-dir of its own"));
+        }
+        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Err(Error::new(ErrorKind::Limit, format!("reached the limit of --timeout: {}", held.message)));
+        }
+        if !is_said && started.elapsed() >= SILENT {
+            is_said = true;
+            print_note(&waits_for(holder, directory));
+        }
+        await_end(holder, deadline.map_or(wait, |deadline| wait.min(deadline - Instant::now())));
+        wait = LAST_WAIT.min(wait * 2);
+    }
+}
+
+fn waits_for(holder: Option<u32>, directory: &Path) -> String {
+    let process = holder.map(|process| format!("process {process}, ")).unwrap_or_default();
+    format!(
+        "waiting for {process}another polylogue run that holds {}; runs share it after polylogue serve --background, and \
+         --ephemeral does without it",
+        directory.display()
+    )
+}
+
+/// Waits until the process has ended, no longer than for this time.
+pub fn await_end(process: Option<u32>, time: Duration) {
+    let pid = process.and_then(|process| Pid::from_raw(process.try_into().ok()?));
+    // One that is not known, or is gone, holds the store no longer than for a moment.
+    let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let mut awaited: Vec<PollFd<'_>> = process.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
+    // The caller looks again, whatever has ended the wait.
+    let _ = poll(&mut awaited, Timespec::try_from(time).ok().as_ref());
+}
