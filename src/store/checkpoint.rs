@@ -9,6 +9,7 @@
 //!
 //! ```text
 //!   guard     a read transaction: until it ends, the log is not restarted, and nothing behind it is copied
+//!   salts     read: whose log it is that the guard holds (before the guard, a commit might restart it in between)
 //!   log       synced
 //!   pages     copied by a connection with `synchronous = NORMAL`, which syncs the database if it has copied all
 //!   mark      the salts of the log and the number N of frames that were copied, synced, in a file of its own
@@ -41,7 +42,7 @@ const MARK_BYTES: usize = 16;
 pub enum SyncStep {
     /// The log is synced.
     Log,
-    /// A checkpoint begins: the guard is taken, and the log is synced.
+    /// A checkpoint begins: the guard is taken, the salts are read, and the log is synced.
     Guard,
     /// Pages are copied from the log into the database, which is synced.
     Pages,
@@ -114,14 +115,12 @@ impl Checkpoints {
     }
 
     fn copy(&mut self, log: &mut LogFile, before: &BeforeStep) -> std::result::Result<bool, Failure> {
-        before(SyncStep::Guard).map_err(Failure::Log)?;
-        let salts = log.salts().map_err(Failure::Log)?;
         let guard = self.connect()?;
+        before(SyncStep::Guard).map_err(Failure::Log)?;
         guard.execute_batch("BEGIN")?;
+        guard.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
         self.guard = Some(guard);
-        if let Some(guard) = &self.guard {
-            guard.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-        }
+        let salts = log.salts().map_err(Failure::Log)?;
         log.sync().map_err(Failure::Log)?;
         self.step(before, SyncStep::Pages)?;
         let copier = self.connect()?;

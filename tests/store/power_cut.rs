@@ -92,8 +92,9 @@ impl Story {
         let _ = self.store.wait_durable(Duration::ZERO);
     }
 
-    /// The thread has come to this step and waits there: cuts the power, then lets it do the step.
-    fn on_step(&mut self, dir: &Path, step: SyncStep) {
+    /// The thread has come to this step and waits there: writes so many messages and cuts the power so often, then lets it do
+    /// the step.
+    fn on_step(&mut self, dir: &Path, step: SyncStep, writes: usize, cuts: usize) {
         if let Some((count, log)) = self.syncing.take() {
             (self.acknowledged, self.durable[1]) = (count, log);
         }
@@ -104,10 +105,9 @@ impl Story {
         if matches!(step, SyncStep::Log | SyncStep::Guard) {
             self.durable[2].clone_from(&now[2]);
         }
-        let writes = if step == SyncStep::Log { 1 + self.chance.usize(..4) } else { self.chance.usize(..4) / 3 };
         (0..writes).for_each(|_| self.write());
         let now = files(dir);
-        for _ in 0..CUTS {
+        for _ in 0..cuts {
             let [pages, log, mark] = [0, 1, 2].map(|at| torn(&self.durable[at], &now[at], &mut self.chance));
             check(&[pages, log, mark], self.agent, self.acknowledged);
         }
@@ -118,16 +118,15 @@ impl Story {
     }
 }
 
-#[test]
-fn nothing_that_was_acknowledged_is_lost_and_nothing_is_mixed() {
-    let dir = tempfile::tempdir().unwrap();
+/// A story of one message, the steps of its thread, and what lets the thread do the step at which it waits.
+fn story(dir: &Path) -> (Story, mpsc::Receiver<SyncStep>, mpsc::Sender<()>) {
     let agent = AgentId::random();
-    Store::open(dir.path()).unwrap().create_root(agent, None, None, 0).unwrap();
-    let durable = files(dir.path());
+    Store::open(dir).unwrap().create_root(agent, None, None, 0).unwrap();
+    let durable = files(dir);
     let (tell, steps) = mpsc::channel();
     let (go, gone) = mpsc::channel::<()>();
     let gone = Mutex::new(gone);
-    let mut store = Store::open(dir.path()).unwrap();
+    let mut store = Store::open(dir).unwrap();
     store.on_sync(Some(LONG_LOG), move |step| {
         let _ = tell.send(step);
         // At the end nobody waits any more.
@@ -139,14 +138,49 @@ fn nothing_that_was_acknowledged_is_lost_and_nothing_is_mixed() {
     let mut story =
         Story { store, agent, written: 0, acknowledged: 0, durable, syncing: None, is_whole: false, chance };
     story.write();
+    (story, steps, go)
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_and_nothing_is_mixed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut story, steps, go) = story(dir.path());
     let mut marks = 0;
     for _ in 0..STEPS {
         let step = steps.recv().unwrap();
-        story.on_step(dir.path(), step);
+        let writes = if step == SyncStep::Log { 1 + story.chance.usize(..4) } else { story.chance.usize(..4) / 3 };
+        story.on_step(dir.path(), step, writes, CUTS);
         marks += usize::from(step == SyncStep::Mark);
         go.send(()).unwrap();
     }
     drop((go, steps));
     let is_restarted = fs::metadata(dir.path().join(FILES[1])).unwrap().len() < (story.written * 4000) as u64;
     assert!(marks > 2 && is_restarted, "{marks} checkpoints: too few for what is to be shown");
+}
+
+/// Commits that restart the log, of which all is copied, just before the guard is there: what is copied then is of the log that
+/// they began, and marked as such. The next commit restarts that one in turn.
+#[test]
+fn a_log_that_is_restarted_before_the_guard_is_marked_as_the_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut story, steps, go) = story(dir.path());
+    let header = || fs::read(dir.path().join(FILES[1])).unwrap()[..32].to_vec();
+    let next = |story: &mut Story, expected: SyncStep, writes: usize, cuts: usize| {
+        assert_eq!(steps.recv().unwrap(), expected);
+        story.on_step(dir.path(), expected, writes, cuts);
+        let header = header();
+        go.send(()).unwrap();
+        header
+    };
+    // The messages that are written while the first is synced are copied with it, so nothing is left for the second sync.
+    let first = next(&mut story, SyncStep::Log, 40, 0);
+    for step in [SyncStep::Guard, SyncStep::Pages, SyncStep::Mark, SyncStep::Log] {
+        assert_eq!(next(&mut story, step, 0, 0), first);
+    }
+    let second = next(&mut story, SyncStep::Guard, 4, CUTS);
+    assert_ne!(second, first, "the log is restarted in between");
+    assert_eq!(next(&mut story, SyncStep::Pages, 0, CUTS), second);
+    assert_eq!(next(&mut story, SyncStep::Mark, 0, CUTS), second);
+    assert_ne!(next(&mut story, SyncStep::Log, 3, 40 * CUTS), second, "the log is restarted again");
+    drop((go, steps));
 }
