@@ -32,6 +32,13 @@ const OWNED_CRATES: &[(&str, &str)] = &[
 const COMPONENT_MAY_IMPORT: &[&str] = &["core", "event", "component", "timeout"];
 const CORE_MAY_IMPORT: &[&str] = &["core", "event"];
 
+/// What reads a file without looking at what it is.
+const READS: &[&str] = &["fs::read(", "fs::read_to_string(", "fs::copy(", "File::open(", ".read(true)"];
+/// Modules that read what commands can write: the reader of `base::beneath` opens only regular files, follows no link unseen,
+/// and has a limit. Files of the kernel may be read in any way.
+const READ_WORKSPACES: &[&str] = &["tools", "team"];
+const MAY_READ: &[(&str, &str)] = &[("tools/linux/process_tree.rs", "reads /proc only")];
+
 /// Imports that break a rule and are to go: the file, what it imports, and why it still does.
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("repl/coordinator/api.rs", "Repl", "the library's methods for tasks are compiled with the coordinator only")];
@@ -234,6 +241,31 @@ fn core_has_at_most_60_methods() {
     let core = sources.iter().filter(|source| source.part_of_repl() == Some("core"));
     let methods: usize = core.map(|source| methods_in(&source.text)).sum();
     assert!((40..=60).contains(&methods), "{methods} methods");
+}
+
+/// Where a module reads files that a command may have written, otherwise than by the one reader.
+fn unguarded_reads(sources: &[Source]) -> Vec<(String, String)> {
+    let reads = |source: &Source, line: &str| {
+        let read = READS.iter().find(|read| line.contains(*read) && !line.contains(&format!("{read}\"/proc/")))?;
+        Some((source.file.clone(), (*read).to_owned()))
+    };
+    let of_workspaces = sources
+        .iter()
+        .filter(|source| source.module.first().is_some_and(|own| READ_WORKSPACES.contains(&own.as_str())));
+    of_workspaces
+        .flat_map(|source| source.without_tests().lines().filter_map(|line| reads(source, line)).collect::<Vec<_>>())
+        .collect()
+}
+
+#[test]
+fn what_commands_can_write_is_read_by_the_one_reader() {
+    let found = unguarded_reads(&sources());
+    let (allowed, broken): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(file, _)| MAY_READ.iter().any(|(allowed, _)| allowed == file));
+    assert!(broken.is_empty(), "use base::beneath: {broken:#?}");
+    for (file, reason) in MAY_READ {
+        assert!(allowed.iter().any(|(found, _)| found == file), "the exception can go: {file} ({reason})");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Basics that are independent of a chat: ids, time, errors, rings, text on a screen.
 
+pub mod beneath;
 pub mod clock;
 pub mod descriptors;
 pub mod error;

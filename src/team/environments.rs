@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use crate::base::beneath::read_followed;
 use crate::base::error::{Error, Result};
 use crate::base::file;
 use crate::base::id::AgentId;
@@ -34,6 +35,9 @@ use crate::tools::remote::{self, Connection, Connections, Remote, RemoteProject}
 use crate::tools::skill::find;
 use crate::tools::snapshots::{DIRECTORY, Snapshots};
 use crate::tools::{self, Environment};
+
+/// Of a file that contains a path, in bytes.
+const MAX_PATH: u64 = 16 << 10;
 
 pub struct Environments {
     entries: Vec<EnvironmentEntry>,
@@ -426,7 +430,7 @@ impl Environments {
     /// same name in its repository.
     fn origins_of(&self, directory: &Path) -> Vec<PathBuf> {
         let Some(worktree) = self.worktree_around(directory) else { return Vec::new() };
-        let Ok(origin) = fs::read(origin_file(&worktree)) else { return Vec::new() };
+        let Ok(origin) = read_followed(&origin_file(&worktree), MAX_PATH) else { return Vec::new() };
         let origin = PathBuf::from(OsString::from_vec(origin));
         let repository = origin.ancestors().find(|above| above.join(".git").exists());
         let below = directory.strip_prefix(&worktree).unwrap_or(Path::new(""));

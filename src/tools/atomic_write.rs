@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{Access as Permission, AtFlags, Mode, OFlags, Stat};
 
-use super::beneath::{self, FileId, open_directory, open_file};
 use super::file_access::reason;
 use super::file_versions::{self, FileVersion, KnownFiles};
 use super::locate::{Located, Opener};
 use super::snapshots::OpenStep;
 use super::{Environment, Prepared};
+use crate::base::beneath::{self, FileId, open_directory, open_file};
 use crate::policy::paths::{Access, Verdict};
 
 /// A file and its directory at one moment: what a question showed.

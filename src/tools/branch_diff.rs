@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use super::file_access::reason;
 use super::git::Git;
+use super::snapshots::MOST_IN_INDEX;
 use super::worktree::{Left, branch_of, call};
 use super::{Environment, Job, Output, Running};
+use crate::base::beneath::copy;
 use crate::base::error::Result as StartResult;
 use crate::sandbox;
 
@@ -39,7 +41,8 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
     drop(fs::remove_dir_all(&place));
     let prepare = || {
         DirBuilder::new().recursive(true).mode(0o700).create(place.join("objects"))?;
-        fs::copy(&index, place.join("index")).map(drop)
+        // Commands in the worktree can put anything there.
+        copy(&index.canonicalize()?, &place.join("index"), MOST_IN_INDEX)
     };
     let compared = prepare().map_err(|error| reason(&error)).and_then(|()| {
         git.variables = vec![

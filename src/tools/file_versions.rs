@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest as _, Sha256};
 
-use super::beneath::open_path;
+use crate::base::beneath::open_path;
 
 /// The largest file that is compared by content and can be edited, in bytes. Both happen on the loop's thread.
 pub const MAX_FILE_SIZE: u64 = 1 << 20;

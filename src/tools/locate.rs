@@ -11,8 +11,8 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 
 use super::Environment;
-use super::beneath::{self, FileId};
 use super::file_access::{not_readable, reason, suggestion};
+use crate::base::beneath::{self, FileId};
 use crate::domain::places::{GIT_MARKS, PROTECTED_IN_GIT};
 use crate::policy::paths::{self, Access, DenyList, PathPolicy, Verdict};
 

@@ -9,7 +9,6 @@ pub mod arguments;
 mod atomic_write;
 mod background;
 mod bash;
-mod beneath;
 pub mod branch_diff;
 mod capture;
 mod command;

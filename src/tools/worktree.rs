@@ -17,6 +17,7 @@ use std::sync::Arc;
 use super::file_access::reason;
 use super::git::Git;
 use super::{Environment, Job, Output, Running};
+use crate::base::beneath::read_followed;
 use crate::base::error::Result as StartResult;
 use crate::base::file;
 use crate::domain::tool::ToolCall;
@@ -26,6 +27,9 @@ pub fn branch_of(root: &Path) -> String {
     let name: String = root.file_name().unwrap_or_default().to_string_lossy().chars().take(6).collect();
     format!("polylogue/{name}")
 }
+
+/// Of the file that says where a worktree left, in bytes.
+const MAX_NOTE: u64 = 64 << 10;
 
 /// Where a worktree left the repository.
 pub(super) struct Left {
@@ -37,7 +41,7 @@ pub(super) struct Left {
 impl Left {
     /// None for a worktree of an earlier version.
     pub(super) fn read(root: &Path) -> Option<Self> {
-        let text = fs::read_to_string(left_file(root)).ok()?;
+        let text = String::from_utf8(read_followed(&left_file(root), MAX_NOTE).ok()?).ok()?;
         let (branch, commit) = text.trim_end().split_once('\n')?;
         Some(Self { branch: branch.to_owned(), commit: commit.to_owned() })
     }

@@ -115,6 +115,31 @@ fn what_a_command_changed_is_brought_back_exactly_and_done_again() {
     assert_eq!(files(&top), after);
 }
 
+/// A file that this process reads of a repository can be anything: a device without an end, a pipe that nobody writes to, a
+/// link to a key.
+#[test]
+fn what_a_command_puts_in_the_place_of_a_file_of_git_is_not_read() {
+    let Some(mut app) = app_in_repository() else { return };
+    let (top, elsewhere) = (app.directory(), tempfile::tempdir().unwrap());
+    fs::write(elsewhere.path().join("key"), "SECRET-KEY").unwrap();
+    let key = elsewhere.path().join("key").display().to_string();
+    for (n, place) in ["ln -s /dev/zero $F", "mkfifo $F", &format!("ln -s {key} $F"), "mkdir $F", "truncate -s 1T $F"]
+        .iter()
+        .enumerate()
+    {
+        // Commands that name `.git` ask.
+        let files = "G=.gi; for F in ${G}t/info/exclude ${G}t/index; do rm -rf $F";
+        run(&mut app, 0, &format!("{files}; {place}; done; echo {n} > f"));
+        run(&mut app, 0, &format!("{files}; done; echo again >> f; echo x > g{n}"));
+        assert_eq!(fs::read_to_string(top.join("f")).expect("a file"), format!("{n}\nagain\n"));
+        assert!(undo(&mut app, "/undo").contains("brought back"), "{place}");
+        assert!(!top.join(format!("g{n}")).exists());
+    }
+    let kept = tree(app.data());
+    let has_key = |content: &[u8]| content.windows(10).any(|window| window == b"SECRET-KEY");
+    assert!(!kept.values().any(|(_, content)| has_key(content)));
+}
+
 #[test]
 fn commands_that_change_nothing_leave_nothing_to_undo() {
     let Some(mut app) = app_in_repository() else { return };

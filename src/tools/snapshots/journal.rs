@@ -9,11 +9,15 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::Snapshots;
+use crate::base::beneath::read_followed;
 use crate::base::clock::unix_ms;
 use crate::base::id::AgentId;
 use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::tools::file_access::reason;
+
+/// In bytes; a longer journal is not read.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// What is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +52,7 @@ impl Snapshots {
         let entries = fs::read_dir(self.directory.join("open")).into_iter().flatten().flatten();
         let mut journals = Vec::new();
         for path in entries.map(|entry| entry.path()) {
-            match fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Journal>(&text).ok()) {
+            match read_followed(&path, MOST_BYTES).ok().and_then(|text| serde_json::from_slice::<Journal>(&text).ok()) {
                 Some(journal) => journals.push(journal),
                 None => drop(fs::remove_file(&path)),
             }

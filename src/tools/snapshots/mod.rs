@@ -12,7 +12,7 @@ mod tree;
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -21,19 +21,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{FileType, OFlags};
 use sha2::{Digest as _, Sha256};
 
-use super::beneath::{open_directory, open_file, stat};
+use crate::base::beneath::{open_directory, open_file, read_followed, stat};
 use crate::base::text::hex;
 use crate::domain::file_change::FileState;
 
 pub use journal::{Journal, OpenStep, Recorder};
 pub use restore::{Undo, UndoOutcome, check, finish_undo, undo};
-pub use tree::watch;
+pub use tree::{MOST_IN_INDEX, watch};
 
 /// The directory of all of it in the data directory.
 pub const DIRECTORY: &str = "snapshots";
 
 /// The content of larger files is not kept, in bytes.
 pub const MOST_KEPT: u64 = 8 << 20;
+/// Larger files are not even compared: a command can make one that takes hours to read.
+const MOST_COMPARED: u64 = 1 << 30;
 
 /// The kept contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +73,7 @@ impl Snapshots {
     /// The content of a file or link, if it was kept.
     pub fn content(&self, state: &FileState) -> Option<Vec<u8>> {
         let (digest, _) = state.content()?;
-        let content = fs::read(self.object(digest)?).ok()?;
+        let content = read_followed(&self.object(digest)?, MOST_KEPT).ok()?;
         // A power failure may have left another one.
         (hex(Sha256::digest(&content)) == digest).then_some(content)
     }
@@ -94,7 +96,7 @@ impl Snapshots {
         }
     }
 
-    /// Looks at a file, and gives its content, unless it is too large.
+    /// Looks at a file, and gives its content, unless it is too large. Fails if it is too large to be compared.
     fn look(&self, path: &Path, content: Option<&mut Vec<u8>>) -> io::Result<(FileState, bool)> {
         let is_absent =
             |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
@@ -115,7 +117,10 @@ impl Snapshots {
                 Ok((state, true))
             }
             FileType::RegularFile => {
-                let (file, _) = open_file(&directory, name, OFlags::RDONLY)?;
+                let (file, found) = open_file(&directory, name, OFlags::RDONLY)?;
+                if u64::try_from(found.st_size).is_ok_and(|size| size > MOST_COMPARED) {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
                 let (digest, size) = read(file, content)?;
                 Ok((FileState::File { mode, digest, size }, size <= MOST_KEPT))
             }
@@ -151,7 +156,7 @@ fn split(path: &Path) -> (&Path, &OsStr) {
 }
 
 /// The digest and the size of a file; its content goes to `content`, if it is not too large.
-fn read(mut file: File, mut content: Option<&mut Vec<u8>>) -> io::Result<(String, u64)> {
+fn read(mut file: impl io::Read, mut content: Option<&mut Vec<u8>>) -> io::Result<(String, u64)> {
     let (mut digest, mut size) = (Sha256::new(), 0);
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -163,6 +168,9 @@ fn read(mut file: File, mut content: Option<&mut Vec<u8>>) -> io::Result<(String
         };
         digest.update(&buffer[..count]);
         size += count as u64;
+        if size > MOST_COMPARED {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         if let Some(content) = content.as_deref_mut().filter(|_| size <= MOST_KEPT) {
             content.extend_from_slice(&buffer[..count]);
         }

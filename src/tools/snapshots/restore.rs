@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use super::journal::Journal;
 use super::{MOST_KEPT, Snapshots, split};
+use crate::base::beneath::open_directory;
 use crate::base::clock::unix_ms;
 use crate::domain::file_change::{Conflict, FileChange, FileState, FileStep, Restore};
 use crate::tools::atomic_write::{make_directory, write_link, write_state};
-use crate::tools::beneath::open_directory;
 use crate::tools::file_access::reason;
 
 /// What is to be undone, or done again.

@@ -12,17 +12,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
-use std::io;
+use std::fs::{self, DirBuilder};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
 use super::{MOST_KEPT, OpenStep, Snapshots};
+use crate::base::beneath::{copy, open_path, read, read_followed};
 use crate::base::file::ancestors_in_repository;
 use crate::base::id::AgentId;
 use crate::base::text::hex;
@@ -39,10 +40,18 @@ use crate::tools::{Environment, Job};
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same after a command that was interrupted: the person waits for its end.
 const TIME_LIMIT_AT_END: Duration = Duration::from_secs(2);
+/// Of an exclude file of a repository, in bytes.
+const MOST_EXCLUDED: u64 = 1 << 20;
+/// Of an index, in bytes.
+pub const MOST_IN_INDEX: u64 = 1 << 30;
+/// Of a list of files, in bytes.
+const MOST_PRINTED: u64 = 128 << 20;
 /// So many changed files of one command are kept.
 const MOST_FILES: usize = 5_000;
 /// Entries of one of the 256 directories of objects from which on all objects are removed, as in `git gc --auto`.
 const MANY_OBJECTS: usize = 27;
+/// Of a line of `git cat-file`, in bytes: an id, a type and a size.
+const MOST_IN_LINE: u64 = 256;
 /// The permissions that most directories have.
 const DIRECTORY_MODE: u32 = 0o755;
 
@@ -143,7 +152,7 @@ impl Tree {
 
     /// The permissions of files and directories that git would not make in the same way.
     fn unusual_modes(&self) -> io::Result<HashMap<Vec<u8>, u32>> {
-        let files = fs::read(self.out.join("files"))?;
+        let files = self.printed("files")?;
         let (mut modes, mut last) = (HashMap::new(), PathBuf::new());
         let mut look = |path: &Path| {
             let Ok(found) = self.top.join(path).symlink_metadata() else { return };
@@ -183,17 +192,13 @@ impl Tree {
         // The bytes of each file are what is compared, whatever the attributes of the repository say.
         let attributes = "* -text -ident -filter -working-tree-encoding !eol\n";
         fs::write(self.git.join("info/attributes"), attributes)?;
-        let exclude = fs::read(common.join("info/exclude")).unwrap_or_default();
+        // Commands can put anything there; without it, more files are compared.
+        let exclude = common.canonicalize().and_then(|common| read(&common.join("info/exclude"), MOST_EXCLUDED));
+        let exclude = exclude.unwrap_or_default();
         fs::write(self.git.join("info/exclude"), exclude)?;
         let (kept, own) = (self.git.join("index"), self.out.join("index"));
-        match fs::metadata(&kept) {
-            Ok(found) => {
-                fs::copy(&kept, &own)?;
-                // Git compares files that were written when the index was, because of the coarse clock of file systems.
-                File::options().write(true).open(&own)?.set_modified(found.modified()?)
-            }
-            Err(error) => ignore_missing(error),
-        }
+        // Git compares files that were written when the index was, because of the coarse clock of file systems.
+        kept.canonicalize().and_then(|kept| copy(&kept, &own, MOST_IN_INDEX)).or_else(ignore_missing)
     }
 
     /// Runs a script in the sandbox, outside of which nothing of ours is changed.
@@ -267,17 +272,19 @@ impl Tree {
         if entries.is_empty() {
             return Ok((Vec::new(), flaw));
         }
-        let before = self.contents(entries, limit, env, &job)?;
+        let until = Instant::now() + limit;
+        let before = self.contents(entries, snapshots, limit, env, &job)?;
         let mut changes = Vec::new();
         for (entry, before) in entries.iter().zip(before) {
-            if let Some(content) = before.kept {
-                snapshots.put(&hex(Sha256::digest(&content)), &content).map_err(|error| reason(&error))?;
+            if Instant::now() > until {
+                flaw = Some(format!("comparing its {} changed files took too long", entries.len()));
+                break;
             }
             let path = self.top.join(OsStr::from_bytes(&entry.path));
             match (path.to_str(), entry.is_repository()) {
                 (Some(_), false) => {
                     let after = snapshots.state(&path).unwrap_or(FileState::Other);
-                    changes.push(FileChange { path, before: before.state, after });
+                    changes.push(FileChange { path, before, after });
                 }
                 (None, _) => flaw = Some(format!("the name of {} is not UTF-8", path.display())),
                 (_, true) => flaw = Some(format!("{} is another repository", path.display())),
@@ -286,8 +293,13 @@ impl Tree {
         Ok((changes, flaw))
     }
 
+    /// What git has printed to a file.
+    fn printed(&self, name: &str) -> io::Result<Vec<u8>> {
+        read_followed(&self.out.join(name), MOST_PRINTED)
+    }
+
     fn entries(&self) -> io::Result<Vec<Entry>> {
-        let raw = fs::read(self.out.join("changes"))?;
+        let raw = self.printed("changes")?;
         let mut parts = raw.split(|byte| *byte == 0);
         let mut entries = Vec::new();
         while let (Some(head), Some(path)) = (parts.next(), parts.next()) {
@@ -296,56 +308,72 @@ impl Tree {
         Ok(entries)
     }
 
-    /// The states before the command, with the contents of files and links.
+    /// The states before the command. Keeps the contents of files and links.
     fn contents(
         &self,
         entries: &[Entry],
+        snapshots: &Snapshots,
         limit: Duration,
         env: &Environment,
         job: &Job,
-    ) -> Result<Vec<Before>, String> {
+    ) -> Result<Vec<FileState>, String> {
         let wanted: Vec<String> =
             entries.iter().filter(|entry| entry.has_content()).map(|entry| entry.id.clone()).collect();
-        let mut output = Vec::new();
+        fs::write(self.out.join("wanted"), wanted.join("\n") + "\n").map_err(|error| reason(&error))?;
         if !wanted.is_empty() {
-            fs::write(self.out.join("wanted"), wanted.join("\n") + "\n").map_err(|error| reason(&error))?;
             self.run(CONTENTS, limit, env, job)?;
-            output = fs::read(self.out.join("contents")).map_err(|error| reason(&error))?;
         }
-        let mut rest = output.as_slice();
-        let next = |entry: &Entry| {
-            if !entry.has_content() {
-                let mode = self.modes.get(&entry.path).copied().unwrap_or(DIRECTORY_MODE);
-                let state = if entry.mode == 0o040_000 { FileState::Directory { mode } } else { FileState::Absent };
-                return Some(Before { state, kept: None });
-            }
-            let (content, after) = next_object(rest)?;
-            rest = after;
-            let mode = self.modes.get(&entry.path).copied().unwrap_or(entry.mode & 0o777);
-            Some(Before::of(entry, mode, content))
+        self.states(entries, snapshots).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => "git printed something unexpected".into(),
+            _ => reason(&error),
+        })
+    }
+
+    fn states(&self, entries: &[Entry], snapshots: &Snapshots) -> io::Result<Vec<FileState>> {
+        let mut objects = match open_path(&self.out.join("contents").canonicalize().unwrap_or_default()) {
+            Ok((file, _)) => Objects(Some(BufReader::new(file))),
+            // No entry has a content.
+            Err(_) => Objects(None),
         };
-        entries
-            .iter()
-            .map(next)
-            .collect::<Option<Vec<Before>>>()
-            .ok_or_else(|| "git printed something unexpected".into())
+        let mut state = |entry: &Entry| {
+            let known = self.modes.get(&entry.path).copied();
+            if !entry.has_content() {
+                let mode = known.unwrap_or(DIRECTORY_MODE);
+                return Ok(if entry.mode == 0o040_000 { FileState::Directory { mode } } else { FileState::Absent });
+            }
+            let (digest, size) = objects.next(|digest, content| snapshots.put(digest, content))?;
+            Ok(match entry.mode {
+                0o120_000 => FileState::Link { digest, size },
+                _ => FileState::File { mode: known.unwrap_or(entry.mode & 0o777), digest, size },
+            })
+        };
+        entries.iter().map(&mut state).collect()
     }
 }
 
-/// The state of a file before the command, and its content if it can be kept.
-struct Before {
-    state: FileState,
-    kept: Option<Vec<u8>>,
-}
+/// What `git cat-file --batch` printed: for each object a line that ends with its size, its content, and the end of a line.
+struct Objects<R>(Option<R>);
 
-impl Before {
-    fn of(entry: &Entry, mode: u32, content: &[u8]) -> Self {
-        let (digest, size) = (hex(Sha256::digest(content)), content.len() as u64);
-        let state = match entry.mode {
-            0o120_000 => FileState::Link { digest, size },
-            _ => FileState::File { mode, digest, size },
-        };
-        Self { state, kept: (size <= MOST_KEPT).then(|| content.to_owned()) }
+impl<R: BufRead> Objects<R> {
+    /// The digest and the size of the next object. Its content is kept, unless it is too large, which it may be by far.
+    fn next(&mut self, keep: impl FnOnce(&str, &[u8]) -> io::Result<()>) -> io::Result<(String, u64)> {
+        let unexpected = || io::Error::from(io::ErrorKind::InvalidData);
+        let from = self.0.as_mut().ok_or_else(unexpected)?;
+        let mut line = String::new();
+        from.take(MOST_IN_LINE).read_line(&mut line)?;
+        let size = line.strip_suffix('\n').and_then(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+        let size = size.ok_or_else(unexpected)?;
+        let mut content = Vec::new();
+        let (digest, found) = super::read(from.take(size), Some(&mut content))?;
+        let mut end = [0];
+        from.read_exact(&mut end)?;
+        if found != size || end != *b"\n" {
+            return Err(unexpected());
+        }
+        if size <= MOST_KEPT {
+            keep(&digest, &content)?;
+        }
+        Ok((digest, size))
     }
 }
 
@@ -389,18 +417,34 @@ impl Entry {
     }
 }
 
-/// The content of the first object that `git cat-file --batch` printed, and the rest.
-fn next_object(output: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = output.iter().position(|byte| *byte == b'\n')?;
-    let size: usize = std::str::from_utf8(&output[..end]).ok()?.rsplit(' ').next()?.parse().ok()?;
-    let content = output.get(end + 1..end + 1 + size)?;
-    Some((content, output.get(end + 2 + size..)?))
-}
-
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 fn ignore_missing(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_read_one_by_one_and_large_ones_are_not_kept() {
+        let large = MOST_KEPT + 1;
+        let head = format!("aa blob 3\nx\ny\nbb blob {large}\n");
+        let printed = head.as_bytes().chain(io::repeat(0).take(large)).chain(&b"\ncc blob 0\n\ndd missing\n"[..]);
+        let (mut objects, mut kept) = (Objects(Some(BufReader::new(printed))), Vec::new());
+        for expected in [3, large, 0] {
+            let (digest, size) = objects
+                .next(|digest, content| {
+                    kept.push((digest.to_owned(), content.len() as u64));
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!((digest.len(), size), (64, expected));
+        }
+        assert_eq!(kept.iter().map(|(_, size)| *size).collect::<Vec<_>>(), [3, 0]);
+        assert_eq!(objects.next(|_, _| Ok(())).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
 }

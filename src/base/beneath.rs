@@ -1,11 +1,14 @@
 //! Opens exactly the file at a canonical path: no symbolic link is followed on the way, so that a name that was replaced
-//! after the path was resolved is an error and not another file.
+//! after the path was resolved is an error and not another file. Only regular files are opened, and none of them blocks.
+//!
+//! Whatever this process reads of a workspace it reads through here, because commands can put anything there: a link to a
+//! key, a pipe that nobody writes to, a device without an end.
 //!
 //! The kernel does this in one call, openat2(2); where it has none, each directory is opened in its parent.
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,10 +148,49 @@ pub fn open_path(path: &Path) -> io::Result<(File, Stat)> {
     open_file(open_directory(path.parent().unwrap_or(Path::new("/")))?, name, OFlags::RDONLY)
 }
 
+/// The content of the regular file at a canonical path.
+///
+/// # Errors
+/// As for [`open_path`]; or it has more than `max` bytes.
+pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let (file, found) = open_path(path)?;
+    let mut content = Vec::new();
+    // It may grow while it is read.
+    if u64::try_from(found.st_size).is_ok_and(|size| size <= max) {
+        file.take(max.saturating_add(1)).read_to_end(&mut content)?;
+        if content.len() as u64 <= max {
+            return Ok(content);
+        }
+    }
+    Err(io::ErrorKind::FileTooLarge.into())
+}
+
+/// The same for the file that a path leads to, as programs follow it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_followed(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    read(&path.canonicalize()?, max)
+}
+
+/// Copies the regular file at a canonical path to a new file, with the time of its last change.
+///
+/// # Errors
+/// As for [`read`]; or the copy cannot be written.
+pub fn copy(from: &Path, to: &Path, max: u64) -> io::Result<()> {
+    let (from, found) = open_path(from)?;
+    let changed = from.metadata()?.modified()?;
+    if u64::try_from(found.st_size).is_ok_and(|size| size > max) {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut copy = File::create_new(to)?;
+    io::copy(&mut from.take(max), &mut copy)?;
+    copy.set_modified(changed)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::io::Read as _;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -195,5 +237,20 @@ mod tests {
         }
         assert_eq!(open_path(&top).unwrap_err().kind(), io::ErrorKind::IsADirectory);
         assert_eq!(open_path(Path::new("/")).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn reading_is_bounded_and_follows_only_where_it_is_asked_to() {
+        let top = tempfile::tempdir().unwrap();
+        let top = top.path().canonicalize().unwrap();
+        fs::write(top.join("f"), "text").unwrap();
+        symlink("f", top.join("link")).unwrap();
+        symlink("/dev/zero", top.join("endless")).unwrap();
+        assert_eq!(read(&top.join("f"), 4).unwrap(), b"text");
+        assert_eq!(read(&top.join("f"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert!(read(&top.join("link"), 4).is_err());
+        assert_eq!(read_followed(&top.join("link"), 4).unwrap(), b"text");
+        assert_eq!(read_followed(&top.join("endless"), 4).unwrap_err().to_string(), "not a regular file");
+        assert_eq!(read_followed(Path::new("/proc/self/status"), 4).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 }
