@@ -1,9 +1,10 @@
 //! What a repository makes git obey: its git directory, and the files and directories that its configuration names.
 
-use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::search::directories_below;
+use crate::base::beneath::{read, read_followed};
 use crate::domain::places::PROTECTED_IN_GIT;
 
 /// Files that configure git for a person, below the home directory.
@@ -12,6 +13,8 @@ const PERSONAL: [&str; 2] = [".gitconfig", ".config/git/config"];
 const MAX_INCLUDES: usize = 4;
 /// In bytes; a longer configuration is not read.
 const MAX_CONFIGURATION: u64 = 1 << 20;
+/// Of a file that names a directory, in bytes.
+const MAX_NAME: u64 = 16 << 10;
 
 /// The git directory of the repository that a working tree belongs to.
 pub fn git_directory(root: &Path) -> Option<PathBuf> {
@@ -37,9 +40,9 @@ impl GitDirectory {
         if found.is_dir() {
             return Some(Self::Main(git.to_owned()));
         }
-        let text = fs::read_to_string(git).ok().filter(|_| found.is_file())?;
+        let text = text_of(git).filter(|_| found.is_file())?;
         let own = git.parent()?.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-        let back = fs::read_to_string(own.join("gitdir")).ok()?;
+        let back = text_of(&own.join("gitdir"))?;
         let is_named = own.join(back.trim()).canonicalize().ok()? == git.canonicalize().ok()?;
         let parent = own.parent().filter(|parent| parent.ends_with("worktrees"))?;
         let common = parent.parent().filter(|common| is_named && common.join("objects").is_dir())?.to_owned();
@@ -47,31 +50,57 @@ impl GitDirectory {
     }
 }
 
-/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes.
-pub fn protected_in(git: &Path) -> Vec<PathBuf> {
+/// A short file, through no symbolic link of its own directory.
+fn text_of(path: &Path) -> Option<String> {
+    let real = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
+    String::from_utf8(read(&real, MAX_NAME).ok()?).ok()
+}
+
+/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes. `None` if
+/// it has too many directories to look at.
+pub fn protected_in(git: &Path) -> Option<Vec<PathBuf>> {
     let mut protected: Vec<PathBuf> = PROTECTED_IN_GIT.iter().map(|name| git.join(name)).collect();
     for parent in ["modules", "worktrees"] {
-        let inner = directories_below(&git.join(parent));
+        let inner = directories_below(&git.join(parent))?;
         let inner = inner.iter().filter(|inner| inner.join("HEAD").exists());
         let paths = inner.flat_map(|inner| PROTECTED_IN_GIT.iter().map(move |name| inner.join(name)));
         protected.extend(paths.filter(|path| path.symlink_metadata().is_ok()));
     }
-    protected
+    Some(protected)
 }
 
-/// What the configuration of a repository, and that of the person, makes git read or run: included files and the directory
-/// of hooks. Absolute paths; `top` is the working tree.
-pub fn named_by_configuration(git: &Path, top: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+/// What configuration files make git read or run.
+#[derive(Debug, Default)]
+pub struct Named {
+    /// Included files and the directory of hooks, in absolute paths.
+    pub paths: Vec<PathBuf>,
+    /// Configuration files that git reads and this process does not: too long, or no regular files.
+    pub unread: Vec<PathBuf>,
+}
+
+/// What the configuration of a repository, and that of the person, names. `top` is the working tree.
+pub fn named_by_configuration(git: &Path, top: &Path, home: Option<&Path>) -> Named {
     let own = ["config", "config.worktree"].map(|name| git.join(name));
     let personal = PERSONAL.iter().filter_map(|name| Some(home?.join(name)));
-    let mut named = Vec::new();
+    let mut named = Named::default();
     own.into_iter().chain(personal).for_each(|file| read_configuration(&file, top, home, MAX_INCLUDES, &mut named));
     named
 }
 
-fn read_configuration(file: &Path, top: &Path, home: Option<&Path>, depth: usize, named: &mut Vec<PathBuf>) {
-    let is_short = fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() <= MAX_CONFIGURATION);
-    let Some(text) = is_short.then(|| fs::read(file).ok()).flatten() else { return };
+fn read_configuration(file: &Path, top: &Path, home: Option<&Path>, depth: usize, named: &mut Named) {
+    let text = match read_followed(file, MAX_CONFIGURATION) {
+        Ok(text) => text,
+        // Git does not read it either.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::PermissionDenied
+            ) =>
+        {
+            return;
+        }
+        Err(_) => return named.unread.push(file.to_owned()),
+    };
     let text = String::from_utf8_lossy(&text);
     for (section, key, value) in settings(&text) {
         let path = match (value.strip_prefix("~/"), home) {
@@ -79,13 +108,15 @@ fn read_configuration(file: &Path, top: &Path, home: Option<&Path>, depth: usize
             _ => PathBuf::from(&value),
         };
         match (section.as_str(), key.as_str()) {
-            ("core", "hookspath") => named.push(top.join(path)),
+            ("core", "hookspath") => named.paths.push(top.join(path)),
             ("include" | "includeif", "path") => {
                 let included = file.parent().unwrap_or(top).join(path);
                 if depth > 0 {
                     read_configuration(&included, top, home, depth - 1, named);
+                } else {
+                    named.unread.push(included.clone());
                 }
-                named.push(included);
+                named.paths.push(included);
             }
             _ => {}
         }
@@ -126,6 +157,8 @@ fn unquoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -140,6 +173,7 @@ mod tests {
         let home = Path::new("/nowhere");
         let named = named_by_configuration(&git, top.path(), Some(home));
         let expected = [top.path().join(".hus#ky"), top.path().join("other"), git.join("../shared"), home.join("mine")];
-        assert_eq!(named, expected);
+        assert_eq!(named.paths, expected);
+        assert!(named.unread.is_empty());
     }
 }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `policy` | what the person decided, for all calls; remembers which level works |
 //! | `plan` | what one call may do, in absolute paths; sent to the helpers |
+//! | `protection` | what is read-only in the open places, and what cannot be kept so |
 //! | `git` | what a repository makes git obey |
 //! | `search` | looks through the open places for what has to be protected |
 //! | `watch` | compares that before and after a command |
@@ -39,6 +40,7 @@ mod hints;
 mod level;
 mod plan;
 mod policy;
+mod protection;
 mod report;
 mod search;
 pub mod variables;
@@ -48,6 +50,6 @@ pub use git::git_directory;
 pub use hints::likely_cause;
 pub use level::Level;
 pub use plan::{Places, Plan, Refusal, ResourceLimits};
-pub use policy::Policy;
+pub use policy::{Policy, Promise};
 pub use report::{Descriptors, Report, send_input};
 pub use watch::Watch;

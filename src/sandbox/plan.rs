@@ -1,20 +1,19 @@
 //! What one call may see and do, in absolute paths without symbolic links. The helpers get it as JSON on a socket, so that
 //! no other process reads it in their command lines.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::Level;
-use super::git::{self, GitDirectory};
+use super::git::GitDirectory;
+use super::protection::{Finder, Protection};
 use super::search::{Index, Search, TIME_LIMIT};
-use crate::domain::places::{DENIED, MOVED, OWN, PROTECTED, TOOL_CHAINS, Use, matches};
+use crate::domain::places::{DENIED, MOVED, OWN, TOOL_CHAINS, Use, matches};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
-/// Each makes a mount of itself and of the directories above it, which cannot be moved or removed then.
-const MAX_MOUNTS: usize = 64;
-/// Packages that were installed here bring instructions of their own; they are replaced as a whole.
-const INSTALLED: &str = "node_modules";
+/// How often the open places are searched before they count as too large.
+const MAX_SEARCHES: usize = 4;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
@@ -36,6 +35,11 @@ pub struct Plan {
     pub denied: Vec<PathBuf>,
     /// Below writable places; need not exist.
     pub protected: Vec<PathBuf>,
+    /// Symbolic links to protected files that cannot be replaced, and what they contain.
+    pub kept_links: Vec<(PathBuf, PathBuf)>,
+    /// Why a command could change something protected nevertheless, one line each.
+    #[serde(skip)]
+    pub gaps: Vec<String>,
     /// Socket files in writable places.
     pub sockets: Vec<PathBuf>,
     /// The places that were searched, and what was found there.
@@ -132,6 +136,8 @@ impl Plan {
             missing_caches: Vec::new(),
             links: Vec::new(),
             protected: Vec::new(),
+            kept_links: Vec::new(),
+            gaps: Vec::new(),
             sockets: Vec::new(),
             searched: Vec::new(),
             search: Search::default(),
@@ -150,11 +156,9 @@ impl Plan {
         let more = settings.read.iter().map(|path| real(path));
         plan.readable.extend(more.filter(|path| !is_denied(path) && path.exists()));
         plan.readable.extend(settings.shown.iter().map(|path| real(path)).filter(|path| path.exists()));
-        if places.is_git {
-            plan.open_repository();
-            plan.protected.clear();
-        } else if level != Level::None {
-            plan.protect(&settings.guarded);
+        let repository = plan.open_repository();
+        if !places.is_git && level != Level::None {
+            plan.protect(&settings.guarded, repository);
             plan.sockets = std::mem::take(&mut plan.search.sockets);
         }
         Ok(plan)
@@ -170,6 +174,8 @@ impl Plan {
         self.readable.splice(..0, std::mem::take(&mut self.writable));
         // There is nothing left to protect it from.
         self.protected.clear();
+        self.kept_links.clear();
+        self.gaps.clear();
         self
     }
 
@@ -200,76 +206,51 @@ impl Plan {
         }
     }
 
-    /// Opens the repository of the workspace, and lists what is protected.
-    fn protect(&mut self, guarded: &[PathBuf]) {
-        self.searched = self.writable.clone();
+    /// Lists what is protected in the open places and in the repository of the workspace.
+    fn protect(&mut self, guarded: &[PathBuf], repository: Option<(PathBuf, GitDirectory)>) {
         self.search = self.index.search(&self.searched, TIME_LIMIT);
-        for root in &self.searched {
-            // Parts of a git directory have to be written; the others follow below.
-            let names = PROTECTED.iter().map(|(name, _)| *name).filter(|name| *name != ".git");
-            self.protected.extend(names.map(|name| root.join(name)));
-        }
-        for git in self.search.repositories.clone() {
-            self.protect_repository(&git, git.parent().unwrap_or(&git));
-        }
-        let names = self.search.protected.iter().filter(|path| !path.iter().any(|part| part == INSTALLED));
-        let names: Vec<PathBuf> = names.take(MAX_MOUNTS).cloned().collect();
-        names.into_iter().for_each(|path| self.protect_path(path));
-        let is_inside = |path: &&PathBuf| self.searched.iter().any(|root| path.starts_with(root));
-        let guarded: Vec<PathBuf> = guarded.iter().filter(is_inside).cloned().collect();
-        guarded.into_iter().for_each(|path| self.protect_path(path));
-        self.open_repository();
-        self.protected.sort();
-        self.protected.dedup();
-    }
-
-    /// Protects a path, and where it leads to, if that can be written.
-    fn protect_path(&mut self, path: PathBuf) {
-        let target = path.canonicalize().ok().filter(|target| *target != path);
-        let is_inside = |path: &PathBuf| self.searched.iter().any(|root| path.starts_with(root) && path != root);
-        let target = target.filter(is_inside);
-        if let Some(git) = target.as_ref().filter(|_| path.ends_with(".git")).cloned() {
-            self.protect_repository(&git, path.parent().unwrap_or(&git));
-        } else {
-            self.protected.extend(target);
-        }
-        self.protected.push(path);
-    }
-
-    /// Protects what git obeys in a git directory, and what its configuration names in an open place.
-    fn protect_repository(&mut self, git: &Path, top: &Path) {
-        self.protected.extend(git::protected_in(git));
-        let named = git::named_by_configuration(git, top, self.home.as_deref());
-        for named in named.iter().map(|path| normal(path)) {
-            if self.searched.iter().any(|root| named.starts_with(root) && named != *root) {
-                self.protect_path(named);
+        // What was read is remembered, so that the next one comes further.
+        for _ in 1..MAX_SEARCHES {
+            if self.search.is_partial {
+                self.search = self.index.search(&self.searched, TIME_LIMIT);
             }
         }
+        let mut finder = Finder::new(&self.writable, self.home.as_deref());
+        finder.add_search(&self.searched, &self.search);
+        let is_inside = |path: &&PathBuf| self.searched.iter().any(|root| path.starts_with(root));
+        guarded.iter().filter(is_inside).for_each(|path| finder.add(path.clone()));
+        if let Some((git, directory)) = repository {
+            let top = git.parent().unwrap_or(&git);
+            let common = match directory {
+                GitDirectory::Main(common) => common,
+                GitDirectory::Worktree { own, common } => {
+                    finder.add(git.clone());
+                    finder.add_repository(&own, top);
+                    common
+                }
+            };
+            finder.add_repository(&common, top);
+        }
+        let Protection { paths, links, gaps } = finder.finish();
+        (self.protected, self.kept_links, self.gaps) = (paths, links, gaps);
     }
 
-    /// Opens the git directory of the workspace, and shows the working tree.
-    fn open_repository(&mut self) {
+    /// Opens the git directory of the workspace, and shows the working tree. Returns the `.git`, and what it leads to.
+    fn open_repository(&mut self) -> Option<(PathBuf, GitDirectory)> {
+        self.searched = self.writable.clone();
         let workspace = self.workspace().to_owned();
         let around = workspace.ancestors().map(|above| above.join(".git"));
         let around: Vec<PathBuf> = around.filter(|git| git.symlink_metadata().is_ok()).collect();
         // The repository, and those that it is a submodule of.
         around.iter().for_each(|git| self.show_working_tree(git));
-        let Some(git) = around.first() else { return };
-        let top = git.parent().unwrap_or(git);
-        let common = match GitDirectory::of(git) {
-            Some(GitDirectory::Main(directory)) => directory,
-            Some(GitDirectory::Worktree { own, common }) => {
-                self.protected.push(git.to_owned());
-                self.protect_repository(&own, top);
-                common
-            }
-            None => return,
-        };
-        self.protect_repository(&common, top);
+        let git = around.into_iter().next()?;
+        let directory = GitDirectory::of(&git)?;
+        let (GitDirectory::Main(common) | GitDirectory::Worktree { common, .. }) = &directory;
         let is_open = self.writable.iter().any(|root| common.starts_with(root));
         if !is_open && !self.denied.iter().any(|denied| common.starts_with(denied)) {
-            self.writable.push(common);
+            self.writable.push(common.clone());
         }
+        Some((git, directory))
     }
 
     /// Opens the whole working tree to read: git takes what it does not see for deleted.
@@ -281,19 +262,6 @@ impl Plan {
             self.readable.push(top.to_owned());
         }
     }
-}
-
-/// Without `.` and `..`, as text: what it leads to may not exist.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(normal.pop()),
-            part => normal.push(part),
-        }
-    }
-    normal
 }
 
 /// Without symbolic links, as far as the path exists.

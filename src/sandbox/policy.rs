@@ -1,8 +1,9 @@
 //! What the person decided about all calls, and which level works on this machine.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::plan::{Places, Plan, Refusal, ResourceLimits};
 use super::search::Index;
@@ -17,6 +18,23 @@ pub struct Policy {
     pub limits: ResourceLimits,
     level: Arc<AtomicU8>,
     index: Index,
+    gaps: Gaps,
+}
+
+/// Workspaces in which not everything protected can be kept from commands, and why.
+type Gaps = Arc<Mutex<BTreeMap<PathBuf, Vec<String>>>>;
+
+/// What a question says of the sandbox, or a policy relies on. A command is not started with less.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    pub level: Level,
+    /// Everything protected is kept from the command.
+    pub has_no_gap: bool,
+}
+
+impl Promise {
+    /// For programs that a person trusts.
+    pub const NOTHING: Self = Self { level: Level::None, has_no_gap: false };
 }
 
 impl Policy {
@@ -28,6 +46,7 @@ impl Policy {
             limits: ResourceLimits::default(),
             level: Arc::new(AtomicU8::new(first as u8)),
             index: Index::default(),
+            gaps: Gaps::default(),
         }
     }
 
@@ -56,7 +75,28 @@ impl Policy {
     /// # Errors
     /// No command may run there.
     pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
-        Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits, &self.index)
+        let plan = Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits, &self.index)?;
+        if plan.level.has_namespaces() && !places.is_git {
+            let mut all = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+            if plan.gaps.is_empty() {
+                all.remove(places.workspace);
+            } else {
+                all.insert(places.workspace.to_owned(), plan.gaps.clone());
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Why a command in this workspace could change something protected, as far as it is known from the last plan.
+    pub fn gaps(&self, workspace: &Path) -> Vec<String> {
+        let all = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(workspace).cloned().unwrap_or_default()
+    }
+
+    /// What a question about a command in this workspace can promise.
+    pub fn promise(&self, workspace: &Path) -> Promise {
+        let level = self.level();
+        Promise { level, has_no_gap: level.has_namespaces() && self.gaps(workspace).is_empty() }
     }
 
     /// The variables that the helpers and the command get.

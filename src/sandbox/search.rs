@@ -26,7 +26,7 @@ const MAX_PLACES: usize = 32;
 const CLOCK_TICK: Duration = Duration::from_millis(100);
 const GIT: &str = ".git";
 /// How many entries below one directory are looked at where no time is measured.
-const MAX_ENTRIES: usize = 4_096;
+const MAX_ENTRIES: usize = 20_000;
 
 /// What was found in some trees.
 #[derive(Debug, Clone, Default)]
@@ -148,22 +148,33 @@ fn is_protected(name: &OsStr) -> bool {
     PROTECTED.iter().any(|(protected, _)| name.eq_ignore_ascii_case(protected))
 }
 
-/// The directories below one, the nearest first, without those in git directories. Not all of a large tree.
-pub fn directories_below(root: &Path) -> Vec<PathBuf> {
+/// The directories below one, the nearest first, without those in git directories and those of objects. `None` if the tree is
+/// too large.
+pub fn directories_below(root: &Path) -> Option<Vec<PathBuf>> {
     let (mut found, mut next, mut entries) = (vec![root.to_owned()], 0, 0);
     while let Some(directory) = found.get(next).cloned() {
         next += 1;
+        let has_objects = directory.ends_with("objects");
         for child in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = child.file_name();
+            if has_objects && is_of_objects(&name) {
+                continue;
+            }
             entries += 1;
-            if child.file_type().is_ok_and(|kind| kind.is_dir()) && child.file_name() != GIT {
+            if child.file_type().is_ok_and(|kind| kind.is_dir()) && name != GIT {
                 found.push(child.path());
             }
             if entries == MAX_ENTRIES {
-                return found.split_off(1);
+                return None;
             }
         }
     }
-    found.split_off(1)
+    Some(found.split_off(1))
+}
+
+/// Whether a directory of objects has this one for some of them (gitrepository-layout(5)).
+fn is_of_objects(name: &OsStr) -> bool {
+    name == "pack" || name.len() == 2 && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
 }
 
 #[cfg(test)]

@@ -49,11 +49,13 @@ impl Watch {
                 let _ = fs::create_dir(hooks);
             }
         }
+        let links = plan.kept_links.iter().map(|(link, _)| link);
+        let protected: Vec<PathBuf> = plan.protected.iter().chain(links).cloned().collect();
         Some(Self {
             workspace: plan.workspace().to_owned(),
             roots: plan.searched.clone(),
-            protected: plan.protected.clone(),
-            before: states(&plan.protected, &plan.search),
+            before: states(&protected, &plan.search),
+            protected,
             is_partial: plan.search.is_partial,
             index: plan.index.clone(),
         })

@@ -76,6 +76,7 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     detail.extend(shown_limit(arguments, env));
     let network = NetworkRequest::of(arguments, &env.sandbox)?;
     detail.push(network.as_ref().map_or_else(|| env.sandbox.summary(), |network| network.summary(&env.sandbox)));
+    detail.extend(env.gaps());
     Ok(Question { network, ..Question::new(format!("bash: {}", one_line(command, 100)), detail) })
 }
 
@@ -192,7 +193,7 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     let arguments = ["bash", "--norc", "--noprofile", "-c", command];
     let program = Program {
         network: call.question.network.as_ref(),
-        promised: call.level,
+        promised: call.promise,
         ..Program::new(&arguments, &directory)
     };
     command::run(&program, env, sink, timeout(&call.arguments, env), job).map_err(|error| {
@@ -230,10 +231,9 @@ fn ended(mut content: String, ending: &Ending, limit: Duration) -> Output {
         Ending::Exited(Some(0)) if content.is_empty() => return Output::success("[no output]"),
         Ending::Exited(Some(0)) => return Output::success(content),
         Ending::NotStarted(why) => format!("[not started: {why}]"),
-        Ending::Weaker(why) => format!(
-            "[not started: this system cannot build the whole sandbox ({why}); call again to ask the user to run the \
-             command with less or without one]"
-        ),
+        Ending::Weaker(why) => {
+            format!("[not started: {}; call again to ask the user to run it nevertheless]", visible(why))
+        }
         Ending::Exited(Some(code)) => format!("[exit code {code}]"),
         Ending::Exited(None) => "[no exit code: the process that runs commands was killed]".into(),
         Ending::TimedOut => format!("[timed out after {limit:?}]"),

@@ -28,7 +28,7 @@ use crate::base::id::AgentId;
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
-use crate::sandbox::{Level, Places, Plan, Refusal, Report, Watch, send_input};
+use crate::sandbox::{Level, Places, Plan, Promise, Refusal, Report, Watch, send_input};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
@@ -57,8 +57,8 @@ pub enum Ending {
     Interrupted,
     /// It was not started, and why.
     NotStarted(String),
-    /// It was not started, because this system cannot build the sandbox that was promised, and why. Further commands are
-    /// judged by what it can.
+    /// It was not started, because the sandbox does less than was promised, and why. Further commands are judged by what it
+    /// does.
     Weaker(String),
     /// Waiting for it failed, and why.
     Lost(String),
@@ -74,8 +74,8 @@ pub struct Program<'a> {
     pub writable: &'a [PathBuf],
     /// Whether it is git itself, which changes the protected files of a repository.
     pub is_git: bool,
-    /// It is not started at a level that does not hold this one.
-    pub promised: Level,
+    /// It is not started with less.
+    pub promised: Promise,
     /// What it may reach of the network, besides what the settings allow.
     pub network: Option<&'a NetworkRequest>,
     /// Its standard input; without one it is empty.
@@ -99,7 +99,7 @@ impl<'a> Program<'a> {
             workspace: None,
             writable: &[],
             is_git: false,
-            promised: Level::None,
+            promised: Promise::NOTHING,
             network: None,
             input: None,
             variables: &[],
@@ -142,7 +142,14 @@ pub fn run(
     let mut failed = "it could not be built for another command".to_owned();
     loop {
         let plan = match plan(program, env) {
-            Ok(plan) if !plan.level.holds(program.promised) => return Ok(Ending::Weaker(failed).into()),
+            Ok(plan) if !plan.level.holds(program.promised.level) => {
+                let why = format!("this system cannot build the whole sandbox ({failed})");
+                return Ok(Ending::Weaker(why).into());
+            }
+            Ok(plan) if program.promised.has_no_gap && !plan.gaps.is_empty() => {
+                let why = format!("the sandbox cannot protect everything here: {}", plan.gaps.join("; "));
+                return Ok(Ending::Weaker(why).into());
+            }
             Ok(plan) => plan,
             Err(refusal) => return Ok(Ending::NotStarted(refusal).into()),
         };
@@ -160,7 +167,7 @@ pub fn run(
             (Some(Report::Unavailable(why)), _) => {
                 let mut level = env.sandbox.falls_from(plan.level);
                 // The next question is to name the level that works.
-                while level != Level::None && !level.holds(program.promised) && !works_elsewhere(env, level) {
+                while level != Level::None && !level.holds(program.promised.level) && !works_elsewhere(env, level) {
                     level = env.sandbox.falls_from(level);
                 }
                 failed = why;

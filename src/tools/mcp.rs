@@ -50,7 +50,7 @@ pub fn prepare(tool: &McpTool, arguments: &str, env: &Environment) -> Result<Pre
         }
     };
     let call = json!({"server": tool.server, "tool": name, "sandbox": sandbox, "arguments": arguments});
-    Ok(Prepared { arguments: call, question: Question::new(title, detail), level: env.sandbox.level() })
+    Ok(Prepared { arguments: call, question: Question::new(title, detail), promise: env.promise() })
 }
 
 /// Every argument in full, texts as they are.

@@ -74,7 +74,7 @@ use crate::domain::tool::{Reach, ScriptedTools, ToolDeclaration};
 use crate::domain::user_tool::UserTool;
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
-use crate::sandbox::{Level, Policy};
+use crate::sandbox::{Policy, Promise};
 
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
@@ -389,10 +389,29 @@ impl Environment {
     /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
-        let workspace = self.worktree.as_ref().unwrap_or(&self.working_directory);
+        let workspace = self.local_workspace();
         let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
-        let is_held = self.remote.as_ref().map_or_else(|| self.sandbox.is_whole(), |remote| remote.is_contained());
+        let is_held = self.remote.as_ref().map_or_else(
+            || self.sandbox.is_whole() && self.sandbox.gaps(workspace).is_empty(),
+            |remote| remote.is_contained(),
+        );
         is_held && !has_home
+    }
+
+    /// What its commands may write on this machine.
+    fn local_workspace(&self) -> &Path {
+        self.worktree.as_ref().unwrap_or(&self.working_directory)
+    }
+
+    /// What a question about a command can say of the sandbox.
+    pub(crate) fn promise(&self) -> Promise {
+        self.sandbox.promise(self.local_workspace())
+    }
+
+    /// Why commands here could change something protected, for the person who is asked.
+    pub(crate) fn gaps(&self) -> Vec<String> {
+        let gaps = self.sandbox.gaps(self.local_workspace());
+        gaps.iter().map(|gap| format!("not protected: {}", visible(gap))).collect()
     }
 
     /// The workspace by which rules are judged; of another machine, no path of this one.
@@ -521,8 +540,8 @@ pub struct Prepared {
     pub arguments: Value,
     /// What a person is asked.
     pub question: Question,
-    /// The level of the sandbox that the question promised, or that the policy relied on.
-    pub level: Level,
+    /// What the question says of the sandbox, or the policy relies on.
+    pub promise: Promise,
 }
 
 impl ToolSpec {
@@ -533,7 +552,7 @@ impl ToolSpec {
     pub fn prepare(&self, arguments: &str, env: &Environment) -> Result<Prepared, String> {
         let arguments = arguments::parse(arguments, &self.declaration, self.aliases)?;
         let question = (self.check)(&arguments, env)?;
-        Ok(Prepared { arguments, question, level: env.sandbox.level() })
+        Ok(Prepared { arguments, question, promise: env.promise() })
     }
 }
 
@@ -583,6 +602,7 @@ fn one_line(text: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::Level;
 
     #[test]
     fn a_home_directory_as_the_workspace_counts_as_no_sandbox() {

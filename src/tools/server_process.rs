@@ -63,7 +63,7 @@ impl ServerProcess {
     /// # Errors
     /// Why it cannot be started. That its program cannot be run is found out later.
     pub fn start(server: &ServerProgram, env: &Environment) -> Result<Self, String> {
-        let level = working_level(env)?;
+        working_level(env)?;
         if server.breaks_promise(env) {
             return Err(
                 "the sandbox that works here is weaker than the one that was allowed; call its start tool again \
@@ -75,7 +75,6 @@ impl ServerProcess {
         let arguments: Vec<&str> = server.arguments.iter().map(String::as_str).collect();
         let program = Program {
             network: network.as_ref(),
-            promised: level,
             variables: &server.variables,
             ..Program::new(&arguments, &env.working_directory)
         };

@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
     use crate::domain::tool::{Reach, ToolDeclaration};
-    use crate::sandbox::Level;
+    use crate::sandbox::Promise;
     use crate::tools::Question;
 
     const fn probe(run: fn(&Prepared, &Environment, &Job) -> Output) -> ToolSpec {
@@ -226,8 +226,11 @@ mod tests {
 
     fn start(spec: &'static ToolSpec) -> (Running, mpsc::Receiver<()>) {
         let env = Environment::at("/".into());
-        let prepared =
-            Prepared { arguments: 5.into(), question: Question::new(String::new(), Vec::new()), level: Level::None };
+        let prepared = Prepared {
+            arguments: 5.into(),
+            question: Question::new(String::new(), Vec::new()),
+            promise: Promise::NOTHING,
+        };
         let call = ToolCall { id: "7".into(), name: "probe".into(), arguments: "{}".into() };
         let (sender, wakes) = mpsc::sync_channel(1);
         let wake = Arc::new(move || sender.send(()).unwrap());

@@ -24,7 +24,7 @@ use crate::domain::rule::{Rule, Subject};
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
 use crate::mcp::schema;
-use crate::sandbox::Level;
+use crate::sandbox::{Level, Promise};
 
 /// What all user tools have in common. Models get the declaration of each tool instead.
 pub const SPEC: ToolSpec = ToolSpec {
@@ -70,7 +70,7 @@ pub fn prepare(tool: &UserTool, arguments: &str, env: &Environment) -> Result<Pr
     let title = format!("{}: {}", tool.entry.name, one_line(&summary, 100)).trim_end().to_owned();
     let question = Question { network: request, ..Question::new(title, detail) };
     let call = json!({"tool": tool.entry.name, "arguments": arguments});
-    Ok(Prepared { arguments: call, question, level: env.sandbox.level() })
+    Ok(Prepared { arguments: call, question, promise: env.promise() })
 }
 
 /// The rule that allows calls of the same tool.
@@ -126,10 +126,10 @@ pub fn read_schema(
     env: &Environment,
     job: &Job,
 ) -> Result<UserTool, String> {
-    let level = working_level(env)?;
+    let promised = Promise { level: working_level(env)?, has_no_gap: false };
     let mut printed = Printed { capture: None, limit: MAX_SCHEMA, ..Printed::default() };
     let (arguments, input) = (&["--schema"][..], &b""[..]);
-    let call = Call { entry, files: &files, arguments, input, network: None, level, is_asked_for: false };
+    let call = Call { entry, files: &files, arguments, input, network: None, promised, is_asked_for: false };
     let Outcome { ending, .. } = call.run(env, &mut printed, SCHEMA_LIMIT, job)?;
     let errors = String::from_utf8_lossy(&printed.errors);
     let line = errors.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -184,7 +184,7 @@ struct Call<'a> {
     arguments: &'a [&'a str],
     input: &'a [u8],
     network: Option<&'a NetworkRequest>,
-    level: Level,
+    promised: Promise,
     /// A model calls it, which was judged; its schema is read without that.
     is_asked_for: bool,
 }
@@ -202,7 +202,7 @@ impl Call<'_> {
         let readable: Vec<PathBuf> = self.files.iter().map(|file| &file.path).filter(is_inside).cloned().collect();
         let mut program = Program {
             network: self.network,
-            promised: self.level,
+            promised: self.promised,
             input: Some(self.input),
             variables: &self.entry.env,
             readable: &readable,
@@ -266,7 +266,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
         arguments: &[],
         input: input.as_bytes(),
         network,
-        level: call.level,
+        promised: call.promise,
         is_asked_for: true,
     };
     let outcome = running.run(env, &mut printed, limit, job);

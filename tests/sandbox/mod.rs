@@ -8,6 +8,7 @@
 mod bombs;
 mod escapes;
 mod fallback;
+mod links;
 mod network;
 mod obeyed;
 mod proxy;

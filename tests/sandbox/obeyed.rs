@@ -20,7 +20,7 @@ fn has_git() -> bool {
 }
 
 /// A script outside of the sandbox.
-fn set_up(place: &Place, script: &str) {
+pub fn set_up(place: &Place, script: &str) {
     let mut command = place.command("bash");
     command.args(["-ec", script]).env("GIT_CONFIG_NOSYSTEM", "1");
     assert!(command.status().expect("bash").success(), "{script}");
@@ -107,24 +107,35 @@ fn the_directory_of_hooks_and_the_files_that_a_configuration_names_are_protected
     });
 }
 
-/// Runs a command by the tool, as an agent does.
-fn bash(place: &Place, level: Level, command: &str) -> (Output, Vec<String>) {
-    let env = Environment {
+pub fn environment(place: &Place, level: Level) -> Environment {
+    Environment {
         supervisor: PROGRAM.into(),
         sandbox: Policy::new(SandboxSettings::default()).at_level(level),
         ..Environment::at(place.path("home/work"))
-    };
-    let tool = tools::find("bash").expect("a tool");
-    let arguments = json!({"command": command}).to_string();
-    let prepared = tool.prepare(&arguments, &env).expect("arguments");
-    let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments };
+    }
+}
+
+pub fn prepared(env: &Environment, command: &str) -> tools::Prepared {
+    let arguments = json!({ "command": command }).to_string();
+    tools::find("bash").expect("a tool").prepare(&arguments, env).expect("arguments")
+}
+
+/// Runs a command by the tool, as an agent does.
+pub fn run(env: &Environment, command: &str) -> (Output, Vec<String>) {
+    let call = ToolCall { id: "call-1".into(), name: "bash".into(), arguments: String::new() };
     let (sender, wakes) = std::sync::mpsc::sync_channel(1);
     let wake = std::sync::Arc::new(move || sender.send(()).unwrap_or_default());
-    let running = Running::start(tool, call, prepared, std::sync::Arc::new(env), wake).expect("a thread");
+    let tool = tools::find("bash").expect("a tool");
+    let running = Running::start(tool, call, prepared(env, command), std::sync::Arc::new(env.clone()), wake);
+    let running = running.expect("a thread");
     wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     let warnings = running.warnings();
     let result = running.collect();
     (Output { content: result.content, is_error: result.is_error, warnings: Vec::new(), changed: None }, warnings)
+}
+
+pub fn bash(place: &Place, level: Level, command: &str) -> (Output, Vec<String>) {
+    run(&environment(place, level), command)
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!     .cargo    overlay            /run   empty
 //!     work      the workspace      /dev   harmless devices only
 //!       .git    writable
-//!         hooks read-only
+//!         hooks read-only; a symbolic link stays where it is
 //! ```
 //!
 //! Copies of the open places are taken first, as detached mounts; then directories are covered, and the copies are mounted
@@ -17,8 +17,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +32,7 @@ use rustix::mount::{
 };
 
 use super::{InitPlan, limits};
+use crate::base::beneath::open_directory;
 use crate::domain::sandbox::Network;
 use crate::sandbox::{Level, Plan, Report};
 
@@ -301,26 +303,27 @@ impl Builder<'_> {
         tmpfs(path, if is_passed { "711" } else { "000" })
     }
 
-    /// Makes mount points of everything protected, and of every directory between a writable place and what is protected
-    /// or masked in it.
+    /// Makes mount points of everything protected, of the symbolic links that lead to it, and of every directory between a
+    /// writable place and what is protected or masked in it.
     fn mount_points(&mut self) -> Result<(), String> {
         let plan = self.plan;
-        let mut points = BTreeSet::new();
-        let is_plain = |path: &Path| path.canonicalize().is_ok_and(|real| real == path);
-        let protected = plan.protected.iter().filter(|path| is_plain(path));
-        for path in protected.clone().chain(&plan.denied) {
+        let mut points: BTreeMap<&Path, Option<&Path>> = BTreeMap::new();
+        let links = plan.kept_links.iter().map(|(link, target)| (&**link, Some(&**target)));
+        let protected = plan.protected.iter().map(|path| (&**path, None));
+        for (path, target) in links.chain(protected).chain(plan.denied.iter().map(|path| (&**path, None))) {
             let inside = |root: &&PathBuf| path.starts_with(root) && *root != path;
             let Some(root) = plan.writable.iter().filter(inside).max_by_key(|root| root.as_os_str().len()) else {
                 continue;
             };
-            let between = path.ancestors().skip(1).take_while(|above| above != root);
-            points.extend(between.filter(|above| is_plain(above)).map(Path::to_owned));
+            points.extend(path.ancestors().skip(1).take_while(|above| above != root).map(|above| (above, None)));
+            if !plan.denied.iter().any(|denied| denied == path) {
+                points.insert(path, target);
+            }
         }
-        points.extend(protected.clone().cloned());
-        for path in &points {
-            failed(path.display(), mount_bind_recursive(path, path))?;
+        for (path, target) in points {
+            keep_place(path, target).map_err(|why| format!("{}: {why}", path.display()))?;
         }
-        self.is_writable.extend(protected.map(|path| (path.clone(), false)));
+        self.is_writable.extend(plan.protected.iter().map(|path| (path.clone(), false)));
         Ok(())
     }
 
@@ -367,7 +370,11 @@ impl Builder<'_> {
     fn lacking(&self) -> Result<Vec<Mounted>, String> {
         let table = failed("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
         let all = table.split(|byte| *byte == b'\n').filter_map(Mounted::of).map(|entry| (entry.id, entry)).collect();
-        let lacks = |entry: &&Mounted| !entry.flags.contains(self.needed(&entry.path)) && entry.is_reachable(&all);
+        // A link cannot be written, and a path to it leads elsewhere.
+        let is_link = |path: &Path| self.plan.kept_links.iter().any(|(link, _)| link == path);
+        let lacks = |entry: &&Mounted| {
+            !entry.flags.contains(self.needed(&entry.path)) && !is_link(&entry.path) && entry.is_reachable(&all)
+        };
         Ok(all.values().filter(lacks).cloned().collect())
     }
 
@@ -387,6 +394,29 @@ impl Builder<'_> {
 fn tree(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags)
+}
+
+/// Mounts what is at a path on itself, so that it cannot be moved, removed or replaced. Nothing is no error. `target` is what
+/// a symbolic link contains that is expected there.
+fn keep_place(path: &Path, target: Option<&Path>) -> Result<(), String> {
+    const CHANGED: &str = "was changed while the sandbox was set up; try again";
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let found = open_directory(parent).and_then(|parent| {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+        let tree = open_tree(&parent, name, flags | OpenTreeFlags::AT_SYMLINK_NOFOLLOW)?;
+        Ok((parent, tree))
+    });
+    let (parent, tree) = match found {
+        Ok(found) => found,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(()),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => return Err(CHANGED.into()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let text = rustix::fs::readlinkat(&tree, "", Vec::new()).ok().map(CString::into_bytes);
+    if text.as_deref() != target.map(|target| target.as_os_str().as_bytes()) {
+        return Err(CHANGED.into());
+    }
+    move_mount(&tree, "", &parent, name, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH).map_err(|error| error.to_string())
 }
 
 /// An empty directory that is not written to later.

@@ -91,7 +91,7 @@ pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: 
         if level == Level::None && env.sandbox.settings.is_enabled {
             return Err("needs a sandbox, which this system cannot build; polylogue doctor says more".into());
         }
-        match attempt(hook, input, place, level, &env, job)? {
+        match attempt(hook, input, place, &env, job)? {
             Some(ended) => return Ok(ended),
             None => drop(env.sandbox.falls_from(level)),
         }
@@ -99,16 +99,9 @@ pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: 
 }
 
 /// `None`: this level of the sandbox cannot be built here.
-fn attempt(
-    hook: &Hook,
-    input: &str,
-    place: &Place<'_>,
-    level: Level,
-    env: &Environment,
-    job: &Job,
-) -> Result<Option<Ended>, String> {
+fn attempt(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Option<Ended>, String> {
     let arguments: Vec<&str> = hook.command.iter().map(String::as_str).collect();
-    let plan = plan_of(hook, &arguments, place, level, env)?;
+    let plan = plan_of(hook, &arguments, place, env)?;
     let (input, (output, into_output), (errors, into_errors)) =
         (memory_file::with(input.as_bytes()).map_err(text)?, io::pipe().map_err(text)?, io::pipe().map_err(text)?);
     let mut command = Command::new(&env.supervisor);
@@ -134,15 +127,8 @@ fn attempt(
 }
 
 /// What a hook may see and write: as a command, but for what its agent may not write either.
-fn plan_of(
-    hook: &Hook,
-    arguments: &[&str],
-    place: &Place<'_>,
-    level: Level,
-    env: &Environment,
-) -> Result<Plan, String> {
-    let program =
-        Program { promised: level, is_read_only: !place.may_write, ..Program::new(arguments, place.directory) };
+fn plan_of(hook: &Hook, arguments: &[&str], place: &Place<'_>, env: &Environment) -> Result<Plan, String> {
+    let program = Program { is_read_only: !place.may_write, ..Program::new(arguments, place.directory) };
     let mut plan = plan(&program, env)?;
     let is_seen = place.directory.starts_with(plan.workspace());
     let holds_home = plan.home.as_ref().is_some_and(|home| home.starts_with(place.directory));

@@ -360,8 +360,11 @@ fn contained(program: PathBuf, is_podman: bool, image: &str, local: &Environment
     let mut protected: Vec<PathBuf> = plan.protected.iter().filter(is_inside).cloned().collect();
     protected.sort();
     protected.dedup();
-    if let Some(link) = protected.iter().find(|path| path.is_symlink()) {
+    if let Some((link, _)) = plan.kept_links.iter().find(|(link, _)| link.starts_with(&workspace)) {
         return Err(format!("{} is a symbolic link, which a container could replace: remove it", link.display()));
+    }
+    if let Some(gap) = plan.gaps.first() {
+        return Err(format!("a container could change protected files here: {gap}"));
     }
     // Directories above them could be moved away otherwise.
     let above = protected.iter().flat_map(|path| path.ancestors().skip(1).take_while(|above| *above != workspace));
