@@ -43,6 +43,7 @@ mod queue_and_interrupts;
 mod readme;
 mod restart;
 mod restored_questions;
+mod retries;
 #[cfg(feature = "coordinator")]
 mod reviews;
 mod rules;

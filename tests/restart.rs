@@ -220,7 +220,7 @@ fn leaving_stops_every_tool_and_answers_every_call() {
 }
 
 #[test]
-fn an_interrupted_agent_says_so_in_every_list_and_enter_continues_it() {
+fn an_interrupted_agent_says_so_in_every_list_and_enter_tries_again() {
     let peer = Peer::start();
     let mut app = app_with_agents(2, &peer);
     app.say(1, "count");
@@ -241,26 +241,26 @@ fn an_interrupted_agent_says_so_in_every_list_and_enter_continues_it() {
     assert!(rows.iter().any(|row| row.trim() == "one two"), "the end of its conversation: {rows:?}");
     app.type_bytes(b"\r");
     assert_eq!(app.focus(), 1);
-    assert_shows(&mut app, "interrupted: Enter continues");
+    assert_shows(&mut app, "interrupted: Enter tries again");
     assert!(!app.screen_text().contains("✗agent 1"), "it was shown");
 
     app.type_bytes(b"\r");
     let next = app.accept(&peer);
     let body = next.request().json();
     assert_valid(&body);
-    assert!(body.to_string().contains("one two"), "{body}");
-    assert_eq!(last_user_text(&body), "Continue where you were interrupted.");
+    assert!(!body.to_string().contains("one two"), "the reply is made anew: {body}");
+    assert_eq!(last_user_text(&body), "count");
     next.stream().text("three").finish("stop").done();
     app.turn_until_idle();
     let mut app = app.crash_and_restart();
     assert_eq!(app.agent(1).status(), Status::Idle);
     app.switch(1);
     app.type_bytes(b"\r");
-    assert!(!app.screen_text().contains("Enter continues") && app.state(1) == State::Idle);
+    assert!(!app.screen_text().contains("Enter tries again") && app.state(1) == State::Idle);
 }
 
 #[test]
-fn enter_sends_what_is_queued_before_it_continues_an_interrupted_turn() {
+fn enter_sends_what_is_queued_before_it_tries_an_interrupted_turn_again() {
     let peer = Peer::start();
     let mut app = app_with_agents(1, &peer);
     app.say(0, "count");
@@ -279,13 +279,13 @@ fn enter_sends_what_is_queued_before_it_continues_an_interrupted_turn() {
 }
 
 #[test]
-fn what_is_taken_back_of_a_conversation_is_not_continued() {
+fn what_is_taken_back_of_a_conversation_is_not_tried_again() {
     let peer = Peer::start();
     let mut app = app_with_agents(1, &peer);
     app.say(0, "count");
     let _waiting = app.accept(&peer);
     let mut app = app.crash_and_restart();
-    assert_shows(&mut app, "interrupted: Enter continues");
+    assert_shows(&mut app, "interrupted: Enter tries again");
     app.enter("/clear");
     let mut app = app.crash_and_restart();
     assert_eq!(app.agent(0).status(), Status::Idle);

@@ -243,7 +243,7 @@ fn error_with_retries() {
             app.state(0) == State::Idle
         });
         app.turn_until("the end of the queue", |app| {
-            app.type_bytes(b"\r");
+            app.ask(0, Change::Resume);
             app.agent(0).queue.is_empty() && app.state(0) == State::Idle
         });
         app.say(0, "%fail 429 retry-after=5 slow down");

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect, Role};
 use crate::base::error::{Error, ErrorKind};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
 use crate::domain::compaction::{Compaction, Plan};
 use crate::domain::config::Settings;
@@ -226,13 +226,5 @@ impl Agent {
         }
         self.emit_aside(&Chunk::Note(format!("the context of {model} is {limit} tokens")));
         context.outbox.push(self.id(), Effect::ContextLearned { model, limit });
-    }
-
-    /// The compaction that was stored during this turn, which taking the turn's message back would remove.
-    pub(super) fn compaction_since(&self, message: MessageId) -> Option<Body> {
-        let history = self.inputs.history.as_ref()?;
-        let newest = history.newest_compaction().filter(|id| *id > message)?;
-        let stored = history.conversation().into_iter().find(|stored| stored.id == newest)?;
-        matches!(&stored.body, Body::Compaction(compaction) if compaction.up_to < message).then(|| stored.body.clone())
     }
 }

@@ -125,6 +125,11 @@ impl Exchange {
         Self { iterations, started: now, message: Some(message), ..Self::default() }
     }
 
+    /// The request of a turn that is tried again after so many rounds of calls.
+    pub fn again(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
+        Self { iterations, ..Self::first(now, Some(message)) }
+    }
+
     /// The next request of the same turn.
     fn next(&mut self, now: Moment) -> Self {
         let (iterations, message) = (self.iterations + 1, self.message.take());

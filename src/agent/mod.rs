@@ -28,7 +28,7 @@ use crate::domain::config::RetryPolicy;
 use crate::domain::context_use::ContextUse;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::flow::{AgentOutcome, Origin, TurnEnd};
-use crate::domain::history::History;
+use crate::domain::history::{History, OpenTurn};
 use crate::domain::limits::MadeBy;
 use crate::domain::message::{Body, Message};
 use crate::domain::parameters::Parameters;
@@ -268,6 +268,7 @@ impl Agent {
         match self.state {
             State::Idle if self.is_compacting => Status::Running,
             State::Idle if self.is_interrupted() => Status::Interrupted,
+            State::Idle if self.has_failed() => Status::Failed,
             State::Idle => Status::Idle,
             State::WaitingForLlm | State::ExecutingTool => Status::Running,
             State::AwaitingApproval => Status::AwaitingApproval,
@@ -293,6 +294,16 @@ impl Agent {
     /// Whether its last turn was cut, and it is in no other.
     pub fn is_interrupted(&self) -> bool {
         self.state == State::Idle && self.last_end == Some(TurnEnd::Interrupted)
+    }
+
+    /// Whether its last turn ended with an error, and it is in no other.
+    pub fn has_failed(&self) -> bool {
+        self.state == State::Idle && self.last_end == Some(TurnEnd::Failed)
+    }
+
+    /// Whether its last turn can be tried again.
+    pub fn can_retry(&self) -> bool {
+        (self.is_interrupted() || self.has_failed()) && !self.is_compacting
     }
 
     /// Adds a chunk to the output and shows it.
@@ -453,7 +464,7 @@ impl Agent {
             self.view.note_logged(first.id, last.id);
             self.output.note_oldest(first.id);
         }
-        if self.is_interrupted() && messages.iter().any(|message| message.body.undoes_turn()) {
+        if self.can_retry() && messages.iter().any(|message| message.body.undoes_turn()) {
             self.last_end = None;
         }
         self.view.note_todo(&messages);
@@ -476,6 +487,23 @@ impl Agent {
         self.remember(vec![message]);
         self.enter(State::WaitingForLlm, context);
         context.outbox.push(self.id(), Effect::Request);
+    }
+
+    /// Tries the last turn again from its last complete point.
+    pub fn begin_again(&mut self, turn: OpenTurn, context: &mut Context) {
+        assert_eq!(self.state, State::Idle, "a turn begins with an idle agent");
+        self.view.begin_turn(context.now, context.unix_ms);
+        self.exchange = Exchange::again(context.now, turn.message, turn.rounds);
+        self.work.forget_repeats();
+        self.work.forget_rounds();
+        self.set_retried(true);
+        self.enter(State::WaitingForLlm, context);
+        context.outbox.push(self.id(), Effect::Request);
+    }
+
+    fn set_retried(&mut self, is_retried: bool) {
+        self.inputs.history.iter_mut().for_each(|history| history.set_retried(is_retried));
+        self.context_use.iter_mut().for_each(ContextUse::on_replaced);
     }
 
     /// Interrupts the turn. The agent is idle once running tools have stopped.
@@ -545,6 +573,9 @@ impl Agent {
 
     fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.end_fallback();
+        if self.inputs.history.as_ref().is_some_and(History::is_retried) {
+            self.set_retried(false);
+        }
         self.view.set_time(context.now);
         self.view.end_turn();
         context.outbox.push(self.id(), Effect::Finish(bodies));

@@ -11,7 +11,6 @@ use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
-use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
 use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::flow::AgentOutcome;
@@ -226,19 +225,18 @@ impl Agent {
             bodies.push(Body::Interrupted(error.kind.name().into()));
         } else if matches!(error.kind, ErrorKind::Auth | ErrorKind::ContextTooLong) && self.exchange.is_first_request()
         {
-            bodies.extend(self.take_message_back(context));
+            self.return_message(context);
         }
         self.emit(&Chunk::Error { kind: error.kind.name().into(), message: error.message.clone() });
         bodies.push(Body::Error(error.message.clone()));
         self.settle(bodies, AgentOutcome::Error(error), context);
     }
 
-    /// Moves a message that no model has answered from the conversation back to the draft. A compaction of what was before
-    /// it stays.
-    fn take_message_back(&mut self, context: &mut Context) -> Vec<Body> {
-        let Some((id, text)) = self.exchange.message.take() else { return Vec::new() };
-        context.outbox.push(self.id(), Effect::ReturnText(text));
-        [Body::Rewind(MessageId(id.0 - 1))].into_iter().chain(self.compaction_since(id)).collect()
+    /// Puts a message that no model has answered back into the draft.
+    fn return_message(&mut self, context: &mut Context) {
+        if let Some((_, text)) = self.exchange.message.take() {
+            context.outbox.push(self.id(), Effect::ReturnText(text));
+        }
     }
 }
 

@@ -8,7 +8,6 @@ use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::text::counted;
 use crate::domain::approval::Policy;
-use crate::domain::chunk::Status;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint};
 use crate::domain::flow::Change;
@@ -109,7 +108,7 @@ fn start(config: &Config, mcp: Vec<McpServer>) -> Result<Vec<ServerReport>> {
     let mut repl = Repl::open(config, Store::in_memory()?, Clock::system())?;
     let agent = repl.list().first().map(|agent| agent.id).ok_or_else(|| Error::usage("there is no agent"))?;
     repl.apply(agent, Change::Submit("hello".into()))?;
-    while repl.status(agent)? != Status::Idle {
+    while !repl.status(agent)?.is_at_rest() {
         repl.turn(None)?;
     }
     let reports = repl.servers();

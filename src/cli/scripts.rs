@@ -226,7 +226,7 @@ fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     Ok(match status {
         _ if status == Status::Idle.name() => code::DONE,
         _ if status == Status::Interrupted.name() => code::INTERRUPTED,
-        _ if status == Status::Dead.name() => code::FAILED,
+        _ if status == Status::Failed.name() || status == Status::Dead.name() => code::FAILED,
         _ => code::LIMIT,
     })
 }

@@ -162,6 +162,7 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",
         (State::Idle, _) if agent.is_interrupted() => "interrupted",
+        (State::Idle, _) if agent.has_failed() => "failed",
         (state, _) => state.name(),
     };
     let mail = if agent.unread == 0 {

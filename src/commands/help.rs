@@ -97,6 +97,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "review",
             "env",
             "interrupt",
+            "retry",
             "stop",
             "limit",
         ],

@@ -27,6 +27,7 @@ mod name;
 mod new;
 mod queue;
 mod raw;
+mod retry;
 #[cfg(feature = "coordinator")]
 mod review;
 mod rewind;
@@ -192,6 +193,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &review::REVIEW,
     &env::ENV,
     &interrupt::INTERRUPT,
+    &retry::RETRY,
     &stop::STOP,
     &limit::LIMIT,
     &tools::TOOLS,

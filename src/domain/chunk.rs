@@ -13,7 +13,7 @@
 //! | `tool_call` | `id`, `name`, `arguments` (JSON text as the model wrote it), `title` (one line for a person) |
 //! | `tool_result` | `id`, `name`, `text`, `is_error`, `ms` |
 //! | `question` | `number`, `title`, `detail` (a list of lines) |
-//! | `status` | `status`: `idle`, `running`, `awaiting_approval`, `interrupted`, `dead` |
+//! | `status` | `status`: `idle`, `running`, `awaiting_approval`, `interrupted`, `failed`, `dead` |
 //! | `usage` | `input`, `cached`, `written`, `output` (tokens), `cost` (billionths of a US dollar, or null) |
 //! | `finish` | `stop_reason`: `stop`, `length`, `content_filter`, `tool_rounds`, `empty` |
 //! | `error` | `kind` (see [`crate::base::error::ErrorKind::name`]), `text` |
@@ -137,6 +137,8 @@ pub enum Status {
     AwaitingApproval,
     /// At rest; its last turn was interrupted, by a person or by a crash. An orderly exit resets it.
     Interrupted,
+    /// At rest; its last turn ended with an error.
+    Failed,
     /// Killed.
     Dead,
 }
@@ -149,13 +151,14 @@ impl Status {
             Self::Running => "running",
             Self::AwaitingApproval => "awaiting_approval",
             Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
             Self::Dead => "dead",
         }
     }
 
     /// Whether its turn is over.
     pub const fn is_at_rest(self) -> bool {
-        matches!(self, Self::Idle | Self::Interrupted | Self::Dead)
+        matches!(self, Self::Idle | Self::Interrupted | Self::Failed | Self::Dead)
     }
 }
 

@@ -70,8 +70,15 @@ impl ContextUse {
                 self.added += length(body);
                 self.is_after_reply = matches!(body, Body::Assistant(_) | Body::ToolCall(_));
             }
+            // The message of a turn that failed without a reply is not sent with the next one.
+            Body::Error(_) if !self.is_after_reply => self.on_replaced(),
             _ => {}
         }
+    }
+
+    /// A part of what was sent is left out or sent again.
+    pub fn on_replaced(&mut self) {
+        (self.counted, self.is_stale) = (0, true);
     }
 
     /// Counts what is sent again if it has changed.

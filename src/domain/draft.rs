@@ -47,8 +47,8 @@ pub struct Draft {
     pastes: Vec<Paste>,
     killed: KillRing,
     undo: Undo,
-    /// It is a command that failed and was not edited since.
-    is_failed: bool,
+    /// It is a command that was refused: what is typed next replaces it, unless it is edited or the cursor is moved first.
+    is_refused: bool,
 }
 
 impl Draft {
@@ -84,7 +84,7 @@ impl Draft {
         self.text = String::new();
         self.cursor = 0;
         self.goal = None;
-        self.is_failed = false;
+        self.is_refused = false;
         self.undo = Undo::default();
         if !self.killed.contains(is_marker) {
             self.pastes = Vec::new();
@@ -109,18 +109,24 @@ impl Draft {
         self.insert_or_fold(&text[at..], false);
     }
 
-    /// Replaces the text with a command that failed, which is kept to be corrected but not stored.
-    pub fn set_failed(&mut self, text: &str) {
+    /// Replaces the text with a command that was refused, which is kept to be corrected but not stored.
+    pub fn set_refused(&mut self, text: &str) {
         self.set(text);
-        self.is_failed = true;
+        self.is_refused = true;
+    }
+
+    /// Whether it is a command that was refused and is replaced by what is typed next.
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// What is to be stored of it.
     pub fn to_store(&self) -> String {
-        if self.is_failed { String::new() } else { self.expanded() }
+        if self.is_refused { String::new() } else { self.expanded() }
     }
 
     pub fn insert(&mut self, typed: &str) {
+        self.replace_refused();
         self.begin(if typed.chars().all(char::is_whitespace) { Edit::Space } else { Edit::Insert });
         self.insert_or_fold(typed, false);
     }
@@ -139,6 +145,7 @@ impl Draft {
 
     /// Inserts pasted text at the cursor, folded if it is large.
     pub fn paste(&mut self, pasted: &str) {
+        self.replace_refused();
         self.begin(Edit::Other);
         let is_large = pasted.chars().nth(FOLD_CHARS).is_some() || pasted.matches('\n').nth(FOLD_LINES - 1).is_some();
         self.insert_or_fold(pasted, is_large);
@@ -146,9 +153,19 @@ impl Draft {
 
     /// Inserts the marker of a file, which is shown without its digest.
     pub fn attach(&mut self, marker: &str) {
+        self.replace_refused();
         self.begin(Edit::Other);
         self.insert_or_fold(marker, true);
         self.insert_or_fold(" ", false);
+    }
+
+    /// Removes a refused command, because something else is typed.
+    fn replace_refused(&mut self) {
+        if self.is_refused {
+            self.begin(Edit::Other);
+            self.text.clear();
+            self.cursor = 0;
+        }
     }
 
     fn insert_or_fold(&mut self, text: &str, fold: bool) {
@@ -216,6 +233,7 @@ impl Draft {
 
     /// Moves to the line above, close to the column. False in the first line.
     pub fn up(&mut self) -> bool {
+        self.is_refused = false;
         let Some(end) = self.line_start().checked_sub(1) else { return false };
         let start = line_start(&self.text, end);
         self.go_to_line(start, end);
@@ -224,6 +242,7 @@ impl Draft {
 
     /// Moves to the line below, close to the column. False in the last line.
     pub fn down(&mut self) -> bool {
+        self.is_refused = false;
         let start = self.line_end() + 1;
         if start > self.text.len() {
             return false;
@@ -306,7 +325,7 @@ impl Draft {
         self.text = text;
         self.cursor = cursor;
         self.goal = None;
-        self.is_failed = false;
+        self.is_refused = false;
         self.killed.forget_yank();
         true
     }
@@ -353,6 +372,7 @@ impl Draft {
         let moved = to != self.cursor;
         self.cursor = to;
         self.goal = None;
+        self.is_refused = false;
         self.killed.forget_yank();
         self.undo.end_group();
         moved
@@ -361,7 +381,7 @@ impl Draft {
     /// Has to be called before every change of the text.
     fn begin(&mut self, edit: Edit) {
         self.goal = None;
-        self.is_failed = false;
+        self.is_refused = false;
         self.killed.forget_yank();
         self.undo.before(edit, &self.text, self.cursor);
     }

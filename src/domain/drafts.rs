@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::base::id::TerminalId;
+use crate::base::id::{MessageId, TerminalId};
 use crate::domain::draft::Draft;
 
 /// Counted from 0.
@@ -49,6 +49,8 @@ pub struct Drafts {
     is_loaded: bool,
     /// Where the message of the present turn was typed: if no model has seen it, it returns there.
     pub sender: Option<DraftSlot>,
+    /// The draft that was made from the message of the last turn, which it replaces.
+    edited: Option<(DraftSlot, MessageId)>,
 }
 
 impl Drafts {
@@ -94,6 +96,16 @@ impl Drafts {
         let draft = self.drafts.remove(&from)?;
         self.drafts.insert(slot, draft);
         Some(from)
+    }
+
+    /// The draft in this slot was made from this message.
+    pub fn set_edited(&mut self, slot: DraftSlot, message: MessageId) {
+        self.edited = Some((slot, message));
+    }
+
+    /// The message from which the draft in this slot was made, which is forgotten.
+    pub fn take_edited(&mut self, slot: DraftSlot) -> Option<MessageId> {
+        self.edited.take_if(|(edited, _)| *edited == slot).map(|(_, message)| message)
     }
 
     /// The terminal with this slot is detached: nothing returns there.

@@ -289,8 +289,8 @@ pub enum Change {
     },
     /// Send the oldest queued text of an idle agent.
     Resume,
-    /// Have an agent go on with the turn that was interrupted.
-    Continue,
+    /// Try the last turn of an agent again, which failed or was interrupted, from its last complete point.
+    Retry,
     /// End the wait for a retry or for a rate limit.
     TryNow,
     /// Bring back the files that the tools of an agent changed.
@@ -496,7 +496,7 @@ impl Change {
             Self::Interrupt => "interrupt",
             Self::Answer { .. } => "answer",
             Self::Resume => "resume",
-            Self::Continue => "continue",
+            Self::Retry => "retry",
             Self::TryNow => "try now",
         }
     }

@@ -36,12 +36,25 @@ impl Drop for Segment {
 pub struct History {
     inherited: Option<Rc<Segment>>,
     delta: Vec<Message>,
+    /// The last turn, which failed or was cut, is tried again.
+    is_retried: bool,
+}
+
+/// A turn that has no complete reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenTurn {
+    /// The message that it answers.
+    pub message: (MessageId, String),
+    /// Replies of the turn with calls.
+    pub rounds: u32,
+    /// No part of a reply was kept.
+    pub is_unanswered: bool,
 }
 
 impl History {
     /// A history of these messages that inherits nothing.
     pub fn from_messages(messages: Vec<Message>) -> Self {
-        Self { inherited: None, delta: messages }
+        Self { delta: messages, ..Self::default() }
     }
 
     pub fn push(&mut self, message: Message) {
@@ -62,7 +75,7 @@ impl History {
             self.inherited = Some(Rc::new(Segment { inherited: self.inherited.take(), messages }));
         }
         self.delta = rest;
-        History { inherited: self.inherited.clone(), delta: Vec::new() }
+        History { inherited: self.inherited.clone(), ..History::default() }
     }
 
     pub fn last_id(&self) -> MessageId {
@@ -119,9 +132,42 @@ impl History {
         undone.iter().any(|clear| !self.iter().any(|message| message.id == *clear))
     }
 
-    /// The messages that are sent to the model: `clear`, `rewind` and `compaction` are applied.
+    /// The last turn, if it has no complete reply. Whether it is still to be tried again is known from how it ended.
+    pub fn open_turn(&self) -> Option<OpenTurn> {
+        let mut messages = self.kept(true);
+        messages.retain(|message| compaction_of(message).is_none());
+        let at = messages.iter().rposition(|message| matches!(message.body, Body::User(_)))?;
+        let Body::User(text) = &messages[at].body else { return None };
+        let reply = &messages[at + 1..];
+        if matches!(reply.last(), Some(Message { body: Body::Assistant(_), .. })) {
+            return None;
+        }
+        let calls = |pair: &&[&Message]| {
+            matches!(pair[1].body, Body::ToolCall(_)) && !matches!(pair[0].body, Body::ToolCall(_))
+        };
+        let rounds = messages[at..].windows(2).filter(calls).count();
+        let is_unanswered =
+            !self.kept(false).iter().any(|kept| kept.id > messages[at].id && kept.body.is_conversation());
+        Some(OpenTurn {
+            message: (messages[at].id, text.clone()),
+            rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
+            is_unanswered,
+        })
+    }
+
+    /// The last turn is tried again from its last complete point, or that is over.
+    pub fn set_retried(&mut self, is_retried: bool) {
+        self.is_retried = is_retried;
+    }
+
+    pub fn is_retried(&self) -> bool {
+        self.is_retried
+    }
+
+    /// The messages that are sent to the model: `clear`, `rewind` and `compaction` are applied. The message of a turn that
+    /// failed before any part of its reply was kept, and a partial reply that was replaced by another try, are left out.
     pub fn conversation(&self) -> Vec<&Message> {
-        let messages = self.kept();
+        let messages = self.kept(self.is_retried);
         let compactions = in_effect(&messages);
         if compactions.is_empty() {
             return messages;
@@ -140,24 +186,64 @@ impl History {
 
     /// The newest compaction that counts.
     pub fn newest_compaction(&self) -> Option<MessageId> {
-        in_effect(&self.kept()).first().map(|(message, _)| message.id)
+        in_effect(&self.kept(self.is_retried)).first().map(|(message, _)| message.id)
     }
 
-    /// The messages that were not cleared or rewound, with the compactions among them that were not undone.
-    fn kept(&self) -> Vec<&Message> {
+    /// The messages that were not cleared, rewound or replaced, with the compactions among them that were not undone.
+    /// `retries`: as they are when the last turn is tried again.
+    fn kept(&self, retries: bool) -> Vec<&Message> {
         let mut messages: Vec<&Message> = Vec::new();
+        // Where the message of the last turn is, if it failed and nothing of its reply was kept.
+        let mut failed: Option<usize> = None;
         let undone = self.undone_clears();
         let restored: Vec<MessageId> = self.iter().filter_map(undone_compaction).collect();
         for message in self.iter() {
             match &message.body {
-                Body::Clear if !undone.contains(&message.id) => messages.clear(),
-                Body::Rewind(to) => messages.truncate(messages.partition_point(|earlier| earlier.id <= *to)),
+                Body::Clear if !undone.contains(&message.id) => {
+                    messages.clear();
+                    failed = None;
+                }
+                Body::Rewind(to) => {
+                    messages.truncate(messages.partition_point(|earlier| earlier.id <= *to));
+                    failed = failed.filter(|at| *at < messages.len());
+                }
                 Body::Compaction(_) if !restored.contains(&message.id) => messages.push(message),
-                body if body.is_conversation() => messages.push(message),
+                Body::Error(_) => failed = last_said(&messages).filter(|at| is_user(messages[*at])),
+                body if body.is_conversation() => {
+                    if let Some(failed) = failed.take().filter(|_| is_user(message)) {
+                        messages.remove(failed);
+                    }
+                    if matches!(body, Body::Assistant(_)) {
+                        drop_partial(&mut messages);
+                    }
+                    messages.push(message);
+                }
                 _ => {}
             }
         }
+        if retries {
+            drop_partial(&mut messages);
+        } else if let Some(failed) = failed {
+            messages.remove(failed);
+        }
         messages
+    }
+}
+
+fn is_user(message: &Message) -> bool {
+    matches!(message.body, Body::User(_))
+}
+
+/// Where the last message is that is no summary.
+fn last_said(messages: &[&Message]) -> Option<usize> {
+    messages.iter().rposition(|message| compaction_of(message).is_none())
+}
+
+/// Removes a partial reply at the end, which another one replaces.
+fn drop_partial(messages: &mut Vec<&Message>) {
+    let is_partial = |at: &usize| matches!(&messages[*at].body, Body::Assistant(reply) if reply.is_partial);
+    if let Some(partial) = last_said(messages).filter(is_partial) {
+        messages.remove(partial);
     }
 }
 
@@ -185,9 +271,40 @@ fn in_effect<'m>(messages: &[&'m Message]) -> Vec<(&'m Message, &'m Compaction)>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::message::Reply;
 
     fn user(id: i64) -> Message {
         Message { id: MessageId(id), body: Body::User(id.to_string()), created_at: 0 }
+    }
+
+    #[test]
+    fn a_failed_message_is_sent_only_when_its_turn_is_tried_again() {
+        let of = |id, body| Message { id: MessageId(id), body, created_at: 0 };
+        let reply = |is_partial| Body::Assistant(Reply { is_partial, ..Reply::default() });
+        let mut history = History::from_messages(vec![user(1), of(2, reply(false)), user(3)]);
+        let sent = |history: &History| history.conversation().iter().map(|sent| sent.id.0).collect::<Vec<_>>();
+        history.push(of(4, Body::Error("no".into())));
+        assert_eq!(sent(&history), [1, 2]);
+        let turn = history.open_turn().unwrap();
+        assert_eq!((turn.message.0, turn.rounds, turn.is_unanswered), (MessageId(3), 0, true));
+        history.set_retried(true);
+        assert_eq!(sent(&history), [1, 2, 3]);
+        history.push(of(5, reply(true)));
+        history.set_retried(false);
+        assert_eq!(sent(&history), [1, 2, 3, 5]);
+        assert!(!history.open_turn().unwrap().is_unanswered);
+        history.set_retried(true);
+        assert_eq!(sent(&history), [1, 2, 3], "a partial reply is replaced");
+        history.push(of(6, reply(false)));
+        history.set_retried(false);
+        assert_eq!(sent(&history), [1, 2, 3, 6]);
+        assert_eq!(history.open_turn(), None);
+        for body in [Body::User("7".into()), Body::Error("no".into()), Body::User("9".into())] {
+            let id = history.last_id().0 + 1;
+            history.push(of(id, body));
+        }
+        assert_eq!(sent(&history), [1, 2, 3, 6, 9], "another message replaces it");
+        assert_eq!(sent(&history.fork()), [1, 2, 3, 6, 9]);
     }
 
     fn ids(history: &History) -> Vec<i64> {

@@ -118,7 +118,7 @@ impl Repl {
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
             Change::EditQueue(edit) => queue_edits::apply(core, origin, agent_id, edit),
             Change::Resume => self.resume(agent_id),
-            Change::Continue => self.continue_turn(origin, agent_id),
+            Change::Retry => core.retry_turn(origin, agent_id),
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
             Change::Name(name) => steer::set_name(core, agent_id, name),
             Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),

@@ -44,7 +44,10 @@ impl NotifyHooks {
     }
 
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
-        let Some(agent) = core.roster.get(id).filter(|agent| agent.status() == Status::Idle) else { return };
+        let Some(agent) = core.roster.get(id).filter(|agent| matches!(agent.status(), Status::Idle | Status::Failed))
+        else {
+            return;
+        };
         let (kind, how) = match agent.last_end() {
             // The person knows, or the program ends.
             Some(TurnEnd::Interrupted) => return,

@@ -22,18 +22,7 @@ use crate::repl::staged::stage;
 use crate::repl::terminals::QUEUE_ROWS;
 use crate::store::input_line;
 
-/// What an agent is told that is to go on with an interrupted turn.
-const CONTINUE: &str = "Continue where you were interrupted.";
-
 impl Repl {
-    /// Has an agent go on with the turn that was interrupted, unless it is at work again.
-    pub(super) fn continue_turn(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
-        match self.core.roster.get(agent_id).filter(|agent| agent.is_interrupted()) {
-            Some(_) => self.submit(origin, agent_id, CONTINUE.to_owned()),
-            None => Ok(()),
-        }
-    }
-
     /// Sends a message to an agent, or queues it if the agent is busy. A message that a person types at a terminal waits for the
     /// resources that it names.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
@@ -66,7 +55,7 @@ impl Repl {
                 }
             };
             if let Some((line, why)) = failed {
-                drafts::return_text(&mut self.core, agent, origin, &line);
+                drafts::return_refused(&mut self.core, agent, origin, &line);
                 self.terminals.show_result(&mut self.core, origin, agent, LineKind::Error, &why);
             }
             self.apply_effects();

@@ -37,6 +37,14 @@ impl Store {
         })
     }
 
+    /// Marks an agent whose turn is tried again as busy for [`Store::recover`].
+    ///
+    /// # Errors
+    /// As for [`Store::append`].
+    pub(crate) fn begin_again(&self, agent: AgentId) -> Result<()> {
+        self.write(|conn| set_busy(conn, ids::running(conn, agent)?))
+    }
+
     /// Stores one more piece of each reply that is streaming. The cost does not depend on the length of the replies. One
     /// transaction for all: it costs several times what a piece does.
     ///
@@ -140,8 +148,13 @@ pub(super) fn become_idle(conn: &Connection, agent: i64, end: TurnEnd, unseen_si
 
 /// Appends the message with which a turn begins, within the caller's transaction.
 pub(super) fn begin(conn: &Connection, agent: i64, text: String, now_ms: i64) -> Result<Message> {
-    conn.prepare_cached("UPDATE agents SET activity = 'running', asking = 0 WHERE ordinal = ?1")?.execute([agent])?;
+    set_busy(conn, agent)?;
     insert(conn, agent, Body::User(text), now_ms)
+}
+
+fn set_busy(conn: &Connection, agent: i64) -> Result<()> {
+    conn.prepare_cached("UPDATE agents SET activity = 'running', asking = 0 WHERE ordinal = ?1")?.execute([agent])?;
+    Ok(())
 }
 
 /// Appends one message to the log of the agent with this ordinal, within the caller's transaction.
@@ -154,7 +167,7 @@ pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> 
         count_usage(conn, agent, usage)?;
     }
     if body.undoes_turn() {
-        let sql = "UPDATE agents SET last_end = NULL WHERE ordinal = ?1 AND last_end = 'interrupted'";
+        let sql = "UPDATE agents SET last_end = NULL WHERE ordinal = ?1 AND last_end <> 'completed'";
         conn.prepare_cached(sql)?.execute([agent])?;
     }
     Ok(Message { id, body, created_at: now_ms })

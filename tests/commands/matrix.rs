@@ -56,6 +56,7 @@ const ROWS: &[Row] = &[
     row("/approval plan", |app| app.agent(0).policy == Policy::Plan),
     row("/rules", |app| shows(app, "ask    bash(*)  (configuration)")),
     row("/interrupt", |app| app.state(0) == State::Idle),
+    row("/retry", |app| app.state(0) != State::Idle || shows(app, "nothing to try again")),
     row("/stop", |app| app.state(0) == State::Idle),
     row("/limit requests 5", |app| shows(app, "the limit `requests` is set")),
     row("/mark there", |app| logged(app, "mark") == 2),

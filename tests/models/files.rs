@@ -102,7 +102,8 @@ fn a_file_is_sent_from_the_store_after_a_restart_and_to_forks_and_not_to_a_model
     write(&app, "shot.png", PNG);
     let path = app.directory().join("shot.png").display().to_string();
     app.enter(&format!("{path} what is this?"));
-    refused(&mut app, &peer);
+    app.accept(&peer).stream().text("a picture").finish("stop").done();
+    app.turn_until_idle();
     std::fs::remove_file(Path::new(&path)).expect("it was there");
     app.fork(0);
     let mut app = app.crash_and_restart();

@@ -131,7 +131,7 @@ fn a_server_that_is_started_again_shows_where_terminals_were_and_what_was_cut() 
     assert_eq!(tokens(&app, 0), before);
     let mut pty = app.attach(&[], (80, 24));
     pty.wait_for_text("── kid ");
-    pty.wait_for_text("interrupted: Enter continues");
+    pty.wait_for_text("interrupted: Enter tries again");
     app.get(&["stop"]);
     app.server_ends();
     assert!(is_cut(&app), "after an exit in order: {}", app.get(&["ps"]));

@@ -160,7 +160,7 @@ fn a_command_that_failed_is_in_the_draft_but_not_at_the_next_start() {
     let mut app = app.crash_and_restart();
     assert_eq!(app.draft(0).text(), "");
     app.enter("/delete-mail 77");
-    app.type_bytes(b"8");
+    app.type_bytes(b"\x1b[F8");
     app.advance(Duration::from_millis(250));
     let app = app.crash_and_restart();
     assert_eq!(app.draft(0).text(), "/delete-mail 778");

@@ -54,9 +54,9 @@ impl Agent {
         let mut calls = std::mem::take(&mut self.exchange.calls);
         make_ids_unique(&mut calls);
         let finish = self.exchange.finish;
-        let mut bodies: Vec<Body> = self.exchange.take_reply(finish == Some(Finish::Length)).into_iter().collect();
-        self.count(&mut bodies);
         let is_cut = matches!(finish, Some(Finish::Length | Finish::ContentFilter));
+        let mut bodies: Vec<Body> = self.exchange.take_reply(is_cut).into_iter().collect();
+        self.count(&mut bodies);
         if calls.is_empty() || is_cut || !self.may_call(context) {
             return self.end_turn(bodies, finish, calls.len(), context);
         }
@@ -115,7 +115,8 @@ impl Agent {
         }
         self.emit(&Chunk::Finish { stop_reason });
         if let Some(note) = note {
-            bodies.push(Body::Interrupted(note.to_owned()));
+            let is_failed = finish == Some(Finish::ContentFilter);
+            bodies.push(if is_failed { Body::Error(note.into()) } else { Body::Interrupted(note.into()) });
         }
         let outcome = match (finish, note) {
             (Some(Finish::ContentFilter), Some(note)) => {

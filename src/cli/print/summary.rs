@@ -58,7 +58,7 @@ impl Summary {
                 self.last_error = Some(Failure { kind: kind.clone(), message: message.clone() });
             }
             Chunk::Status(Status::Interrupted) => self.is_interrupted = true,
-            Chunk::Status(Status::Idle) => self.failure = self.failure.take().or(last_error),
+            Chunk::Status(Status::Idle | Status::Failed) => self.failure = self.failure.take().or(last_error),
             Chunk::Usage(usage) => self.usage.add(usage),
             _ => {}
         }

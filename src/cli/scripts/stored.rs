@@ -31,6 +31,7 @@ pub fn agents(directory: &Path) -> Result<Value> {
             (true, false) if is_held => Status::Running,
             (true, false) => Status::Interrupted,
             (false, _) if row.last_end == Some(TurnEnd::Interrupted) => Status::Interrupted,
+            (false, _) if row.last_end == Some(TurnEnd::Failed) => Status::Failed,
             (false, _) => Status::Idle,
         };
         let mut agent = agent_as_json(row, store.living_ancestor(row.id)?, status.name());

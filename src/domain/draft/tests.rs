@@ -126,11 +126,11 @@ fn yank_older_goes_round_the_kill_ring_and_only_right_after_a_yank() {
 #[test]
 fn a_command_that_failed_is_not_stored_until_it_is_edited() {
     let mut draft = Draft::default();
-    draft.set_failed("/fork --naem x");
+    draft.set_refused("/fork --naem x");
     assert_eq!((draft.text(), draft.to_store()), ("/fork --naem x", String::new()));
     draft.backspace();
     assert_eq!(draft.to_store(), "/fork --naem ");
-    draft.set_failed("/x");
+    draft.set_refused("/x");
     assert_eq!(draft.take(), "/x");
     draft.insert("y");
     assert_eq!(draft.to_store(), "y");

@@ -30,6 +30,36 @@ pub(in crate::repl) fn return_text(core: &mut Core, id: AgentId, origin: Origin,
     return_to_slot(core, id, slot_for_return(core, origin), text);
 }
 
+/// Puts a line that was cancelled into the draft of its origin, unless something was typed there meanwhile.
+pub(in crate::repl) fn return_line(core: &mut Core, id: AgentId, origin: Origin, line: &str) {
+    let slot = slot_for_return(core, origin);
+    if core.roster.get(id).is_some_and(|agent| agent.view.drafts.is_empty(slot)) {
+        return_to_slot(core, id, slot, line);
+    }
+}
+
+/// Puts a line that was refused into the draft of its origin. What was typed there meanwhile stays as it is: the line is in
+/// the history of inputs.
+pub(in crate::repl) fn return_refused(core: &mut Core, id: AgentId, origin: Origin, line: &str) {
+    let slot = slot_for_return(core, origin);
+    load(core, id);
+    if !is_command(line) {
+        return return_to_slot(core, id, slot, line);
+    }
+    core.roster.with(id, |agent| {
+        if agent.view.drafts.is_empty(slot) {
+            agent.view.drafts.at(slot).set_refused(line);
+            agent.view.touch();
+        }
+    });
+    save(core, id, slot);
+}
+
+/// Whether a line is no message for the model.
+pub(in crate::repl) fn is_command(text: &str) -> bool {
+    text.starts_with(['/', '!', '#']) && !text.starts_with("//")
+}
+
 /// Puts the message of a turn back into the draft that it was.
 pub(in crate::repl) fn return_message(core: &mut Core, id: AgentId, text: &str) {
     let sender = core.roster.get(id).and_then(|agent| agent.view.drafts.sender);

@@ -2,8 +2,11 @@
 
 use crate::agent::{Agent, Context, Queued};
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
+use crate::domain::history::History;
+use crate::domain::message::Body;
 use crate::repl::core::drafts;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
@@ -19,8 +22,43 @@ impl Core {
     pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         self.load(agent_id)?;
         self.save_unsaved(agent_id)?;
-        let message = self.store.begin_turn(agent_id, text, drafts::slot_of(self, origin), self.clock.unix_ms())?;
+        let (draft, now) = (drafts::slot_of(self, origin), self.clock.unix_ms());
+        let replaced = self.replaced_by(agent_id, draft, &text);
+        let (rewound, message) = self.transaction(|core| {
+            let rewind = replaced.map(|id| vec![Body::Rewind(MessageId(id.0 - 1))]);
+            let rewound = rewind.map(|bodies| core.store.append(agent_id, bodies, now)).transpose()?;
+            Ok((rewound, core.store.begin_turn(agent_id, text, draft, now)?))
+        })?;
+        self.remember(agent_id, rewound.unwrap_or_default());
         self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
+        Ok(())
+    }
+
+    /// The message that a text replaces: that of the last turn, which failed or was interrupted, if the text was made from
+    /// it. Without a part of a reply, a failed message is left out anyway.
+    fn replaced_by(&mut self, agent_id: AgentId, draft: Option<DraftSlot>, text: &str) -> Option<MessageId> {
+        let edited = self.roster.with(agent_id, |agent| agent.view.drafts.take_edited(draft?)).flatten();
+        let agent = self.roster.get(agent_id).filter(|agent| agent.can_retry())?;
+        let turn = agent.inputs.history.as_ref()?.open_turn()?;
+        let id = turn.message.0;
+        let is_left_out = agent.has_failed() && turn.is_unanswered;
+        let is_made_from_it = edited == Some(id) || draft.is_some() && text == turn.message.1;
+        Some(id).filter(|id| is_made_from_it && !is_left_out && *id > agent.identity.fork_point)
+    }
+
+    /// Tries the last turn of an idle agent again, which failed or was interrupted.
+    ///
+    /// # Errors
+    /// There is none, or the store cannot be read or written.
+    pub(in crate::repl) fn retry_turn(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
+        let nothing = || Error::usage("nothing to try again: the last turn of this agent is complete");
+        self.roster.get(agent_id).filter(|agent| agent.can_retry()).ok_or_else(nothing)?;
+        self.load(agent_id)?;
+        self.save_unsaved(agent_id)?;
+        let history = self.roster.get(agent_id).and_then(|agent| agent.inputs.history.as_ref());
+        let turn = history.and_then(History::open_turn).ok_or_else(nothing)?;
+        self.store.begin_again(agent_id)?;
+        self.start_turn(origin, agent_id, |agent, context| agent.begin_again(turn, context));
         Ok(())
     }
 

@@ -13,9 +13,10 @@ use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::domain::stream::Usage;
 use crate::repl::core::Core;
+use crate::repl::core::drafts::{return_line, return_refused};
 use crate::repl::core::unsaved::Write;
+use crate::repl::jobs::Jobs;
 use crate::repl::jobs::slice::{count_usage, spawn_summary};
-use crate::repl::jobs::{Jobs, return_line};
 
 /// A compaction whose summary is being written.
 pub(super) struct CompactionJob {
@@ -154,7 +155,7 @@ impl Jobs {
         core.note(job.agent, LineKind::Error, &message);
         self.record_costs(core, &job);
         if let Some((origin, line)) = &job.typed {
-            return_line(core, job.agent, *origin, line);
+            return_refused(core, job.agent, *origin, line);
         }
         self.end_compaction(core, job, false);
     }

@@ -12,9 +12,10 @@ use crate::commands::ExportSubject;
 use crate::domain::flow::Origin;
 use crate::domain::message::Message;
 use crate::domain::tool::ToolCall;
+use crate::repl::core::drafts::return_refused;
 use crate::repl::core::{Core, agent_gone};
+use crate::repl::jobs::Jobs;
 use crate::repl::jobs::landing::report;
-use crate::repl::jobs::{Jobs, return_line};
 use crate::store::Store;
 use crate::tools::{Output, Running};
 
@@ -74,7 +75,7 @@ impl Jobs {
             let result = running.collect();
             let text = result.content.to_string();
             if result.is_error && !matches!(origin, Origin::Client(_)) {
-                return_line(core, agent, origin, &line);
+                return_refused(core, agent, origin, &line);
             }
             report(core, origin, agent, if result.is_error { Err(Error::usage(text)) } else { Ok(text) });
         }

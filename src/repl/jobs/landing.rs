@@ -60,7 +60,7 @@ impl Jobs {
             return Err(Error::usage("the worktree is being landed already"));
         }
         let environment = core.factory.environments.usual().environment;
-        let line = line_of(agent, &request);
+        let line = line_of(core, shown_at, agent, &request);
         let running = landing::land(root.clone(), request, environment, Arc::clone(&core.waker))?;
         self.landings.push(LandingJob { running, origin, shown_at, agent, root, kind: Kind::Land(line) });
         Ok(())
@@ -98,9 +98,9 @@ impl Jobs {
             let text = result.content.to_string();
             let outcome = match (result.is_error, kind) {
                 (true, Kind::Land(line)) => {
-                    // The message for a commit is not lost. A client has it still.
+                    // A client has it still.
                     if !matches!(origin, Origin::Client(_)) {
-                        drafts::return_text(core, shown_at, origin, &line);
+                        drafts::return_refused(core, shown_at, origin, &line);
                     }
                     Err(Error::usage(text))
                 }
@@ -134,8 +134,10 @@ pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, outcome
 }
 
 /// The line to type again.
-fn line_of(agent: AgentId, request: &LandRequest) -> String {
+fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest) -> String {
+    let name = || core.roster.get(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
+    let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
     let rebase = if request.is_rebase { " --rebase" } else { "" };
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
-    format!("/land {}{rebase}{commit}", agent.short())
+    format!("/land{named}{rebase}{commit}")
 }

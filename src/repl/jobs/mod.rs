@@ -29,9 +29,8 @@ use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::{Core, agent_gone, drafts};
+use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
@@ -163,14 +162,5 @@ impl Component for Jobs {
             || !self.exports.is_empty()
             || !self.remotes.is_empty();
         has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
-    }
-}
-
-/// Returns a command line to the draft that it was.
-fn return_line(core: &mut Core, agent: AgentId, origin: Origin, line: &str) {
-    // Only if the draft is empty, so that it is not mixed with what was typed meanwhile.
-    let slot = drafts::slot_for_return(core, origin);
-    if core.roster.get(agent).is_some_and(|agent| agent.view.drafts.is_empty(slot)) {
-        drafts::return_to_slot(core, agent, slot, line);
     }
 }

@@ -71,7 +71,7 @@ impl Jobs {
     pub(in crate::repl) fn on_parked_failed(&mut self, core: &mut Core, parked: &Parked) {
         self.release_for(core, &parked.change, parked.agent);
         if let Some(line) = &parked.line {
-            drafts::return_text(core, parked.agent, parked.origin, line);
+            drafts::return_refused(core, parked.agent, parked.origin, line);
         }
     }
 
@@ -88,7 +88,10 @@ impl Jobs {
         self.cancel_reaching(core, agent);
         let Some(parked) = self.take_parked(agent) else { return };
         core.note(agent, LineKind::Note, &format!("cancelled /{}", parked.change.name()));
-        self.on_parked_failed(core, &parked);
+        self.release_for(core, &parked.change, parked.agent);
+        if let Some(line) = &parked.line {
+            drafts::return_line(core, parked.agent, parked.origin, line);
+        }
     }
 }
 

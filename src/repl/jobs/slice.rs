@@ -12,10 +12,11 @@ use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::LineKind;
 use crate::domain::slice::{Cut, SUMMARY_SYSTEM, SliceSpec};
 use crate::domain::stream::Usage;
+use crate::repl::core::drafts::{return_line, return_refused};
 use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
 use crate::repl::core::unsaved::Write;
 use crate::repl::core::{Core, agent_gone};
-use crate::repl::jobs::{Jobs, return_line};
+use crate::repl::jobs::Jobs;
 use crate::team::AgentFactory;
 
 /// A cut that waits for its summaries.
@@ -151,7 +152,11 @@ impl Jobs {
     fn abort_slice(&mut self, core: &mut Core, agent: AgentId, kind: LineKind, reason: &str) {
         let Some(SliceJob { line, origin, costs, .. }) = self.drop_slice(core, agent) else { return };
         core.note(agent, kind, &format!("no slice was made: {reason}"));
-        return_line(core, agent, origin, &line);
+        if kind == LineKind::Error {
+            return_refused(core, agent, origin, &line);
+        } else {
+            return_line(core, agent, origin, &line);
+        }
         if !costs.is_empty() {
             // These tokens are paid for all the same.
             count_usage(core, agent, &costs);
@@ -187,7 +192,7 @@ fn finish(core: &mut Core, slice: SliceJob) {
     });
     if let Err(error) = outcome {
         core.note(agent, LineKind::Error, &error.message);
-        return_line(core, agent, origin, &line);
+        return_refused(core, agent, origin, &line);
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::agent::{Agent, Role};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Status;
-use crate::domain::flow::TurnEnd;
 use crate::team::Roster;
 
 /// Agents that a message names; more are counted.
@@ -37,8 +36,8 @@ impl Alerts {
 
     /// Notes that a turn has ended by itself.
     pub fn on_turn_ended(&mut self, agent: &Agent) {
-        if agent.role == Role::Normal && agent.status() == Status::Idle {
-            let how = if agent.last_end() == Some(TurnEnd::Failed) { "failed" } else { "finished" };
+        if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
+            let how = if agent.has_failed() { "failed" } else { "finished" };
             self.new.push(format!("{} {how}", agent.identity.label()));
         }
     }

@@ -33,8 +33,10 @@ pub struct Situation {
     pub has_background_work: bool,
     pub is_draft_empty: bool,
     pub has_queue: bool,
-    /// The last turn was cut, and the agent does nothing.
-    pub is_interrupted: bool,
+    /// The last turn failed or was cut, and the agent does nothing.
+    pub can_retry: bool,
+    /// It failed.
+    pub has_failed: bool,
     /// A call in the conversation is selected.
     pub has_selected: bool,
     /// A notice is shown above the input; any key removes it.
@@ -77,6 +79,8 @@ pub enum Action {
     OpenSelected,
     /// Up or down in the draft, then through the history of inputs.
     Recall(bool),
+    /// Brings the message of the last turn back, to be edited.
+    EditMessage,
     /// Through the history of inputs only.
     RecallInput(bool),
     Complete,
@@ -182,8 +186,10 @@ fn send(situation: &Situation) -> Action {
         _ if !situation.is_draft_empty => Action::Send,
         _ if situation.has_selected => Action::OpenSelected,
         _ if situation.is_held_up => Action::Change(Change::TryNow),
+        // What is queued follows when the turn is complete.
+        _ if situation.has_failed && !situation.is_busy => Action::Change(Change::Retry),
         _ if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
-        _ if situation.is_interrupted && !situation.is_busy => Action::Change(Change::Continue),
+        _ if situation.can_retry && !situation.is_busy => Action::Change(Change::Retry),
         _ => Action::Nothing,
     }
 }
@@ -216,6 +222,7 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::Up if situation.is_draft_empty && situation.has_queue => {
             Action::Change(Change::EditQueue(QueueEdit::TakeBackNewest))
         }
+        KeyAction::Up if situation.is_draft_empty && situation.can_retry => Action::EditMessage,
         KeyAction::Up => Action::Recall(true),
         KeyAction::Down => Action::Recall(false),
         KeyAction::OlderInput => Action::RecallInput(true),

@@ -8,10 +8,13 @@ use crate::base::error::Error;
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::draft::Draft;
 use crate::domain::drafts::DraftSlot;
+use crate::domain::flow::Origin;
+use crate::domain::history::History;
 use crate::repl::core::Core;
-use crate::repl::core::drafts;
+use crate::repl::core::drafts::{self, is_command};
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::terminal::Recalled;
+use crate::store::input_line;
 
 /// A draft is stored this long after the last key.
 const SAVE_AFTER: Duration = Duration::from_millis(250);
@@ -89,6 +92,31 @@ impl Terminals {
         }
     }
 
+    /// Brings the message of the last turn back to be edited: what is made from it replaces it.
+    pub(super) fn edit_message(&mut self, core: &mut Core, at: TerminalId, agent: AgentId) {
+        // The error is reported when the message is sent.
+        drop(core.load(agent));
+        let history = core.roster.get(agent).and_then(|agent| agent.inputs.history.as_ref());
+        let Some(turn) = history.and_then(History::open_turn) else { return self.recall(core, at, true) };
+        let (message, text) = turn.message;
+        self.recall_input(core, at, true);
+        let line = input_line(&text);
+        if self.text_of_draft(core, at).as_deref() != Some(&line) {
+            self.edit(core, at, |draft| draft.set(&line));
+        }
+        if let Some(slot) = core.draft_slots.of(at) {
+            core.roster.with(agent, |agent| agent.view.drafts.set_edited(slot, message));
+        }
+    }
+
+    /// A draft that was emptied, or that is another input now, is made from no message.
+    pub(super) fn forget_edited(&self, core: &mut Core, at: TerminalId) {
+        let focus = self.get(at).map(|terminal| terminal.focus);
+        if let Some((focus, slot)) = focus.zip(core.draft_slots.of(at)) {
+            core.roster.with(focus, |agent| agent.view.drafts.take_edited(slot));
+        }
+    }
+
     pub(super) fn recall_input(&mut self, core: &mut Core, at: TerminalId, older: bool) {
         let newer = self.get(at).and_then(|terminal| terminal.input.recalled.as_ref()).map(|recalled| recalled.newer);
         let next = match (newer, older) {
@@ -97,6 +125,7 @@ impl Terminals {
             (Some(newer), true) => Some(newer + 1),
             (Some(newer), false) => newer.checked_sub(1),
         };
+        self.forget_edited(core, at);
         let Some(next) = next else { return self.return_to_typed(core, at) };
         let Some(text) = core.store.input(&project(core), next).ok().flatten() else { return };
         let typed = self.get_mut(at).and_then(|terminal| terminal.input.recalled.take()).map(|recalled| recalled.typed);
@@ -145,32 +174,18 @@ impl Terminals {
         text: &str,
         error: Error,
     ) {
-        let slot = core.draft_slots.of(id);
-        let is_empty = |slot| core.roster.get(agent).is_some_and(|agent| agent.view.drafts.is_empty(slot));
         let is_in_line_mode = self.get(id).is_some_and(|terminal| terminal.lines.is_some());
-        match slot {
+        match core.draft_slots.of(id) {
             // The draft is not shown there: the next line would be added to it.
-            _ if is_in_line_mode && (is_command(text) || text.starts_with('#')) => {}
+            _ if is_in_line_mode && is_command(text) => {}
             None => drop(self.with_draft(core, id, |draft| draft.set(text))),
-            Some(slot) if is_command(text) && is_empty(slot) => {
-                self.unsaved.0.remove(&(agent, slot));
-                core.roster.with(agent, |agent| {
-                    agent.view.drafts.at(slot).set_failed(text);
-                    agent.view.touch();
-                });
-                drafts::save(core, agent, slot);
-            }
             Some(slot) => {
                 self.unsaved.0.remove(&(agent, slot));
-                drafts::return_to_slot(core, agent, slot, text);
+                drafts::return_refused(core, agent, Origin::Terminal(id), text);
             }
         }
         self.notify(id, error.message);
     }
-}
-
-fn is_command(text: &str) -> bool {
-    text.starts_with(['/', '!', '#']) && !text.starts_with("//")
 }
 
 /// Where inputs are entered: the working directory of the program.

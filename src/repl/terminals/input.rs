@@ -80,6 +80,9 @@ impl Terminals {
         }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
         let situation = self.situation(core, id, has_notice)?;
+        if situation.is_draft_empty {
+            self.forget_edited(core, id);
+        }
         if core.config.editing == VI && !is_answered_by_keys(situation.question) && self.press_in_vi(core, id, key) {
             return None;
         }
@@ -163,6 +166,7 @@ impl Terminals {
             }
             Action::BeginEntry(entry) => self.begin_entry(core, id, agent, entry),
             Action::EndEntry(entry) => self.end_entry(core, id, entry),
+            Action::EditMessage => self.edit_message(core, id, agent),
             Action::Recall(older) => self.recall(core, id, older),
             Action::RecallInput(older) => self.recall_input(core, id, older),
             Action::Complete => self.complete(core, id, agent),
@@ -254,7 +258,8 @@ impl Terminals {
             has_background_work: agent.has_background_work() || agent.view.has_command || agent.view.is_reading,
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
-            is_interrupted: agent.is_interrupted() && !agent.is_compacting(),
+            can_retry: agent.can_retry(),
+            has_failed: agent.has_failed() && agent.can_retry(),
             has_selected: terminal.input.selected.is_some(),
             has_notice,
             prefix: terminal.input.prefix,

@@ -261,7 +261,7 @@ impl Terminals {
         if !self.showing(&[id]).is_empty() {
             self.branches.refresh(&agent.inputs.environment.working_directory);
             store_seen(core, id);
-        } else if agent.role == Role::Normal && agent.status() == Status::Idle {
+        } else if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
             self.unseen.add(agent, core.clock.now());
         }
     }

@@ -178,14 +178,27 @@ impl Painter<'_> {
         if agent.queue.len() > QUEUE_ROWS {
             rows.push(Row::of(format!("  and {} more", agent.queue.len() - QUEUE_ROWS), Style::DIM));
         }
-        if !agent.queue.is_empty() && agent.state() == State::Idle {
-            rows.push(Row::of("  the queue is paused: Enter sends the first entry, Up edits the last", Style::DIM));
-        } else if agent.is_interrupted() && !agent.is_compacting() && !self.screen_info.status.is_read_only {
-            rows.push(Row::of("  interrupted: Enter continues", Style::DIM));
-        }
+        rows.extend(self.offer(agent).map(|offer| Row::of(offer, Style::DIM)));
         rows.truncate(room);
         let rows = rows.into_iter().map(|row| self.row(row)).collect();
         QuestionRows { rows, page, has_whole_rules }
+    }
+
+    /// What keys do with a refused command, or Enter and Up on an empty input of an idle agent.
+    fn offer(&self, agent: &Agent) -> Option<&'static str> {
+        let has_queue = !agent.queue.is_empty() && agent.state() == State::Idle;
+        let can_retry = agent.can_retry() && !self.screen_info.status.is_read_only;
+        match (has_queue, can_retry) {
+            _ if self.is_refused() => Some("  refused: type to replace it, an arrow key keeps it"),
+            (true, true) if agent.has_failed() => {
+                Some("  failed, and the queue is paused: Enter tries again, Up edits the last entry")
+            }
+            (true, _) => Some("  the queue is paused: Enter sends the first entry, Up edits the last"),
+            (false, true) if self.draft.is_some_and(|draft| !draft.is_empty()) => None,
+            (false, true) if agent.has_failed() => Some("  failed: Enter tries again, Up edits the message"),
+            (false, true) => Some("  interrupted: Enter tries again, Up edits the message"),
+            (false, false) => None,
+        }
     }
 
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for
@@ -302,15 +315,21 @@ impl Painter<'_> {
     fn input_rows(&self, most: usize) -> (Vec<Row>, (u16, usize)) {
         let width = text_width(self.size.0);
         let layout = self.draft.map_or_else(|| Draft::default().layout(width), |draft| draft.layout(width));
-        self.rows_of_layout(layout, most)
+        let style = if self.is_refused() { Style::DIM } else { Style::default() };
+        self.rows_of_layout(layout, most, style)
     }
 
     /// The rows of a draft around its cursor, and the position of the cursor in them.
     pub fn rows_of_draft(&self, draft: &Draft, most: usize) -> (Vec<Row>, (u16, usize)) {
-        self.rows_of_layout(draft.layout(text_width(self.size.0)), most)
+        self.rows_of_layout(draft.layout(text_width(self.size.0)), most, Style::default())
     }
 
-    fn rows_of_layout(&self, layout: DraftLayout, most: usize) -> (Vec<Row>, (u16, usize)) {
+    /// Whether the input is a command that was refused.
+    fn is_refused(&self) -> bool {
+        self.draft.is_some_and(Draft::is_refused)
+    }
+
+    fn rows_of_layout(&self, layout: DraftLayout, most: usize, style: Style) -> (Vec<Row>, (u16, usize)) {
         let (column, at) = layout.cursor;
         // The rows around the cursor, if there are more than fit.
         let first = (at + 1).saturating_sub(most).min(layout.rows.len().saturating_sub(most));
@@ -318,7 +337,7 @@ impl Painter<'_> {
         let shown = layout.rows.iter().enumerate().skip(first).take(most);
         let rows = shown.map(|(n, text)| {
             let mut row = Row::of(if n == 0 { prompt } else { "  " }, Style::color(Color::User));
-            row.push(text.as_str(), Style::default());
+            row.push(text.as_str(), style);
             self.row(row)
         });
         (rows.collect(), (column + GUTTER, at - first))

@@ -45,7 +45,8 @@ impl Terminals {
         let situation = Situation {
             is_draft_empty: true,
             has_queue: false,
-            is_interrupted: false,
+            can_retry: false,
+            has_failed: false,
             has_selected: false,
             ..situation
         };

@@ -231,6 +231,7 @@ fn state(core: &Core, conversation: &Conversation) -> &'static str {
         Some(agent) if agent.question().is_some() => "asks",
         Some(agent) if agent.state() != State::Idle => "at work",
         Some(agent) if agent.is_interrupted() => "interrupted",
+        Some(agent) if agent.has_failed() => "failed",
         Some(_) => "",
     }
 }

@@ -6,7 +6,6 @@ use crate::agent::{Agent, Role, State};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::commands::dollars;
-use crate::domain::flow::TurnEnd;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::domain::todo::Todo;
@@ -34,7 +33,7 @@ impl TileState {
             State::ExecutingTool => Self::Tool,
             State::WaitingForLlm if agent.partial_text().is_empty() || core.is_held_up(agent.id()) => Self::Waits,
             State::WaitingForLlm => Self::Writes,
-            State::Idle if agent.last_end() == Some(TurnEnd::Failed) => Self::Failed,
+            State::Idle if agent.has_failed() => Self::Failed,
             State::Idle if agent.is_interrupted() => Self::Interrupted,
             State::Idle => Self::Idle,
         }
