@@ -67,7 +67,7 @@ impl Home {
     fn chat(&self, arguments: &str) -> Pty {
         let script = format!("cd '{}' && exec '{PROGRAM}' {arguments}", self.path("work").display());
         let home = self.directory.path().to_str().expect("UTF-8").to_owned();
-        let mut envs = vec![("HOME", home.as_str()), ("LANG", "C.UTF-8")];
+        let mut envs = vec![("HOME", home.as_str()), ("LANG", "C.UTF-8"), ("POLYLOGUE_MODEL", "")];
         envs.extend(self.variables.iter().map(|(name, value)| (name.as_str(), value.as_str())));
         Pty::spawn("/bin/sh", &["-c", &script], &envs, (120, 30))
     }
@@ -206,7 +206,7 @@ fn instructions_of_a_project_are_ignored_until_they_are_trusted() {
 
 #[test]
 fn a_prompt_may_contain_names_of_subcommands() {
-    let home = Home::new();
+    let home = Home::new().set("POLYLOGUE_MODEL", "echo");
     for (arguments, sent) in [
         ("explain kill", "explain kill"),
         ("-- doctor", "doctor"),
@@ -237,7 +237,7 @@ fn a_bad_value_keeps_the_chat_from_starting_and_names_file_and_line() {
 
 #[test]
 fn a_trace_that_cannot_be_written_is_reported_once() {
-    let home = Home::new();
+    let home = Home::new().set("POLYLOGUE_MODEL", "echo");
     let mut pty = home.chat("--ephemeral --trace /dev/full");
     pty.wait_for_text("many agents in one terminal");
     pty.send("a word\r");

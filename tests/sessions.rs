@@ -96,6 +96,7 @@ impl App {
             .current_dir(self.workspace.path())
             .env_clear()
             .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+            .env("POLYLOGUE_MODEL", "echo")
             .env("HOME", self.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("POLYLOGUE_DATA_DIR", self.path()).envs(self.variables.iter().cloned());

@@ -11,10 +11,10 @@ use crate::domain::chunk::Position;
 
 /// Chat with many language-model agents in one terminal
 ///
-/// Without a configured model the built-in `echo` answers. To talk to a real
-/// model, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY (or
-/// OPENAI_BASE_URL for any compatible server, such as llama.cpp, Ollama or vLLM)
-/// and select it with --model openai/NAME, anthropic/NAME or google/NAME.
+/// To talk to a model, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY
+/// (or OPENAI_BASE_URL for any compatible server, such as llama.cpp, Ollama or
+/// vLLM) and select it with --model: openai/NAME, anthropic/NAME or google/NAME,
+/// or NAME alone. The model `echo` is built in and repeats its input.
 /// `polylogue doctor` checks the setup, `polylogue config edit` opens the
 /// configuration, `polylogue help` lists the topics of the reference.
 ///

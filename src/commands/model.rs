@@ -26,7 +26,7 @@ pub const THINKING: CommandSpec = CommandSpec {
     about: "set how much the model thinks",
     busy: WhenBusy::Runs,
     run: thinking,
-    complete: |_, _| Thinking::NAMES.map(str::to_owned).into(),
+    complete: |context, _| levels(context).into_iter().collect(),
 };
 
 fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
@@ -78,12 +78,21 @@ fn described(facts: &ModelFacts) -> String {
 }
 
 fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    if !arguments.is_empty() {
-        return Ok(InputResult::NewState(Change::Thinking(arguments.parse()?), None));
-    }
     let inputs = &context.agent()?.inputs;
-    let accepts = |level: &&str| level.parse().is_ok_and(|level| check_thinking(&inputs.endpoint, level).is_ok());
-    let levels: Vec<&str> = Thinking::NAMES.into_iter().filter(accepts).collect();
-    let model = inputs.endpoint.full_name();
-    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {}", inputs.thinking, levels.join(", ")))))
+    if !arguments.is_empty() {
+        let level = arguments.parse()?;
+        check_thinking(&inputs.endpoint, level)?;
+        return Ok(InputResult::NewState(Change::Thinking(level), None));
+    }
+    let (model, levels) = (inputs.endpoint.full_name(), levels(context).join(", "));
+    Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {levels}", inputs.thinking))))
+}
+
+/// The levels that the model of the agent accepts, with those that its server lists.
+fn levels(context: &CommandContext) -> Vec<String> {
+    let Ok(agent) = context.agent() else { return Vec::new() };
+    let endpoint = &agent.inputs.endpoint;
+    let listed = endpoint.facts.efforts.names().filter(|name| !Thinking::NAMES.contains(name));
+    let accepts = |level: &&str| level.parse().is_ok_and(|level| check_thinking(endpoint, level).is_ok());
+    Thinking::NAMES.into_iter().chain(listed).filter(accepts).map(str::to_owned).collect()
 }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::text;
 use crate::domain::attachment::Files;
 use crate::domain::models;
 use crate::domain::parameters::{Parameter, Parameters};
 use crate::domain::reasoning::SendReasoning;
 use crate::domain::stream::Usage;
+use crate::domain::thinking::Efforts;
 
 /// A secret: never shown, logged, traced or stored.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,6 +99,8 @@ pub struct ModelFacts {
     pub images: Option<bool>,
     /// Whether it can read PDF files.
     pub documents: Option<bool>,
+    /// The efforts of thinking that its server lists.
+    pub efforts: Efforts,
 }
 
 impl ModelFacts {
@@ -110,6 +114,7 @@ impl ModelFacts {
             tools: self.tools.or(other.tools),
             images: self.images.or(other.images),
             documents: self.documents.or(other.documents),
+            efforts: if self.efforts == Efforts::default() { other.efforts } else { self.efforts },
         }
     }
 }
@@ -141,6 +146,9 @@ impl Prices {
     }
 }
 
+/// The name of provider and model where none is configured.
+const NONE: &str = "none";
+
 impl Endpoint {
     /// The built-in provider for tests and demos, which needs no network.
     pub fn echo() -> Self {
@@ -164,6 +172,16 @@ impl Endpoint {
         }
     }
 
+    /// Stands for the model where none is configured: every request to it fails and says what to do.
+    pub fn none() -> Self {
+        Self { provider: NONE.into(), kind: String::new(), model: NONE.into(), ..Self::echo() }
+    }
+
+    /// Whether no model is configured.
+    pub fn is_none(&self) -> bool {
+        self.kind.is_empty() && self.provider == NONE
+    }
+
     /// The same with more parameters, which replace the configured ones.
     #[must_use]
     pub fn with(&self, parameters: &Parameters) -> Self {
@@ -180,6 +198,9 @@ impl Endpoint {
 
     /// The name for a person: before the first request, the model may be unknown.
     pub fn shown_name(&self) -> String {
+        if self.is_none() {
+            return "no model".to_owned();
+        }
         if self.model.is_empty() { self.provider.to_string() } else { self.full_name() }
     }
 }
@@ -304,6 +325,12 @@ impl Catalog {
         self.0.iter().filter(|entry| !entry.is_assumed)
     }
 
+    /// Adds a provider, or replaces the one of its name.
+    pub fn put(&mut self, entry: ProviderEntry) {
+        self.0.retain(|known| known.name != entry.name);
+        self.0.push(entry);
+    }
+
     /// A context length that a server has told in an error counts before all else.
     pub fn learn_context(&mut self, full_name: &str, limit: u64) {
         let Some((provider, model)) = full_name.split_once('/') else { return };
@@ -355,33 +382,71 @@ impl Catalog {
         Ok(found.first().copied())
     }
 
-    /// The endpoint for `provider/model`, for the default model of `provider`, or for a model that one provider has. Its
-    /// model is empty if `provider` has no default: the first one of the server is meant.
+    /// The endpoint for `provider/model`, for the default model of `provider`, or for a model alone: that of the provider
+    /// that has it, else of the only configured one. Its model is empty if `provider` has no default: the first one of
+    /// the server is meant.
     ///
     /// # Errors
     /// The provider is unknown, or several have the model.
     pub fn find(&self, full_name: &str) -> Result<Endpoint> {
         let (provider, model) = full_name.split_once('/').unwrap_or((full_name, ""));
-        if provider == "echo" {
-            return Ok(Endpoint::echo());
+        match provider {
+            "echo" => return Ok(Endpoint::echo()),
+            NONE if model == NONE && self.entry(NONE).is_none() => return Ok(Endpoint::none()),
+            _ => {}
         }
-        let named = self.0.iter().find(|entry| entry.name == provider);
-        if named.is_none()
-            && let Some(entry) = self.provider_of(full_name)?
-        {
-            return Ok(entry.endpoint(full_name));
-        }
-        let Some(entry) = named else {
-            let known: Vec<&str> = self.configured().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
-            return Err(Error::usage(format!(
-                "unknown provider {provider:?}: use PROVIDER/MODEL with one of {}",
-                known.join(", ")
-            )));
-        };
+        let Some(entry) = self.entry(provider) else { return self.find_model(full_name) };
         let default = entry.models.first().map_or("", |(name, _)| name);
         let model = if model.is_empty() { default } else { model };
         Ok(entry.endpoint(model))
     }
+
+    /// The provider of this name, or of another name of it.
+    pub fn entry(&self, name: &str) -> Option<&ProviderEntry> {
+        let named = |name: &str| self.0.iter().find(|entry| entry.name == name);
+        named(name).or_else(|| named(provider_name(name)))
+    }
+
+    /// The endpoint for a model that is named without a provider.
+    fn find_model(&self, name: &str) -> Result<Endpoint> {
+        if let Some(entry) = self.provider_of(name)? {
+            return Ok(entry.endpoint(name));
+        }
+        let known: Vec<&str> = self.configured().map(|entry| entry.name.as_str()).chain(["echo"]).collect();
+        if let Some((provider, _)) = name.split_once('/') {
+            let known = known.join(", ");
+            return Err(Error::usage(format!("unknown provider {provider:?}: use PROVIDER/MODEL with one of {known}")));
+        }
+        if let Some(nearest) = text::nearest(name, known.iter().copied()) {
+            return Err(Error::usage(format!("unknown provider {name:?}: did you mean {nearest}?")));
+        }
+        let mut places: Vec<&ProviderEntry> = self.configured().collect();
+        places.dedup_by(|later, first| later.base_url == first.base_url);
+        let services = models::services_of(name);
+        // A server that stands in for a service is asked for the models of that service.
+        let mut standing_in = places.iter().filter(|entry| services.contains(&entry.name.as_str()));
+        match (standing_in.next(), &places[..], &services[..]) {
+            (Some(entry), ..) | (_, [entry], []) => Ok(entry.endpoint(name)),
+            (_, _, [service, ..]) => Err(Error::new(
+                ErrorKind::Auth,
+                format!(
+                    "{name} is a model of {service}, for which there is no key: use PROVIDER/MODEL for another provider"
+                ),
+            )),
+            _ => Err(Error::usage(format!(
+                "unknown provider {name:?}: use PROVIDER/MODEL with one of {}",
+                known.join(", ")
+            ))),
+        }
+    }
+}
+
+/// Other names of providers.
+const ALIASES: [(&str, &str); 1] = [("gemini", "google")];
+
+/// The name of a provider that may be known by another one.
+pub fn provider_name(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
 #[cfg(test)]

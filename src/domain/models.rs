@@ -16,6 +16,15 @@ pub fn facts(service: &str, model: &str) -> ModelFacts {
     [Some(name.as_str()), plain].into_iter().flatten().find_map(row).map(read).unwrap_or_default()
 }
 
+/// The services that have a model of this name.
+pub fn services_of(model: &str) -> Vec<&'static str> {
+    let rows = TABLE.lines().filter(|line| !line.starts_with('#'));
+    let mut services: Vec<&str> = rows.filter_map(|line| Some(line.split_once('/')?.0)).collect();
+    services.dedup();
+    services.retain(|service| facts(service, model) != ModelFacts::default());
+    services
+}
+
 /// The name before `-20250929` or `-2025-09-29`.
 fn without_date(name: &str) -> Option<&str> {
     ["-########", "-####-##-##"].into_iter().find_map(|form| {

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use crate::base::error::Error;
+use crate::base::text;
 
 /// How much a model thinks. Each provider maps the levels to its own parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,13 +66,52 @@ impl fmt::Debug for Effort {
     }
 }
 
+/// Efforts that a server lists for a model; more than fit are not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Efforts([Option<Effort>; 8]);
+
+impl Efforts {
+    /// Those of these names that can be one.
+    pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
+        let mut efforts = Self::default();
+        efforts.0.iter_mut().zip(names.filter_map(Effort::new)).for_each(|(place, effort)| *place = Some(effort));
+        efforts
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flatten().map(Effort::name)
+    }
+}
+
+/// Efforts that some servers have beside the levels.
+const OTHER_EFFORTS: [&str; 4] = ["none", "minimal", "xhigh", "max"];
+
 impl Thinking {
+    /// Refuses an effort that is neither usual nor listed by the server of the model.
+    ///
+    /// # Errors
+    /// The message has the nearest one.
+    pub fn check_effort(&self, listed: &Efforts) -> Result<(), Error> {
+        let Self::Effort(effort) = self else { return Ok(()) };
+        let name = effort.name();
+        let known = || OTHER_EFFORTS.into_iter().chain(listed.names());
+        if known().any(|known| known == name) {
+            return Ok(());
+        }
+        let hint = match text::nearest(name, Self::NAMES.into_iter().chain(known())) {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => format!("use {}", Self::EXPECTED),
+        };
+        Err(Error::usage(format!("unknown thinking level {name:?}: {hint}")))
+    }
+
     /// The names of the levels, for help and completion.
     pub const NAMES: [&str; 5] = ["default", "off", "low", "medium", "high"];
 
     /// Its values, to follow "expected".
-    pub const EXPECTED: &str = "off, low, medium, high, another effort of the server (such as minimal or xhigh), default or a \
-                                number of tokens";
+    pub const EXPECTED: &str = "off, low, medium, high, another effort (minimal, xhigh, max or one that the server lists), \
+                                default or a number of tokens";
 
     /// The name of the effort, if it is one.
     pub fn effort(&self) -> Option<&str> {
@@ -123,6 +163,20 @@ impl FromStr for Thinking {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_effort_is_usual_or_listed_or_refused_with_the_nearest() {
+        let check = |name: &str, listed: &[&str]| {
+            name.parse::<Thinking>().unwrap().check_effort(&Efforts::of(listed.iter().copied()))
+        };
+        for usual in ["high", "off", "200", "xhigh", "minimal"] {
+            assert_eq!(check(usual, &[]), Ok(()));
+        }
+        assert!(check("hihg", &[]).unwrap_err().message.ends_with("did you mean high?"));
+        assert!(check("ultra", &[]).unwrap_err().message.contains("use off, low"));
+        assert_eq!(check("ultra", &["low", "ultra"]), Ok(()));
+        assert!(check("ultr", &["ultra"]).unwrap_err().message.ends_with("did you mean ultra?"));
+    }
 
     #[test]
     fn every_level_is_parsed_as_it_is_printed() {

@@ -12,6 +12,11 @@ use crate::provider::{self, presets::PRESETS};
 /// # Errors
 /// `Auth` if there is none; the message says how to set one.
 pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
+    if endpoint.is_none() {
+        let is_set = |variable: &&str| std::env::var_os(variable).is_some_and(|key| !key.is_empty());
+        let mut presets = PRESETS.iter().filter_map(|preset| Some((preset.name, preset.key_variable?)));
+        return Err(Error::new(ErrorKind::Auth, no_model(presets.find(|(_, variable)| is_set(variable)))));
+    }
     let service = provider::find(&endpoint.kind).and_then(|spec| spec.service).map(|service| service.base_url);
     let keyed = PRESETS.iter().filter(|preset| preset.key_variable.is_some()).map(|preset| preset.base_url);
     let is_service = service.into_iter().chain(keyed).any(|url| endpoint.base_url.trim_end_matches('/') == url);
@@ -20,6 +25,18 @@ pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
     }
     let message = format!("no key for {}: {}", endpoint.provider, how_to_set(endpoint));
     Err(Error::new(ErrorKind::Auth, message))
+}
+
+/// What to do where no model is configured; `with_key` is a service whose variable is set.
+pub fn no_model(with_key: Option<(&str, &str)>) -> String {
+    match with_key {
+        Some((name, variable)) => format!("no model is chosen: {variable} is set, use -m {name}/MODEL"),
+        None => {
+            "no model is configured: export OPENAI_API_KEY=… (or OPENAI_BASE_URL=http://localhost:8080/v1 for a local \
+                 server) and use -m openai/MODEL"
+                .to_owned()
+        }
+    }
 }
 
 /// A hint for a rejected key: where it came from, or how to set one.

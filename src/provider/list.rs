@@ -20,7 +20,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::MessageId;
 use crate::domain::endpoint::{Endpoint, ModelFacts, Prices, Secret};
 use crate::domain::message::{Body, Message};
-use crate::domain::thinking::Thinking;
+use crate::domain::thinking::{Efforts, Thinking};
 
 /// A request for a list, or for the details of one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +181,20 @@ fn facts(object: &Value) -> ModelFacts {
         images: contains(modalities, "image").or_else(|| is_true("/capabilities/vision")),
         documents: contains(modalities, "file"),
         max_output: None,
+        efforts: efforts(object),
     }
+}
+
+/// The efforts of thinking: OpenRouter has a list, Anthropic an object for each.
+fn efforts(object: &Value) -> Efforts {
+    let list = ["/reasoning/supported_efforts", "/supported_reasoning_efforts", "/reasoning_efforts/valid_efforts"];
+    if let Some(list) = list.iter().find_map(|path| object.pointer(path)?.as_array()) {
+        return Efforts::of(list.iter().filter_map(Value::as_str));
+    }
+    let by_name = object.pointer("/capabilities/effort").and_then(Value::as_object);
+    let is_supported = |value: &Value| value.get("supported").and_then(Value::as_bool) == Some(true);
+    let named = by_name.into_iter().flatten().filter(|(_, value)| is_supported(value));
+    Efforts::of(named.map(|(name, _)| name.as_str()))
 }
 
 /// OpenRouter's prices: dollars per token as text. A router without a price of its own has -1.
@@ -243,8 +256,9 @@ mod tests {
             r#"{"data":[{"id":"qwen/qwen3","context_length":262144,"architecture":{"input_modalities":["text","image"]},
             "pricing":{"prompt":"0.0000003","completion":"0.0000012","input_cache_read":"0.00000003"},
             "top_provider":{"context_length":131072,"max_completion_tokens":32768},
-            "supported_parameters":["tools","temperature"]}]}"#,
+            "supported_parameters":["tools","temperature"],"reasoning":{"supported_efforts":["low","ultra"]}}]}"#,
         );
+        assert_eq!(facts.efforts.names().collect::<Vec<_>>(), ["low", "ultra"]);
         assert_eq!((name.as_str(), facts.context, facts.output_limit), ("qwen/qwen3", Some(131_072), Some(32_768)));
         let prices = Prices { input: 300_000, cached: 30_000, written: 300_000, output: 1_200_000 };
         assert_eq!(facts.prices, Some(prices));

@@ -175,6 +175,7 @@ pub const PROVIDERS: &[&ProviderSpec] =
 /// # Errors
 /// It does not; the message says what it supports.
 pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
+    thinking.check_effort(&endpoint.facts.efforts)?;
     find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))
 }
 

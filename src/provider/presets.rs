@@ -2,7 +2,9 @@
 //!
 //! All of them have the protocol `openai`. URLs and variables are those of each service's documentation.
 
+use crate::domain::endpoint::{ModelFacts, ProviderEntry, Secret};
 use crate::domain::reasoning::SendReasoning;
+use crate::provider::{PROVIDERS, Service};
 
 /// A service that is known by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +49,49 @@ pub const PRESETS: &[Preset] = &[
 pub fn send_reasoning(base_url: &str) -> SendReasoning {
     let is_strict = [".deepseek.com", ".moonshot.ai", ".moonshot.cn"].iter().any(|host| base_url.contains(host));
     if is_strict { SendReasoning::ReasoningContent } else { SendReasoning::Auto }
+}
+
+/// All services and local servers as providers, each with the key of its variable if that is set. The protocols of one
+/// server are one provider.
+pub fn entries(variable: &dyn Fn(&str) -> Option<String>) -> Vec<ProviderEntry> {
+    let services = PROVIDERS.iter().filter_map(|spec| Some((spec.kind, spec.service?)));
+    let mut entries: Vec<ProviderEntry> =
+        services.map(|(kind, service)| of_service(kind, &service, variable)).collect();
+    entries.dedup_by(|later, first| later.base_url == first.base_url);
+    entries.extend(PRESETS.iter().map(|preset| preset.entry(variable)));
+    entries
+}
+
+fn of_service(kind: &str, service: &Service, variable: &dyn Fn(&str) -> Option<String>) -> ProviderEntry {
+    let key = service.key_variables.iter().find_map(|name| Some((*name, variable(name)?)));
+    ProviderEntry {
+        name: service.name.to_owned(),
+        kind: kind.to_owned(),
+        base_url: service.base_url.to_owned(),
+        service: Some(service.models),
+        key: key.as_ref().map(|(_, key)| Secret::new(key)),
+        key_variable: key.map(|(name, _)| name).or(service.key_variables.first().copied()).map(str::to_owned),
+        models: vec![(service.model.to_owned(), ModelFacts::default())],
+        ..ProviderEntry::default()
+    }
+}
+
+impl Preset {
+    /// The provider, which is assumed unless its variable is set.
+    pub fn entry(&self, variable: &dyn Fn(&str) -> Option<String>) -> ProviderEntry {
+        let key = self.key_variable.and_then(variable);
+        ProviderEntry {
+            name: self.name.to_owned(),
+            kind: "openai".to_owned(),
+            base_url: self.base_url.to_owned(),
+            service: Some(self.name),
+            key: key.as_deref().map(Secret::new),
+            key_variable: self.key_variable.map(str::to_owned),
+            send_reasoning: send_reasoning(self.base_url),
+            is_assumed: key.is_none(),
+            ..ProviderEntry::default()
+        }
+    }
 }
 
 /// The preset with this name.

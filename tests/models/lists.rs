@@ -122,7 +122,10 @@ fn without_a_list_an_agent_without_a_model_fails_with_what_to_do_and_asks_again(
 #[test]
 fn a_run_with_nothing_but_a_base_url_uses_the_first_model_and_says_so() {
     let peer = Peer::start();
-    let home = Home { variables: vec![("OPENAI_BASE_URL".into(), peer.url())], ..Home::new() };
+    let home = Home {
+        variables: vec![("OPENAI_BASE_URL".into(), peer.url()), ("POLYLOGUE_MODEL".into(), String::new())],
+        ..Home::new()
+    };
     let program = home.start(&["-p", "hello"]);
     answer_list(&peer.accept());
     let exchange = peer.accept();

@@ -290,7 +290,8 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
 #[test]
 fn a_full_context_is_compacted_between_two_requests_of_a_run() {
     let peer = Peer::start();
-    let home = Home { variables: vec![("POLYLOGUE_RETRY_BASE".into(), "0.01".into())], ..Home::new() };
+    let variables = [("POLYLOGUE_RETRY_BASE", "0.01"), ("POLYLOGUE_MODEL", "local/small")];
+    let home = Home { variables: variables.map(|(name, value)| (name.into(), value.into())).into(), ..Home::new() };
     let models = "[{ name = \"small\", context = 10000 }]";
     let file = format!(
         "model = \"local/small\"\n[providers.local]\nkind = \"openai\"\nbase_url = \"{}\"\nmodels = {models}\n",

@@ -10,10 +10,28 @@ fn only_the_answer_is_on_standard_output_and_each_reply_ends_with_a_newline() {
     let home = Home::new();
     let output = home.run(&["-p", "%think hm\nI look\n%tool read_file {\"path\":\"none\"}\n%next\nit is not there"]);
     assert_eq!(output.out, "I look\nit is not there\n", "{output:?}");
-    assert!(
-        output.err.contains("no model is configured") && output.err.contains("calls read_file: none"),
-        "{output:?}"
-    );
+    assert!(output.err.contains("calls read_file: none"), "{output:?}");
+}
+
+#[test]
+fn without_any_model_a_run_fails_and_says_what_to_do() {
+    let home = Home { variables: vec![("POLYLOGUE_MODEL".into(), String::new())], ..Home::new() };
+    let output = home.run(&["-p", "fix it"]);
+    assert_eq!((output.code, output.out.as_str()), (3, ""), "{output:?}");
+    assert_eq!(output.err.matches("no model is configured").count(), 1, "{output:?}");
+    assert!(output.err.contains("export OPENAI_API_KEY=…"), "{output:?}");
+    let output = home.run(&["-p", "-m", "echo", "fix it"]);
+    assert_eq!((output.code, output.out.as_str()), (0, "fix it\n"), "{output:?}");
+    let home =
+        Home { variables: vec![("POLYLOGUE_MODEL".into(), String::new()), ("XAI_API_KEY".into(), "k".into())], ..home };
+    let output = home.run(&["-p", "fix it"]);
+    assert_eq!(output.code, 3, "{output:?}");
+    assert!(output.err.contains("XAI_API_KEY is set, use -m xai/MODEL"), "{output:?}");
+    #[cfg(feature = "coordinator")]
+    {
+        let output = home.run(&["multi-agent", "run", "--count", "2", "fix it"]);
+        assert_eq!(output.code, 3, "{output:?}");
+    }
 }
 
 #[test]

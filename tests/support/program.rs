@@ -25,7 +25,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// With no provider but echo.
+    /// The model is echo, unless the variables of the test name another one.
     pub fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a directory"), variables: Vec::new() }
     }
@@ -48,6 +48,7 @@ impl Home {
             .current_dir(self.directory.path())
             .env_clear()
             .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+            .env("POLYLOGUE_MODEL", "echo")
             .env("HOME", self.directory.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("POLYLOGUE_DATA_DIR", self.data());
         command.envs(self.variables.iter().cloned());

@@ -387,6 +387,8 @@ fn become_command(program: &Path, args: &[&str]) -> Command {
     command
         .env_clear()
         .env("POLYLOGUE_LOOK_UP_MODELS", "false")
+        // Tests name another model, or an empty text for none.
+        .env("POLYLOGUE_MODEL", "echo")
         .envs(std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
     command.env(BECOME, serde_json::json!(argv).to_string());
     command

@@ -27,6 +27,33 @@ fn tab_opens_a_list_with_descriptions_that_filters_and_cycles() {
 }
 
 #[test]
+fn a_slash_opens_the_list_of_commands_which_filters_while_typing() {
+    let mut app = Harness::new(Plan::default());
+    app.type_bytes(b"/");
+    assert_shows(&mut app, "> /fork");
+    app.type_bytes(b"ag");
+    let screen = app.screen_text();
+    assert!(screen.contains("> /agents") && !screen.contains("/fork"), "{screen}");
+    app.type_bytes(b"\r");
+    assert_eq!((draft(&app), app.replies(0).len()), ("/agents ".into(), 0), "Enter completes the beginning of a name");
+    app.type_bytes(b"\x15/agents\r");
+    assert_eq!(draft(&app), "", "a whole name is sent");
+    app.type_bytes(b"/agnets\r");
+    assert_shows(&mut app, "unknown command /agnets: did you mean /agents?");
+    // The marked one is taken once a person has moved in the list.
+    app.type_bytes(b"\x15/s\x1b[B\r");
+    let moved = draft(&app);
+    assert!(moved.starts_with("/s") && moved.ends_with(' '), "{moved:?}");
+    app.type_bytes(b"\x15/switch ");
+    assert!(!app.screen_text().contains("show another agent"), "arguments are offered by Tab");
+    app.type_bytes(b"\x15a/");
+    assert!(!app.screen_text().contains("/fork"), "only at the beginning");
+    app.type_bytes(b"\x15/");
+    app.escape();
+    assert_eq!(draft(&app), "/");
+}
+
+#[test]
 fn the_nearest_name_is_offered_for_a_typo_and_never_acted_on() {
     let mut app = Harness::new(Plan::default());
     app.type_bytes(b"/agnets\t");

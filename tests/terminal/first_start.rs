@@ -3,9 +3,9 @@
 use super::{Chat, Start};
 
 #[test]
-fn without_any_configuration_there_is_a_banner_one_hint_a_prompt_and_an_echo() {
+fn a_first_start_has_a_banner_and_a_prompt() {
     let mut chat = Chat::new();
-    for expected in ["many agents in one terminal", "no model is configured", "-m openai/MODEL", "? keys"] {
+    for expected in ["many agents in one terminal", "echo/echo", "? shows the keys"] {
         chat.sees(expected);
     }
     chat.pty.send("hello there\r");

@@ -81,7 +81,7 @@ impl Host {
             // It was started at the same time.
             return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
         };
-        config.hint.iter().chain(&config.notes).for_each(|note| print_note(note));
+        config.notes.iter().for_each(|note| print_note(note));
         // Before agents are loaded that others may want to reach.
         let listener = directory.as_deref().map(Listener::bind).transpose();
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);

@@ -37,6 +37,7 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const UNKNOWN_METHOD: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 pub const INTERNAL: i64 = -32603;
+pub const AUTH_REQUIRED: i64 = -32000;
 pub const NOT_FOUND: i64 = -32002;
 
 impl Fault {
@@ -50,7 +51,8 @@ impl Fault {
 
     /// The error that the server or this program gave.
     pub fn of_kind(kind: &str, message: impl Into<String>) -> Self {
-        let code = if kind == ErrorKind::Usage.name() { INVALID_PARAMS } else { INTERNAL };
+        let codes = [(ErrorKind::Usage, INVALID_PARAMS), (ErrorKind::Auth, AUTH_REQUIRED)];
+        let code = codes.iter().find(|(known, _)| known.name() == kind).map_or(INTERNAL, |(_, code)| *code);
         Self { code, message: message.into(), kind: Some(kind.to_owned()) }
     }
 }

@@ -5,14 +5,13 @@ use super::environment::ProcessEnvironment;
 use super::file::Diagnostics;
 use super::providers::{Auth, FileProvider, URL_EXPECTED, checked_url};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry, Secret};
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry, Secret, provider_name};
+use crate::domain::models;
 use crate::domain::parameters::Parameters;
+use crate::provider::credentials::no_model;
 use crate::provider::parameters::check;
 use crate::provider::presets::{self, PRESETS, Preset};
 use crate::provider::{PROVIDERS, Service};
-
-const SETUP_HINT: &str = "no model is configured, so the built-in echo answers: export OPENAI_API_KEY=… (or \
-                          OPENAI_BASE_URL=http://localhost:8080/v1 for a local server) and restart with -m openai/MODEL";
 
 /// A provider that can be used, with the sources of its parts.
 #[derive(Debug, Clone)]
@@ -78,21 +77,11 @@ pub fn known(files: &[FileProvider], env: &ProcessEnvironment, diagnostics: &mut
 }
 
 fn of_preset(preset: &Preset, env: &ProcessEnvironment) -> KnownProvider {
-    let key = preset.key_variable.and_then(|variable| Some((variable.to_owned(), env.text(variable)?)));
-    let entry = ProviderEntry {
-        name: preset.name.to_owned(),
-        kind: "openai".to_owned(),
-        base_url: preset.base_url.to_owned(),
-        service: Some(preset.name),
-        key: key.as_ref().map(|(_, key)| Secret::new(key)),
-        key_variable: preset.key_variable.map(str::to_owned),
-        send_reasoning: presets::send_reasoning(preset.base_url),
-        is_assumed: key.is_none(),
-        ..ProviderEntry::default()
-    };
+    let entry = preset.entry(&|variable| env.text(variable));
+    let key = entry.key_variable.clone().filter(|_| entry.key.is_some());
     KnownProvider {
         entry,
-        key: key.map_or(KeySource::None, |(variable, _)| KeySource::Variable(variable)),
+        key: key.map_or(KeySource::None, KeySource::Variable),
         url_source: "default".to_owned(),
         is_service: false,
         is_in_file: false,
@@ -368,46 +357,45 @@ pub fn choose(name: Option<&str>, known: &[KnownProvider]) -> Result<(Endpoint, 
     let Some(name) = name else {
         return match default_model(known) {
             Some(name) => Ok((catalog.find(&name)?, None)),
-            None => Ok((Endpoint::echo(), Some(setup_hint(known)))),
+            None => Ok((Endpoint::none(), Some(setup_hint(known)))),
         };
     };
-    let provider = name.split('/').next().unwrap_or(name);
+    let provider = provider_name(name.split('/').next().unwrap_or(name));
     if let Some(preset) = known.iter().find(|known| known.entry.name == provider && known.entry.is_assumed)
         && let Some(variable) = &preset.entry.key_variable
     {
-        return Err(Error::new(ErrorKind::Auth, format!("no key for {provider}: export {variable}=…")));
+        return Err(no_key_of_preset(provider, variable));
     }
-    if !name.contains('/') && catalog.find(name).is_ok_and(|found| found.model == name) {
-        return Ok((catalog.find(name)?, None));
-    }
-    if provider == "echo" || known.iter().any(|known| known.entry.name == provider) {
-        return Ok((catalog.find(name)?, None));
-    }
-    Err(services().find(|(_, service)| service.name == provider).map_or_else(
-        || {
-            let named = known.iter().filter(|known| !known.is_service && !known.entry.is_assumed);
-            let named = named.map(|known| known.entry.name.as_str());
-            let all: Vec<String> = services().map(|(_, service)| service.name).chain(named).map(example).collect();
-            Error::usage(format!("unknown provider {provider:?}: use one of {}, echo", all.join(", ")))
-        },
-        |(_, service)| no_key(&service, known),
-    ))
+    catalog.find(name).map(|endpoint| (endpoint, None)).map_err(|error| {
+        let named = (error.kind == ErrorKind::Usage).then_some(provider);
+        let services_with_it = || models::services_of(name).into_iter();
+        let mut missing = named.into_iter().chain(services_with_it().filter(|_| error.kind == ErrorKind::Auth));
+        let missing = missing.find_map(|name| missing_key(name, known));
+        match catalog.configured().next() {
+            None if missing.is_none() => {
+                let names: Vec<String> = services().map(|(_, service)| format!("{}/MODEL", service.name)).collect();
+                Error::usage(format!("unknown provider {provider:?}: use one of {}, echo", names.join(", ")))
+            }
+            _ => missing.unwrap_or(error),
+        }
+    })
+}
+
+/// What to do about a service that is not configured.
+fn missing_key(name: &str, known: &[KnownProvider]) -> Option<Error> {
+    let service = services().find(|(_, service)| service.name == name).map(|(_, service)| no_key(&service, known));
+    service.or_else(|| Some(no_key_of_preset(name, presets::preset(name)?.key_variable?)))
+}
+
+fn no_key_of_preset(name: &str, variable: &str) -> Error {
+    Error::new(ErrorKind::Auth, format!("no key for {name}: export {variable}=…"))
 }
 
 /// What to do if no model is configured.
 fn setup_hint(known: &[KnownProvider]) -> String {
-    let preset = known.iter().find(|known| known.entry.key.is_some() && presets::preset(&known.entry.name).is_some());
-    preset.map_or_else(
-        || SETUP_HINT.to_owned(),
-        |KnownProvider { entry: ProviderEntry { name, key_variable, .. }, .. }| {
-            let variable = key_variable.as_deref().unwrap_or_default();
-            format!("no model is chosen, so the built-in echo answers: {variable} is set, restart with -m {name}/MODEL")
-        },
-    )
-}
-
-fn example(name: &str) -> String {
-    format!("{name}/MODEL")
+    let entries = known.iter().map(|known| &known.entry).filter(|entry| entry.key.is_some());
+    let mut presets = entries.filter(|entry| presets::preset(&entry.name).is_some());
+    no_model(presets.find_map(|entry| Some((entry.name.as_str(), entry.key_variable.as_deref()?))))
 }
 
 /// The provider of new agents if no model is set.

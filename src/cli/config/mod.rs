@@ -218,9 +218,8 @@ impl Loaded {
                 return self.diagnostics.errors.push(Error::new(error.kind, message));
             }
         }
-        let (kind, model) = (config.endpoint.kind.as_str(), config.endpoint.model.as_str());
-        let check = provider::find(kind).map(|spec| (spec.check_thinking)(model, config.thinking));
-        if let Some(Err(error)) = check {
+        let model = config.endpoint.model.as_str();
+        if let Err(error) = provider::check_thinking(&config.endpoint, config.thinking) {
             self.diagnostics.warnings.push(format!("thinking: {model}: {error}"));
             config.thinking = Thinking::Unspecified;
         }

@@ -104,9 +104,10 @@ fn configured(config: &Config) -> Vec<&ProviderEntry> {
 }
 
 #[test]
-fn without_configuration_echo_answers_and_a_hint_explains_the_setup() {
+fn without_configuration_no_model_answers_and_a_hint_explains_the_setup() {
     let config = Scene::new().config();
-    assert_eq!(config.endpoint, Endpoint::echo());
+    assert_eq!(config.endpoint, Endpoint::none());
+    assert_eq!(Scene::new().arguments(&["-m", "echo"]).config().endpoint, Endpoint::echo());
     assert!(config.hint.unwrap().contains("OPENAI_API_KEY"));
     assert!(config.notes.is_empty(), "{:?}", config.notes);
 }
@@ -150,7 +151,7 @@ fn a_key_shared_with_a_redirected_provider_is_not_used_and_the_error_says_why() 
 }
 
 #[test]
-fn the_default_model_is_the_configured_one_then_a_service_with_a_key_then_a_provider_of_a_file_then_echo() {
+fn the_default_model_is_the_configured_one_then_a_service_with_a_key_then_a_provider_of_a_file_then_none() {
     let local = "[providers.local]\nbase_url = \"http://localhost:1/v1\"\nmodels = [\"small\", \"large\"]\n";
     let usual = |scene: Scene| scene.config().endpoint.full_name();
     assert_eq!(usual(Scene::new().user(local)), "local/small");
@@ -163,7 +164,7 @@ fn the_default_model_is_the_configured_one_then_a_service_with_a_key_then_a_prov
     assert_eq!(usual(Scene::new().arguments(&["-m", "ollama"])), "ollama/");
     // A model that one provider has needs no provider.
     assert_eq!(usual(Scene::new().set("OPENAI_API_KEY", "k").arguments(&["-m", "gpt-5"])), "openai/gpt-5");
-    assert_eq!(usual(Scene::new().user("[providers.bare]\nbase_url = \"http://x\"\n")), "echo/echo");
+    assert_eq!(usual(Scene::new().user("[providers.bare]\nbase_url = \"http://x\"\n")), "none/none");
 }
 
 #[test]

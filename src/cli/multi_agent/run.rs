@@ -46,7 +46,7 @@ pub fn run(
             return Session::new(&mut host, report, Signals::catch_termination()?).run();
         }
     };
-    config.hint.iter().chain(&config.notes).for_each(|note| report.streams.note(note));
+    config.notes.iter().for_each(|note| report.streams.note(note));
     let model = config.endpoint.full_name();
     let signals = Signals::catch_termination()?;
     let mut host = LocalHost::begin(Repl::open(config, store, Clock::system())?, plan, &model)?;

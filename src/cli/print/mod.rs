@@ -135,7 +135,7 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
             return start.run(&mut *host, Signals::catch_termination()?, !is_schema_set);
         }
     };
-    config.hint.iter().chain(&config.notes).for_each(|note| start.output.note(note));
+    config.notes.iter().for_each(|note| start.output.note(note));
     let signals = Signals::catch_termination()?;
     // One sync at the end, not one more of the database file.
     store.leave_log();

@@ -10,7 +10,7 @@ use crate::repl::event::Event;
 use crate::repl::terminals::Terminals;
 use crate::repl::terminals::history::project;
 use crate::repl::terminals::mentions::{Files, Mentions, mention_in};
-use crate::repl::terminals::popup::{Item, Popup, PopupAct, PopupKind};
+use crate::repl::terminals::popup::{EnterTakes, Item, Popup, PopupAct, PopupKind};
 
 impl Terminals {
     /// Gives a key to the open list. False if there is none, or if the key is for the draft.
@@ -98,9 +98,22 @@ impl Terminals {
                     self.open_mentions(core, at, agent, start);
                 }
             }
+            None if matches!(key, Key::Press(KeyCode::Char('/'), _)) => self.offer_commands(core, at, agent),
             Some(PopupKind::Commands) => self.follow_command(core, at, agent),
             Some(PopupKind::Mentions(start)) => self.follow_mention(core, at, agent, start),
             None | Some(PopupKind::History | PopupKind::Help) => {}
+        }
+    }
+
+    /// A `/` at the beginning of the draft opens the list of commands, which what is typed next filters.
+    fn offer_commands(&mut self, core: &Core, at: TerminalId, agent: AgentId) {
+        let is_first = self.draft_at(core, at).is_some_and(|draft| draft.text() == "/");
+        if is_first && !self.is_line_mode(at) {
+            self.open_popup(at, PopupKind::Commands, Vec::new());
+            if let Some(popup) = self.get_mut(at).and_then(|terminal| terminal.input.popup.as_mut()) {
+                popup.offered = Some(EnterTakes(false));
+            }
+            self.follow_command(core, at, agent);
         }
     }
 
@@ -108,8 +121,15 @@ impl Terminals {
         let typed = self.draft_at(core, at).map(Draft::expanded).unwrap_or_default();
         let found = commands::complete(&typed, &core.command_context(agent, self.infos(at)));
         let items: Vec<Item> = found.iter().map(command_item).collect();
+        let is_name = !typed.contains(char::is_whitespace);
         match self.get_mut(at).and_then(|terminal| terminal.input.popup.as_mut()) {
-            Some(popup) if !items.is_empty() => popup.replace(items),
+            // Arguments are offered when they are asked for.
+            Some(popup) if !items.is_empty() && (is_name || popup.offered.is_none()) => {
+                popup.replace(items);
+                if popup.offered.is_some() {
+                    popup.offered = Some(EnterTakes(is_part_of_name(&typed, &found)));
+                }
+            }
             _ => self.close_popup(at),
         }
     }
@@ -206,6 +226,12 @@ impl Terminals {
         };
         self.open_popup(at, PopupKind::Help, rows.into_iter().map(item).collect());
     }
+}
+
+/// Whether what was typed is no command yet and the beginning of the first one that was found.
+fn is_part_of_name(typed: &str, found: &[commands::Completion]) -> bool {
+    let is_command = commands::find(&typed[1..]).is_some() || found.iter().any(|found| found.line.trim_end() == typed);
+    typed.len() > 1 && !is_command && found.first().is_some_and(|first| first.line.starts_with(typed))
 }
 
 fn command_item(found: &commands::Completion) -> Item {

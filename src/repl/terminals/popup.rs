@@ -59,12 +59,19 @@ pub(super) struct Popup {
     selected: usize,
     /// The list is still being searched for matches.
     pub is_incomplete: bool,
+    /// Nobody has asked for the list or moved in it: Tab is for the draft, and Enter too unless this says that it takes the
+    /// marked item.
+    pub offered: Option<EnterTakes>,
 }
+
+/// Whether Enter takes the marked item of a list that has opened by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EnterTakes(pub bool);
 
 impl Popup {
     pub fn new(kind: PopupKind, items: Vec<Item>) -> Self {
         let matching = (0..items.len()).collect();
-        Self { kind, query: String::new(), items, matching, selected: 0, is_incomplete: false }
+        Self { kind, query: String::new(), items, matching, selected: 0, is_incomplete: false, offered: None }
     }
 
     /// Replaces the items, which are all shown. The selection stays with an item that is still there.
@@ -106,6 +113,11 @@ impl Popup {
         match code {
             KeyCode::Escape => PopupAct::Close,
             KeyCode::Char('c' | 'g') if modifiers.ctrl => PopupAct::Close,
+            KeyCode::Enter | KeyCode::Tab
+                if self.offered.is_some_and(|takes| code == KeyCode::Tab || takes == EnterTakes(false)) =>
+            {
+                PopupAct::Pass
+            }
             KeyCode::Enter | KeyCode::Tab if is_plain && !modifiers.shift => match self.selected_item() {
                 Some(item) => PopupAct::Accept(item.clone()),
                 // What matches nothing may still be sent.
@@ -133,6 +145,7 @@ impl Popup {
     }
 
     fn step(&mut self, by: isize) -> PopupAct {
+        self.offered = None;
         self.select_by(by, true);
         PopupAct::Done
     }

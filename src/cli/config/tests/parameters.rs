@@ -93,7 +93,7 @@ fn a_bad_parameter_is_an_error_with_file_line_and_key() {
         ("tepm=1", "--set: unknown parameter \"tepm\""),
         ("seed=1", "--set: seed: the protocol echo of echo/echo does not have it"),
     ] {
-        let message = Scene::new().arguments(&["--set", option]).error().message;
+        let message = Scene::new().arguments(&["-m", "echo", "--set", option]).error().message;
         assert!(message.contains(expected), "{option}: {message}");
     }
 }

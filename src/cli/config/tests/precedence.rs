@@ -94,8 +94,8 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
                 let value = if below == samples[0] { samples[1] } else { samples[0] };
                 let scene = set_in(high, setting, value, scene);
                 let loaded = scene.load();
-                // The price of `echo` is not configured.
-                let is_expected = |error: &Error| error.message.contains("limits.max_usd needs the price of echo/echo");
+                // No model is configured, so there is no price.
+                let is_expected = |error: &Error| error.message.contains("limits.max_usd needs the price of none/none");
                 assert!(loaded.diagnostics.errors.iter().all(is_expected), "{}: {:?}", setting.key, loaded.diagnostics);
                 let expected = effective(high, setting, value).trim_matches('"');
                 let shown = setting.shown(&loaded.values);

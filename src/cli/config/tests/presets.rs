@@ -50,9 +50,40 @@ fn a_preset_is_neither_listed_nor_the_default_unless_it_is_used_or_has_a_key() {
     assert_eq!(in_use(Scene::new().set("XAI_API_KEY", "k")), ["xai"]);
     assert!(!Scene::new().arguments(&["-m", "other/x"]).error().message.contains("ollama"));
     let config = Scene::new().set("XAI_API_KEY", "k").config();
-    assert_eq!(config.endpoint, Endpoint::echo());
-    assert!(config.hint.unwrap().ends_with("XAI_API_KEY is set, restart with -m xai/MODEL"));
+    assert_eq!(config.endpoint, Endpoint::none());
+    assert!(config.hint.unwrap().ends_with("XAI_API_KEY is set, use -m xai/MODEL"));
     assert_eq!(config.sandbox.withheld.iter().filter(|name| *name == "XAI_API_KEY").count(), 1);
+}
+
+#[test]
+fn a_model_alone_is_that_of_the_provider_that_has_it_or_of_the_only_one() {
+    let key = |name: &str| Scene::new().set(name, "k");
+    let name = |scene: Scene, model: &str| endpoint(scene, model).full_name();
+    assert_eq!(name(key("OPENAI_API_KEY"), "gpt-4o"), "openai/gpt-4o");
+    let moved = || key("OPENAI_API_KEY").set("OPENAI_BASE_URL", "http://localhost:9/v1");
+    assert_eq!(name(moved(), "gpt-4o"), "openai/gpt-4o");
+    assert_eq!(name(moved(), "gpt-none-yet"), "openai/gpt-none-yet");
+    assert_eq!(name(key("GROQ_API_KEY"), "new-model"), "groq/new-model");
+    let both = || moved().set("ANTHROPIC_API_KEY", "k");
+    assert_eq!(name(both(), "gpt-4o"), "openai/gpt-4o");
+    assert_eq!(name(both(), "claude-haiku-4-5"), "anthropic/claude-haiku-4-5");
+    let error = |scene: Scene, model: &str| scene.arguments(&["-m", model]).error();
+    assert!(error(both(), "new-model").message.contains("one of openai, openai-responses, anthropic, echo"));
+    assert!(error(moved(), "opnai").message.ends_with("did you mean openai?"));
+    for (model, variable) in [("claude-haiku-4-5", "ANTHROPIC_API_KEY"), ("grok-4.20", "XAI_API_KEY")] {
+        let error = error(key("OPENAI_API_KEY"), model);
+        assert_eq!(error.kind, ErrorKind::Auth);
+        assert!(error.message.contains(&format!("export {variable}=…")), "{}", error.message);
+    }
+}
+
+#[test]
+fn gemini_is_a_name_of_google() {
+    let google = || Scene::new().set("GEMINI_API_KEY", "k");
+    assert_eq!(endpoint(google(), "gemini/gemini-2.5-pro").full_name(), "google/gemini-2.5-pro");
+    assert_eq!(endpoint(google(), "gemini").provider, "google");
+    let error = Scene::new().arguments(&["-m", "gemini/x"]).error();
+    assert!(error.message.starts_with("--model: no key for google: export GE"), "{}", error.message);
 }
 
 #[test]

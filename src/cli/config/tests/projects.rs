@@ -115,9 +115,9 @@ fn a_project_can_choose_a_model_of_the_users_provider_and_no_other_provider() {
         "openai",
     );
     let theirs = format!("model = \"other/m\"\n{other}");
-    kept(Scene::new().project(&theirs), "echo/echo", "echo");
+    kept(Scene::new().project(&theirs), "none/none", "echo");
     kept(Scene::new().set("OPENAI_BASE_URL", "http://localhost:1/v1").project(&theirs), "openai/", "openai");
-    assert_eq!(model(Scene::new().project(other)), ("echo/echo".into(), Vec::new()), "nor is it the default");
+    assert_eq!(model(Scene::new().project(other)), ("none/none".into(), Vec::new()), "nor is it the default");
     let by_user = Scene::new().project(other).arguments(&["-m", "other/m"]);
     assert_eq!(model(by_user), ("other/m".into(), Vec::new()));
 }
