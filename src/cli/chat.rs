@@ -33,12 +33,13 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     }
     // What can be attached to again can go on without its terminal.
     let is_shared = loaded.config().data_directory.is_some() && !arguments.read_only;
-    let pipe = match if is_shared { waiting::split()? } else { Part::Chat(None) } {
+    let back = data_directory::options(arguments, loaded.explicit_data_directory());
+    let modes = process::terminal_modes(&loaded.config().display);
+    let pipe = match if is_shared { waiting::split(modes, &back)? } else { Part::Chat(None) } {
         Part::Chat(pipe) => pipe,
         Part::Waited(code) => return Ok(code),
     };
     process::prepare();
-    let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let policy = loaded.is_explicit("approval").then_some(loaded.config().policy).filter(|_| !arguments.read_only);
     let (record, records_texts) = (arguments.record.clone(), arguments.record_texts);
     let config = Config { supervisor: process::own_binary()?, record, records_texts, ..loaded.into_config()? };

@@ -1,5 +1,6 @@
 //! The two processes of a chat: one runs it, and the one that the shell has started waits for it. When the chat goes on in
-//! the background, the second ends, and the shell takes the terminal back.
+//! the background, the second ends, and the shell takes the terminal back. When the chat is killed, the second restores the
+//! terminal.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,11 +14,14 @@ use rustix::process::{
     Pid, Signal as Number, WaitOptions, WaitStatus, getpid, getppid, kill_process, set_parent_process_death_signal,
     waitpid,
 };
+use signal_hook::low_level::{emulate_default_handler, signal_name};
 
 use super::code;
+use super::stdio::print_note;
 use crate::base::error::Result;
 use crate::reactor::{Signal, Signals};
 use crate::repl::GOES_ON;
+use crate::terminal::tty::{Before, Modes};
 
 /// Which of the two processes this is.
 pub enum Part {
@@ -28,13 +32,13 @@ pub enum Part {
 }
 
 /// Starts the process that runs the chat, and waits for it. Called while there is one thread, and neither a store nor a
-/// terminal is open.
+/// terminal is open. `modes` are those of the terminal in the chat, `back` the options that select its data directory again.
 ///
 /// # Errors
 /// No descriptor is left, or the process that runs the chat cannot be waited for.
-pub fn split() -> Result<Part> {
+pub fn split(modes: Modes, back: &str) -> Result<Part> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    let own = getpid();
+    let (own, before) = (getpid(), Before::remember(modes));
     match fork() {
         Ok(Fork::Child) => {
             // A chat does not outlive the process that a person kills.
@@ -46,15 +50,23 @@ pub fn split() -> Result<Part> {
         }
         Ok(Fork::Parent(child)) => {
             drop(write);
-            wait(Pid::from_raw(child).expect("fork gives the id of a process"), File::from(read)).map(Part::Waited)
+            let child = Pid::from_raw(child).expect("fork gives the id of a process");
+            let Some(status) = wait(child, File::from(read))? else { return Ok(Part::Waited(code::DONE)) };
+            let signal = status.terminating_signal();
+            if let Some(number) = signal {
+                before.iter().for_each(Before::restore);
+                let name = signal_name(number).unwrap_or("a signal");
+                print_note(&format!("the chat was ended by {name}; to continue: polylogue{back} -c"));
+            }
+            Ok(Part::Waited(signal.map_or_else(|| code_of(status), end_by)))
         }
         // The limit of processes is reached: the chat runs, and ends with its terminal.
         Err(_) => Ok(Part::Chat(None)),
     }
 }
 
-/// Returns when the chat has ended or goes on in the background. Signals are passed on to it.
-fn wait(child: Pid, mut pipe: File) -> Result<u8> {
+/// Returns how the chat has ended, or nothing when it goes on in the background. Signals are passed on to it.
+fn wait(child: Pid, mut pipe: File) -> Result<Option<WaitStatus>> {
     let mut signals = Signals::catch_to_pass_on()?;
     loop {
         let mut ready =
@@ -71,7 +83,7 @@ fn wait(child: Pid, mut pipe: File) -> Result<u8> {
         if is_told {
             let mut told = [0];
             let goes_on = pipe.read(&mut told)? > 0 && told[0] == GOES_ON;
-            return if goes_on { Ok(code::DONE) } else { code_of(child) };
+            return if goes_on { Ok(None) } else { status_of(child).map(Some) };
         }
     }
 }
@@ -85,20 +97,22 @@ pub fn number_of(signal: Signal) -> Option<Number> {
     }
 }
 
-/// The exit code of the chat. If a signal has ended it, it ends this process as well, so that the shell sees it.
-fn code_of(child: Pid) -> Result<u8> {
-    let status = loop {
+fn status_of(child: Pid) -> Result<WaitStatus> {
+    loop {
         match waitpid(Some(child), WaitOptions::empty()) {
-            Ok(Some((_, status))) => break status,
+            Ok(Some((_, status))) => return Ok(status),
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(std::io::Error::from(error).into()),
         }
-    };
-    let exit_code = |status: WaitStatus| status.exit_status().and_then(|code| u8::try_from(code).ok());
-    if let Some(number) = status.terminating_signal() {
-        // If this one survives, its exit code tells.
-        let _ = signal_hook::low_level::emulate_default_handler(number);
-        return Ok(code::of_signal(number));
     }
-    Ok(exit_code(status).unwrap_or(code::FAILED))
+}
+
+fn code_of(status: WaitStatus) -> u8 {
+    status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(code::FAILED)
+}
+
+/// Ends this process by the signal that has ended the chat, so that the shell sees it. If it survives, its exit code tells.
+fn end_by(number: i32) -> u8 {
+    let _ = emulate_default_handler(number);
+    code::of_signal(number)
 }

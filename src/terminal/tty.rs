@@ -17,7 +17,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr};
 
 use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::domain::display::Progress;
@@ -376,6 +377,29 @@ impl Entered {
     fn restore(&self) -> rustix::io::Result<()> {
         let written = write_with_timeout(&self.fd, leave_sequence(self.modes).as_bytes());
         tcsetattr(&self.fd, OptionalActions::Now, &self.settings).and(written)
+    }
+}
+
+/// The terminal as it was before another process has entered it, which may die without restoring it.
+pub struct Before(Entered);
+
+impl Before {
+    /// `None` without a terminal. `modes` are those that the other process enters with.
+    pub fn remember(modes: Modes) -> Option<Self> {
+        let fd = Arc::clone(&Tty::open().ok()?.fd);
+        let settings = tcgetattr(&fd).ok()?;
+        Some(Self(Entered { fd, settings, modes }))
+    }
+
+    /// Restores the terminal if it is in raw mode. A shell that has taken it back is not disturbed.
+    pub fn restore(&self) {
+        let fd = &self.0.fd;
+        let is_raw = |settings: &Termios| !settings.local_modes.contains(LocalModes::ICANON);
+        let is_left_raw = tcgetattr(fd).is_ok_and(|now| is_raw(&now)) && !is_raw(&self.0.settings);
+        if is_left_raw && tcgetpgrp(fd) == Ok(getpgrp()) {
+            // There is nobody left to report it to.
+            let _ = self.0.restore();
+        }
     }
 }
 
