@@ -664,6 +664,15 @@ impl Arguments {
         options.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
     }
 
+    /// Whether nothing new is stored: a chat that only shows, or a subcommand that runs no agents.
+    pub fn only_reads(&self) -> bool {
+        let runs_agents = matches!(
+            self.command,
+            None | Some(Command::Acp | Command::Serve(_) | Command::Compare(_) | Command::MultiAgent(_))
+        );
+        self.read_only || !runs_agents
+    }
+
     /// The prompt as one text; `None` if there is none.
     pub fn prompt(&self) -> Option<String> {
         (!self.prompt.is_empty()).then(|| self.prompt.join(" "))

@@ -1,6 +1,11 @@
 //! Standard input, output and error as pipes, files, or closed.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use rustix::process::geteuid;
+
 use super::{Home, PROGRAM, Program, texts};
+use crate::support::PATIENCE;
 use crate::support::peer::Peer;
 
 #[test]
@@ -38,6 +43,46 @@ fn waiting_for_input_ends_at_the_timeout() {
     let output = program.ends();
     drop(held);
     assert_eq!(output.code, 4, "{output:?}");
+}
+
+#[test]
+fn a_run_that_waits_long_for_its_input_says_so() {
+    let home = Home::new();
+    let program = home.start_with_input(&["-p", "explain"]);
+    let note = program.err.recv_timeout(PATIENCE).expect("a note");
+    let note = String::from_utf8_lossy(&note);
+    assert!(note.contains("waiting for the end of standard input") && note.contains("< /dev/null"), "{note}");
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "explain\n", ""));
+}
+
+#[test]
+fn without_a_usable_home_conversations_are_in_a_temporary_directory() {
+    let home = Home::new();
+    for (variables, why) in [
+        ("env -u HOME", "neither XDG_DATA_HOME nor HOME is set"),
+        ("env HOME=/dev/null", "/dev/null/.local/share/polylogue cannot be written"),
+    ] {
+        let run = |rest: &str| {
+            home.shell(&format!(
+                "mkdir -p tmp; unset POLYLOGUE_DATA_DIR; TMPDIR=$PWD/tmp exec {variables} \"$0\" {rest}"
+            ))
+        };
+        let output = run("-p hello");
+        assert_eq!((output.code, output.out.as_str()), (0, "hello\n"), "{output:?}");
+        let kept = home.directory.path().join("tmp").join(format!("polylogue-{}", geteuid().as_raw()));
+        assert!(output.err.contains(why) && output.err.contains("--ephemeral"), "{output:?}");
+        assert!(output.err.contains(&format!("conversations are in {}", kept.display())), "{output:?}");
+        assert_eq!(kept.metadata().expect("a directory").mode() & 0o777, 0o700);
+        assert!(run("logs 1").out.contains("hello"), "it is found again");
+        let output = run("-p --ephemeral hello");
+        assert_eq!((output.code, output.err.as_str()), (0, ""));
+        std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).expect("permissions");
+        let output = run("-p hello");
+        assert_eq!((output.code, output.out.as_str()), (2, ""), "{output:?}");
+        assert!(output.err.contains("not a directory that only you can use"), "{output:?}");
+        std::fs::remove_dir_all(kept).expect("removed");
+    }
 }
 
 #[test]

@@ -1,9 +1,16 @@
 //! The part of the process's environment that the configuration depends on: variables and the working directory.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::base::error::{Error, Result};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+use crate::base::error::{Error, Result, system_message};
 
 type LookUp = Box<dyn Fn(&str) -> Option<OsString>>;
 
@@ -51,12 +58,43 @@ impl ProcessEnvironment {
     }
 
     /// `$XDG_DATA_HOME/polylogue`, by default `~/.local/share/polylogue`.
+    pub fn data_directory(&self) -> Option<PathBuf> {
+        self.base_directory("XDG_DATA_HOME", Path::new(".local/share"))
+    }
+
+    /// # Errors
+    /// Why the data directory cannot be used: neither variable is set, or it cannot be created or written.
+    pub fn writable_data_directory(&self) -> std::result::Result<PathBuf, String> {
+        let directory = self.data_directory().ok_or("neither XDG_DATA_HOME nor HOME is set")?;
+        // It is created in the nearest one that exists.
+        let existing = directory.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+        let checked = match existing.is_dir() {
+            true => access(existing, Access::WRITE_OK | Access::EXEC_OK),
+            false => Err(Errno::NOTDIR),
+        };
+        checked.map(|()| directory.clone()).map_err(|error| {
+            format!("{} cannot be written: {}", directory.display(), system_message(&std::io::Error::from(error)))
+        })
+    }
+
+    /// `polylogue-UID` in `$TMPDIR`, by default `/tmp`. It stands for a data directory that cannot be used.
     ///
     /// # Errors
-    /// Neither variable is set.
-    pub fn data_directory(&self) -> Result<PathBuf> {
-        self.base_directory("XDG_DATA_HOME", Path::new(".local/share"))
-            .ok_or_else(|| Error::usage("neither XDG_DATA_HOME nor HOME is set: use --data-dir DIR or --ephemeral"))
+    /// It cannot be created, or somebody else could use it.
+    pub fn temporary_data_directory(&self) -> Result<PathBuf> {
+        let base = self.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into());
+        let user = geteuid();
+        let directory = base.join(format!("polylogue-{}", user.as_raw()));
+        let failed = |message: &str| Error::usage(format!("{}: {message}", directory.display()));
+        match DirBuilder::new().mode(0o700).create(&directory) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(failed(&system_message(&error))),
+            _ => {}
+        }
+        let found = directory.symlink_metadata().map_err(|error| failed(&system_message(&error)))?;
+        match found.is_dir() && found.uid() == user.as_raw() && found.mode() & 0o077 == 0 {
+            true => Ok(directory),
+            false => Err(failed("not a directory that only you can use")),
+        }
     }
 
     fn base_directory(&self, name: &str, below_home: &Path) -> Option<PathBuf> {

@@ -53,6 +53,7 @@ use crate::domain::rule::{Rule, Rules};
 use crate::domain::skill::SkillList;
 use crate::domain::thinking::Thinking;
 use crate::provider;
+use crate::store::Store;
 use crate::tools::skill::find;
 use crate::tools::{TOOLS, definitions};
 use catalog::KnownProvider;
@@ -145,7 +146,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
         values.config.policy_ceiling = values.config.policy;
     }
     let mut loaded = Loaded { values, sources, providers, files, diagnostics };
-    loaded.set_data_directory(env);
+    loaded.set_data_directory(arguments, env);
     loaded.choose_model();
     loaded.set_for_run(&run, &user.fallback, &all);
     loaded.check_price();
@@ -193,16 +194,33 @@ impl Loaded {
         SETTINGS.iter().zip(&self.sources).any(|(setting, source)| setting.key == key && is_explicit(source))
     }
 
-    fn set_data_directory(&mut self, env: &ProcessEnvironment) {
+    fn set_data_directory(&mut self, arguments: &Arguments, env: &ProcessEnvironment) {
         let directory = &mut self.values.config.data_directory;
         if self.values.ephemeral {
             *directory = None;
         } else if directory.is_none() {
-            match env.data_directory() {
-                Ok(default) => *directory = Some(default),
+            let stored = env.data_directory().filter(|directory| arguments.only_reads() && Store::exists(directory));
+            let found = match stored {
+                Some(directory) => Ok(directory),
+                None => env.writable_data_directory().or_else(|why| self.replace_data_directory(&why, env)),
+            };
+            match found {
+                Ok(directory) => self.values.config.data_directory = Some(directory),
                 Err(error) => self.diagnostics.errors.push(error),
             }
         }
+    }
+
+    /// A directory that takes the place of the default one.
+    fn replace_data_directory(&mut self, why: &str, env: &ProcessEnvironment) -> Result<PathBuf> {
+        let options = "--data-dir DIR chooses another directory, --ephemeral stores nothing";
+        let directory = env.temporary_data_directory().map_err(|error| {
+            let message = format!("{why}, and {}: {options}", error.message);
+            Error::new(error.kind, message)
+        })?;
+        let path = directory.display();
+        self.diagnostics.warnings.push(format!("{why}: conversations are in {path} for now; {options}"));
+        Ok(directory)
     }
 
     fn choose_model(&mut self) {

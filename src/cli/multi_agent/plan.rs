@@ -6,6 +6,7 @@ use super::files;
 use crate::base::error::{Error, Result};
 use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
+use crate::cli::stdio::say_waits_for_input;
 use crate::domain::config::{RetryPolicy, TeamSettings};
 use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
@@ -97,7 +98,7 @@ fn read_task(TaskText { text, task }: &TaskText) -> Result<Option<String>> {
 
 fn read_input() -> Result<String> {
     let refuse = |message: String| Error::usage(message);
-    match Input::of_process()?.read_whole(None)? {
+    match Input::of_process()?.read_whole(None, say_waits_for_input)? {
         WholeInput::Complete(bytes) => {
             String::from_utf8(bytes).map_err(|_| refuse("standard input is not valid UTF-8".into()))
         }

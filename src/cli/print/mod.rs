@@ -55,7 +55,7 @@ use super::arguments::{Arguments, InputFormat, OutputFormat};
 use super::config::{self, Loaded, ProcessEnvironment};
 use super::opening::Opened;
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
-use super::stdio::print_note;
+use super::stdio::{print_note, say_waits_for_input};
 use super::{code, data_directory, opening, process};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
@@ -172,7 +172,7 @@ pub(super) fn read_prompt(
     if !prompt.has_input {
         return prompt.with_input("").map(Ok);
     }
-    let bytes = match Input::of_process()?.read_whole(deadline)? {
+    let bytes = match Input::of_process()?.read_whole(deadline, say_waits_for_input)? {
         WholeInput::Complete(bytes) => bytes,
         WholeInput::TooLong => return Ok(Err(format!("standard input is longer than {} MiB", MAX_BYTES >> 20))),
         WholeInput::TimedOut => return Ok(Err("reached the limit of --timeout before standard input ended".into())),

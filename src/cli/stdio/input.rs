@@ -1,7 +1,7 @@
 //! Standard input: bounded, and read without blocking the event loop.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,6 +15,8 @@ use crate::base::error::{Error, Result};
 /// The longest text and the longest line that is read, in bytes; no model takes that much.
 pub const MAX_BYTES: usize = 16 << 20;
 const BLOCK_BYTES: usize = 64 * 1024;
+/// Who waits longer for the end of the input is told.
+const PATIENCE: Duration = Duration::from_secs(2);
 const BLOCKS_PER_TURN: usize = 4;
 
 pub struct Input {
@@ -52,14 +54,20 @@ impl Input {
         Ok(Self::new(std::io::stdin().as_fd()).map_err(std::io::Error::from)?)
     }
 
-    /// Waits for the end of the input.
+    /// Waits for the end of the input. Calls `on_late` once if that takes long.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read_whole(mut self, deadline: Option<Instant>) -> Result<WholeInput> {
+    pub fn read_whole(mut self, deadline: Option<Instant>, on_late: impl FnOnce()) -> Result<WholeInput> {
+        let mut late = Some((Instant::now() + PATIENCE, on_late));
         while !self.has_ended {
-            if !self.wait(deadline)? {
-                return Ok(WholeInput::TimedOut);
+            let first = late.as_ref().map(|(late, _)| *late).into_iter().chain(deadline).min();
+            if !self.wait(first)? {
+                match late.take_if(|(late, _)| deadline.is_none_or(|deadline| *late < deadline)) {
+                    Some((_, on_late)) => on_late(),
+                    None => return Ok(WholeInput::TimedOut),
+                }
+                continue;
             }
             self.read_block()?;
             if self.buffer.len() > MAX_BYTES {
@@ -213,7 +221,6 @@ mod tests {
     use super::*;
     use std::fs::File;
     use std::io::Write as _;
-    use std::time::Duration;
 
     fn lines_of(bytes: &[u8]) -> Vec<std::result::Result<InputLine, String>> {
         let (reader, mut writer) = std::io::pipe().expect("a pipe");
@@ -270,17 +277,17 @@ mod tests {
     fn the_whole_input_is_read_up_to_the_limit_and_the_deadline() {
         let input = |file: &File| Input::new(file.as_fd()).expect("an input");
         let zeros = File::open("/dev/zero").expect("a device");
-        assert_eq!(input(&zeros).read_whole(None).expect("reads"), WholeInput::TooLong);
+        assert_eq!(input(&zeros).read_whole(None, || ()).expect("reads"), WholeInput::TooLong);
         let nothing = File::open("/dev/null").expect("a device");
-        assert_eq!(input(&nothing).read_whole(None).expect("reads"), WholeInput::Complete(Vec::new()));
+        assert_eq!(input(&nothing).read_whole(None, || ()).expect("reads"), WholeInput::Complete(Vec::new()));
         let (silent, _writer) = std::io::pipe().expect("a pipe");
         let soon = Instant::now() + Duration::from_millis(20);
         assert_eq!(
-            Input::new(silent.as_fd()).expect("an input").read_whole(Some(soon)).expect("reads"),
+            Input::new(silent.as_fd()).expect("an input").read_whole(Some(soon), || ()).expect("reads"),
             WholeInput::TimedOut
         );
         let directory = File::open("/").expect("a directory");
-        assert!(input(&directory).read_whole(None).expect_err("not a file").message.contains("standard input"));
+        assert!(input(&directory).read_whole(None, || ()).expect_err("not a file").message.contains("standard input"));
     }
 
     #[test]

@@ -26,3 +26,8 @@ pub fn print_note(message: &str) {
     // There is nowhere left to report that standard error is closed.
     let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(message));
 }
+
+/// Says why nothing happens while standard input is open.
+pub fn say_waits_for_input() {
+    print_note("waiting for the end of standard input, which is part of the prompt; without it: < /dev/null");
+}
