@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::agent::{Agent, Context};
 use crate::domain::tool::ToolCall;
-use crate::tools::{BackgroundCommands, Prepared, Running};
+use crate::tools::{BackgroundCommands, Prepared, Running, SharedNetworks};
 
 /// How long `bash_kill` waits for the end: longer than it takes to end a command.
 const KILL_TIME_LIMIT: Duration = Duration::from_secs(4);
@@ -14,6 +14,8 @@ const KILL_TIME_LIMIT: Duration = Duration::from_secs(4);
 pub struct Background {
     commands: BackgroundCommands,
     waits: Vec<Wait>,
+    /// Their network namespaces, which the other commands of the agent share.
+    pub(super) networks: SharedNetworks,
 }
 
 /// A call that is answered when a command ends.

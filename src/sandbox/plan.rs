@@ -55,7 +55,32 @@ pub struct Plan {
     pub own_variables: Vec<(String, String)>,
     /// Whether the command gets a standard input, which follows the plan.
     pub has_input: bool,
+    /// Whether other commands run in its network namespace, or it in theirs; the descriptors follow the input.
+    pub sharing: Sharing,
     pub limits: ResourceLimits,
+}
+
+/// What the supervisor does about the namespaces of user and network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Sharing {
+    /// It makes them for this command alone.
+    #[default]
+    Nothing,
+    /// It makes them and sends descriptors of both on a socket that it gets.
+    Offer,
+    /// It gets descriptors of both and enters them.
+    Join,
+}
+
+impl Sharing {
+    /// How many descriptors the supervisor gets for it.
+    pub(super) fn descriptors(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Offer => 1,
+            Self::Join => 2,
+        }
+    }
 }
 
 /// Bounds of each process or of the whole call. In bytes, but for numbers of processes and files.
@@ -145,6 +170,7 @@ impl Plan {
             variables: settings.variables.clone(),
             own_variables: Vec::new(),
             has_input: false,
+            sharing: Sharing::Nothing,
             limits,
             home,
             denied: denied.clone(),

@@ -60,7 +60,7 @@ impl Report {
 
 impl Plan {
     /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
-    /// has an input, `send_input` has to follow.
+    /// has an input, or shares its network, [`send_descriptor`] has to follow for each descriptor.
     ///
     /// # Errors
     /// The supervisor has ended.
@@ -78,7 +78,9 @@ impl Plan {
         let (text, proxy) = receive_text(&from)?;
         let plan: Self = serde_json::from_str(&text).map_err(io::Error::other)?;
         let input = receive_input(&from, plan.has_input)?;
-        Ok((plan, Descriptors { proxy, input }))
+        let shared = (0..plan.sharing.descriptors()).map(|_| receive_text(&from).map(|(_, shared)| shared));
+        let shared = shared.filter_map(io::Result::transpose).collect::<io::Result<_>>()?;
+        Ok((plan, Descriptors { proxy, input, shared }))
     }
 }
 
@@ -89,6 +91,8 @@ pub struct Descriptors {
     pub proxy: Option<OwnedFd>,
     /// The standard input of the command.
     pub input: Option<OwnedFd>,
+    /// What [`Plan::sharing`] needs.
+    pub shared: Vec<OwnedFd>,
 }
 
 impl Descriptors {
@@ -98,15 +102,15 @@ impl Descriptors {
     }
 }
 
-/// Sends the standard input of a command after its plan, with an empty text.
+/// Sends a descriptor after a plan, with an empty text.
 ///
 /// # Errors
 /// The other side has closed the socket.
-pub fn send_input(to: &UnixStream, input: BorrowedFd<'_>) -> io::Result<()> {
-    send_text(to, "", Some(input))
+pub fn send_descriptor(to: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    send_text(to, "", Some(descriptor))
 }
 
-/// Receives what [`send_input`] sends.
+/// Receives the standard input of a command, which comes after its plan.
 ///
 /// # Errors
 /// As for [`receive_text`].

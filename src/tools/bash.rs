@@ -26,7 +26,8 @@ pub const SPEC: ToolSpec = ToolSpec {
             in a sandbox: no network but the hosts in `network`, writes only in the working directory; files in /tmp and in \
             caches are discarded after the call. The user can change that in the configuration. Long output is truncated \
             in the middle; the result names a file with the full output. With run_in_background, the call returns at \
-            once and the command keeps running: use it for servers and for commands that take minutes.",
+            once and the command keeps running: use it for servers and for commands that take minutes. While it runs, later \
+            calls with the same `network` reach its ports on 127.0.0.1.",
         parameters: r#"{
             "type": "object",
             "properties": {
@@ -194,6 +195,7 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     let program = Program {
         network: call.question.network.as_ref(),
         promised: call.promise,
+        is_background: is_in_background(&call.arguments),
         ..Program::new(&arguments, &directory)
     };
     command::run(&program, env, sink, timeout(&call.arguments, env), job).map_err(|error| {

@@ -23,12 +23,13 @@ use super::linux::child_exit::ChildExit;
 use super::linux::memory_file;
 use super::linux::orphans;
 use super::network::{self, NetworkRequest};
+use super::shared_network::SharedNetworks;
 use super::{Environment, Job, supervisor};
 use crate::base::id::AgentId;
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
-use crate::sandbox::{Level, Places, Plan, Promise, Refusal, Report, Watch, send_input};
+use crate::sandbox::{Level, Places, Plan, Promise, Refusal, Report, Watch, send_descriptor};
 
 /// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
 /// before that, unless it cannot run at all (a hung disk).
@@ -88,6 +89,8 @@ pub struct Program<'a> {
     pub separates_errors: bool,
     /// It changes nothing that outlasts the call.
     pub is_read_only: bool,
+    /// Other commands of the agent reach its network while it runs.
+    pub is_background: bool,
 }
 
 impl<'a> Program<'a> {
@@ -106,6 +109,7 @@ impl<'a> Program<'a> {
             readable: &[],
             separates_errors: false,
             is_read_only: false,
+            is_background: false,
         }
     }
 }
@@ -183,7 +187,8 @@ fn works_elsewhere(env: &Environment, level: Level) -> bool {
         return false;
     }
     let sandbox = env.sandbox.clone().at_level(level);
-    let trial = Environment { sandbox, worktree: None, working_directory: directory.clone(), ..env.clone() };
+    let networks = SharedNetworks::default();
+    let trial = Environment { sandbox, networks, worktree: None, working_directory: directory.clone(), ..env.clone() };
     let works = try_level(&trial).is_ok();
     // It is empty: commands have not been told of it.
     let _ = fs::remove_dir(&directory);
@@ -283,6 +288,7 @@ fn attempt(
         (Network::Hosts(hosts), Some(calls)) => Some(calls.announce(network::hosts(hosts, &env.rules))?),
         _ => None,
     };
+    let shared = env.networks.of(plan, program.is_background)?;
     let input = program.input.map(memory_file::with).transpose()?;
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
@@ -300,9 +306,14 @@ fn attempt(
     let mut output = Captured { output: Pipe::new(output)?, errors, capture };
     let mut supervised = Supervised::start(command)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
+    let mut plan = plan.clone();
+    plan.sharing = shared.sharing();
+    let mut descriptors = input.iter().map(|input| input.as_fd()).chain(shared.descriptors());
     let _ = plan
         .send(&supervised.control, proxy.as_ref().map(Announced::socket))
-        .and_then(|()| input.as_ref().map_or(Ok(()), |input| send_input(&supervised.control, input.as_fd())));
+        .and_then(|()| descriptors.try_for_each(|descriptor| send_descriptor(&supervised.control, descriptor)));
+    // A namespace lasts as long as this; the supervisor alone holds the socket on which it comes.
+    let _network = shared.keep();
     let ending = supervised.watch(&mut output, limit, job);
     let refused = proxy.iter().flat_map(Announced::reported).collect();
     Ok(Attempt { ending, reports: Report::receive(&supervised.control), refused })

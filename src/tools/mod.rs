@@ -41,6 +41,7 @@ pub mod remote;
 #[cfg(feature = "coordinator")]
 pub mod review;
 pub mod server_process;
+mod shared_network;
 #[allow(missing_docs)]
 pub mod skill;
 pub mod snapshots;
@@ -87,6 +88,7 @@ pub use judge::{Judge, Judged, WaysToAllow, open_attached};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
 use remote::Remote;
+pub use shared_network::SharedNetworks;
 use snapshots::{Recorder, Snapshots};
 pub use tool_thread::{Job, Running};
 pub use web_fetch::Received;
@@ -334,6 +336,8 @@ pub struct Environment {
     pub skill_folders: Arc<[PathBuf]>,
     /// Serves commands that may reach single hosts, where there is an event loop.
     pub proxy: Option<Calls>,
+    /// The network namespaces of the background commands of the agent.
+    pub networks: SharedNetworks,
     /// Where files are kept before they are changed; `None` without a data directory.
     pub snapshots: Option<Snapshots>,
     /// Writes down what the call changes.
@@ -380,6 +384,7 @@ impl Environment {
             skills: Arc::default(),
             skill_folders: Arc::new([]),
             proxy: None,
+            networks: SharedNetworks::default(),
             snapshots: None,
             recorder: None,
             script: None,

@@ -15,7 +15,7 @@ use super::{Environment, supervisor};
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::Announced;
-use crate::sandbox::{Level, Report, send_input};
+use crate::sandbox::{Level, Report, send_descriptor};
 
 /// What is started.
 #[derive(Debug, Clone, Default)]
@@ -100,7 +100,7 @@ impl ServerProcess {
         // If it cannot be sent, the supervisor has ended, which is found out next.
         let _ = plan
             .send(supervised.control(), proxy.as_ref().map(Announced::socket))
-            .and_then(|()| send_input(supervised.control(), their_input.as_fd()));
+            .and_then(|()| send_descriptor(supervised.control(), their_input.as_fd()));
         Ok(Self { supervised, input: Some(input), output, errors, _proxy: proxy })
     }
 

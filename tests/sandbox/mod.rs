@@ -14,6 +14,7 @@ mod obeyed;
 mod proxy;
 mod races;
 mod registries;
+mod servers;
 mod syscalls;
 mod together;
 mod work;

@@ -17,7 +17,7 @@ fn connect(name: &str) -> String {
     )
 }
 
-fn has_perl() -> bool {
+pub(super) fn has_perl() -> bool {
     let has = std::process::Command::new("perl").args(["-MSocket", "-e", "1"]).status().is_ok_and(|end| end.success());
     if !has {
         eprintln!("there is no Perl here: Unix sockets are not tried");

@@ -131,6 +131,6 @@ impl Agent {
         if !self.rules.deny.is_empty() {
             Arc::make_mut(&mut shared.rules).deny.extend(self.rules.deny.iter().cloned());
         }
-        Arc::new(Environment { known_files, ..shared })
+        Arc::new(Environment { known_files, networks: self.background.networks.clone(), ..shared })
     }
 }

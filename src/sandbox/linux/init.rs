@@ -67,7 +67,7 @@ fn receive() -> io::Result<(InitPlan, Descriptors)> {
     let (text, proxy) = receive_text(&from)?;
     let init: InitPlan = serde_json::from_str(&text).map_err(io::Error::other)?;
     let input = receive_input(&from, init.plan.has_input)?;
-    Ok((init, Descriptors { proxy, input }))
+    Ok((init, Descriptors { proxy, input, shared: Vec::new() }))
 }
 
 /// Reaps processes until this one has ended. Its exit code, or 128 plus the signal that ended it.

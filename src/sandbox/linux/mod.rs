@@ -22,8 +22,9 @@ use std::process::{Child, Command};
 use nix::sched::CloneFlags;
 use serde::{Deserialize, Serialize};
 
-use super::report::{send_input, send_text};
-use super::{Descriptors, Level, Plan, Report, variables};
+use super::report::{send_descriptor, send_text};
+use super::{Descriptors, Level, Plan, Report, Sharing, variables};
+use crate::base::descriptors::send_with;
 use crate::base::error::system_message;
 use crate::domain::sandbox::Network;
 pub use init::main as init;
@@ -70,8 +71,18 @@ pub fn start(
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
     let sockets = sockets::to_mask(&plan.sockets);
     if plan.level.has_namespaces() {
-        enter_namespaces(&plan.network).map_err(Report::Unavailable)?;
+        match (plan.sharing, descriptors.shared.as_slice()) {
+            (Sharing::Join, [user, network]) => join_namespaces(user, network).map_err(Report::NotStarted)?,
+            (sharing, shared) => {
+                make_namespaces(&plan.network).map_err(Report::Unavailable)?;
+                if let (Sharing::Offer, [socket]) = (sharing, shared) {
+                    offer_namespaces(socket).map_err(Report::NotStarted)?;
+                }
+            }
+        }
     }
+    // Who waits for them is told by the end of the socket.
+    descriptors.shared.clear();
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
     let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
@@ -101,16 +112,21 @@ fn start_init(
     let text = serde_json::to_string(plan).map_err(io::Error::other)?;
     send_text(&reports, &text, descriptors.proxy.as_ref().map(OwnedFd::as_fd))?;
     if let Some(input) = &descriptors.input {
-        send_input(&reports, input.as_fd())?;
+        send_descriptor(&reports, input.as_fd())?;
     }
     Ok((reports, child))
 }
 
+/// The namespaces that every command has for itself.
+const OWN: CloneFlags = CloneFlags::CLONE_NEWPID
+    .union(CloneFlags::CLONE_NEWIPC)
+    .union(CloneFlags::CLONE_NEWUTS)
+    .union(CloneFlags::CLONE_NEWCGROUP);
+
 /// Moves this process into new namespaces, and its children into a new PID namespace.
-fn enter_namespaces(network: &Network) -> Result<(), String> {
+fn make_namespaces(network: &Network) -> Result<(), String> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mut flags = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
-    flags |= CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWCGROUP;
+    let mut flags = CloneFlags::CLONE_NEWUSER | OWN;
     if *network != Network::Host {
         flags |= CloneFlags::CLONE_NEWNET;
     }
@@ -120,6 +136,29 @@ fn enter_namespaces(network: &Network) -> Result<(), String> {
     write("/proc/self/gid_map", &format!("{gid} {gid} 1"))?;
     write("/proc/self/uid_map", &format!("{uid} {uid} 1"))?;
     powers::pass_on().map_err(|error| format!("capabilities: {error}"))
+}
+
+/// The same in the namespaces of user and network that another supervisor has made. The user namespace goes along, because
+/// it owns the other one.
+fn join_namespaces(user: &OwnedFd, network: &OwnedFd) -> Result<(), String> {
+    let join = |namespace: &OwnedFd, kind| nix::sched::setns(namespace, kind);
+    join(user, CloneFlags::CLONE_NEWUSER)
+        .and_then(|()| join(network, CloneFlags::CLONE_NEWNET))
+        .map_err(|error| format!("the namespaces of the background commands: {error}"))?;
+    nix::sched::unshare(OWN).map_err(|error| format!("new namespaces: {error}"))?;
+    powers::pass_on().map_err(|error| format!("capabilities: {error}"))
+}
+
+/// Sends descriptors of the namespaces of user and network, for [`join_namespaces`].
+fn offer_namespaces(socket: &OwnedFd) -> Result<(), String> {
+    let send = || -> io::Result<()> {
+        let socket = UnixStream::from(socket.try_clone()?);
+        for namespace in [fs::File::open("/proc/self/ns/user")?, fs::File::open("/proc/self/ns/net")?] {
+            send_with(&socket, &[0], Some(namespace.as_fd()))?;
+        }
+        Ok(())
+    };
+    send().map_err(|error| format!("sharing the network: {error}"))
 }
 
 /// A new directory for temporary files of one call.

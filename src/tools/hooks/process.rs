@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::domain::hook::Hook;
 use crate::domain::skill::Author;
 use crate::policy::paths::{Access, OWN, Verdict};
-use crate::sandbox::{Level, Plan, Report, send_input};
+use crate::sandbox::{Level, Plan, Report, send_descriptor};
 use crate::tools::command::{Ending, OutputReader, Pipe, Program, Supervised, plan};
 use crate::tools::file_access::reason;
 use crate::tools::linux::memory_file;
@@ -111,7 +111,7 @@ fn attempt(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: 
     let mut outputs = Outputs { output: Captured::of(output)?, errors: Captured::of(errors)? };
     let mut supervised = Supervised::start(command).map_err(text)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
-    let _ = plan.send(supervised.control(), None).and_then(|()| send_input(supervised.control(), input.as_fd()));
+    let _ = plan.send(supervised.control(), None).and_then(|()| send_descriptor(supervised.control(), input.as_fd()));
     let ending = supervised.watch(&mut outputs, hook.timeout, job);
     match (Report::receive(supervised.control()).into_iter().next(), ending) {
         (Some(Report::Unavailable(_)), _) => Ok(None),
