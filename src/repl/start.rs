@@ -37,6 +37,9 @@ use crate::team::{AgentFactory, MINUTE, Roster, Trees};
 
 /// The directory in the first line is cut to so many columns.
 const PLACE_COLUMNS: usize = 40;
+/// The task of a run that was cut is cut to so many columns.
+#[cfg(feature = "coordinator")]
+const TASK_COLUMNS: usize = 60;
 
 impl Repl {
     /// Loads the agents of the store; an empty store gets a first agent, the root.
@@ -52,6 +55,8 @@ impl Repl {
         let reactor = Reactor::new()?;
         let wake = reactor.waker();
         store.sync_in_background(move || wake())?;
+        #[cfg(feature = "coordinator")]
+        let cut_runs = if store.is_read_only() { Vec::new() } else { store.open_runs()? };
         // With a read-only store, another process may be in the middle of these turns.
         let interrupted = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
         learned::restore(&mut config, &store, clock.unix_ms());
@@ -69,6 +74,12 @@ impl Repl {
         repl.core.comparisons = Comparisons::restored(repl.core.store.comparisons()?);
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
+        }
+        #[cfg(feature = "coordinator")]
+        for (origin, run) in cut_runs {
+            let task = text::shortened(run.task.lines().next().unwrap_or_default(), TASK_COLUMNS);
+            let note = format!("the team run {} was cut when the program ended: {task}; /team lists the runs", run.run);
+            repl.core.note(origin, LineKind::Note, &note);
         }
         repl.terminals.restore_unseen(unseen, repl.core.clock.now());
         undo::take_up(&mut repl.core);

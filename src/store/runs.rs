@@ -87,6 +87,20 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([run], read).optional()?)
     }
 
+    /// The runs that have not ended, with the agents that began them, the oldest first. At the start of a process, before
+    /// [`Store::recover`], these are what an earlier one has left.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub(crate) fn open_runs(&self) -> Result<Vec<(AgentId, RunRow)>> {
+        let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome, asker FROM runs
+                   WHERE ended_at IS NULL ORDER BY id";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // The run of an agent with a damaged uuid belongs to nobody.
+        let rows = statement.query_map([], |row| Ok(row.get(7).ok().zip(Some(read(row)?))))?;
+        Ok(rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
+    }
+
     /// The newest runs, at most `limit`, the newest first.
     ///
     /// # Errors
