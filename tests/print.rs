@@ -1,6 +1,7 @@
 //! `polylogue -p`: the program as a process with pipes, against scripted servers.
 
 mod agents;
+mod background;
 mod compare;
 mod cut;
 mod ends;

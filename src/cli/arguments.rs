@@ -56,6 +56,9 @@ pub struct Arguments {
     /// Maximum duration of --print
     #[arg(long, value_name = "SECONDS", requires = "print")]
     pub timeout: Option<f64>,
+    /// Let the background commands of --print run on; a process serves them until they have ended
+    #[arg(long, requires = "print", conflicts_with = "ephemeral")]
+    pub keep_background: bool,
     /// Model of new agents [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,

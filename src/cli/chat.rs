@@ -35,7 +35,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     let is_shared = loaded.config().data_directory.is_some() && !arguments.read_only;
     let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let modes = process::terminal_modes(&loaded.config().display);
-    let pipe = match if is_shared { waiting::split(modes, &back)? } else { Part::Chat(None) } {
+    let pipe = match if is_shared { waiting::split(Some((modes, &back)))? } else { Part::Chat(None) } {
         Part::Chat(pipe) => pipe,
         Part::Waited(code) => return Ok(code),
     };

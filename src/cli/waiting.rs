@@ -31,14 +31,21 @@ pub enum Part {
     Waited(u8),
 }
 
+/// How the wait for the process that runs the chat has ended.
+enum End {
+    /// It goes on in the background; this is to be the exit code.
+    GoesOn(u8),
+    Ended(WaitStatus),
+}
+
 /// Starts the process that runs the chat, and waits for it. Called while there is one thread, and neither a store nor a
-/// terminal is open. `modes` are those of the terminal in the chat, `back` the options that select its data directory again.
+/// terminal is open. `terminal` has the modes of the terminal in the chat, and the options that select its data directory again.
 ///
 /// # Errors
 /// No descriptor is left, or the process that runs the chat cannot be waited for.
-pub fn split(modes: Modes, back: &str) -> Result<Part> {
+pub fn split(terminal: Option<(Modes, &str)>) -> Result<Part> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
-    let (own, before) = (getpid(), Before::remember(modes));
+    let (own, before) = (getpid(), terminal.and_then(|(modes, _)| Before::remember(modes)));
     match fork() {
         Ok(Fork::Child) => {
             // A chat does not outlive the process that a person kills.
@@ -51,12 +58,16 @@ pub fn split(modes: Modes, back: &str) -> Result<Part> {
         Ok(Fork::Parent(child)) => {
             drop(write);
             let child = Pid::from_raw(child).expect("fork gives the id of a process");
-            let Some(status) = wait(child, File::from(read))? else { return Ok(Part::Waited(code::DONE)) };
+            let status = match wait(child, File::from(read))? {
+                End::GoesOn(code) => return Ok(Part::Waited(code)),
+                End::Ended(status) => status,
+            };
             let signal = status.terminating_signal();
             if let Some(number) = signal {
                 before.iter().for_each(Before::restore);
+                let back = terminal.map(|(_, back)| format!("; to continue: polylogue{back} -c")).unwrap_or_default();
                 let name = signal_name(number).unwrap_or("a signal");
-                print_note(&format!("the chat was ended by {name}; to continue: polylogue{back} -c"));
+                print_note(&format!("the process that ran the agents was ended by {name}{back}"));
             }
             Ok(Part::Waited(signal.map_or_else(|| code_of(status), end_by)))
         }
@@ -65,8 +76,8 @@ pub fn split(modes: Modes, back: &str) -> Result<Part> {
     }
 }
 
-/// Returns how the chat has ended, or nothing when it goes on in the background. Signals are passed on to it.
-fn wait(child: Pid, mut pipe: File) -> Result<Option<WaitStatus>> {
+/// Returns when the chat has ended or goes on in the background. Signals are passed on to it.
+fn wait(child: Pid, mut pipe: File) -> Result<End> {
     let mut signals = Signals::catch_to_pass_on()?;
     loop {
         let mut ready =
@@ -81,9 +92,13 @@ fn wait(child: Pid, mut pipe: File) -> Result<Option<WaitStatus>> {
             let _ = kill_process(child, number);
         }
         if is_told {
-            let mut told = [0];
-            let goes_on = pipe.read(&mut told)? > 0 && told[0] == GOES_ON;
-            return if goes_on { Ok(None) } else { status_of(child).map(Some) };
+            let mut told = Vec::new();
+            // It closes the pipe after that.
+            pipe.read_to_end(&mut told)?;
+            return match told[..] {
+                [GOES_ON, code] => Ok(End::GoesOn(code)),
+                _ => status_of(child).map(End::Ended),
+            };
         }
     }
 }

@@ -14,10 +14,11 @@ use crate::base::error::{Error, Result};
 use crate::base::id::TerminalId;
 use crate::base::text;
 use crate::domain::flow::Origin;
+use crate::reactor::Signals;
 use crate::repl::Repl;
 use crate::store;
 
-/// What the loop tells the process that waits: it is to end, and the loop goes on.
+/// What the loop tells the process that waits, with an exit code after it: it is to end, and the loop goes on.
 pub(crate) const GOES_ON: u8 = b'b';
 
 /// The process that waits for this one, and what the person is told when it ends.
@@ -63,9 +64,31 @@ impl Repl {
         };
         self.leave_terminal(terminal, &waiting.options);
         leave_session(streams)?;
-        // It may have been killed.
-        let _ = File::from(waiting.pipe).write_all(&[GOES_ON]);
+        tell(waiting, 0);
         Ok(())
+    }
+
+    /// Goes on as a server without the standard streams and the process that waits, which ends with this exit code.
+    ///
+    /// # Errors
+    /// The log cannot be written; then nothing has changed.
+    pub(crate) fn go_on(&mut self, waiting: Waiting, code: u8, signals: Signals) -> Result<()> {
+        leave_session(open_streams(&waiting)?)?;
+        self.set_signals(signals);
+        tell(waiting, code);
+        Ok(())
+    }
+
+    /// Whether anything needs this process: a command in the background, an agent at work, or a client.
+    pub(crate) fn is_needed(&self) -> bool {
+        let roster = &self.core.roster;
+        self.has_background() || !roster.busy().is_empty() || self.server.client_count() > 0
+    }
+
+    /// Whether commands of agents run in the background.
+    pub(crate) fn has_background(&self) -> bool {
+        let roster = &self.core.roster;
+        roster.iter().any(|agent| agent.background_commands() > 0)
     }
 
     /// Restores the terminal, and says there how to attach again.
@@ -82,6 +105,11 @@ impl Repl {
         self.server.last_focus = self.terminals.get(id).map(|terminal| terminal.focus);
         self.terminals.detach(&mut self.core, id);
     }
+}
+
+fn tell(waiting: Waiting, code: u8) {
+    // It may have been killed.
+    let _ = File::from(waiting.pipe).write_all(&[GOES_ON, code]);
 }
 
 /// What standard input and output, and standard error, become.

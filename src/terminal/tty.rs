@@ -478,7 +478,7 @@ mod tests {
 
     fn is_raw(tty: &Tty) -> bool {
         let modes = tcgetattr(tty).expect("modes").local_modes;
-        !modes.intersects(rustix::termios::LocalModes::ICANON | rustix::termios::LocalModes::ECHO)
+        !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
     }
 
     #[test]

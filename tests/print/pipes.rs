@@ -48,7 +48,7 @@ fn waiting_for_input_ends_at_the_timeout() {
 #[test]
 fn a_run_that_waits_long_for_its_input_says_so() {
     let home = Home::new();
-    let program = home.start_with_input(&["-p", "explain"]);
+    let program = home.start_with_input(&["-p", "-m", "echo", "explain"]);
     let note = program.err.recv_timeout(PATIENCE).expect("a note");
     let note = String::from_utf8_lossy(&note);
     assert!(note.contains("waiting for the end of standard input") && note.contains("< /dev/null"), "{note}");
@@ -68,17 +68,17 @@ fn without_a_usable_home_conversations_are_in_a_temporary_directory() {
                 "mkdir -p tmp; unset POLYLOGUE_DATA_DIR; TMPDIR=$PWD/tmp exec {variables} \"$0\" {rest}"
             ))
         };
-        let output = run("-p hello");
+        let output = run("-p -m echo hello");
         assert_eq!((output.code, output.out.as_str()), (0, "hello\n"), "{output:?}");
         let kept = home.directory.path().join("tmp").join(format!("polylogue-{}", geteuid().as_raw()));
         assert!(output.err.contains(why) && output.err.contains("--ephemeral"), "{output:?}");
         assert!(output.err.contains(&format!("conversations are in {}", kept.display())), "{output:?}");
         assert_eq!(kept.metadata().expect("a directory").mode() & 0o777, 0o700);
         assert!(run("logs 1").out.contains("hello"), "it is found again");
-        let output = run("-p --ephemeral hello");
+        let output = run("-p -m echo --ephemeral hello");
         assert_eq!((output.code, output.err.as_str()), (0, ""));
         std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).expect("permissions");
-        let output = run("-p hello");
+        let output = run("-p -m echo hello");
         assert_eq!((output.code, output.out.as_str()), (2, ""), "{output:?}");
         assert!(output.err.contains("not a directory that only you can use"), "{output:?}");
         std::fs::remove_dir_all(kept).expect("removed");

@@ -146,7 +146,12 @@ fn signals_to_the_process_that_waits_reach_the_chat_and_its_end_is_that_of_the_c
     assert!(died_of(killed.wait_exit(), Signal::KILL), "the shell sees how the chat ended");
     assert_eq!(killed.terminal_left(), TerminalLeft::CLEAN);
     let text = killed.screen_text();
-    assert!(text.contains("polylogue: the chat was ended by SIGKILL; to continue: polylogue -c"), "{text}");
+    assert!(
+        text.contains(
+            "polylogue: the process that ran the agents was ended by SIGKILL; to continue: polylogue --data-dir"
+        ),
+        "{text}"
+    );
     app.server_ends();
     let mut killed = chat(&app, &[]);
     app.server = Some(server_of(&killed));

@@ -1,17 +1,22 @@
 //! A run whose agents work in this process.
 
 use std::os::fd::RawFd;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use super::output::{Ending, PrintOutput};
 use super::session::{Host, Progress};
+use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
+use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::wait_line;
 use crate::domain::flow::Change;
-use crate::repl::{Repl, Turn};
+use crate::reactor::Signals;
+use crate::repl::{Repl, Turn, Waiting};
+use crate::socket::Listener;
 use crate::team::ViewerId;
 
 pub struct LocalHost {
@@ -20,18 +25,48 @@ pub struct LocalHost {
     viewer: ViewerId,
     /// The end of the wait that was said last.
     said_until: Option<Moment>,
+    /// Commands in the background are not ended with the run.
+    keeps_background: bool,
 }
 
 impl LocalHost {
     /// # Errors
     /// There is no such agent, or it waits for the answer to a question.
-    pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>) -> Result<Self> {
+    pub fn new(mut repl: Repl, agent_id: AgentId, max_requests: Option<u32>, keeps_background: bool) -> Result<Self> {
         repl.require_answered(agent_id)?;
         let viewer = repl.attach_to_last(agent_id, 0)?;
         if let Some(max_requests) = max_requests {
             repl.limit_requests(max_requests);
         }
-        Ok(Self { repl, agent_id, viewer, said_until: None })
+        Ok(Self { repl, agent_id, viewer, said_until: None, keeps_background })
+    }
+
+    /// Serves the data directory while something needs this process, after a run whose background commands were kept.
+    /// `waiting` is the process that was started for the run, and ends with this code.
+    ///
+    /// # Errors
+    /// Nobody could reach the commands, or the poll fails.
+    pub fn go_on(mut self, waiting: Waiting, directory: &Path, code: u8) -> Result<()> {
+        if self.repl.has_background() {
+            self.repl.serve(Listener::bind(directory)?);
+            self.repl.go_on(waiting, code, Signals::catch()?)?;
+            while self.repl.is_needed() && self.repl.turn(None)? == Turn::Continue {}
+            let agent_id = self.agent_id;
+            self.repl.leave_with(|repl| repl.archive_print_run(agent_id))?;
+        }
+        Ok(())
+    }
+
+    /// Interrupts what is at work, and lets the background commands go on.
+    fn keep_background(&mut self, output: &mut PrintOutput) -> Result<()> {
+        let busy: Vec<AgentId> = self.repl.roster().busy().iter().copied().collect();
+        busy.into_iter().try_for_each(|agent_id| self.repl.interrupt(agent_id))?;
+        let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
+        while !self.repl.roster().busy().is_empty() && Instant::now() < give_up {
+            self.repl.turn(Some(LAST_OUTPUT_TIMEOUT))?;
+        }
+        self.write_new_chunks(output);
+        Ok(())
     }
 
     fn write_new_chunks(&mut self, output: &mut PrintOutput) {
@@ -117,6 +152,15 @@ impl Host for LocalHost {
         let others = roster.busy().iter().filter(is_other).count();
         if others > 0 {
             output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
+        }
+        if self.keeps_background && self.repl.has_background() {
+            self.keep_background(output)?;
+            return Ok(self.repl.loss().map(|loss| failed(&loss)));
+        }
+        let commands: usize = self.repl.roster().iter().map(Agent::background_commands).sum();
+        if commands > 0 {
+            let ended = counted(commands, "background command", "background commands");
+            output.note(&format!("ended {ended} with the run: --keep-background lets them run on"));
         }
         let Self { repl, agent_id, viewer, .. } = self;
         repl.leave_with(|repl| {

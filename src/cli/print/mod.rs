@@ -56,12 +56,13 @@ use super::config::{self, Loaded, ProcessEnvironment};
 use super::opening::Opened;
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::{print_note, say_waits_for_input};
-use super::{code, data_directory, opening, process};
+use super::waiting::{self, Part};
+use super::{code, data_directory, opening, process, serve};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::domain::config::Config;
 use crate::reactor::Signals;
-use crate::repl::Repl;
+use crate::repl::{Repl, Waiting};
 use local::LocalHost;
 use output::PrintOutput;
 use prompt::Prompt;
@@ -124,6 +125,11 @@ impl Start {
 
 /// The agent works in this process.
 fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut start: Start) -> Result<u8> {
+    let back = data_directory::options(arguments, loaded.explicit_data_directory());
+    let pipe = match if arguments.keep_background { waiting::split(None)? } else { Part::Chat(None) } {
+        Part::Chat(pipe) => pipe,
+        Part::Waited(code) => return Ok(code),
+    };
     process::prepare();
     let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
@@ -146,8 +152,11 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     let schema = start.output.schema.as_ref();
     let is_schema_set = schema.map(|schema| repl.set_schema(agent_id, &schema.value)).transpose()?;
     let schema_is_in_prompts = is_schema_set == Some(false);
-    let host = &mut LocalHost::new(repl, agent_id, arguments.max_turns)?;
-    let code = start.run(host, signals, schema_is_in_prompts)?;
+    let mut host = LocalHost::new(repl, agent_id, arguments.max_turns, pipe.is_some())?;
+    let code = start.run(&mut host, signals, schema_is_in_prompts)?;
+    if let (Some(pipe), Some(directory)) = (pipe, &directory) {
+        host.go_on(Waiting { pipe, log: directory.join(serve::LOG), options: back }, directory, code)?;
+    }
     if let Some(loss) = data_directory::loss(directory.as_deref(), None) {
         print_note(&loss);
     }

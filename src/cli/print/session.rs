@@ -225,6 +225,14 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The loop may go on when the descriptors of the run are closed.
+    fn unwatch(&mut self) -> Result<()> {
+        let of_input = self.lines.as_ref().and_then(|lines| lines.input.watched());
+        let of_output: Vec<RawFd> = self.output.streams.watched().map(|(fd, _)| fd).collect();
+        let mut all = of_input.into_iter().chain(of_output).chain([self.signals.fd()]);
+        all.try_for_each(|fd| self.host.watch(fd, false, false))
+    }
+
     /// Interrupts what is still running, writes the result, and waits until it is read.
     fn finish(mut self, ending: &Ending) -> Result<u8> {
         let loss = self.host.leave(&mut self.output)?.or_else(|| self.output.missed());
@@ -244,6 +252,7 @@ impl Run<'_> {
             }
         }
         self.output.streams.flush();
+        self.unwatch()?;
         if *ending == Ending::Done {
             if let Some(error) = self.output.write_error() {
                 exit_code = self.output.exit_code(&error);

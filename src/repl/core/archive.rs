@@ -34,7 +34,8 @@ impl Core {
 
     /// Archives an agent as soon as it is at rest, which may be at once. An agent that is killed meanwhile is forgotten.
     pub(in crate::repl) fn archive_when_idle(&mut self, id: AgentId) {
-        if self.archive(id).is_err() && self.roster.parent(id).is_some() {
+        let has_commands = self.roster.get(id).is_some_and(keeps_commands);
+        if (has_commands || self.archive(id).is_err()) && self.roster.parent(id).is_some() {
             self.archiving.insert(id);
         }
     }
@@ -112,7 +113,7 @@ pub(in crate::repl) fn archive_for_person(core: &mut Core, asked_at: AgentId, id
 pub(in crate::repl) fn archive_idle(core: &mut Core) {
     for id in std::mem::take(&mut core.archiving) {
         match core.roster.get(id) {
-            Some(agent) if is_at_work(agent) => drop(core.archiving.insert(id)),
+            Some(agent) if is_at_work(agent) || keeps_commands(agent) => drop(core.archiving.insert(id)),
             // What waits in its queue is for a person to see.
             Some(_) => drop(core.archive(id)),
             None => {}
@@ -174,4 +175,9 @@ pub(super) fn require_at_rest(core: &Core, id: AgentId, done: &str) -> Result<Ag
 /// Whether it works, or something works for it.
 fn is_at_work(agent: &Agent) -> bool {
     agent.state() != State::Idle || agent.has_background_work()
+}
+
+/// Whether the agent of a run has commands in the background, which end with it: another run may continue it.
+fn keeps_commands(agent: &Agent) -> bool {
+    agent.identity.is_print_run && agent.background_commands() > 0
 }
