@@ -1,6 +1,7 @@
 //! The screen around the conversation.
 
 mod announce;
+mod asides;
 #[cfg(feature = "syntax-colors")]
 mod code;
 mod folds;

@@ -1,6 +1,7 @@
 //! The scrollback and the drafts of one agent. They are updated whether or not a terminal shows the agent, so that
 //! switching to it costs nothing.
 
+mod aside;
 mod outcome;
 mod stored;
 
@@ -16,6 +17,8 @@ use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::todo::Todo;
 use crate::domain::tool::ToolResult;
+pub use aside::Aside;
+use aside::Asides;
 use outcome::{TODO, Written, outcome};
 
 /// Whose words were shown last.
@@ -58,6 +61,7 @@ pub struct View {
     /// The newest stored message.
     newest: Option<MessageId>,
     notes: VecDeque<Note>,
+    asides: Asides,
     /// All stored messages are in the scrollback.
     is_whole: bool,
     was_shown: bool,
@@ -115,6 +119,16 @@ impl View {
         self.touch();
     }
 
+    /// The notes above a reply that came after so many others, oldest first.
+    pub fn asides_after(&self, seen: u64) -> impl DoubleEndedIterator<Item = &Aside> {
+        self.asides.after(seen)
+    }
+
+    /// How many notes were put above replies so far.
+    pub fn asides_count(&self) -> u64 {
+        self.asides.count()
+    }
+
     /// Shows what is folded, or folds it again.
     pub fn toggle_folds(&mut self) {
         self.scrollback.toggle_folds();
@@ -135,6 +149,7 @@ impl View {
         self.scrollback = self.scrollback.emptied(is_raw);
         (self.oldest, self.is_whole, self.speaker) = (None, false, None);
         self.notes.iter_mut().for_each(|note| note.is_missing = true);
+        self.asides.forget();
         self.touch();
     }
 
@@ -194,7 +209,9 @@ impl View {
             (Chunk::Usage(usage), Some(turn)) => turn.tokens = turn.tokens.saturating_add(usage.tokens()),
             (_, turn) => turn.into_iter().for_each(|turn| turn.thinks_since = None),
         }
-        show(&mut self.scrollback, chunk, is_aside);
+        if let Some(aside) = show(&mut self.scrollback, chunk, is_aside) {
+            self.asides.add(aside);
+        }
     }
 
     /// The newest list of tasks of the model, as far as messages were read.
@@ -285,27 +302,35 @@ fn speak(
     Some(speaker)
 }
 
-/// Adds a chunk to the scrollback, if it is shown there.
-fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) {
+/// Adds a chunk to the scrollback, if it is shown there. Returns a note that was put above a reply.
+fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<Aside> {
     let (kind, text) = match chunk {
-        Chunk::Text(text) => return scrollback.extend(LineKind::Assistant, text),
-        Chunk::Thinking(text) => return scrollback.extend_thinking(text, None),
-        Chunk::ToolCall { id, title, .. } => return scrollback.begin_call(id, title),
-        Chunk::ToolResult(result) => return show_result(scrollback, result, None),
+        Chunk::Text(text) => (LineKind::Assistant, text),
+        Chunk::Thinking(text) => (LineKind::Thinking, text),
+        Chunk::ToolCall { id, title, .. } => {
+            scrollback.begin_call(id, title);
+            return None;
+        }
+        Chunk::ToolResult(result) => {
+            show_result(scrollback, result, None);
+            return None;
+        }
         Chunk::User(text) => (LineKind::Person, text),
         Chunk::Note(text) => (LineKind::Note, text),
         Chunk::Mark(text) => (LineKind::Mark, text),
         Chunk::Error { message, .. } => (LineKind::Error, message),
         // These are shown elsewhere on the screen.
         Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => {
-            return;
+            return None;
         }
     };
-    if is_aside {
-        scrollback.insert(kind, text);
-    } else {
-        scrollback.push(kind, text);
+    match kind {
+        LineKind::Assistant => scrollback.extend(kind, text),
+        LineKind::Thinking => scrollback.extend_thinking(text, None),
+        _ if is_aside => return scrollback.insert(kind, text).map(|lines| Aside::new(kind, text, lines)),
+        _ => scrollback.push(kind, text),
     }
+    None
 }
 
 fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option<&Written>) {

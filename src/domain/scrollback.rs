@@ -21,6 +21,7 @@ mod view;
 mod writer;
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::time::Duration;
 
 use crate::base::text::{self, TAB_COLUMNS};
@@ -204,8 +205,9 @@ impl Scrollback {
         self.lines.shrink();
     }
 
-    /// Adds a complete block above the open one, or at the end if there is none.
-    pub fn insert(&mut self, kind: LineKind, text: &str) {
+    /// Adds a complete block above the open one, or at the end if there is none. Returns its lines if it is above one: they
+    /// keep their numbers.
+    pub fn insert(&mut self, kind: LineKind, text: &str) -> Option<Range<i64>> {
         self.update();
         self.wrapped.take();
         // Nothing is shown of the open block.
@@ -213,7 +215,7 @@ impl Scrollback {
             let open = self.open.take();
             self.push(kind, text);
             self.open = open;
-            return;
+            return None;
         };
         let is_start = |(number, line): (i64, lines::Line<'_>)| (line.start == Start::Block).then_some(number);
         let block_start = self.lines.iter().rev().find_map(is_start).unwrap_or(self.lines.first());
@@ -228,6 +230,7 @@ impl Scrollback {
         let thinking = open.thinking.map(|(line, elapsed)| (line + added, elapsed));
         self.open = Some(Open { thinking, ..open });
         self.shift_from(block_start, added);
+        Some(block_start..block_start + added)
     }
 
     /// Puts the lines of another scrollback before these. Scroll positions do not change.

@@ -213,6 +213,13 @@ impl Scrollback {
         std::iter::successors(top, next).take(height.into()).collect()
     }
 
+    /// Whether the first and the last of these lines are on a screen of this size.
+    pub fn shows(&self, lines: &Range<i64>, reader: Reader, width: u16, height: u16) -> bool {
+        let visible = self.numbered(reader, width, height);
+        let ends = [lines.start, self.line_before(lines.end)];
+        ends.iter().all(|end| visible.iter().any(|(line, row)| line == end && !row.is_gap))
+    }
+
     /// Lets a reader follow new text if all of its screens show the last row.
     pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
         self.update();

@@ -53,6 +53,8 @@ pub(in crate::repl) struct VisibleState {
     terminal_revision: u64,
     spinner: u128,
     notice: Option<String>,
+    /// The notes above replies that were seen.
+    asides: u64,
     agents: usize,
     at_work: usize,
     asking: Vec<AgentId>,
@@ -292,6 +294,8 @@ impl Terminals {
             size: state.size,
             spinner: state.spinner,
             notice: terminal.input.notice.clone(),
+            // An inline terminal prints them above what is live.
+            asides: terminal.inline.is_none().then_some(terminal.input.asides),
             draft: self.shown_draft(core, at),
             reader: self.reader(at),
             screen_info: self.screen_info(core, terminal)?,
@@ -354,6 +358,7 @@ impl Terminals {
             terminal_revision: terminal.input.revision,
             spinner: moved.map_or(step, |state| state.spinner),
             notice: terminal.input.notice.clone(),
+            asides: terminal.input.asides,
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
             asking: core.roster.asking().iter().copied().chain(core.trees.all_held().map(|(held, _)| held)).collect(),
@@ -388,10 +393,17 @@ impl Terminals {
             show_older(core, id);
             count_context(core, id);
         }
+        self.note_asides(core, at);
         drafts::load(core, id);
         if let Some(slot) = core.draft_slots.of(at) {
             drafts::take_over(core, id, slot);
         }
+    }
+
+    /// The notes above the reply of the agent at this terminal count as seen.
+    pub(super) fn note_asides(&mut self, core: &Core, at: TerminalId) {
+        let Some(terminal) = self.get_mut(at) else { return };
+        terminal.input.asides = core.roster.get(terminal.focus).map_or(0, |agent| agent.view.asides_count());
     }
 
     /// What is shown around the conversation.

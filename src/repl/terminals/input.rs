@@ -79,6 +79,7 @@ impl Terminals {
             return None;
         }
         let has_notice = self.get_mut(id)?.input.notice.take().is_some();
+        self.note_asides(core, id);
         let situation = self.situation(core, id, has_notice)?;
         if situation.is_draft_empty {
             self.forget_edited(core, id);

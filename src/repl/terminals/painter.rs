@@ -5,7 +5,7 @@ use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::{Draft, DraftLayout};
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::Reader;
+use crate::domain::scrollback::{LineKind, Reader};
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
@@ -17,6 +17,8 @@ use crate::tools::{Answers, visible};
 
 /// Rows that the text keeps while a question does not fit.
 const TEXT_ROWS_BESIDE_QUESTION: usize = 2;
+/// The share of the rows that notes about a reply may take from it.
+const ASIDE_ROWS: (usize, usize) = (2, 3);
 const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "⣷"];
 
 /// The fewest columns on which all keys of a question are named.
@@ -58,6 +60,8 @@ pub(super) struct Painter<'a> {
     pub size: (u16, u16),
     pub spinner: u128,
     pub notice: Option<String>,
+    /// How many notes above the reply were seen; `None` if they are not shown above the input.
+    pub asides: Option<u64>,
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
     pub screen_info: ScreenInfo<'a>,
@@ -92,9 +96,11 @@ impl Painter<'_> {
         let QuestionRows { rows: notices, page, has_whole_rules } = self.notice_rows(agent, room);
         room -= notices.len();
         let spinner = self.spinner_row(agent).filter(|_| room > 1);
-        let text_rows = room - usize::from(spinner.is_some());
+        room -= usize::from(spinner.is_some());
+        let asides = self.aside_rows(agent, room);
+        let text_rows = room - asides.len();
         let mut rows = self.text_rows(agent, text_rows);
-        rows.extend(spinner.into_iter().chain(separator).chain(notices));
+        rows.extend(spinner.into_iter().chain(separator).chain(asides).chain(notices));
         let cursor = match query_column {
             Some(column) => (u16::try_from(column).unwrap_or(0), input.len()),
             None => cursor,
@@ -199,6 +205,33 @@ impl Painter<'_> {
             (false, true) => Some("  interrupted: Enter tries again, Up edits the message"),
             (false, false) => None,
         }
+    }
+
+    /// The newest notes above the reply that are not whole on the screen, as many as fit. The reply keeps some of the rows.
+    fn aside_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
+        let (width, room) = (text_width(self.size.0), height * ASIDE_ROWS.0 / ASIDE_ROWS.1);
+        let Some(seen) = self.asides.filter(|_| room > 0) else { return Vec::new() };
+        let scrollback = &agent.view.scrollback;
+        let rows = u16::try_from(height).unwrap_or(u16::MAX);
+        let hidden =
+            agent.view.asides_after(seen).filter(|note| !scrollback.shows(&note.lines, self.reader, width, rows));
+        let mut shown: Vec<Row> = Vec::new();
+        for note in hidden.rev() {
+            let style = Style::color(if note.kind == LineKind::Error { Color::Error } else { Color::Note });
+            let safe = text::expand_tabs(&text::sanitise(&note.text)).into_owned();
+            let mut rows: Vec<Row> =
+                safe.trim_end().lines().flat_map(|line| self.wrapped(INDENT, line, style)).collect();
+            if shown.is_empty() && rows.len() > room {
+                let more = text::counted(rows.len() + 1 - room, "more row", "more rows");
+                rows.truncate(room - 1);
+                rows.extend(self.wrapped(INDENT, &format!("… {more} above the reply"), Style::DIM));
+            }
+            if shown.len() + rows.len() > room {
+                break;
+            }
+            shown.splice(0..0, rows);
+        }
+        shown.into_iter().map(|row| self.row(row)).collect()
     }
 
     /// The question with the exact command or change: all of it, or a page if it does not fit. On a screen without room for

@@ -84,6 +84,9 @@ pub(super) struct InputState {
     pub recalled: Option<Recalled>,
     /// A text above the input until the next key.
     pub notice: Option<String>,
+    /// How many notes above replies of the agent shown were there at the last key: those after them are shown above the
+    /// input.
+    pub asides: u64,
     /// What is shown in place of the conversation.
     pub view: Option<View>,
     /// The text that was typed in a view and not sent.
