@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Format of standard input for --print
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub input_format: InputFormat,
-    /// Attach an image or a PDF file to the prompt of --print; can be repeated
+    /// Attach an image, a PDF file or a text file of the workspace to the prompt of --print; can be repeated
     #[arg(long, value_name = "FILE", requires = "print")]
     pub attach: Vec<PathBuf>,
     /// Have --print answer with JSON that conforms to the JSON schema in FILE, and check that

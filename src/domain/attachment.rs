@@ -1,14 +1,24 @@
-//! Images and PDF files in messages of the user. A message holds a marker with the beginning of the file's SHA-256, by which
-//! the bytes are found in the store, so that drafts, queues, forks and logs carry files as they carry text.
+//! Files in messages of the user. For an image or a PDF file a message holds a marker with the beginning of the file's
+//! SHA-256, by which the bytes are found in the store, so that drafts, queues, forks and logs carry files as they carry text.
+//! The content of a text file follows the message.
 //!
 //! ```text
 //!   [image: shot.png, 120 KB #0123456789abcdef]      a reader sees [image: shot.png, 120 KB]
+//!
+//!   see @src/main.rs                                 a reader sees see @src/main.rs
+//!                                                                  [file: src/main.rs, 2 lines]
+//!   <file path="src/main.rs">
+//!   1	fn main() {
+//!   2	}
+//!   </file>
 //! ```
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+
+use crate::base::text;
 
 /// Hexadecimal digits of a file in its marker.
 pub const DIGEST_LENGTH: usize = 32;
@@ -90,6 +100,87 @@ pub fn shown(text: &str) -> Cow<'_, str> {
         shown.replace_range(end - hidden..end, "");
     }
     shown.into()
+}
+
+/// The line before the content of a text file.
+fn file_head(path: &str) -> String {
+    format!("\n\n<file path={path:?}>\n")
+}
+
+const FILE_HEAD: &str = "\n\n<file path=\"";
+const FILE_END: &str = "\n</file>";
+
+/// Adds the content of a text file to a message. Each of its lines begins with its number, so that none is the end.
+pub fn add_text_file(message: &mut String, path: &str, content: &str) {
+    message.push_str(&file_head(path));
+    message.push_str(content.trim_end_matches('\n'));
+    message.push_str(FILE_END);
+}
+
+/// Whether the message has the content of this file.
+pub fn has_text_file(message: &str, path: &str) -> bool {
+    message.contains(&file_head(path))
+}
+
+/// The content of a text file in a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextFile<'a> {
+    /// Its bytes, with the blank line before it.
+    pub range: Range<usize>,
+    path: &'a str,
+    content: &'a str,
+}
+
+impl TextFile<'_> {
+    /// What a reader sees of it.
+    pub fn label(&self) -> String {
+        let is_numbered = |line: &&str| line.split_once('\t').is_some_and(|(number, _)| number.parse::<u64>().is_ok());
+        // Editors include files without numbers.
+        let count = match self.content.lines().filter(is_numbered).count() {
+            0 => self.content.lines().count(),
+            count => count,
+        };
+        let part = self.content.rsplit('\n').next().and_then(|last| last.strip_prefix("[lines "));
+        let lines = match part.and_then(|part| part.split([';', ']']).next()) {
+            Some(part) => format!("lines {part}"),
+            None => text::counted(count, "line", "lines"),
+        };
+        format!("[file: {}, {lines}]", self.path)
+    }
+}
+
+/// The text files whose content a message has, in order.
+pub fn text_files(message: &str) -> Vec<TextFile<'_>> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(start) = message[at..].find(FILE_HEAD).map(|start| at + start) {
+        at = start + FILE_HEAD.len();
+        let Some((path, rest)) = message[at..].split_once("\">\n").filter(|(path, _)| !path.contains('\n')) else {
+            continue;
+        };
+        let begin = message.len() - rest.len();
+        let Some(length) = rest.find(FILE_END) else { continue };
+        at = begin + length + FILE_END.len();
+        found.push(TextFile { range: start..at, path, content: &rest[..length] });
+    }
+    found
+}
+
+/// A message as a reader sees it, with a line for each file.
+pub fn folded(message: &str) -> Cow<'_, str> {
+    let files = text_files(message);
+    if files.is_empty() {
+        return shown(message);
+    }
+    let (mut folded, mut at) = (String::new(), 0);
+    for file in &files {
+        folded.push_str(&shown(&message[at..file.range.start]));
+        folded.push('\n');
+        folded.push_str(&file.label());
+        at = file.range.end;
+    }
+    folded.push_str(&shown(&message[at..]));
+    folded.into()
 }
 
 /// A file as it is sent.
@@ -175,6 +266,23 @@ mod tests {
         ];
         assert_eq!(pieces(&text, &files), expected);
         assert_eq!(pieces("plain", &files), [Piece::Text("plain".into())]);
+    }
+
+    #[test]
+    fn the_content_of_text_files_is_one_line_for_a_reader() {
+        let mut message = "compare @a.rs and @b \"c\".txt".to_owned();
+        add_text_file(&mut message, "a.rs", "1\tfn a() {\n2\t</file>\n3\t}\n");
+        add_text_file(&mut message, "b \"c\".txt", "1\tx\n[lines 1-1 of 20; continue with offset 2]");
+        assert!(has_text_file(&message, "a.rs") && has_text_file(&message, "b \"c\".txt"));
+        assert!(!has_text_file(&message, "c.rs"));
+        let labels: Vec<String> = text_files(&message).iter().map(TextFile::label).collect();
+        assert_eq!(labels[0], "[file: a.rs, 3 lines]");
+        assert!(labels[1].ends_with(", lines 1-1 of 20]"), "{}", labels[1]);
+        let expected = format!("compare @a.rs and @b \"c\".txt\n{}\n{}", labels[0], labels[1]);
+        assert_eq!(folded(&message), expected);
+        for plain in ["a\n\n<file path=\"x\">\nno end", "<file path=\"x\">\n</file>", "plain"] {
+            assert!(text_files(plain).is_empty() && folded(plain) == plain, "{plain}");
+        }
     }
 
     #[test]

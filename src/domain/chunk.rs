@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::attachment::shown;
+use crate::domain::attachment::folded;
 use crate::domain::mail::MailId;
 use crate::domain::message::{Body, fork_mark};
 use crate::domain::stream::Usage;
@@ -206,7 +206,7 @@ impl Chunk {
         match body {
             Body::System(text) => vec![Self::Note(text.clone())],
             Body::Command(line) => vec![Self::Note(settled(line))],
-            Body::User(text) => vec![Self::User(shown(text).into_owned())],
+            Body::User(text) => vec![Self::User(folded(text).into_owned())],
             Body::Assistant(reply) => {
                 let parts = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
                 parts.into_iter().filter(|chunk| !chunk.is_silent()).collect()

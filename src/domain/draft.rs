@@ -15,7 +15,7 @@ use std::rc::Rc;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::base::text;
-use crate::domain::attachment::references;
+use crate::domain::attachment::{references, text_files};
 use kill_ring::KillRing;
 use undo::{Edit, Undo};
 
@@ -92,21 +92,23 @@ impl Draft {
         whole
     }
 
-    /// Replaces the text. The cursor moves to the end. Markers of files are shown without their digests.
+    /// Replaces the text. The cursor moves to the end. Files are folded.
     pub fn set(&mut self, text: &str) {
         self.begin(Edit::Other);
         self.text.clear();
         self.cursor = 0;
-        if text.len() > FOLD_RECALLED_BYTES {
+        let files = text_files(text);
+        let (mut at, typed) = (0, files.first().map_or(text.len(), |file| file.range.start));
+        if typed > FOLD_RECALLED_BYTES {
             return self.insert_or_fold(text, true);
         }
-        let mut at = 0;
-        for file in references(text) {
-            self.insert_or_fold(&text[at..file.range.start], false);
-            self.insert_or_fold(&text[file.range.clone()], true);
-            at = file.range.end;
+        let markers = references(&text[..typed]).into_iter().map(|marker| marker.range);
+        for file in markers.chain(files.into_iter().map(|file| file.range)) {
+            self.insert_or_fold(&text[at..file.start], false);
+            self.insert_or_fold(&text[file.clone()], true);
+            at = file.end;
         }
-        self.insert_or_fold(&text[at..], false);
+        self.insert_or_fold(&text[at..], text.len() - at > FOLD_RECALLED_BYTES);
     }
 
     /// Replaces the text with a command that was refused, which is kept to be corrected but not stored.

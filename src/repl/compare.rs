@@ -44,7 +44,7 @@ impl Repl {
         for (letter, id) in LETTERS.chars().zip(agents) {
             let label = self.core.roster.get(*id).ok_or_else(agent_gone)?.identity.label();
             let after = newest_message(&self.core, *id)?;
-            let prompt = files::attach(&self.core, *id, prompt.clone())?;
+            let prompt = files::attach(&self.core, *id, prompt.clone(), true)?.text;
             columns.push(Column { letter, agent: *id, label, prompt, after, is_fork: false });
         }
         let number = self.core.store.add_comparison(origin, &prompt, &columns)?;
@@ -113,7 +113,7 @@ fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: Strin
     require_count(models.len())?;
     let agent = core.roster.get(parent).ok_or_else(agent_gone)?;
     let inherit = if agent.state() == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
-    let sent = files::attach(core, parent, prompt.clone())?;
+    let sent = files::attach(core, parent, prompt.clone(), true)?.text;
     let after = newest_message(core, parent)?;
     let column = |(letter, model): (char, &String)| {
         let label = model.rsplit('/').next().unwrap_or(model).to_owned();

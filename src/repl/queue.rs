@@ -15,7 +15,8 @@ use crate::commands;
 use crate::domain::flow::{Change, InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
-use crate::repl::core::{Core, agent_gone, drafts, files};
+use crate::repl::core::files::{self, Attached};
+use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 use crate::repl::mcp::{Outcome, ReadText};
 use crate::repl::staged::stage;
@@ -26,14 +27,18 @@ impl Repl {
     /// Sends a message to an agent, or queues it if the agent is busy. A message that a person types at a terminal waits for the
     /// resources that it names.
     pub(super) fn submit(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
-        let text = files::attach(&self.core, agent_id, text)?;
+        let Attached { text, note } = files::attach(&self.core, agent_id, text, matches!(origin, Origin::Terminal(_)))?;
         if matches!(origin, Origin::Terminal(_))
             && self.mcp.read_resources(&mut self.core, (origin, agent_id), &text)?
         {
             self.core.note(agent_id, LineKind::Note, "reading the resources of the message: Esc takes it back");
-            return Ok(());
+        } else {
+            self.send_text(origin, agent_id, text)?;
         }
-        self.send_text(origin, agent_id, text)
+        if let Some(note) = note {
+            self.terminals.show_result(&mut self.core, origin, agent_id, LineKind::Note, &note);
+        }
+        Ok(())
     }
 
     /// Sends the messages whose resources have been read, and returns the others to the drafts.

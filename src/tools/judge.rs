@@ -64,12 +64,22 @@ pub struct Judge<'a> {
     pub endpoint: &'a Endpoint,
 }
 
-/// Opens a file that a person attaches to a message, and returns its canonical path. A person may attach what no tool
-/// would open without a question, but nothing that is on the deny list or that a deny rule of the agent names.
+/// A file that is attached to a message.
+pub struct AttachedFile {
+    /// Its canonical path.
+    pub path: PathBuf,
+    /// It is open for reading.
+    pub file: File,
+    /// It is not in the workspace: a tool would ask before it reads it.
+    pub is_outside: bool,
+}
+
+/// Opens a file that a person attaches to a message. A person may attach what no tool would open without a question, but
+/// nothing that is on the deny list or that a deny rule of the agent names.
 ///
 /// # Errors
 /// Why it is not opened; the text follows the path and `: `.
-pub fn open_attached(environment: &Environment, rules: &AgentRules, path: &str) -> Result<(PathBuf, File), String> {
+pub fn open_attached(environment: &Environment, rules: &AgentRules, path: &str) -> Result<AttachedFile, String> {
     let found = environment.locate(path, Access::Read)?;
     let workspace = environment.path_policy().workspace;
     let rules = rules.over(&environment.rules, &[], workspace);
@@ -79,7 +89,8 @@ pub fn open_attached(environment: &Environment, rules: &AgentRules, path: &str) 
         return Err(why);
     }
     let (file, _) = Opener::new(environment).open(&found.path)?;
-    Ok((found.path, file))
+    let is_outside = matches!(found.verdict, PathVerdict::AskOutside(_));
+    Ok(AttachedFile { path: found.path, file, is_outside })
 }
 
 /// What was decided about a call.

@@ -2,7 +2,9 @@
 //!
 //! Reading in the workspace needs no approval. Only regular files are opened, which neither block nor change when read.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -76,6 +78,17 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     // Before reading: if the file changes meanwhile, it counts as changed.
     env.known_files.record_current(call.question.path());
     excerpt(path, file, (offset, limit), env.output_cap, job)
+}
+
+/// The beginning of a file that a person attaches, as a call would return it.
+///
+/// # Errors
+/// Why it cannot be read; the text follows the path and `: `.
+pub fn beginning(path: &str, file: File, found: &Path, env: &Environment) -> Result<String, String> {
+    let job = Job::new().map_err(|error| error.message)?;
+    env.known_files.record_current(found);
+    let read = excerpt(path, file, (1, DEFAULT_LIMIT), env.output_cap, &job);
+    if read.is_error { Err(read.content) } else { Ok(read.content) }
 }
 
 /// The wanted lines of a file, for the model.

@@ -181,3 +181,85 @@ fn what_cannot_be_attached_is_refused_and_the_message_stays() {
     let sent = refused(&mut app, &peer)["messages"].to_string();
     assert!(sent.contains("see @none.png and me@home.png"), "{sent}");
 }
+
+/// The text of the newest message in the request that the server gets; it is refused.
+fn sent_text(app: &mut Harness, peer: &Peer) -> String {
+    let sent = refused(app, peer);
+    let messages = sent["messages"].as_array().expect("messages");
+    messages.last().expect("a message")["content"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn the_content_of_a_text_file_goes_along_and_is_one_line_on_the_screen() {
+    let peer = Peer::start();
+    let mut app = Harness::new(plan("openai", "m", &peer));
+    write(&app, "main.rs", b"fn main() {\n}\n");
+    write(&app, "a b.txt", b"no end");
+    app.enter("compare @main.rs, with @\"a b.txt\" and @main.rs");
+    let expected = "compare @main.rs, with @\"a b.txt\" and @main.rs\n\n<file path=\"a b.txt\">\n1\tno end\n</file>\n\n\
+                    <file path=\"main.rs\">\n1\tfn main() {\n2\t}\n</file>";
+    assert_eq!(sent_text(&mut app, &peer), expected);
+    let shown = |app: &mut Harness| {
+        for text in ["compare @main.rs, with", "[file: a b.txt, 1 line]", "[file: main.rs, 2 lines]"] {
+            assert_shows(app, text);
+        }
+        let screen = app.screen_text();
+        assert!(!screen.contains("fn main()") && !screen.contains("<file"), "{screen}");
+    };
+    shown(&mut app);
+    let mut app = app.crash_and_restart();
+    shown(&mut app);
+}
+
+#[test]
+fn a_long_text_file_is_cut_as_the_tool_cuts_it() {
+    let peer = Peer::start();
+    let mut app = Harness::new(plan("openai", "m", &peer));
+    let long: String = (1..=3_000).map(|n| format!("{n}.\n")).collect();
+    write(&app, "long.txt", long.as_bytes());
+    app.enter("see @long.txt");
+    let sent = sent_text(&mut app, &peer);
+    assert!(sent.ends_with("2000\t2000.\n[lines 1-2000 of 3000; continue with offset 2001]\n</file>"), "{sent}");
+    assert_shows(&mut app, "[file: long.txt, lines 1-2000 of 3000]");
+}
+
+#[test]
+fn what_has_no_text_is_sent_by_name_and_a_note_says_so() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { size: Some((200, 24)), ..plan("openai", "m", &peer) });
+    std::fs::create_dir(app.directory().join("src")).expect("a directory");
+    write(&app, "main.rs", b"fn main() {}\n");
+    write(&app, "program", b"\x7fELF\0\0");
+    let line = "see @src and @mian.rs and @docs/none.md and @program and @someone";
+    app.enter(line);
+    assert_eq!(sent_text(&mut app, &peer), line);
+    let screen = app.screen_text().replace('\n', "").replace("  ", "");
+    for text in [
+        "sent by name only: src (a directory); mian.rs (no such file, did you mean ",
+        "docs/none.md (no such file); program (not a text file (contains NUL bytes))",
+    ] {
+        assert!(screen.contains(text), "{text}: {screen}");
+    }
+    assert!(!screen.contains("someone ("), "{screen}");
+}
+
+#[test]
+fn a_text_file_that_may_not_be_read_is_refused_and_one_outside_is_sent_from_a_terminal() {
+    let peer = Peer::start();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let outside = elsewhere.path().join("notes.txt");
+    std::fs::write(&outside, "outside").expect("a file");
+    let deny = vec!["read(hidden/**)".parse().expect("a rule")];
+    let rules = Rules { deny, ..Rules::default() };
+    let mut app = Harness::new(Plan { rules, size: Some((200, 24)), ..plan("openai", "m", &peer) });
+    std::fs::create_dir(app.directory().join("hidden")).expect("a directory");
+    write(&app, "hidden/notes.txt", b"hidden");
+    app.enter("see @hidden/notes.txt now");
+    assert_shows(&mut app, "hidden/notes.txt: refused by the rule deny read(hidden/**)");
+    assert_eq!(app.draft(0).text(), "see @hidden/notes.txt now");
+    app.type_bytes(b"\x15");
+    assert!(peer.try_accept().is_none());
+    let line = format!("see @{}", outside.display());
+    app.enter(&line);
+    assert!(sent_text(&mut app, &peer).contains("1\toutside"));
+}

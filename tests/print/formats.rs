@@ -188,3 +188,21 @@ fn a_file_is_attached() {
     let wrong = home.run(&["-p", "--attach", &path, "x"]);
     assert!(wrong.code == 2 && wrong.err.contains("is not a PNG"), "{wrong:?}");
 }
+
+#[test]
+fn the_content_of_a_text_file_is_sent_if_it_is_in_the_workspace() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let directory = home.data().parent().expect("a directory").to_owned();
+    std::fs::write(directory.join("inside.txt"), "inside\n").expect("a file");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let outside = elsewhere.path().join("outside.txt").display().to_string();
+    std::fs::write(&outside, "not this\n").expect("a file");
+    let program = home.start(&["-p", &format!("see @inside.txt and @{outside}")]);
+    let exchange = peer.accept();
+    let sent = exchange.request().json()["messages"].to_string();
+    assert!(sent.contains("1\\tinside") && !sent.contains("not this"), "{sent}");
+    exchange.stream().text("seen").finish("stop").done();
+    let output = program.ends();
+    assert!(output.code == 0 && output.err.contains("outside.txt (outside of the workspace)"), "{output:?}");
+}

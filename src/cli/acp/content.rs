@@ -6,7 +6,6 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use super::rpc::Fault;
-use crate::domain::attachment::is_attachable;
 
 /// A prompt as it is sent to the agent.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Content {
             self.text.push(' ');
         }
         let (path, is_file) = (shown(uri), uri.starts_with(FILE));
-        match (is_file, path.contains(char::is_whitespace) && is_attachable(&path)) {
+        match (is_file, path.contains(char::is_whitespace)) {
             (false, _) => self.text.push_str(&path),
             (true, false) => self.text.push_str(&format!("@{path}")),
             (true, true) => self.text.push_str(&format!("@\"{path}\"")),
@@ -99,8 +98,7 @@ mod tests {
             {"type": "resource_link", "name": "w", "uri": "https://example.org/w"},
             {"type": "image", "mimeType": "image/png", "data": "AQI="}
         ]));
-        let text =
-            "compare @/p/a b.rs with @/p/c.rs https://example.org/w \n\n<file path=\"/p/c.rs\">\nfn c() {}\n</file>";
+        let text = "compare @\"/p/a b.rs\" with @/p/c.rs https://example.org/w \n\n<file path=\"/p/c.rs\">\nfn c() {}\n</file>";
         assert_eq!(read, Ok(Content { text: text.into(), images: vec![vec![1, 2]] }));
     }
 

@@ -118,7 +118,7 @@ impl Session {
     /// Whether this is the text of the prompt that the editor shows already.
     fn begins_prompt(&mut self, text: &str) -> bool {
         // Paths of attached files are replaced.
-        let is_changed = text.contains("[image: ") || text.contains("[PDF: ");
+        let is_changed = ["[image: ", "[PDF: ", "[file: "].iter().any(|file| text.contains(file));
         let is_own = |prompt: &&mut Prompt| {
             // What a command stands for is not what was typed.
             !prompt.has_begun && (is_changed || prompt.text.starts_with('/') || shown(&prompt.text) == text)

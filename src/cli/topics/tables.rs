@@ -25,8 +25,8 @@ pub fn commands() -> String {
         "A line that begins with a slash is a command; to send a message that begins with a slash, type two. \
          !COMMAND runs a shell command of yours, outside of the sandbox, and puts its output into the conversation; \
          !!COMMAND only shows it. #TEXT adds a line to AGENTS.md. To send a message that begins with ! or #, put a space \
-         before it. @ completes files and agents; @shot.png or @\"a b.pdf\" \
-         attaches an image or a PDF file, and so does its pasted path. Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
+         before it. @ completes files and agents; @src/main.rs or @\"a b.txt\" sends the beginning of a file along, as \
+         read_file returns it, and @shot.png an image or a PDF file, as does its pasted path. Tab completes names and arguments. NAME.md in the commands directory beside config.toml defines the command \
          /NAME: see polylogue help settings.",
     );
     out.push('\n');

@@ -1,7 +1,7 @@
-//! Files that a person attaches to a message: `@shot.png`, `@"a b.pdf"`, or the pasted path of an image. They are read when
-//! the message is sent or queued, and stored by content.
+//! Files that a person attaches to a message: `@main.rs`, `@shot.png`, `@"a b.pdf"`, or the pasted path of an image. They are
+//! read when the message is sent or queued. Images are stored by content.
 
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _};
 use std::rc::Rc;
 
 use base64::Engine as _;
@@ -16,12 +16,17 @@ use crate::domain::attachment::{self, Files, LoadedFile, MAX_DOCUMENT, MAX_IMAGE
 use crate::domain::message::Body;
 use crate::repl::core::{Core, agent_gone};
 use crate::store::DraftFile;
-use crate::tools::open_attached;
+use crate::tools::{AttachedFile, beginning_of_file, open_attached, similar_name};
 
 /// The most files of one message.
 const MAX_FILES: usize = 20;
+/// The bytes that tell the type of a file.
+const HEAD: u64 = 16;
 /// About so many images of results are sent with a request; of older ones only the markers.
 const MAX_OF_RESULTS: usize = 20;
+
+/// The most paths of a text that are looked up: a pasted text may have any number.
+const MAX_LOOKED_UP: usize = 200;
 
 /// A path in a text: its bytes with what marks it, and the path.
 struct Mention {
@@ -29,41 +34,123 @@ struct Mention {
     path: String,
 }
 
-/// Stores the files that a text names, and replaces their paths by markers.
+/// A message with what it names.
+pub(in crate::repl) struct Attached {
+    pub text: String,
+    /// What was not sent besides its name, and why.
+    pub note: Option<String>,
+}
+
+/// What a path in a text leads to.
+enum Named {
+    File(String),
+    /// Only the name is sent, for this reason.
+    Left(String),
+    Word,
+}
+
+/// What a file is in a message.
+enum Content {
+    Marker(String),
+    Text(String),
+    Left(String),
+}
+
+/// Reads the files that a text names: an image is stored and its path replaced by a marker, the content of a text file
+/// follows the text.
 ///
 /// # Errors
-/// A file cannot be read or may not be, is too large, has an unknown type, or the model is known not to take it.
-pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String) -> Result<String> {
+/// A file cannot be opened or may not be, or it is an image that is too large or that the model is known not to take.
+pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String, is_typed: bool) -> Result<Attached> {
     let mentions = mentions(&text);
     if mentions.is_empty() {
-        return Ok(text);
+        return Ok(Attached { text, note: None });
     }
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
-    let mut attached = text;
-    let mut count = 0;
-    for mention in mentions.iter().rev() {
-        // A word that names no file is a word.
-        if !agent.inputs.environment.resolve(&mention.path).is_file() {
+    let (mut attached, mut contents, mut left, mut count) = (text.clone(), Vec::new(), Vec::new(), 0);
+    for mention in mentions.iter().take(MAX_LOOKED_UP).rev() {
+        let path = match look_up(core, agent, &mention.path) {
+            Named::File(path) => path,
+            Named::Left(why) => {
+                left.push(why);
+                continue;
+            }
+            Named::Word => continue,
+        };
+        if attachment::has_text_file(&text, &path) || contents.iter().any(|(other, _)| *other == path) {
             continue;
         }
         count += 1;
         if count > MAX_FILES {
             return Err(Error::usage(format!("a message has at most {MAX_FILES} files")));
         }
-        let marker = store_file(core, agent, &mention.path).map_err(|error| error.context(&mention.path))?;
-        attached.replace_range(mention.range.clone(), &marker);
+        match read(core, agent, &path, is_typed).map_err(|error| error.context(&path))? {
+            Content::Marker(marker) => {
+                let cut = mention.path.len() - path.len();
+                attached.replace_range(mention.range.start..mention.range.end - cut, &marker);
+            }
+            Content::Text(content) => contents.push((path, content)),
+            Content::Left(why) => left.push(why),
+        }
     }
-    Ok(attached)
+    contents.iter().rev().for_each(|(path, content)| attachment::add_text_file(&mut attached, path, content));
+    left.reverse();
+    left.dedup();
+    let note = (!left.is_empty()).then(|| format!("sent by name only: {}", left.join("; ")));
+    Ok(Attached { text: attached, note })
 }
 
-fn store_file(core: &Core, agent: &Agent, path: &str) -> Result<String> {
-    let (found, file) =
-        open_attached(&agent.inputs.environment, &agent.rules, path).map_err(|why| refused(path, &why))?;
+/// What a path in a text leads to. A sentence may end after it.
+fn look_up(core: &Core, agent: &Agent, path: &str) -> Named {
+    let environment = &agent.inputs.environment;
+    let shorter = path.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
+    let is_known = |path: &&str| !path.is_empty() && environment.resolve(path).exists();
+    let is_other =
+        path.contains(':') || core.roster.iter().any(|agent| agent.identity.name.as_deref() == Some(shorter));
+    if environment.remote.is_some() && !attachment::is_attachable(path) {
+        let is_path = path.contains('/') && !is_other;
+        return if is_path { Named::Left(format!("{path} (a file in {})", environment.spec)) } else { Named::Word };
+    }
+    let Some(path) = [path, shorter].into_iter().find(is_known) else {
+        let written = environment.resolve(shorter);
+        let nearest = similar_name(&written, &std::io::ErrorKind::NotFound.into());
+        let is_path = shorter.contains('/') || !nearest.is_empty();
+        return match is_path && !is_other {
+            true => Named::Left(format!("{shorter} (no such file{})", nearest.replacen(';', ",", 1))),
+            // A word that names no file is a word.
+            false => Named::Word,
+        };
+    };
+    match environment.resolve(path) {
+        found if found.is_file() => Named::File(path.to_owned()),
+        found if found.is_dir() => Named::Left(format!("{path} (a directory)")),
+        _ => Named::Left(format!("{path} (not a regular file)")),
+    }
+}
+
+/// Reads a file that a text names. A text that nobody has typed at a terminal may come from anywhere: the content of files
+/// outside of the workspace is not sent with it.
+fn read(core: &Core, agent: &Agent, path: &str, is_typed: bool) -> Result<Content> {
+    let environment = &agent.inputs.environment;
+    let opened = open_attached(environment, &agent.rules, path).map_err(|why| refused(path, &why))?;
+    let AttachedFile { path: found, mut file, is_outside } = opened;
     let unreadable = |error: std::io::Error| Error::usage(format!("cannot be read: {}", system_message(&error)));
+    let mut head = Vec::new();
+    file.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    file.rewind().map_err(unreadable)?;
+    if attachment::media_type(&head).is_none() && !attachment::is_attachable(path) {
+        if is_outside && !is_typed {
+            return Ok(Content::Left(format!("{path} (outside of the workspace)")));
+        }
+        return Ok(match beginning_of_file(path, file, &found, environment) {
+            Ok(content) => Content::Text(content),
+            Err(why) => Content::Left(format!("{path} ({})", why.strip_prefix(path).map_or(&*why, |why| &why[2..]))),
+        });
+    }
     let mut bytes = Vec::new();
     file.take(MAX_DOCUMENT as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let name = found.file_name().unwrap_or_default().to_string_lossy();
-    store_bytes(core, agent, &name, &bytes).map(|(marker, _)| marker)
+    store_bytes(core, agent, &name, &bytes).map(|(marker, _)| Content::Marker(marker))
 }
 
 /// Stores the image that was in the clipboard, and returns its marker.
@@ -130,9 +217,10 @@ fn mentions(text: &str) -> Vec<Mention> {
         let (length, path) = match quoted {
             Some(path) if is_start => (path.len() + 3, Some(path)),
             _ if !is_start || word.is_empty() => (0, None),
-            _ => (word.len(), word.strip_prefix('@').or(Some(word).filter(|word| word.starts_with('/')))),
+            _ if word.starts_with('@') => (word.len(), Some(&word[1..])),
+            _ => (word.len(), Some(word).filter(|word| word.starts_with('/') && attachment::is_attachable(word))),
         };
-        let path = path.filter(|path| attachment::is_attachable(path) || quoted.is_some());
+        let path = path.filter(|path| !path.is_empty());
         found.extend(path.map(|path| Mention { range: at..at + length, path: path.to_owned() }));
         at += if length > 0 { length } else { rest.chars().next().map_or(1, char::len_utf8) };
     }
@@ -186,11 +274,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_images_are_found_in_a_text() {
+    fn paths_of_files_are_found_in_a_text() {
         let paths = |text: &str| mentions(text).into_iter().map(|mention| mention.path).collect::<Vec<_>>();
         assert_eq!(paths("look at @a/b.png and @\"c d.pdf\", not me@x.png"), ["a/b.png", "c d.pdf"]);
         assert_eq!(paths("/tmp/shot.PNG"), ["/tmp/shot.PNG"]);
-        assert!(paths("@src/main.rs a.png @ é@.png").is_empty());
+        assert_eq!(paths("@src/main.rs, a.png @ é@.png /etc/hosts"), ["src/main.rs,"]);
         let disarmed = disarmed("see @a.png or /b.pdf and @\"c d\"");
         assert_eq!(disarmed, "see `@a.png` or `/b.pdf` and `@\"c d\"`");
         assert!(paths(&disarmed).is_empty());
