@@ -334,6 +334,7 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
 }
 
 fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option<&Written>) {
+        LineKind::Person => scrollback.push_message(text),
     scrollback.end_call(&result.call_id, &result.name, &outcome(result, written));
 }
 

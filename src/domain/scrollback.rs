@@ -17,6 +17,7 @@ mod inline;
 mod lines;
 mod links;
 mod markdown;
+mod message;
 mod view;
 mod writer;
 

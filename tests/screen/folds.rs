@@ -81,3 +81,35 @@ fn alt_up_selects_and_enter_opens() {
     app.type_bytes(b"\r");
     assert!(app.screen_text().contains("┃ x"), "and Enter sends");
 }
+
+#[test]
+fn a_long_message_is_folded_with_its_beginning_and_end_shown_also_after_a_restart() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan { size: Some((80, 40)), ..Plan::peer(&peer.url()) });
+    let pasted: Vec<String> = (0..300).map(|n| format!("pasted {n}.")).collect();
+    app.type_bytes(format!("\x1b[200~{}\x1b[201~", pasted.join("\r")).as_bytes());
+    app.enter(" and what of it?");
+    let exchange = app.accept(&peer);
+    let request = exchange.request().json().to_string();
+    assert!(pasted.iter().all(|line| request.contains(line.as_str())));
+    exchange.stream().text("Nothing.").finish("stop").done();
+    app.turn_until_idle();
+    let folded = |app: &mut Harness| {
+        let screen = app.screen_text();
+        let is_shown = |text: &str| screen.contains(text);
+        assert!(is_shown("pasted 5.") && is_shown("pasted 299. and what of it?"), "{screen}");
+        assert!(is_shown("… 291 lines") && is_shown("Ctrl+O opens"), "{screen}");
+        assert!(!is_shown("pasted 6.") && !is_shown("pasted 296."), "{screen}");
+    };
+    folded(&mut app);
+    let mut app = app.crash_and_restart();
+    folded(&mut app);
+    click(&mut app, "… 291 lines");
+    let screen = app.screen_text();
+    assert!(screen.contains("pasted 6.") && !screen.contains("pasted 299."), "{screen}");
+    click(&mut app, "… 291 lines");
+    folded(&mut app);
+    app.type_bytes(b"\x0f");
+    let screen = app.screen_text();
+    assert!(screen.contains("pasted 296.") && !screen.contains("Ctrl+O opens"), "{screen}");
+}

@@ -40,13 +40,14 @@ impl Scrollback {
         self.printed = self.printed.max(Some(end));
     }
 
-    /// The rows of these lines, without those that are folded.
+    /// The rows of these lines, without those that are folded. A message is whole: what is printed cannot be opened.
     pub fn rows_between(&self, from: i64, end: i64, width: u16) -> Vec<VisibleRow> {
         let mut rows = Vec::new();
         let mut line = from;
         while line < end {
-            line = match self.folds.hiding(line) {
+            line = match self.folds.hiding(line).filter(|_| !self.is_of_message(line)) {
                 Some(fold) => fold.end,
+                None if self.is_fold_of_message(line) => line + 1,
                 None => {
                     rows.extend(self.parts(line, width).iter().map(|part| self.row(line, width, part)));
                     line + 1
