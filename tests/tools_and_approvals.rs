@@ -490,3 +490,18 @@ fn a_call_can_be_refused_on_a_full_disk() {
     assert!(results[0].1.contains("denied"), "{results:?}");
     assert!(!app.directory().join("made").exists());
 }
+
+#[test]
+fn the_time_of_a_tool_counts_from_its_start_and_not_while_the_person_thinks() {
+    let peer = Peer::start();
+    let mut app = Harness::new(Plan::peer(&peer.url()));
+    calls(&mut app, &peer, &[("bash", &bash("sleep 600"))]);
+    app.turn_until_asked(0);
+    app.advance(Duration::from_secs(90));
+    app.answer(0, true);
+    app.turn_until("the command", |app| app.agent(0).has_live_tool());
+    app.advance(Duration::from_secs(3));
+    assert_shows(&mut app, "running a tool … 3 s");
+    app.escape();
+    app.turn_until_idle();
+}

@@ -453,6 +453,11 @@ impl Agent {
         self.exchange.started
     }
 
+    /// When the tool that runs was started, or the request that waits for its reply.
+    pub fn step_started(&self) -> Moment {
+        if self.state == State::ExecutingTool { self.work.started() } else { self.exchange.started }
+    }
+
     /// The tool call that needs approval.
     pub fn question(&self) -> Option<&PendingQuestion> {
         self.work.question()

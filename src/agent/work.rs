@@ -54,6 +54,8 @@ pub struct Work {
     has_slot: bool,
     /// A tool thread can be started as soon as there is a slot, and since when.
     slot_wanted_since: Option<Moment>,
+    /// When the calls were planned, or the newest of them was started.
+    started: Moment,
     repeats: Repeats,
     turn_hooks: TurnHooks,
 }
@@ -229,6 +231,12 @@ impl Work {
         self.calls.iter().filter_map(until).chain(self.stopping).min()
     }
 
+    /// When what runs now was started.
+    pub fn started(&self) -> Moment {
+        let since = |call: &Call| if let Progress::Running(_, since) = call.progress { Some(since) } else { None };
+        self.calls.iter().filter_map(since).min().unwrap_or(self.started)
+    }
+
     /// The results that are not in the log yet.
     fn take_unstored(&mut self) -> Vec<Body> {
         let unstored = self.calls.iter_mut().filter(|call| !call.is_stored);
@@ -304,7 +312,7 @@ fn failed(call: &ToolCall, message: &str) -> ToolResult {
 impl Agent {
     /// Takes the calls of a reply. Invalid ones are answered at once with an error for the model.
     pub(super) fn plan_tools(&mut self, calls: Vec<ToolCall>, context: &mut Context) {
-        (self.work.stopping, self.work.has_slot) = (None, true);
+        (self.work.stopping, self.work.has_slot, self.work.started) = (None, true, context.now);
         let plan = |call: ToolCall| {
             let Planned { progress, refusal } = self.plan(&call, context);
             let hooked = Hooked::default();
@@ -417,6 +425,7 @@ impl Agent {
         let environment = self.environment_of_call(&self.work.calls[at].call.id);
         let call = &mut self.work.calls[at];
         let Progress::Waiting(spec, prepared, _) = &call.progress else { return };
+        self.work.started = context.now;
         if let Run::InEventLoop(request) = spec.run {
             let request = request(&prepared.arguments);
             context.outbox.push(self.identity.id, Effect::ToolRequest(call.call.id.clone(), request));

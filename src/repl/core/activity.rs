@@ -123,7 +123,7 @@ pub(in crate::repl) fn next_second(at: Moment, now: Moment) -> Moment {
 }
 
 fn describe(agent: &Agent, context: &ActivityContext) -> String {
-    let seconds = (context.now - agent.started()).as_secs();
+    let seconds = (context.now - agent.step_started()).as_secs();
     if agent.is_stopping() {
         return "stopping …".into();
     }
