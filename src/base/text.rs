@@ -289,6 +289,14 @@ pub fn with_commas(number: u64) -> String {
     grouped
 }
 
+/// Billionths of a dollar as dollars: two decimals, or as many as show two significant digits.
+pub fn dollars(billionths: u64) -> String {
+    let exact = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
+    let (whole, rest) = exact.split_once('.').unwrap_or((&exact, ""));
+    let significant = rest.bytes().position(|digit| digit != b'0').map_or(2, |first| first + 2);
+    format!("{whole}.{}", &rest[..significant.clamp(2, rest.len())])
+}
+
 /// The known name closest to the typed one, if at most two characters differ.
 pub fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (distance, name) = known.map(|name| (strsim::levenshtein(name, typed), name)).min()?;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::complete::complete_word;
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, dollars, unknown_option, usage_error};
+use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, unknown_option, usage_error};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::base::text::dollars;
 use crate::domain::flow::InputResult;
 use crate::store::AgentRow;
 

@@ -70,7 +70,6 @@ pub use mail::{mail_as_json, sent_note};
 pub use model::{model_list, names_model};
 #[cfg(feature = "coordinator")]
 pub use team::{TeamRequest, TeamWork, parse_team_request};
-pub use usage::dollars;
 
 /// What commands may read.
 pub struct CommandContext<'a> {

@@ -2,6 +2,7 @@
 
 use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
 use crate::base::error::Result;
+use crate::base::text::dollars;
 use crate::domain::flow::InputResult;
 use crate::store::UsageTotal;
 
@@ -34,14 +35,6 @@ fn summary(usage: &UsageTotal) -> String {
     let counted = if *requests == 1 { "counted request" } else { "counted requests" };
     let reasoning = if *reasoning == 0 { String::new() } else { format!(" ({reasoning} reasoning)") };
     format!("{requests} {counted}, {input} tokens in ({cached} cached), {output} out{reasoning}{cost}")
-}
-
-/// Billionths of a dollar as dollars: two decimals, or as many as show two significant digits.
-pub fn dollars(billionths: u64) -> String {
-    let exact = format!("{}.{:09}", billionths / 1_000_000_000, billionths % 1_000_000_000);
-    let (whole, rest) = exact.split_once('.').unwrap_or((&exact, ""));
-    let significant = rest.bytes().position(|digit| digit != b'0').map_or(2, |first| first + 2);
-    format!("{whole}.{}", &rest[..significant.clamp(2, rest.len())])
 }
 
 fn context_line(context: &CommandContext) -> Result<String> {

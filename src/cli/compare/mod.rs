@@ -26,8 +26,8 @@ use super::print::summary::{Failure, Summary};
 use super::stdio::{print_line, print_note};
 use super::{code, connect, print};
 use crate::base::error::{Error, Result};
+use crate::base::text::dollars;
 use crate::base::text::{sanitise, with_commas};
-use crate::commands::dollars;
 use crate::team::compare::LETTERS;
 
 /// Returns the exit code: that of the first model that gave no answer.

@@ -4,9 +4,8 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::base::text::{escape_json, sanitise, width};
+use crate::base::text::{dollars, escape_json, sanitise, width};
 use crate::cli::stdio::{print_line, print_note};
-use crate::commands::dollars;
 
 /// The columns of `ps`.
 pub const AGENTS: &[&str] =

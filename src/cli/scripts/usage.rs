@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::print;
 use crate::base::error::Result;
+use crate::base::text::dollars;
 use crate::cli::arguments::UsageBy;
-use crate::commands::dollars;
 use crate::store::{Store, UsageTotal};
 
 /// The columns of `usage`.

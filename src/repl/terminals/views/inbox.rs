@@ -8,7 +8,7 @@ use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::commands::dollars;
+use crate::base::text::dollars;
 use crate::domain::flow::{Change, Decision};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::agent::{Agent, State};
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
-use crate::commands::dollars;
+use crate::base::text::dollars;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::frame::{Color, Row, Style};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::agent::{Agent, Role, State};
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::commands::dollars;
+use crate::base::text::dollars;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::domain::todo::Todo;

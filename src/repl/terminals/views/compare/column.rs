@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::text;
-use crate::commands::dollars;
+use crate::base::text::dollars;
 use crate::domain::scrollback::{LineKind, Reader, Scrollback};
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;

@@ -1,7 +1,7 @@
 //! Draws the comparison.
 
 use crate::base::text;
-use crate::commands::dollars;
+use crate::base::text::dollars;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
