@@ -15,6 +15,7 @@ use crate::domain::chunk::Chunk;
 use crate::domain::drafts::Drafts;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
+use crate::domain::stream::Usage;
 use crate::domain::todo::Todo;
 use crate::domain::tool::ToolResult;
 pub use aside::Aside;
@@ -34,7 +35,7 @@ struct Turn {
     now: Moment,
     /// When it started, in milliseconds since 1970.
     unix_ms: i64,
-    tokens: u64,
+    used: Used,
     thinks_since: Option<Moment>,
     written: Vec<Written>,
 }
@@ -166,8 +167,14 @@ impl View {
 
     /// A turn begins: the moment, and the same in milliseconds since 1970.
     pub(super) fn begin_turn(&mut self, now: Moment, unix_ms: i64) {
-        self.turn =
-            Some(Box::new(Turn { started: now, now, unix_ms, tokens: 0, thinks_since: None, written: Vec::new() }));
+        self.turn = Some(Box::new(Turn {
+            started: now,
+            now,
+            unix_ms,
+            used: Used::default(),
+            thinks_since: None,
+            written: Vec::new(),
+        }));
     }
 
     /// What follows happens at this moment.
@@ -180,7 +187,7 @@ impl View {
         self.close();
         self.scrollback.forget_calls();
         if let Some(turn) = self.turn.take().filter(|_| self.speaker == Some(Speaker::Agent)) {
-            self.push(LineKind::TurnEnd, &turn_end(Some(turn.now - turn.started), turn.tokens, turn.unix_now()));
+            self.push(LineKind::TurnEnd, &turn_end(Some(turn.now - turn.started), turn.used, turn.unix_now()));
         }
         self.speaker = None;
     }
@@ -206,7 +213,7 @@ impl View {
                 let written = at.map(|at| turn.written.swap_remove(at));
                 return show_result(&mut self.scrollback, result, written.as_ref());
             }
-            (Chunk::Usage(usage), Some(turn)) => turn.tokens = turn.tokens.saturating_add(usage.tokens()),
+            (Chunk::Usage(usage), Some(turn)) => turn.used.add(usage),
             (_, turn) => turn.into_iter().for_each(|turn| turn.thinks_since = None),
         }
         if let Some(aside) = show(&mut self.scrollback, chunk, is_aside) {
@@ -327,6 +334,7 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
     match kind {
         LineKind::Assistant => scrollback.extend(kind, text),
         LineKind::Thinking => scrollback.extend_thinking(text, None),
+        LineKind::Person => scrollback.push_message(text),
         _ if is_aside => return scrollback.insert(kind, text).map(|lines| Aside::new(kind, text, lines)),
         _ => scrollback.push(kind, text),
     }
@@ -334,18 +342,40 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
 }
 
 fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option<&Written>) {
-        LineKind::Person => scrollback.push_message(text),
     scrollback.end_call(&result.call_id, &result.name, &outcome(result, written));
 }
 
-/// `12 s, 3,210 tokens, 09:12`.
-fn turn_end(duration: Option<Duration>, tokens: u64, unix_ms: i64) -> String {
+/// What the requests of a turn used.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    tokens: u64,
+    cost: u64,
+    /// The cost of one of them is not known.
+    is_partial: bool,
+}
+
+impl Used {
+    fn add(&mut self, usage: &Usage) {
+        self.tokens = self.tokens.saturating_add(usage.tokens());
+        self.cost = self.cost.saturating_add(usage.cost.unwrap_or_default());
+        self.is_partial |= usage.cost.is_none();
+    }
+
+    fn cost(self) -> Option<String> {
+        let at_least = if self.is_partial { "at least " } else { "" };
+        (self.cost > 0).then(|| format!("{at_least}${}", text::dollars(self.cost)))
+    }
+}
+
+/// `12 s, 3,210 tokens, $0.012, 09:12`.
+fn turn_end(duration: Option<Duration>, used: Used, unix_ms: i64) -> String {
     let duration = duration.map(|duration| match duration.as_secs() {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),
         seconds @ 10..60 => format!("{seconds} s"),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     });
-    let tokens = (tokens > 0).then(|| format!("{} tokens", text::with_commas(tokens)));
-    let parts: Vec<String> = duration.into_iter().chain(tokens).chain([time_of_day(unix_ms)]).collect();
+    let tokens = (used.tokens > 0).then(|| format!("{} tokens", text::with_commas(used.tokens)));
+    let parts: Vec<String> =
+        duration.into_iter().chain(tokens).chain(used.cost()).chain([time_of_day(unix_ms)]).collect();
     parts.join(", ")
 }

@@ -67,6 +67,7 @@ pub enum StatusField {
     Model,
     Thinking,
     Context,
+    Cost,
     Environment,
     Tokens,
     Connection,
@@ -74,13 +75,14 @@ pub enum StatusField {
 
 impl StatusField {
     /// All fields in their usual order, with the names that a person types and what they show.
-    pub const ALL: [(Self, &'static str, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str, &'static str); 10] = [
         (Self::Directory, "directory", "Working directory"),
         (Self::Branch, "branch", "Branch of its git repository"),
         (Self::Approval, "approval", "What the agent may do without a question"),
         (Self::Model, "model", "Provider and model"),
         (Self::Thinking, "thinking", "Thinking level, if one is set"),
         (Self::Context, "context", "How much of the model's context is used; ~ while a part of it is an estimate"),
+        (Self::Cost, "cost", "What the agent and those below it have cost, and what is left of its limit of dollars"),
         (Self::Environment, "environment", "Environment, if it is not the default one"),
         (Self::Tokens, "tokens", "Tokens used since the program started"),
         (Self::Connection, "connection", "Whether the agents run in this program or in a server"),

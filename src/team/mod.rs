@@ -29,5 +29,5 @@ pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::{NoSuchAgent, Roster};
 pub use send_queue::SendQueue;
-pub use trees::{MINUTE, Trees, path as tree_path};
+pub use trees::{MINUTE, Money, Trees, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

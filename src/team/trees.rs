@@ -25,6 +25,15 @@ pub const MINUTE: i64 = 60_000;
 const OF_CREATIONS: [LimitName; 3] = [LimitName::Agents, LimitName::Depth, LimitName::Creations];
 const OF_REQUESTS: [LimitName; 4] = [LimitName::Requests, LimitName::Tokens, LimitName::Usd, LimitName::Seconds];
 
+/// Dollars of an agent, in billionths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Money {
+    /// What it and its tree have spent, as far as prices are known.
+    pub spent: u64,
+    /// What may still be spent; `None`: no limit.
+    pub left: Option<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Node {
     /// Living agents of the tree below it that models made.
@@ -207,6 +216,17 @@ impl Trees {
             }
         }
         None
+    }
+
+    /// What this agent and its tree have spent, and the least that is left of a limit of dollars that holds for it.
+    pub fn money(&self, roster: &Roster, agent: AgentId) -> Money {
+        let path = path(roster, agent);
+        let cost = |id: &AgentId| self.nodes.get(id).map_or(0, |node| node.total.cost);
+        let left = |(at, id): (usize, &AgentId)| {
+            let (most, base) = self.limit_at(roster, *id, at + 1 == path.len(), LimitName::Usd)?;
+            Some(most.saturating_sub(cost(id).saturating_sub(base)))
+        };
+        Money { spent: cost(&agent), left: path.iter().enumerate().filter_map(left).min() }
     }
 
     /// Whether what this agent spends is limited.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Note, Speaker, Written, show, show_result, speak, turn_end};
+use super::{Note, Speaker, Used, Written, show, show_result, speak, turn_end};
 use crate::base::id::MessageId;
 use crate::domain::chunk::Chunk;
 use crate::domain::message::{Body, Message};
@@ -13,7 +13,7 @@ use crate::domain::scrollback::{LineKind, Scrollback};
 struct Turn {
     started_at: Option<i64>,
     ended_at: i64,
-    tokens: u64,
+    used: Used,
     written: Vec<Written>,
 }
 
@@ -23,7 +23,7 @@ impl Turn {
             let duration =
                 self.started_at.and_then(|started| u64::try_from(self.ended_at.saturating_sub(started)).ok());
             let duration = duration.map(std::time::Duration::from_millis);
-            scrollback.push(LineKind::TurnEnd, &turn_end(duration, self.tokens, self.ended_at));
+            scrollback.push(LineKind::TurnEnd, &turn_end(duration, self.used, self.ended_at));
         }
     }
 }
@@ -94,7 +94,7 @@ pub(super) fn add_missing(scrollback: &mut Scrollback, notes: &mut VecDeque<Note
 
 fn add(scrollback: &mut Scrollback, chunk: &Chunk, turn: &mut Turn) {
     match chunk {
-        Chunk::Usage(usage) => turn.tokens = turn.tokens.saturating_add(usage.tokens()),
+        Chunk::Usage(usage) => turn.used.add(usage),
         Chunk::ToolCall { id, name, arguments, .. } => turn.written.extend(Written::of(id, name, arguments)),
         Chunk::ToolResult(result) => {
             let at = turn.written.iter().position(|written| written.call == result.call_id);

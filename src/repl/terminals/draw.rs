@@ -412,6 +412,7 @@ impl Terminals {
         let status = StatusLine {
             settings: &core.config.display,
             branch: self.branches.get(&agent.inputs.environment.working_directory),
+            money: core.trees.money(&core.roster, agent.id()),
             is_attached: terminal.mode.is_attached,
             is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
         };

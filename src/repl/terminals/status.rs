@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use crate::agent::Agent;
-use crate::base::text;
+use crate::base::text::{self, dollars};
 use crate::domain::approval::Policy;
 use crate::domain::display::{DisplaySettings, StatusField};
 use crate::domain::environment::DEFAULT_ENVIRONMENT;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::thinking::Thinking;
+use crate::team::Money;
 
 /// The fewest columns for the directory, of which the beginning is left out if it is longer.
 const DIRECTORY_COLUMNS: usize = 12;
@@ -20,6 +21,7 @@ const HELP: &str = "? keys ";
 pub(super) struct StatusLine<'a> {
     pub settings: &'a DisplaySettings,
     pub branch: Option<&'a str>,
+    pub money: Money,
     /// The agents run in a server.
     pub is_attached: bool,
     pub is_read_only: bool,
@@ -75,6 +77,7 @@ impl StatusLine<'_> {
             StatusField::Thinking if inputs.thinking == Thinking::Unspecified => return None,
             StatusField::Thinking => inputs.thinking.to_string(),
             StatusField::Context => context(agent)?,
+            StatusField::Cost => cost(self.money)?,
             StatusField::Environment if inputs.environment.spec == DEFAULT_ENVIRONMENT => return None,
             StatusField::Environment => text::shortened(&inputs.environment.spec, ENVIRONMENT_COLUMNS).into_owned(),
             StatusField::Tokens => format!("{} tokens", tokens(agent.used.tokens())?),
@@ -94,6 +97,13 @@ fn context(agent: &Agent) -> Option<String> {
         Some(percent) => format!("ctx {about}{percent}%"),
         None => format!("ctx {about}{}", text::with_commas(tokens)),
     })
+}
+
+/// What was spent, where that is known, and what is left of the budget.
+fn cost(money: Money) -> Option<String> {
+    let spent = Some(money.spent).filter(|spent| *spent > 0 || money.left.is_some()).map(dollars)?;
+    let left = money.left.map(|left| format!(" (${} left)", dollars(left))).unwrap_or_default();
+    Some(format!("${spent}{left}"))
 }
 
 impl Field {
