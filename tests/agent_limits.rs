@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use polylogue::config::{LimitName, Settings, TreeLimits};
+use polylogue::config::{LimitName, Prices, Settings, TreeLimits};
 use polylogue::{AgentId, Change, Decision};
 use rusqlite::Connection;
 use serde_json::json;
@@ -322,6 +322,27 @@ fn tokens_and_seconds_are_budgets_too() {
     assert_shows(&mut app, "held at the limit of 10 seconds");
     app.escape();
     assert_eq!(app.state(0), State::Idle);
+}
+
+#[test]
+fn a_limit_of_dollars_counts_what_was_spent_before_it_was_set() {
+    let peer = Peer::start();
+    let mut plan = Plan::peer(&peer.url());
+    plan.endpoint.facts.prices = Some(Prices { input: 3_000_000, ..Prices::default() });
+    let mut app = Harness::new(plan);
+    app.say(0, "one");
+    app.accept(&peer).stream().text("a").usage(100_000, 0).finish("stop").done();
+    app.turn_until_idle();
+    app.enter("/limit usd 0.2");
+    assert_shows(&mut app, "have spent $0.30 of $0.2");
+    let mut app = app.crash_and_restart();
+    app.say(0, "two");
+    turn_a_while(&mut app);
+    assert!(peer.try_accept().is_none());
+    assert_shows(&mut app, "held at the limit of 0.2");
+    app.enter("/limit usd 1");
+    app.accept(&peer).stream().text("b").usage(1, 0).finish("stop").done();
+    app.turn_until_idle();
 }
 
 #[test]

@@ -47,8 +47,7 @@ fn set(agent_id: AgentId, name: &str, value: &str) -> Result<InputResult> {
             found.about()
         ))
     })?;
-    let note = format!("the limit `{name}` is set; /limit shows all");
-    Ok(InputResult::NewState(Change::Limit { agent_id, name: found, value }, Some(note)))
+    Ok(InputResult::NewState(Change::Limit { agent_id, name: found, value }, None))
 }
 
 fn read_value(name: LimitName, typed: &str) -> Option<LimitValue> {

@@ -95,7 +95,11 @@ impl Repl {
             Change::Delete(deleted) => delete(core, agent_id, deleted),
             Change::KillDescendants(ancestor) => kill_descendants(core, agent_id, ancestor),
             Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::Limit { agent_id: limited, name, value } => limits::set_typed(core, limited, name, value),
+            Change::Limit { agent_id: limited, name, value } => {
+                let note = limits::set_typed(core, limited, name, value)?;
+                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &note);
+                Ok(())
+            }
             Change::EditHistory(edit) => self.edit_history(origin, agent_id, edit),
             Change::Team(line) => self.begin_team(origin, agent_id, &line),
             Change::Review(base) => self.begin_review(origin, agent_id, base),

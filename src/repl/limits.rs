@@ -3,6 +3,7 @@
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::base::text::dollars;
 use crate::commands::TwoColumns;
 use crate::domain::limits::{LimitName, LimitValue, SetLimit};
 use crate::domain::message::Body;
@@ -10,16 +11,16 @@ use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::team::Reached;
 
-/// Sets a limit that a person typed: a budget counts from now on. Agents that it held back go on if it allows it.
+/// Sets a limit that a person typed, and says from when it counts. Agents that it held back go on if it allows it.
 ///
 /// # Errors
 /// The agent is gone, the price of its model is unknown, or the store cannot be written; nothing has changed then.
-pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<()> {
+pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<String> {
     let endpoint = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
     let most = match value {
         LimitValue::Most(most) => Some(most),
         LimitValue::None => None,
-        LimitValue::Default => return set(core, agent, name, None),
+        LimitValue::Default => return set(core, agent, name, None).map(|()| note(core, agent, name)),
     };
     if name == LimitName::Usd && most.is_some() && endpoint.facts.prices.is_none() {
         let message = format!(
@@ -29,8 +30,22 @@ pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value:
         );
         return Err(Error::new(ErrorKind::Usage, message));
     }
-    let limit = core.trees.starting_now(agent, name, most, core.clock.steady_ms());
-    set(core, agent, name, Some(limit))
+    let limit = core.trees.typed(agent, name, most, core.clock.steady_ms());
+    set(core, agent, name, Some(limit))?;
+    Ok(note(core, agent, name))
+}
+
+/// What a limit counts, after it was set.
+fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
+    let limit = core.trees.limit(&core.roster, agent, name).most.filter(|_| name.is_budget());
+    let counts = limit.map(|most| match name {
+        LimitName::Usd => {
+            let (spent, label) = (core.trees.money(&core.roster, agent).spent, core.roster.label_of(agent));
+            format!(": {label} and what models made below it have spent ${} of ${}", dollars(spent), name.shown(most))
+        }
+        _ => ": it counts from now on".into(),
+    });
+    format!("the limit `{}` is set{}; /limit shows all", name.name(), counts.unwrap_or_default())
 }
 
 /// Doubles a limit that was reached.

@@ -389,10 +389,10 @@ impl Trees {
         }
     }
 
-    /// The limit that a person sets by typing this value: a budget counts from now on.
-    pub fn starting_now(&self, agent: AgentId, name: LimitName, most: Option<u64>, now: i64) -> SetLimit {
+    /// The limit that a person sets by typing this value: dollars count from the beginning, another budget from now on.
+    pub fn typed(&self, agent: AgentId, name: LimitName, most: Option<u64>, now: i64) -> SetLimit {
         let used = self.nodes.get(&agent).map_or(0, |node| node.used(name, now));
-        SetLimit { most, base: if name.is_budget() { used } else { 0 } }
+        SetLimit { most, base: if name.is_budget() && name != LimitName::Usd { used } else { 0 } }
     }
 
     /// Twice the limit that was reached.

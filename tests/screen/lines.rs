@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polylogue::config::{DisplaySettings, ModelFacts, Policy, StatusField};
+use polylogue::config::{DisplaySettings, ModelFacts, Policy, Prices, StatusField};
 
 use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::peer::Peer;
@@ -74,6 +74,27 @@ fn the_status_line_shows_directory_branch_model_and_context() {
     app.turn_until_idle();
     app.turn();
     assert_shows(&mut app, &format!("{name} topic   auto   openai/test   ctx 25%   5 tokens   local"));
+}
+
+#[test]
+fn what_was_spent_is_in_the_footer_of_a_turn_and_in_the_status_line_with_what_is_left() {
+    let peer = Peer::start();
+    let mut model = endpoint("openai", "test", &peer.url());
+    let prices = Prices { input: 3_000_000, ..Prices::default() };
+    model.facts = ModelFacts { prices: Some(prices), ..ModelFacts::default() };
+    let mut app = Harness::new(Plan { endpoint: model, size: Some((120, 20)), ..Plan::default() });
+    app.advance(std::time::Duration::from_secs(60));
+    app.say(0, "hello");
+    app.accept(&peer).stream().text("hello").usage(100_000, 1).finish("stop").done();
+    app.turn_until_idle();
+    assert_shows(&mut app, "100,001 tokens, $0.30, ");
+    assert!(status(&mut app).contains("   $0.30   "), "{}", status(&mut app));
+    app.enter("/limit usd 1");
+    assert_shows(&mut app, "agent 0 and what models made below it have spent $0.30 of $1");
+    assert!(status(&mut app).contains("   $0.30 ($0.70 left)   "), "{}", status(&mut app));
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, "100,001 tokens, $0.30, ");
+    assert!(status(&mut app).contains("   $0.30 ($0.70 left)   "), "{}", status(&mut app));
 }
 
 #[test]
