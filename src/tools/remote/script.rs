@@ -253,10 +253,11 @@ pub fn list(path: &Path, workspace: &Path, wanted: &Wanted<'_>) -> String {
             });
             let links = "for x; do printf 'l%s\\0%s\\0' \"$x\" \"$(readlink \"$x\")\"; done";
             format!(
-                "find . \\( {pruned} \\) ! -name . \\( -type d -exec printf 'd%s\\0' {{}} + \\
-  -o -type l -exec sh -c {} sh {{}} + \\
-  -o -type f -exec printf 'f%s\\0' {{}} + \\
-  -o -exec printf 'o%s\\0' {{}} + \\)\n",
+                // The find of busybox runs no `-exec ... +` within parentheses.
+                "find . \\( {pruned} \\) ! -name . -type d -exec printf 'd%s\\0' {{}} + \\
+  -o ! -name . -type l -exec sh -c {} sh {{}} + \\
+  -o ! -name . -type f -exec printf 'f%s\\0' {{}} + \\
+  -o ! -name . -exec printf 'o%s\\0' {{}} +\n",
                 quoted(links)
             )
         }
@@ -333,7 +334,13 @@ mod tests {
     /// Those that are installed.
     fn shells() -> Vec<Vec<&'static str>> {
         let all = [vec!["dash"], vec!["busybox", "sh"], vec!["bash", "--posix"], vec!["sh"]];
-        let works = |shell: &Vec<&str>| Command::new(shell[0]).args(&shell[1..]).args(["-c", ":"]).output().is_ok();
+        let works = |shell: &Vec<&str>| {
+            let is_installed = Command::new(shell[0]).args(&shell[1..]).args(["-c", ":"]).output().is_ok();
+            if !is_installed {
+                eprintln!("skipped: {} is not installed", shell[0]);
+            }
+            is_installed
+        };
         all.into_iter().filter(works).collect()
     }
 
