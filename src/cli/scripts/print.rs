@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use crate::base::text::{dollars, escape_json, sanitise, width};
+use crate::base::text::{dollars, escape_json, sanitise, shortened, width};
 use crate::cli::stdio::{print_line, print_note};
 
 /// The columns of `ps`.
@@ -42,18 +42,62 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
         cells.collect()
     };
     let lines: Vec<Vec<String>> = std::iter::once(heading).chain(rows.iter().map(cells)).collect();
-    let widest = |at: usize| lines.iter().map(|line| width(&line[at])).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns.len()).map(widest).collect();
-    for cells in &lines {
-        let mut text = String::new();
-        for (cell, widest) in cells.iter().zip(&widths) {
-            text += cell;
-            text += &" ".repeat(widest - width(cell) + 2);
-        }
-        if !print_line(text.trim_end()) {
+    for line in laid_out(&columns, lines, terminal_columns()) {
+        if !print_line(&line) {
             return;
         }
     }
+}
+
+/// Columns that are left out on a narrow terminal, the first of them first.
+const LEFT_OUT: [&str; 7] = ["team_run", "unread", "queued", "place", "tokens", "cost", "model"];
+/// Columns of text, which may be shortened, and to how many columns at least.
+const SHORTENED: [&str; 3] = ["name", "model", "place"];
+const LEAST_SHORTENED: usize = 16;
+
+/// The columns of the terminal on standard output.
+fn terminal_columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+}
+
+/// The rows of a table as lines, no wider than the terminal: texts are shortened, then columns are left out.
+fn laid_out(columns: &[&str], mut rows: Vec<Vec<String>>, terminal: Option<usize>) -> Vec<String> {
+    let mut columns = columns.to_vec();
+    let widths = |rows: &[Vec<String>]| -> Vec<usize> {
+        let count = rows.first().map_or(0, Vec::len);
+        (0..count).map(|at| rows.iter().map(|row| width(&row[at])).max().unwrap_or(0)).collect()
+    };
+    // The last column is cut instead.
+    let before_last = |rows: &[Vec<String>]| {
+        let widths = widths(rows);
+        widths.split_last().map_or(0, |(last, others)| {
+            others.iter().map(|width| width + 2).sum::<usize>() + *last.min(&LEAST_SHORTENED)
+        })
+    };
+    let is_narrow = |rows: &[Vec<String>]| terminal.is_some_and(|terminal| before_last(rows) > terminal);
+    for name in SHORTENED {
+        if let Some(at) = columns.iter().position(|column| *column == name).filter(|_| is_narrow(&rows)) {
+            rows.iter_mut().for_each(|row| row[at] = shortened(&row[at], LEAST_SHORTENED).into_owned());
+        }
+    }
+    for name in LEFT_OUT {
+        if let Some(at) = columns.iter().position(|column| *column == name).filter(|_| is_narrow(&rows)) {
+            columns.remove(at);
+            rows.iter_mut().for_each(|row| drop(row.remove(at)));
+        }
+    }
+    let widths = widths(&rows);
+    let line = |cells: &Vec<String>| {
+        let mut line = String::new();
+        for (cell, widest) in cells.iter().zip(&widths) {
+            line += cell;
+            line += &" ".repeat(widest - width(cell) + 2);
+        }
+        let line = line.trim_end();
+        terminal.map_or_else(|| line.to_owned(), |terminal| shortened(line, terminal).into_owned())
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Prints open questions, as lines of JSON, or each as a line with its id and below it the full text.
@@ -166,6 +210,27 @@ impl Printer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_is_no_wider_than_the_terminal() {
+        let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
+        let rows = || {
+            vec![
+                row(["NUMBER", "NAME", "QUEUED", "MODEL", "ID", "ACTIVITY"]),
+                row(["0", "reviewer", "0", "openrouter/anthropic/claude-sonnet", "abcdef", "running a tool … 12 s"]),
+            ]
+        };
+        let columns = ["number", "name", "queued", "model", "id", "activity"];
+        let whole = laid_out(&columns, rows(), None);
+        assert!(whole[1].ends_with("abcdef  running a tool … 12 s"), "{whole:?}");
+        assert_eq!(laid_out(&columns, rows(), Some(200)), whole);
+        let narrow = laid_out(&columns, rows(), Some(60));
+        assert!(narrow[0].starts_with("NUMBER  NAME      MODEL") && narrow[1].contains("abcdef"), "{narrow:?}");
+        for terminal in 10..120 {
+            let lines = laid_out(&columns, rows(), Some(terminal));
+            assert!(lines.iter().all(|line| width(line) <= terminal), "{terminal}: {lines:?}");
+        }
+    }
 
     #[test]
     fn bytes_are_shown_in_the_unit_that_suits_them() {
