@@ -214,14 +214,18 @@ impl Repl {
     /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
     /// wanted to run, in one line. Questions of an earlier process wait for the person who uses a chat.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
-        let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
-        let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
-        let is_any_open = !asking.is_empty();
-        let mut refused = std::mem::take(&mut self.core.refused);
-        for agent_id in asking {
-            refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
-        }
-        if is_any_open {
+        let mut refused = Vec::new();
+        loop {
+            refused.append(&mut self.core.refused);
+            let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
+            let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
+            if asking.is_empty() {
+                return refused;
+            }
+            for agent_id in asking {
+                refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
+            }
+            // The next call of the same reply may ask as well, and no event of the loop follows from that.
             self.apply_effects();
         }
         refused

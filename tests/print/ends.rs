@@ -233,6 +233,32 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
 }
 
 #[test]
+fn all_calls_of_a_reply_that_need_approval_are_refused_and_the_turn_goes_on() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "--approval", "yolo", "make them"]);
+    let first = peer.accept();
+    let reply = first.stream();
+    for (at, name) in ["AGENTS.md", "CLAUDE.md", ".mcp.json"].into_iter().enumerate() {
+        reply.tool_call(at, name, "write_file", &format!("{{\"file_path\":\"{name}\",\"content\":\"x\"}}"));
+    }
+    reply.finish("tool_calls").done();
+    let exchange = peer.accept();
+    let body = exchange.request().json();
+    let messages = body["messages"].as_array().expect("messages");
+    let is_refused = |message: &&serde_json::Value| {
+        message["role"] == "tool" && message["content"].as_str().is_some_and(|text| text.contains("runs unattended"))
+    };
+    assert_eq!(messages.iter().filter(is_refused).count(), 3, "{:#}", body["messages"]);
+    exchange.stream().text("then not").finish("stop").done();
+    let output = program.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "then not\n"), "{output:?}");
+    let refused =
+        output.err.lines().filter(|line| line.contains("refused a tool call that needs approval: write_file:"));
+    assert_eq!(refused.count(), 3, "{output:?}");
+}
+
+#[test]
 fn without_a_terminal_nothing_is_asked_unless_the_command_line_names_a_policy() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
