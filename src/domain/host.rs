@@ -9,7 +9,7 @@
 //! ```
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -173,6 +173,15 @@ impl HostPattern {
         is_named && self.has_port(port)
     }
 
+    /// Whether it is a single host that is known not to be public: an address, or a name of this machine.
+    pub fn is_private(&self) -> bool {
+        match &self.hosts {
+            Hosts::One(Host::Address(address)) => !is_public(*address),
+            Hosts::One(name) => name.is_localhost(),
+            Hosts::Any | Hosts::Below(_) => false,
+        }
+    }
+
     /// The host, if it is a single one.
     pub fn host(&self) -> Option<&Host> {
         if let Hosts::One(host) = &self.hosts { Some(host) } else { None }
@@ -180,6 +189,44 @@ impl HostPattern {
 
     fn has_port(&self, port: u16) -> bool {
         self.port.map_or_else(|| USUAL_PORTS.contains(&port), |own| own == port)
+    }
+}
+
+/// Whether an address is one of the public Internet: not of this machine, its link, a private network, or reserved (the
+/// IANA registries of special-purpose addresses, RFC 6890).
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = match (a, b, c) {
+        // "This network", loopback, multicast and everything above it, with broadcast.
+        (0 | 127 | 224.., ..) => true,
+        (100, 64..=127, _) | (198, 18 | 19, _) => true,
+        // Protocol assignments, and relays to networks of IPv6.
+        (192, 0, 0) | (192, 88, 99) => true,
+        _ => address.is_private() || address.is_link_local() || address.is_documentation(),
+    };
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match segments {
+        // An address of IPv4 behind a translator (RFC 6052), or behind a relay (RFC 3056).
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
+        // Teredo, ORCHID, documentation and others with a special purpose.
+        [0x2001, 0x0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => false,
+        // Everything outside of global unicast (RFC 4291, 2.4): loopback, link-local, unique local, multicast.
+        [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
@@ -335,6 +382,73 @@ mod tests {
             let (a, b) = (pattern(one), pattern(other));
             let found = (a.allows_all_of(&b), a.forbids_all_of(&b), a.forbids_some_of(&b));
             assert_eq!(found, (allows, forbids_all, forbids_some), "{one} {other}");
+        }
+    }
+
+    const NOT_PUBLIC: &[&str] = &[
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.1.2.3",
+        "100.64.0.1",
+        "127.0.0.1",
+        "127.9.9.9",
+        "169.254.169.254",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.0.0.1",
+        "192.0.2.1",
+        "192.88.99.1",
+        "192.168.1.1",
+        "198.18.0.1",
+        "198.51.100.1",
+        "203.0.113.1",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::127.0.0.1",
+        "fe80::1",
+        "fec0::1",
+        "fc00::1",
+        "fd12::1",
+        "ff02::1",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "2001::1",
+        "2001:db8::1",
+        "2001:10::1",
+        "3fff::1",
+        "100::1",
+        "5f00::1",
+    ];
+    const PUBLIC: &[&str] = &[
+        "1.1.1.1",
+        "8.8.8.8",
+        "100.63.0.1",
+        "100.128.0.1",
+        "172.15.0.1",
+        "172.32.0.1",
+        "192.0.1.1",
+        "198.20.0.1",
+        "223.255.255.255",
+        "2606:4700::1111",
+        "2a00:1450::1",
+        "64:ff9b::808:808",
+        "2002:808:808::",
+        "::ffff:8.8.8.8",
+    ];
+
+    #[test]
+    fn addresses_of_machines_and_private_networks_are_not_public() {
+        for text in NOT_PUBLIC {
+            assert!(!is_public(text.parse().unwrap()), "{text}");
+        }
+        for text in PUBLIC {
+            assert!(is_public(text.parse().unwrap()), "{text}");
         }
     }
 

@@ -6,7 +6,8 @@ use crate::domain::host::HostPattern;
 use crate::domain::rule::Rule;
 
 impl Permissions<'_> {
-    /// A deny rule about a part of the hosts is left to the proxy.
+    /// A deny rule about a part of the hosts is left to the proxy. What is not public needs a rule that names it, or a
+    /// person's answer: the model must not reach it by naming it itself.
     pub(super) fn network(&self, wanted: &str) -> Verdict {
         let Ok(wanted) = wanted.parse::<HostPattern>() else {
             return Verdict::Refuse(format!("{wanted} is no host"));
@@ -20,10 +21,13 @@ impl Permissions<'_> {
         if let Some(rule) = find(&self.rules.ask, &|pattern| pattern.forbids_some_of(&wanted)) {
             return self.ask(asks_for(&rule));
         }
-        let is_allowed = find(&self.rules.allow, &|pattern| pattern.allows_all_of(&wanted)).is_some();
-        if is_allowed || self.policy == Policy::Yolo {
-            return Verdict::Free;
+        let is_allowed =
+            self.policy == Policy::Yolo || find(&self.rules.allow, &|pattern| pattern.allows_all_of(&wanted)).is_some();
+        let names = |pattern: &HostPattern| pattern.host().is_some() && pattern.allows_all_of(&wanted);
+        match is_allowed {
+            true if !wanted.is_private() || find(&self.rules.allow, &names).is_some() => Verdict::Free,
+            true => self.ask(format!("no rule names net({wanted}), which is this machine or a private network")),
+            false => self.ask(format!("no rule allows net({wanted})")),
         }
-        self.ask(format!("no rule allows net({wanted})"))
     }
 }

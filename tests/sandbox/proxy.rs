@@ -27,8 +27,11 @@ pub(super) fn can_restrict() -> bool {
     can && curl
 }
 
-pub(super) fn app() -> Harness {
-    Harness::new(Plan { real_time: true, policy: Policy::Yolo, rules: Rules::default(), ..Plan::default() })
+/// These hosts are named by a rule: a call alone does not reach loopback.
+pub(super) fn app(named: &[&str]) -> Harness {
+    let allow = named.iter().map(|host| format!("net({host})").parse().expect("a rule")).collect();
+    let rules = Rules { allow, ..Rules::default() };
+    Harness::new(Plan { real_time: true, policy: Policy::Yolo, rules, ..Plan::default() })
 }
 
 /// A server on loopback that answers every connection in the same way, in a thread of its own.
@@ -103,7 +106,7 @@ fn a_command_reaches_the_hosts_of_its_call_and_no_others() {
     }
     let (listed, other) = (Server::with("hello"), Server::with("secret"));
     let (url, unlisted) = (listed.host(), other.host());
-    let mut app = app();
+    let mut app = app(&[&url]);
     assert_eq!(run(&mut app, &format!("curl -sS http://{url}/plain?q"), &[&url]), "hello");
     let head = listed.received();
     assert!(head.starts_with(&format!("GET /plain?q HTTP/1.1\r\nHost: {url}\r\n")), "{head}");
@@ -142,7 +145,7 @@ fn a_second_request_on_a_connection_cannot_name_another_host() {
          printf 'GET http://{url}/ HTTP/1.1\\r\\n\\r\\nGET http://{unlisted}/ HTTP/1.1\\r\\n\\r\\n' >&3
          cat <&3"
     );
-    let out = run(&mut app(), &script, &[&url]);
+    let out = run(&mut app(&[&url]), &script, &[&url]);
     // The end of a connection on which more was sent may reach the command before what it was sent.
     assert!((out.ends_with("first") || out.contains("reset")) && !out.contains("second"), "{out}");
     assert!(listed.received().starts_with("GET / HTTP/1.1\r\n"));
@@ -156,7 +159,8 @@ fn a_name_that_leads_to_a_private_address_is_refused_unless_that_is_named() {
     }
     let server = Server::with("private");
     let script = format!("curl -sS --noproxy '' http://localhost:{}/", server.port);
-    let mut app = app();
+    let mut app =
+        app(&["localhost", "127.0.0.1"].map(|name| format!("{name}:{}", server.port)).each_ref().map(|name| &**name));
     let refused = run(&mut app, &script, &[&format!("*:{}", server.port)]);
     let (v4, v6) = ("address 127.0.0.1, which is not public", "address ::1, which is not public");
     assert!(refused.contains(v4) || refused.contains(v6), "{refused}");
@@ -168,6 +172,32 @@ fn a_name_that_leads_to_a_private_address_is_refused_unless_that_is_named() {
     // An unknown name is no reason to wait.
     let unknown = run(&mut app, "curl -sS -w '%{http_code}' http://unknown.invalid/", &["*"]);
     assert!(unknown.contains("unknown.invalid has no address") && unknown.contains("\n502\n"), "{unknown}");
+}
+
+#[test]
+fn a_call_reaches_this_machine_and_private_networks_only_where_a_person_names_them() {
+    if !can_restrict() {
+        return;
+    }
+    let server = Server::with("private");
+    let port = server.port;
+    let any: Rules = Rules { allow: vec![format!("net(*:{port})").parse().expect("a rule")], ..Rules::default() };
+    for (policy, rules) in [(Policy::Yolo, Rules::default()), (Policy::Yolo, any.clone()), (Policy::Auto, any)] {
+        let mut app = Harness::new(Plan { real_time: true, policy, rules, ..Plan::default() });
+        for host in ["127.0.0.1", "localhost", "a.localhost", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]", "10.0.0.1"] {
+            call(&mut app, "curl -sS --noproxy '' http://localhost/", &[&format!("{host}:{port}")]);
+            app.turn_until_asked(0);
+            let reason = app.agent(0).question().expect("a question").question.detail.join("\n");
+            assert!(reason.contains("which is this machine or a private network"), "{host}: {reason}");
+            app.answer(0, false);
+            assert!(result(&mut app).contains("denied"));
+        }
+        let network = format!("127.0.0.1:{port}");
+        call(&mut app, &format!("curl -sS --noproxy '' http://{network}/"), &[&network]);
+        app.turn_until_asked(0);
+        app.answer(0, true);
+        assert_eq!(result(&mut app), "private");
+    }
 }
 
 #[test]
@@ -186,7 +216,7 @@ fn who_does_not_read_stops_who_writes_and_the_loop_waits() {
         sent.to_string()
     });
     let url = server.host();
-    let mut app = app();
+    let mut app = app(&[&url]);
     // The command opens the connection and reads nothing.
     let script = format!(
         "exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}
@@ -222,7 +252,7 @@ fn large_bodies_arrive_whole_in_both_directions() {
         String::new()
     });
     let url = server.host();
-    let mut app = app();
+    let mut app = app(&[&url]);
     for tunnel in ["", "-p"] {
         let script = format!(
             "head -c {SIZE} /dev/urandom > sent && \
@@ -242,7 +272,7 @@ fn many_connections_are_served_and_more_than_the_limit_wait() {
     }
     let server = Server::with("ok ");
     let url = server.host();
-    let mut app = app();
+    let mut app = app(&[&url]);
     // Connections without a request take all places; when they are closed, the others are served.
     let script = format!(
         "port=${{http_proxy##*:}}; held=()
@@ -275,7 +305,7 @@ fn when_the_call_is_over_or_interrupted_its_connections_are_closed() {
         head
     });
     let url = server.host();
-    let mut app = app();
+    let mut app = app(&[&url]);
     let script = format!(
         "curl -sSN http://{url}/ > one & curl -sSNp http://{url}/ > got & until [ -s one ] && [ -s got ]; do :; done"
     );

@@ -68,7 +68,7 @@ fn cargo_fetches_a_crate_and_builds_with_it() {
         "/dl/tiny/1.0.0/download" => Some(package.clone()),
         _ => None,
     });
-    let mut app = app();
+    let mut app = app(&[&server.host(), "127.0.0.1:1"]);
     let source = format!(
         "[source.crates-io]\nreplace-with = \"here\"\n[source.here]\nregistry = \"sparse+http://{}/\"\n",
         server.host()
@@ -101,7 +101,7 @@ fn npm_installs_a_package() {
         "/tiny.tgz" => Some(package.clone()),
         _ => None,
     });
-    let mut app = app();
+    let mut app = app(&[&server.host()]);
     write(&app.directory(), "package.json", r#"{"name":"c","version":"1.0.0"}"#);
     let script = format!(
         "npm install tiny --registry http://{}/ --no-audit --no-fund > log 2>&1 || cat log

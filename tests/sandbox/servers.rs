@@ -29,7 +29,7 @@ fn a_server_is_reached_by_later_calls_of_its_agent_with_the_same_powers_alone() 
     if !can_restrict() || !has_perl() {
         return;
     }
-    let mut app = app();
+    let mut app = app(&[]);
     app.fork(0);
     let first = serve(&mut app, "first", 8123);
     let _second = serve(&mut app, "second", 8124);
@@ -53,7 +53,7 @@ fn the_walls_of_a_command_that_shares_a_network_are_its_own() {
     if !can_restrict() || !has_perl() {
         return;
     }
-    let mut app = app();
+    let mut app = app(&[]);
     serve(&mut app, "up", 8125);
     let alone = ["ls /proc | grep -c '^[0-9]'", "cat /proc/sys/user/max_user_namespaces", "unshare -U true; echo $?"];
     let shared = run(&mut app, &alone.join("; "), &[]);

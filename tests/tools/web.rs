@@ -116,6 +116,13 @@ fn app(policy: Policy, allow: &[String]) -> Harness {
     app_with_agents(1, Plan { policy, rules, real_time: true, ..Plan::default() })
 }
 
+/// A server on loopback, which a rule names.
+fn app_with_server() -> (Server, Harness) {
+    let server = Server::start();
+    let rule = format!("net(127.0.0.1:{})", server.port);
+    (server, app(Policy::Yolo, &[rule]))
+}
+
 fn fetch(app: &mut Harness, arguments: &serde_json::Value) -> ToolResult {
     app.say(0, &format!("%tool web_fetch {arguments}"));
     app.turn_until_idle();
@@ -129,7 +136,7 @@ fn get(app: &mut Harness, server: &Server, path: &str) -> ToolResult {
 
 #[test]
 fn html_becomes_markdown_and_other_text_stays() {
-    let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
+    let (server, mut app) = app_with_server();
     let page = get(&mut app, &server, "/page");
     assert!(page.content.starts_with(&format!("[{}: status 200]\n# Head", server.url("/page"))), "{}", page.content);
     for (part, expected) in [("**two**", true), ("[link](/x)", true), ("a\n", true), ("evil", false), ("x{}", false)] {
@@ -142,7 +149,7 @@ fn html_becomes_markdown_and_other_text_stays() {
 
 #[test]
 fn redirects_are_followed_to_the_same_host_only() {
-    let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
+    let (server, mut app) = app_with_server();
     assert!(get(&mut app, &server, "/here").content.contains("/page: status 200]\n# Head"));
     let told = get(&mut app, &server, "/there");
     assert!(told.content.contains("redirects to http://192.0.2.7/x, which is not followed"), "{}", told.content);
@@ -156,7 +163,7 @@ fn redirects_are_followed_to_the_same_host_only() {
 
 #[test]
 fn what_is_received_is_bounded_in_size_and_time() {
-    let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
+    let (server, mut app) = app_with_server();
     for path in ["/large", "/bomb", "/endless"] {
         let result = get(&mut app, &server, path);
         assert!(
@@ -175,7 +182,7 @@ fn what_is_received_is_bounded_in_size_and_time() {
 
 #[test]
 fn what_is_no_page_is_said() {
-    let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
+    let (server, mut app) = app_with_server();
     for (path, expected) in [
         ("/image", "not text: image/png, 6 bytes"),
         ("/gone", "status 404]\n# Nothing here"),
@@ -189,7 +196,8 @@ fn what_is_no_page_is_said() {
     let deep = get(&mut app, &server, "/deep");
     assert!(deep.content.contains("the HTML is too complex to convert") && !deep.is_error, "{:.200}", deep.content);
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let refused = fetch(&mut app, &json!({"url": format!("http://127.0.0.1:{closed}/")}));
+    let mut other = self::app(Policy::Yolo, &[format!("net(127.0.0.1:{closed})")]);
+    let refused = fetch(&mut other, &json!({"url": format!("http://127.0.0.1:{closed}/")}));
     assert!(refused.is_error && refused.content.contains("refused the connection"), "{}", refused.content);
     for url in ["ftp://example.org/", "https://user:pass@example.org/", ""] {
         assert!(fetch(&mut app, &json!({ "url": url })).content.contains("`url`: "));
@@ -215,12 +223,23 @@ fn a_host_asks_unless_a_rule_allows_it() {
     let mut refused = self::app(Policy::Never, &["net(*)".into()]);
     let result = get(&mut refused, &server, "/page");
     assert!(result.is_error && result.content.contains("needs approval"), "another port: {}", result.content);
+    for (policy, rule) in [(Policy::Yolo, None), (Policy::Auto, Some(format!("net(*:{})", server.port)))] {
+        let mut app = self::app(policy, rule.as_slice());
+        for host in ["127.0.0.1", "localhost", "[::ffff:7f00:1]"] {
+            let url = format!("http://{host}:{}/page", server.port);
+            app.say(0, &format!("%tool web_fetch {}", json!({ "url": url })));
+            app.turn_until_asked(0);
+            app.answer(0, false);
+            app.turn_until_idle();
+        }
+    }
+    assert_eq!(server.requests.load(Ordering::SeqCst), 2);
 }
 
 #[test]
 fn a_deny_rule_with_a_port_refuses_that_port() {
-    let deny = vec!["net(localhost:443)".parse().expect("a rule")];
-    let rules = Rules { deny, ..Rules::default() };
+    let rule = |text: &str| vec![text.parse().expect("a rule")];
+    let rules = Rules { allow: rule("net(localhost)"), deny: rule("net(localhost:443)"), ..Rules::default() };
     let mut app = app_with_agents(1, Plan { policy: Policy::Yolo, rules, real_time: true, ..Plan::default() });
     let result = fetch(&mut app, &json!({"url": "https://localhost/"}));
     assert!(result.is_error && result.content.contains("the rule deny net(localhost:443)"), "{}", result.content);
@@ -247,7 +266,7 @@ fn a_proxy_of_the_environment_is_used_for_its_scheme_only() {
 
 #[test]
 fn esc_ends_a_transfer_and_closes_its_connection() {
-    let (server, mut app) = (Server::start(), app(Policy::Yolo, &[]));
+    let (server, mut app) = app_with_server();
     app.say(0, &format!("%tool web_fetch {}", json!({"url": server.url("/silent")})));
     app.turn_until("the request", |_| server.requests.load(Ordering::SeqCst) == 1);
     app.turn_until("the state", |app| app.screen_text().contains("fetching a page"));
