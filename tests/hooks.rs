@@ -6,7 +6,6 @@ use std::time::Duration;
 use polylogue::config::{Author, Hook, HookEvent, Policy, Rules};
 use serde_json::{Value, json};
 
-use crate::support::eventually;
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::State;
 use crate::support::peer::Peer;
@@ -14,6 +13,7 @@ use crate::support::program::Home;
 use crate::support::scene::{
     answer_next, assert_shows, bash, is_running, mark, reply_with_calls, results_in, results_then, texts_in,
 };
+use crate::support::{eventually, write_executable};
 
 pub(crate) mod trust;
 
@@ -161,6 +161,37 @@ fn a_hook_that_hangs_floods_or_fails_is_a_note_and_of_a_required_one_a_refusal()
     let results = results_then(&mut app, &peer, 0, "done");
     assert_eq!(results[1], "denied by a hook: a required hook failed: exit 3: oh");
     assert!(app.directory().join("it").exists());
+}
+
+#[test]
+fn a_hook_that_cannot_be_started_refuses_the_call() {
+    let peer = Peer::start();
+    let missing = Hook { command: vec!["/nowhere/check".into()], ..hook(HookEvent::PreTool, "write_file", "") };
+    let in_shell = hook(HookEvent::PreTool, "list_dir", "~/nowhere/check --strict");
+    let plan = Plan { policy: Policy::Yolo, ..Plan::peer(&peer.url()) };
+    let mut app = app_with(&peer, vec![missing, in_shell], plan);
+    calls(&mut app, &peer, &[("write_file", &write("it")), ("list_dir", "{}")]);
+    let results = results_then(&mut app, &peer, 0, "done");
+    for result in &results {
+        assert!(result.starts_with("denied by a hook: a hook could not be started: "), "{results:?}");
+    }
+    assert!(!app.directory().join("it").exists());
+    assert_shows(&mut app, "could not be started: ");
+}
+
+#[test]
+fn a_hook_in_the_home_directory_runs_as_the_manual_writes_it() {
+    let home = Home::new();
+    let top = home.directory.path();
+    let config = top.join(".config/polylogue");
+    for directory in [&config, &top.join("bin")] {
+        fs::create_dir_all(directory).expect("a directory");
+    }
+    write_executable(&top.join("bin/check"), b"#!/bin/sh\necho \"checked $1\" >&2\nexit 2\n");
+    let text = "[[hooks.pre_tool]]\nmatcher = \"list_dir\"\ncommand = [\"~/bin/check\", \"--strict\"]\n";
+    fs::write(config.join("config.toml"), text).expect("a file");
+    let output = home.run(&["-p", "--output-format", "stream-json", "%tool list_dir {}\n%next\ndone"]);
+    assert!(output.out.contains("denied by a hook: checked --strict"), "{output:?}");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::domain::hook::{Hook, HookEvent, claude_name};
 use crate::domain::skill::Author;
 use crate::domain::tool::ToolCall;
 use answer::Answer;
+use process::Failure;
 
 /// In bytes; a larger one matches nothing.
 const MAX_MATCHER: usize = 1_000;
@@ -159,18 +160,18 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
 ///
 /// # Errors
 /// It failed: why.
-fn answer(hook: &Hook, occasion: &Occasion, env: &Environment, job: &Job) -> std::result::Result<Answer, String> {
+fn answer(hook: &Hook, occasion: &Occasion, env: &Environment, job: &Job) -> std::result::Result<Answer, Failure> {
     let place = match scripts::place(hook, env) {
         Ok(place) => place,
         Err(why) if hook.event == HookEvent::PreTool && !hook.is_required => {
             return Ok(Answer { decision: Some(HookDecision::Ask(why)), ..Answer::default() });
         }
-        Err(why) => return Err(why),
+        Err(why) => return Err(Failure::NotStarted(why)),
     };
     let input = input(hook, occasion, env).to_string();
     let may_write = may_write(occasion.policy, env);
     let ended = process::run(hook, &input, &process::Place { directory: &place, may_write }, env, job)?;
-    answer::read(&ended, hook.event)
+    answer::read(&ended, hook.event).map_err(Failure::Failed)
 }
 
 /// Whether an agent may change files of its workspace; its hooks may change no more.
@@ -180,17 +181,11 @@ fn may_write(policy: Policy, env: &Environment) -> bool {
 }
 
 impl HookOutcome {
-    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, String>, is_open: bool) {
+    fn add(&mut self, hook: &Hook, answer: std::result::Result<Answer, Failure>, is_open: bool) {
         let label = hook.label();
         let answer = match answer {
             Ok(answer) => answer,
-            Err(why) => {
-                self.notes.push(format!("{label} failed: {why}"));
-                let refusal = || HookDecision::Deny(format!("a required hook failed: {why}"));
-                return if hook.is_required {
-                    self.decision = Some(refusal())
-                };
-            }
+            Err(failure) => return self.add_failure(hook, failure),
         };
         self.notes.extend(answer.message.map(|message| format!("{label}: {message}")));
         self.context.extend(answer.context);
@@ -212,6 +207,19 @@ impl HookOutcome {
         // What was allowed was another call.
         if self.updated.is_some() && self.decision == Some(HookDecision::Allow) {
             self.decision = None;
+        }
+    }
+
+    /// What a hook guards does not happen if it is required, or if it has not run before a call: nobody looked at that.
+    fn add_failure(&mut self, hook: &Hook, failure: Failure) {
+        let (what, why, is_refusal) = match failure {
+            Failure::NotStarted(why) => ("could not be started", why, hook.event == HookEvent::PreTool),
+            Failure::Failed(why) => ("failed", why, false),
+        };
+        self.notes.push(format!("{} {what}: {why}", hook.label()));
+        if is_refusal || hook.is_required {
+            let kind = if hook.is_required { "a required hook" } else { "a hook" };
+            self.decision = Some(HookDecision::Deny(format!("{kind} {what}: {why}")));
         }
     }
 
@@ -279,7 +287,7 @@ mod tests {
         }
     }
 
-    fn decided(decision: HookDecision) -> std::result::Result<Answer, String> {
+    fn decided(decision: HookDecision) -> std::result::Result<Answer, Failure> {
         Ok(Answer { decision: Some(decision), ..Answer::default() })
     }
 
@@ -326,10 +334,22 @@ mod tests {
     }
 
     #[test]
+    fn a_hook_that_has_not_run_refuses_the_call_before_which_it_should_have() {
+        for (event, expected) in [(HookEvent::PreTool, true), (HookEvent::PostTool, false), (HookEvent::Stop, false)] {
+            let mut outcome = HookOutcome::default();
+            let failure = Failure::NotStarted("no such file".into());
+            outcome.add(&Hook { event, ..hook(Author::Person, false) }, Err(failure), false);
+            let refused = HookDecision::Deny("a hook could not be started: no such file".into());
+            assert_eq!(outcome.decision, expected.then_some(refused));
+        }
+    }
+
+    #[test]
     fn a_failure_is_a_note_and_of_a_required_hook_a_refusal() {
         for (is_required, expected) in [(false, false), (true, true)] {
             let mut outcome = HookOutcome::default();
-            outcome.add(&hook(Author::Project, is_required), Err("exit 1".into()), false);
+            let failure = Failure::Failed("exit 1".into());
+            outcome.add(&hook(Author::Project, is_required), Err(failure), false);
             assert_eq!(matches!(outcome.decision, Some(HookDecision::Deny(_))), expected);
             assert_eq!(outcome.notes, ["hook pre_tool (config.toml:3) failed: exit 1"]);
         }

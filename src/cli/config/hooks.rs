@@ -12,6 +12,7 @@ use super::file::{self, Entry, FileReader};
 use super::parse::whole;
 use super::project;
 use super::trust::Trusted;
+use super::user_tools::place;
 use crate::base::file::ancestors_in_repository;
 use crate::domain::hook::{Hook, HookEvent, HookScript, TIME_LIMIT};
 use crate::domain::skill::Author;
@@ -68,7 +69,11 @@ fn hook<'t>(
         match inner.name {
             "command" => match inner.value.get_ref() {
                 DeValue::String(text) => hook.command = shell(text),
-                _ => hook.command = reader.texts(&inner),
+                _ => {
+                    hook.command = reader.texts(&inner);
+                    // No shell reads these words, which the manual writes with ~/.
+                    hook.command.iter_mut().for_each(|word| place(word, reader.home, None));
+                }
             },
             "matcher" => hook.matcher = reader.text(&inner).unwrap_or_default(),
             "timeout" => match whole(&file::value_of(inner.value.get_ref()), 1).filter(|s| *s <= LONGEST_TIME_LIMIT) {

@@ -72,15 +72,14 @@ fn tool(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<UserToolEntry>
         reader.error(entry, "expected command, a list of the program and its first arguments");
         return None;
     }
-    let (home, root) = (reader.home.map(Path::to_owned), reader.root.map(Path::to_owned));
     for word in &mut tool.command {
-        place(word, home.as_deref(), root.as_deref());
+        place(word, reader.home, reader.root);
     }
     Some(tool)
 }
 
 /// Writes where a word of a command leads to: `~/` to the home directory, `./` and `.polylogue/` to the project.
-fn place(word: &mut String, home: Option<&Path>, root: Option<&Path>) {
+pub(super) fn place(word: &mut String, home: Option<&Path>, root: Option<&Path>) {
     let placed = match root {
         _ if word.starts_with("~/") => absolute(word, home),
         Some(root) if word.starts_with("./") || word.starts_with(".polylogue/") => Some(root.join(&*word)),

@@ -12,7 +12,7 @@ const BLOCKS: i32 = 2;
 /// In characters.
 const MAX_REASON: usize = 4_000;
 const MAX_CONTEXT: usize = 16_000;
-const MAX_LINE: usize = 300;
+pub const MAX_LINE: usize = 300;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {

@@ -5,6 +5,8 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::answer::MAX_LINE;
+use crate::base::text::{sanitise, shortened};
 use crate::domain::hook::Hook;
 use crate::domain::skill::Author;
 use crate::policy::paths::{Access, OWN, Verdict};
@@ -69,6 +71,18 @@ pub struct Ended {
     pub errors: String,
 }
 
+/// Why a hook has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// Its program has not run.
+    NotStarted(String),
+    /// It took too long, printed too much, or says nothing that is understood.
+    Failed(String),
+}
+
+/// What the shell exits with if it cannot run a command (POSIX, 2.8.2).
+const SHELL_CANNOT_RUN: [i32; 2] = [126, 127];
+
 /// Where a hook runs.
 pub struct Place<'a> {
     pub directory: &'a Path,
@@ -80,7 +94,7 @@ pub struct Place<'a> {
 ///
 /// # Errors
 /// It could not be started, took too long, or printed too much.
-pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Ended, String> {
+pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Ended, Failure> {
     let mut env = env.clone();
     if hook.author == Author::Person {
         let files = own_files(hook, &env);
@@ -89,9 +103,13 @@ pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: 
     loop {
         let level = env.sandbox.level();
         if level == Level::None && env.sandbox.settings.is_enabled {
-            return Err("needs a sandbox, which this system cannot build; polylogue doctor says more".into());
+            let why = "needs a sandbox, which this system cannot build; polylogue doctor says more";
+            return Err(Failure::NotStarted(why.into()));
         }
         match attempt(hook, input, place, &env, job)? {
+            Some(ended) if runs_in_shell(hook) && ended.code.is_some_and(|code| SHELL_CANNOT_RUN.contains(&code)) => {
+                return Err(Failure::NotStarted(first_line(&ended.errors, "its command cannot be run")));
+            }
             Some(ended) => return Ok(ended),
             None => drop(env.sandbox.falls_from(level)),
         }
@@ -99,29 +117,38 @@ pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: 
 }
 
 /// `None`: this level of the sandbox cannot be built here.
-fn attempt(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Option<Ended>, String> {
+fn attempt(
+    hook: &Hook,
+    input: &str,
+    place: &Place<'_>,
+    env: &Environment,
+    job: &Job,
+) -> Result<Option<Ended>, Failure> {
+    let not_started = |error: io::Error| Failure::NotStarted(reason(&error));
     let arguments: Vec<&str> = hook.command.iter().map(String::as_str).collect();
-    let plan = plan_of(hook, &arguments, place, env)?;
-    let (input, (output, into_output), (errors, into_errors)) =
-        (memory_file::with(input.as_bytes()).map_err(text)?, io::pipe().map_err(text)?, io::pipe().map_err(text)?);
+    let plan = plan_of(hook, &arguments, place, env).map_err(Failure::NotStarted)?;
+    let input = memory_file::with(input.as_bytes()).map_err(not_started)?;
+    let (output, into_output) = io::pipe().map_err(not_started)?;
+    let (errors, into_errors) = io::pipe().map_err(not_started)?;
     let mut command = Command::new(&env.supervisor);
     command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(&arguments);
     command.current_dir(place.directory).env_clear().envs(env.sandbox.variables());
     command.stdout(into_output).stderr(into_errors);
-    let mut outputs = Outputs { output: Captured::of(output)?, errors: Captured::of(errors)? };
-    let mut supervised = Supervised::start(command).map_err(text)?;
+    let captured = |pipe| Captured::of(pipe).map_err(not_started);
+    let mut outputs = Outputs { output: captured(output)?, errors: captured(errors)? };
+    let mut supervised = Supervised::start(command).map_err(not_started)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
     let _ = plan.send(supervised.control(), None).and_then(|()| send_descriptor(supervised.control(), input.as_fd()));
     let ending = supervised.watch(&mut outputs, hook.timeout, job);
     match (Report::receive(supervised.control()).into_iter().next(), ending) {
         (Some(Report::Unavailable(_)), _) => Ok(None),
         (Some(Report::NotStarted(why)), _)
-        | (None, Ending::NotStarted(why) | Ending::Weaker(why) | Ending::Lost(why)) => Err(why),
-        (None, Ending::TimedOut) => Err(format!("timed out after {:?}", hook.timeout)),
+        | (None, Ending::NotStarted(why) | Ending::Weaker(why) | Ending::Lost(why)) => Err(Failure::NotStarted(why)),
+        (None, Ending::TimedOut) => Err(Failure::Failed(format!("timed out after {:?}", hook.timeout))),
         (None, Ending::Interrupted) if outputs.has_enough() => {
-            Err(format!("printed more than {} KiB", MAX_OUTPUT / 1024))
+            Err(Failure::Failed(format!("printed more than {} KiB", MAX_OUTPUT / 1024)))
         }
-        (None, Ending::Interrupted) => Err("interrupted".into()),
+        (None, Ending::Interrupted) => Err(Failure::Failed("interrupted".into())),
         (None, Ending::Exited(code)) => Ok(Some(outputs.ended(code))),
     }
 }
@@ -182,8 +209,14 @@ fn own_files(hook: &Hook, env: &Environment) -> Vec<PathBuf> {
     files.filter(is_open).collect()
 }
 
-fn text(error: io::Error) -> String {
-    reason(&error)
+/// Whether a shell reads the command.
+fn runs_in_shell(hook: &Hook) -> bool {
+    matches!(&hook.command[..], [shell, option, _] if matches!(&**shell, "sh" | "bash") && option == "-c")
+}
+
+fn first_line(text: &str, otherwise: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+    shortened(&sanitise(line.unwrap_or(otherwise)), MAX_LINE).into_owned()
 }
 
 struct Captured {
@@ -192,8 +225,8 @@ struct Captured {
 }
 
 impl Captured {
-    fn of(pipe: io::PipeReader) -> Result<Self, String> {
-        Ok(Self { pipe: Pipe::new(pipe).map_err(text)?, bytes: Vec::new() })
+    fn of(pipe: io::PipeReader) -> io::Result<Self> {
+        Ok(Self { pipe: Pipe::new(pipe)?, bytes: Vec::new() })
     }
 
     fn read(&mut self) {
