@@ -15,6 +15,11 @@ const WRAPPERS: &[&str] = &[
     "flock", "ionice", "ksh", "nice", "nohup", "nsenter", "parallel", "script", "setsid", "sh", "ssh", "stdbuf",
     "strace", "su", "sudo", "taskset", "time", "timeout", "unshare", "watch", "xargs", "zsh",
 ];
+/// Programs that carry out what they read or what an argument says, besides those that run another command.
+const INTERPRETERS: &[&str] = &[
+    ".", "awk", "bun", "deno", "ed", "eval", "ex", "gawk", "gdb", "lua", "m4", "nawk", "node", "patch", "perl", "php",
+    "python", "ruby", "sed", "source", "tclsh", "tee", "vi", "vim",
+];
 const RESERVED: &[&str] =
     &["!", "if", "then", "elif", "else", "while", "until", "do", "time", "coproc", "in", "for", "case"];
 /// A text with more words is not searched, and counts as a possible match.
@@ -34,9 +39,22 @@ pub fn is_wrapper(program: &str) -> bool {
     WRAPPERS.contains(&base_name(program))
 }
 
-/// Whether an allow rule covers this simple command.
+/// Whether a program runs another command, or what it reads: also with a version in its name, as `python3.12`.
+pub fn runs_its_input(program: &str) -> bool {
+    let name = interpreter(program);
+    is_wrapper(program) || name.is_empty() || INTERPRETERS.contains(&name)
+}
+
+/// The name of a program without its directory and its version.
+pub fn interpreter(program: &str) -> &str {
+    base_name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+}
+
+/// Whether an allow rule covers this simple command. A rule without a star allows a program that carries out what it reads
+/// only if nothing is given to it: that is not in the rule.
 pub fn allows(rule: &Rule, command: &SimpleCommand) -> bool {
-    rule.subject() == Subject::Bash && is_match(rule.pattern(), &command.canonical())
+    let is_of_more = || !rule.pattern().contains('*') && command.is_fed() && runs_its_input(command.program());
+    rule.subject() == Subject::Bash && is_match(rule.pattern(), &command.canonical()) && !is_of_more()
 }
 
 /// How a deny or ask rule matches simple commands.

@@ -20,6 +20,8 @@ pub mod shell;
 mod suggest;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "shell-grammar")]
+mod variables;
 
 use std::path::{Path, PathBuf};
 

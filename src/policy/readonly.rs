@@ -125,6 +125,9 @@ pub fn reads(
 }
 
 fn reads_of(command: &SimpleCommand, sandboxed: bool, in_own_directory: bool) -> Result<Vec<Read>, Reason> {
+    if !command.assignments.is_empty() {
+        return Err("an assignment");
+    }
     let name = options::program_name(command.program())?;
     match name {
         "git" if in_own_directory => git::reads(command.arguments(), sandboxed),

@@ -1,8 +1,8 @@
 //! Proves that a shell command is plain: what bash will run can be told from its text alone.
 //!
-//! A plain command is a list or pipeline of simple commands whose words are literal. Everything else is not plain, with a
-//! reason: substitutions, variables, assignments, redirects to files, background jobs, compound commands, comments. Two
-//! readers that share nothing have to agree on every word: the lexer here, which reads only the plain subset, and a bash
+//! A plain command is a list or pipeline of simple commands whose words are literal, each with literal values for variables
+//! that are only settings. Everything else is not plain, with a reason: substitutions, variables, other assignments,
+//! redirects to files, background jobs, compound commands, comments. Two readers that share nothing have to agree on every word: the lexer here, which reads only the plain subset, and a bash
 //! grammar (feature `shell-grammar`). Without the grammar no command is plain.
 //!
 //! The proof holds for `bash --norc --noprofile -c` without variables that change the meaning of a command, such as
@@ -25,10 +25,14 @@ const MAX_COMMANDS: usize = 64;
 /// A simple command as bash runs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SimpleCommand {
+    /// The variables that are set for the program, and their values.
+    pub assignments: Vec<(String, String)>,
     /// The program and its arguments; at least one.
     pub words: Vec<Word>,
     /// The file that standard input is read from (`< FILE`).
     pub input: Option<String>,
+    /// It reads what the command before it writes.
+    pub is_piped: bool,
 }
 
 /// A word after the shell has removed its quotes.
@@ -50,25 +54,27 @@ impl SimpleCommand {
         self.words.get(1..).unwrap_or_default()
     }
 
+    /// Whether something is given to it to read.
+    pub fn is_fed(&self) -> bool {
+        self.is_piped || self.input.is_some()
+    }
+
     /// The command on one line, quoted where needed, so that two different commands never look alike.
     pub fn canonical(&self) -> String {
-        self.words.iter().map(Word::canonical).collect::<Vec<_>>().join(" ")
+        let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        assignments.chain(self.words.iter().map(Word::canonical)).collect::<Vec<_>>().join(" ")
     }
 }
 
 impl Word {
     fn canonical(&self) -> String {
-        let is_safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-^~{}".contains(c);
         if matches!(self.text.as_str(), "[" | "]") {
             return self.text.clone();
         }
         if self.is_glob {
             return self.canonical_pattern();
         }
-        if !self.text.is_empty() && self.text.chars().all(is_safe) {
-            return self.text.clone();
-        }
-        single_quoted(&self.text)
+        quoted(&self.text)
     }
 
     /// A pattern with the same characters quoted: `'a b?'` is one file, `'a b'?` are many.
@@ -81,6 +87,11 @@ impl Word {
         }
         pattern + &self.text[at..]
     }
+}
+
+fn quoted(text: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-^~{}".contains(c);
+    if !text.is_empty() && text.chars().all(is_safe) { text.to_owned() } else { single_quoted(text) }
 }
 
 fn single_quoted(text: &str) -> String {
@@ -151,6 +162,11 @@ mod tests {
             ("find . ! -name x -o -size +1", &["find . '!' -name x -o -size +1"]),
             ("ls 2>&1 >/dev/null 2> /dev/null | wc", &["ls", "wc"]),
             ("[ -f x ] && git show HEAD~1 HEAD@{1} HEAD^ {}", &["[ -f x ]", "git show HEAD~1 HEAD@{1} HEAD^ {}"]),
+            ("A=1 B_2='x y' C= make test", &["A=1 B_2='x y' C='' make test"]),
+            (
+                "PYTHONPATH=src python -m pytest -q && X=\"a\"b ./run",
+                &["PYTHONPATH=src python -m pytest -q", "X=ab ./run"],
+            ),
             ("grep foo\\$ 'ü' a#b", &["grep 'foo$' 'ü' 'a#b'"]),
         ] {
             let expected: Vec<String> = expected.iter().map(|&text| text.to_owned()).collect();
@@ -158,5 +174,34 @@ mod tests {
         }
         assert_eq!(parse("sort <in -u").unwrap()[0].input.as_deref(), Some("in"));
         assert!(parse("ls *").unwrap()[0].words[1].is_glob && !parse("ls '*'").unwrap()[0].words[1].is_glob);
+    }
+
+    #[test]
+    fn assignments_that_are_more_than_a_setting_are_not_plain() {
+        for command in [
+            "A=1",
+            "A=1; make",
+            "export A=1 | A=2",
+            "LD_PRELOAD=./x make",
+            "PATH=. make",
+            "A=1 GIT_PAGER=x git log",
+            "A=$B make",
+            "A=~/x make",
+            "A=* make",
+            "A=(1 2) make",
+            "A+=1 make",
+            "A[0]=1 make",
+            "'A'=1 make",
+            "A=1 >/dev/null make",
+            "A=1 if",
+            "A=`x` make",
+            "A=a:~/x make",
+            "A={1,2} make",
+        ] {
+            assert!(parse(command).is_err(), "{command}");
+        }
+        assert!(parse("A=1 make").is_ok_and(|commands| commands[0].program() == "make"));
+        assert!(parse("a |\nb").is_ok_and(|commands| commands[1].is_piped && !commands[0].is_piped));
+        assert!(parse("a || b; c").is_ok_and(|commands| commands.iter().all(|command| !command.is_piped)));
     }
 }

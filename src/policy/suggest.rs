@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::matching::{base_name, is_wrapper};
+use super::matching::{interpreter, runs_its_input};
 use super::readonly;
 use super::shell::{self, SimpleCommand};
 use crate::domain::rule::{Rule, Subject};
@@ -20,13 +20,14 @@ const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("pnpm", &["test", "run build", "run lint", "run test"]),
     ("yarn", &["test", "build", "lint"]),
     ("dotnet", &["build", "test"]),
+    ("python", PYTHON_MODULES),
+    ("python3", PYTHON_MODULES),
 ];
 
-/// Programs that carry out what they read or what an argument says, besides those that run another command.
-const INTERPRETERS: &[&str] = &[
-    ".", "awk", "bun", "deno", "ed", "eval", "ex", "gawk", "gdb", "lua", "m4", "nawk", "node", "patch", "perl", "php",
-    "python", "ruby", "sed", "source", "tclsh", "tee", "vi", "vim",
-];
+const PYTHON_MODULES: &[&str] = &["-m black", "-m flake8", "-m mypy", "-m pytest", "-m ruff", "-m unittest"];
+
+/// Interpreters that take the program from a file, if their first argument names one.
+const OF_FILES: &[&str] = &["bun", "deno", "lua", "node", "perl", "php", "python", "ruby"];
 
 /// The rules that would have allowed this command, the narrowest that are of use: a known subcommand with any arguments
 /// in the sandbox, otherwise exactly this command. Empty if the command is not plain, too long for rules, or does what its
@@ -64,27 +65,34 @@ pub fn suggest_directory(subject: Subject, directory: &Path, workspace: &Path) -
 }
 
 fn rule_for(command: &SimpleCommand, sandboxed: bool) -> Option<Rule> {
-    if command.input.is_some() || runs_its_input(command.program()) {
+    if command.input.is_some() {
         return None;
     }
     let text = command.canonical();
+    let without = SimpleCommand { assignments: Vec::new(), ..command.clone() }.canonical();
+    let assignments = &text[..text.len() - without.len()];
     let subcommands = WITH_SUBCOMMANDS.iter().find(|(program, _)| sandboxed && *program == command.program());
     let known = subcommands.and_then(|(program, names)| {
         let prefixes = names.iter().map(|name| format!("{program} {name}"));
-        prefixes.into_iter().find(|prefix| text == *prefix || text.starts_with(&format!("{prefix} ")))
+        prefixes.into_iter().find(|prefix| without == *prefix || without.starts_with(&format!("{prefix} ")))
     });
     match known {
-        Some(prefix) => Rule::new(Subject::Bash, &format!("{prefix}:*")).ok(),
+        // A star of an assignment would become one of the rule.
+        Some(prefix) if !assignments.contains('*') => {
+            Rule::new(Subject::Bash, &format!("{assignments}{prefix}:*")).ok()
+        }
+        _ if runs_its_input(command.program()) && !runs_a_file(command) => None,
         // A star of the command would become one of the rule.
-        None if text.contains('*') => None,
-        None => Rule::new(Subject::Bash, &text).ok(),
+        _ if text.contains('*') => None,
+        _ => Rule::new(Subject::Bash, &text).ok(),
     }
 }
 
-/// Whether a program runs another command, or what it reads: also with a version in its name, as `python3.12`.
-fn runs_its_input(program: &str) -> bool {
-    let name = base_name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    is_wrapper(program) || name.is_empty() || INTERPRETERS.contains(&name)
+/// Whether an interpreter is told by its arguments which file it runs, and gets nothing else to carry out.
+fn runs_a_file(command: &SimpleCommand) -> bool {
+    let first = command.arguments().first().map_or("", |word| word.text.as_str());
+    let names_file = !first.is_empty() && !first.starts_with('-');
+    names_file && !command.is_fed() && OF_FILES.contains(&interpreter(command.program()))
 }
 
 #[cfg(test)]

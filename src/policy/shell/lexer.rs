@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::str::Chars;
 
 use super::{MAX_COMMANDS, SimpleCommand, Word};
+use crate::policy::variables::is_dangerous;
 
 /// Words that change the meaning of what follows if they come first.
 const RESERVED: &[&str] = &[
@@ -18,14 +19,18 @@ const RESERVED: &[&str] = &[
 pub struct Lexed {
     pub simple: SimpleCommand,
     pub written: Vec<String>,
+    /// Its assignments as they are written.
+    pub assigned: Vec<String>,
     pub redirects: usize,
 }
 
 /// What ends a simple command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// `&&`, `||` and `|`, after which another command must follow.
+    /// `&&` and `||`, after which another command must follow.
     Joined,
+    /// `|`, likewise.
+    Piped,
     /// `;`, which needs a command before it.
     Semicolon,
     Newline,
@@ -50,13 +55,15 @@ pub fn lex(text: &str) -> Result<Vec<Lexed>, &'static str> {
         let has_words = !lexer.current.written.is_empty();
         match (has_words, end) {
             (true, _) => {
+                lexer.current.simple.is_piped = before == End::Piped;
                 lexer.commands.push(std::mem::take(&mut lexer.current));
                 before = end;
             }
+            (false, _) if !lexer.current.assigned.is_empty() => return Err("an assignment without a command"),
             // Lines may be empty, also after an operator that wants another command.
             (false, End::Newline) => {}
             (false, End::Input) => {}
-            (false, End::Joined | End::Semicolon) => return Err("an operator without a command"),
+            (false, End::Joined | End::Piped | End::Semicolon) => return Err("an operator without a command"),
         }
         if lexer.commands.len() > MAX_COMMANDS {
             return Err("more than 64 commands");
@@ -66,7 +73,7 @@ pub fn lex(text: &str) -> Result<Vec<Lexed>, &'static str> {
         }
     }
     match (before, lexer.commands.is_empty()) {
-        (End::Joined, _) => Err("an operator without a command"),
+        (End::Joined | End::Piped, _) => Err("an operator without a command"),
         (_, true) => Err("no command"),
         _ => Ok(lexer.commands),
     }
@@ -108,7 +115,7 @@ impl Lexer<'_> {
             }
             (Some('&'), Some('>')) => Err("a redirect to a file"),
             (Some('|'), Some('&')) => Err("a pipe of standard error"),
-            (Some('|'), _) => Ok(End::Joined),
+            (Some('|'), _) => Ok(End::Piped),
             _ => Err("a background job"),
         }
     }
@@ -120,10 +127,27 @@ impl Lexer<'_> {
             return self.redirect(&written);
         }
         if self.current.written.is_empty() {
+            if let Some(name) = assigned_name(&written) {
+                return self.assignment(name.to_owned(), word, written);
+            }
             check_program(&word)?;
         }
         self.current.written.push(written);
         self.current.simple.words.push(word);
+        Ok(())
+    }
+
+    /// Takes a value for a variable that is no more than a setting of the program behind it.
+    fn assignment(&mut self, name: String, word: Word, written: String) -> Result<(), &'static str> {
+        if word.is_glob {
+            return Err("an assignment with a pattern");
+        }
+        if is_dangerous(&name) {
+            return Err("an assignment of a variable that may run programs");
+        }
+        let value = word.text[name.len() + 1..].to_owned();
+        self.current.simple.assignments.push((name, value));
+        self.current.assigned.push(written);
         Ok(())
     }
 
@@ -260,6 +284,13 @@ impl Lexer<'_> {
         }
         Ok(word)
     }
+}
+
+/// The variable that a word assigns to, if it is written as an assignment.
+fn assigned_name(written: &str) -> Option<&str> {
+    let (name, _) = written.split_once('=')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_name)).then_some(name)
 }
 
 fn check_program(word: &Word) -> Result<(), &'static str> {
