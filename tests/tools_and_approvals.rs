@@ -385,6 +385,26 @@ fn a_file_longer_than_the_screen_is_allowed_only_when_all_of_it_was_shown() {
 }
 
 #[test]
+fn a_capital_y_allows_what_was_not_read_and_the_conversation_says_so() {
+    let mut app = Harness::new(Plan { size: Some((60, 20)), ..Plan::default() });
+    let content: String = (1..=200).map(|n| format!("line {n}\n")).collect();
+    app.enter(&format!("%tool write_file {}", write("long", &content)));
+    app.turn_until_asked(0);
+    app.type_bytes(b"Y");
+    assert_eq!(app.state(0), State::AwaitingApproval, "it has just appeared");
+    app.type_bytes(b"\x7f");
+    app.press_at_question(b"");
+    assert!(app.screen_text().contains("Y to run it unread"), "{}", app.screen_text());
+    app.type_bytes(b"Y");
+    app.turn_until_idle();
+    assert_eq!(std::fs::read_to_string(app.directory().join("long")).ok(), Some(content));
+    let noted = "the user allowed this call without reading all of it";
+    assert!(app.screen_text().contains(noted), "{}", app.screen_text());
+    let app = app.crash_and_restart();
+    assert!(app.tool_results(0)[0].content.contains(noted), "{:?}", app.tool_results(0));
+}
+
+#[test]
 fn a_question_that_was_half_seen_starts_anew_on_a_screen_of_another_width() {
     let mut app = Harness::new(Plan { size: Some((60, 14)), ..Plan::default() });
     let lines: Vec<String> = (1..=12).map(|n| format!("echo {n}")).collect();

@@ -73,6 +73,8 @@ struct Call {
     is_restored: bool,
     /// The person has changed it: it is asked in any case, and the model is told.
     is_edited: bool,
+    /// The person has allowed it without reading all of its question.
+    is_unread: bool,
     hooked: Hooked,
 }
 
@@ -317,7 +319,8 @@ impl Agent {
             let Planned { progress, refusal } = self.plan(&call, context);
             let hooked = Hooked::default();
             let (is_stored, is_shown) = (false, false);
-            Call { call, progress, refusal, is_stored, is_shown, is_restored: false, is_edited: false, hooked }
+            let (is_restored, is_edited, is_unread) = (false, false, false);
+            Call { call, progress, refusal, is_stored, is_shown, is_restored, is_edited, is_unread, hooked }
         };
         self.work.calls = calls.into_iter().map(plan).collect();
         (0..self.work.calls.len()).for_each(|at| self.show_unrunnable(at, context));

@@ -380,6 +380,8 @@ pub enum Shown {
 pub enum Decision {
     /// The tool call runs.
     Allow,
+    /// It runs, although the person did not read all that was asked; that is noted.
+    AllowUnread,
     /// It runs, and others like it run without a question: the rules of the question are given to this scope.
     Always(Scope),
     /// It runs, and these rules, which a person wrote, are given to this scope.

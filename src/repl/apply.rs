@@ -324,7 +324,7 @@ fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision
             let edited = core.with_agent(agent_id, |agent, context| agent.edit_call(question, text, context));
             return edited.ok_or_else(agent_gone)?.map_err(Error::usage);
         }
-        Decision::Allow | Decision::Deny(_) => {}
+        Decision::Allow | Decision::AllowUnread | Decision::Deny(_) => {}
     }
     if is_open && !matches!(decision, Decision::Deny(_)) {
         // A call that ran without this would be asked about again after a crash, and run twice.

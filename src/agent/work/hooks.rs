@@ -1,6 +1,7 @@
 //! Hooks around the calls of one reply and at the end of a turn. They run on threads; the call waits for them.
 
 use super::plan::Planned;
+use super::questions::UNREAD;
 use super::{Call, DENIED_BY_HOOK, Permission, Progress, Work, add_note, failed};
 use crate::agent::{Agent, Context, Effect, Role, State};
 use crate::domain::approval::Policy;
@@ -197,7 +198,10 @@ impl Agent {
 
     /// Takes the result of a call that was carried out; hooks may add to it before the model gets it.
     pub(super) fn conclude(&mut self, at: usize, mut result: ToolResult, context: &Context) {
-        let Call { call, hooked, .. } = &mut self.work.calls[at];
+        let Call { call, hooked, is_unread, .. } = &mut self.work.calls[at];
+        if *is_unread {
+            add_note(&mut result.content, &format!("[{UNREAD}]"));
+        }
         if hooked.has_changed {
             let ran = crate::base::text::shortened(&call.arguments, LONGEST_CHANGE).into_owned();
             add_note(

@@ -16,6 +16,8 @@ use crate::tools::{self, Question, Run};
 
 /// Begins the result of a call that the person has refused.
 pub(in crate::agent) const DENIED: &str = "the user denied this call";
+/// Noted of a call that a person has allowed without reading its question to the end.
+pub(super) const UNREAD: &str = "the user allowed this call without reading all of it";
 /// More of an edited text is not repeated in the result.
 const LONGEST_EDIT: usize = 4_000;
 
@@ -80,6 +82,7 @@ impl Agent {
             Progress::Elicited(asked) => elicited::question(asked),
             _ => return,
         };
+        self.work.calls[at].is_unread = false;
         self.work.questions += 1;
         let (number, title, detail) = (self.work.questions, question.title.clone(), question.detail.clone());
         let tool = self.work.calls[at].call.name.clone();
@@ -104,6 +107,14 @@ impl Agent {
     /// The user's answer. False if the question is no longer open.
     pub fn answer(&mut self, number: u64, decision: &Decision, context: &mut Context) -> bool {
         match decision {
+            Decision::AllowUnread => {
+                let asked = self.question().filter(|pending| pending.number == number).map(|pending| pending.call);
+                if let Some(at) = asked {
+                    self.work.calls[at].is_unread = true;
+                    self.emit(&Chunk::Note(UNREAD.into()));
+                }
+                self.decide(number, Ok(()), context)
+            }
             Decision::Allow | Decision::Always(_) | Decision::Rules(..) => self.decide(number, Ok(()), context),
             Decision::Edit(text) => self.edit_call(number, text, context).is_ok(),
             Decision::Deny(None) => self.decide(number, Err(DENIED), context),

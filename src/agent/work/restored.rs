@@ -41,6 +41,7 @@ impl Agent {
                 refusal: None,
                 is_restored: false,
                 is_edited: false,
+                is_unread: false,
                 hooked,
             }
         });

@@ -53,6 +53,8 @@ pub enum Action {
     Paste(String),
     Send,
     Answer(bool),
+    /// Allows the call although not all of its question was shown.
+    AllowUnread,
     /// Allows the call and gives its rules to this scope.
     Always(Scope),
     /// Shows the rules that "always" would give, or the question again.
@@ -165,7 +167,9 @@ fn answered(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Optio
         (false, true) => is_asked(situation) && !(situation.is_draft_empty && c.eq_ignore_ascii_case(&'a')),
         (true, _) => false,
     };
-    (may_answer && is_answer(c, situation)).then(|| answer(c, situation))
+    // Hints write Alt+Y: with Alt, both are the same key.
+    let letter = if modifiers.alt { c.to_ascii_lowercase() } else { c };
+    (may_answer && is_answer(c, situation)).then(|| answer(letter, situation))
 }
 
 fn bound(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
@@ -318,6 +322,7 @@ fn answer(letter: char, situation: &Situation) -> Action {
         (QuestionKeys::Scope, 's') => Action::Always(Scope::Session),
         (QuestionKeys::Scope, 't') => Action::Always(Scope::Agent),
         (QuestionKeys::Scope, 'p') if situation.can_save_rules => Action::Always(Scope::Project),
+        (QuestionKeys::ReadOn, 'y') if letter == 'Y' => Action::AllowUnread,
         (QuestionKeys::ReadOn, 'y' | 'a') => Action::TurnPage(true),
         (QuestionKeys::Answer, 'y') => Action::Answer(true),
         (QuestionKeys::Answer, 'a') => Action::ShowRules(true),
@@ -371,6 +376,14 @@ mod tests {
         let typing = Situation { is_draft_empty: false, ..asked };
         assert!(matches!(act(&alt_y, &typing), Action::Answer(true)));
         assert!(matches!(act(&alt_y, &Situation { question: QuestionKeys::ReadOn, ..typing }), Action::TurnPage(true)));
+        let unread = |key: &Key, situation| act(key, &Situation { question: QuestionKeys::ReadOn, ..situation });
+        assert!(matches!(unread(&press(KeyCode::Char('Y')), asked), Action::AllowUnread));
+        let alt_shift_y = Key::Press(KeyCode::Char('Y'), Modifiers { alt: true, ..Modifiers::default() });
+        assert!(matches!(unread(&alt_shift_y, typing), Action::TurnPage(true)), "as the hint writes Alt+Y");
+        for question in [QuestionKeys::Text, QuestionKeys::Settling, QuestionKeys::Answer, QuestionKeys::Scope] {
+            let action = act(&press(KeyCode::Char('Y')), &Situation { question, ..asked });
+            assert!(!matches!(action, Action::AllowUnread), "{question:?}");
+        }
         let n = press(KeyCode::Char('n'));
         assert!(matches!(act(&n, &Situation { question: QuestionKeys::ReadOn, ..asked }), Action::Answer(false)));
     }

@@ -99,7 +99,9 @@ impl Terminals {
         }
         match action {
             Action::Send => self.send(core, id, agent),
-            Action::Answer(_) | Action::Always(_) => self.answer(core, id, agent, &action).map(Act::Change),
+            Action::Answer(_) | Action::AllowUnread | Action::Always(_) => {
+                self.answer(core, id, agent, &action).map(Act::Change)
+            }
             Action::Enter(entry) => self.enter_entry(core, id, agent, entry),
             Action::View => Some(Act::Pager(self.whole_question(core, agent)?)),
             Action::Change(change) => Some(Act::Change(change)),
@@ -134,6 +136,7 @@ impl Terminals {
         let question = core.roster.get(agent)?.question()?.number;
         let decision = match action {
             Action::Answer(true) => Decision::Allow,
+            Action::AllowUnread => Decision::AllowUnread,
             Action::Answer(false) => Decision::Deny(None),
             Action::Always(scope) => match self.edited_rules(id) {
                 Some(rules) => Decision::Rules(*scope, rules),

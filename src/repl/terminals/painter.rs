@@ -391,7 +391,7 @@ fn hints(pending: &PendingQuestion, columns: u16) -> [String; 4] {
     // On a narrow screen only the list of keys has them.
     let more = if columns < COLUMNS_FOR_ALL_KEYS { String::new() } else { format!(", r reason{edit}, v pager") };
     [
-        format!("y to read on, n to {no}{more}"),
+        format!("y to read on, n to {no}, Y to {yes} unread{more}"),
         format!("Alt+Y to read on, Alt+N to {no} (the input is not empty)"),
         format!("y to {yes}, n to {no}{always}{more}"),
         format!("Alt+Y to {yes}, Alt+N to {no}{alt_always} (the input is not empty)"),

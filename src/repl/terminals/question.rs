@@ -8,7 +8,8 @@
 //!
 //! `a` shows the rules that would allow such calls from then on in place of the question; then a letter says for whom.
 //! `r` and `e` make the input the place of a reason, of the call, or of the rules, until Enter or Esc.
-//! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed.
+//! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed,
+//! unless they say so with `Y`.
 
 use std::time::Duration;
 
@@ -76,7 +77,7 @@ pub enum QuestionKeys {
     /// None is shown, or it has just appeared: keys are text.
     #[default]
     Text,
-    /// Not all of it was seen: `y` shows the next page.
+    /// Not all of it was seen: `y` shows the next page, and `Y` allows it unread.
     ReadOn,
     /// Its end has just appeared: `y` does nothing.
     Settling,
