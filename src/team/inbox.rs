@@ -81,16 +81,3 @@ pub fn inbox<'a>(roster: &Roster, trees: &Trees, ended: impl Iterator<Item = &'a
     }
     entries
 }
-
-/// The open questions that these rules would allow too.
-pub fn questions_like(roster: &Roster, agent: AgentId) -> Vec<(AgentId, u64)> {
-    let Some(rules) = roster.get(agent).and_then(Agent::question).map(|asked| &asked.question.ways.rules) else {
-        return Vec::new();
-    };
-    let is_like = |(_, asked): &(&Agent, &PendingQuestion)| {
-        let needed = &asked.question.ways.rules;
-        !needed.is_empty() && needed.iter().all(|rule| rules.contains(rule))
-    };
-    let found = roster.questions().filter(|(agent, _)| agent.role != Role::Summary).filter(is_like);
-    found.map(|(agent, asked)| (agent.id(), asked.number)).collect()
-}

@@ -22,7 +22,7 @@ mod viewers;
 pub use agreement::agreement;
 pub use environments::{Environments, Reaching, Resolution, ResolvedEnvironment};
 pub use factory::{AgentFactory, SCHEMA, SET};
-pub use inbox::{InboxEntry, Need, UnseenEnd, inbox, questions_like};
+pub use inbox::{InboxEntry, Need, UnseenEnd, inbox};
 pub use instructions::{instruction_file, instruction_files};
 pub use pace::Gate;
 pub use reached::Reached;

@@ -83,26 +83,66 @@ fn enter_goes_to_the_agent_and_escape_returns_to_where_one_was() {
 
 #[test]
 fn several_questions_are_answered_at_once_only_as_listed() {
-    // Without the grammar of shells no rule is offered for a command.
-    if !cfg!(feature = "shell-grammar") {
-        return;
-    }
     let mut app = app_with_agents(5, Plan { real_time: true, rules: Rules::default(), ..Plan::default() });
     for (n, command) in [(1, "touch same"), (2, "touch same"), (3, "touch other")] {
         asks(&mut app, n, command);
     }
     app.type_bytes(ALT_A);
     app.press_at_question(b"A");
-    assert_shows(&mut app, "2 questions would be answered:");
-    // One more like them does not join the list that is shown.
+    assert_shows(&mut app, "3 questions would be answered:");
+    for shown in ["agent 1: bash: touch same", "agent 2: bash: touch same", "agent 3: bash: touch other"] {
+        assert_shows(&mut app, shown);
+    }
+    // One more does not join the list that is shown.
     asks(&mut app, 4, "touch same");
     let shown = app.clock.now();
     app.turn_until("keys answer", |app| app.clock.now() > shown + SETTLES);
     app.turn();
     app.type_bytes(b"y");
-    app.turn_until("both ran", |app| [1, 2].iter().all(|n| app.state(*n) == State::Idle));
-    assert_eq!([3, 4].map(|n| app.state(n)), [State::AwaitingApproval; 2]);
-    assert_eq!([1, 2, 3, 4].map(|n| app.tool_results(n).len()), [1, 1, 0, 0]);
+    app.turn_until("all three ran", |app| [1, 2, 3].iter().all(|n| app.state(*n) == State::Idle));
+    assert_eq!(app.state(4), State::AwaitingApproval);
+    assert_eq!([1, 2, 3, 4].map(|n| app.tool_results(n).len()), [1, 1, 1, 0]);
+}
+
+#[test]
+fn questions_that_fill_more_than_a_screen_are_answered_together_only_when_all_were_shown() {
+    let ten_ask = || {
+        let mut app = app_with_agents(15, Plan { real_time: true, ..Plan::default() });
+        (1..15).for_each(|n| asks(&mut app, n, &format!("touch made-{n}; echo {n} >> made-{n}")));
+        app.type_bytes(ALT_A);
+        app.press_at_question(b"A");
+        assert_shows(&mut app, "14 questions would be answered:");
+        app
+    };
+    let settle = |app: &mut Harness| {
+        let shown = app.clock.now();
+        app.turn_until("keys answer", |app| app.clock.now() > shown + SETTLES);
+        app.turn();
+    };
+    let made = |app: &Harness| (1..15).filter(|n| app.directory().join(format!("made-{n}")).exists()).count();
+
+    let mut app = ten_ask();
+    settle(&mut app);
+    assert_shows(&mut app, "y read on");
+    assert!(!app.screen_text().contains("made-14"), "{}", app.screen_text());
+    app.type_bytes(b"n");
+    while !app.screen_text().contains("y allow all of these") {
+        assert_eq!((1..15).filter(|n| app.state(*n) == State::AwaitingApproval).count(), 14);
+        app.type_bytes(b"y");
+        settle(&mut app);
+    }
+    assert_shows(&mut app, "made-14");
+    app.type_bytes(b"y");
+    app.turn_until("all ran", |app| (1..15).all(|n| app.state(n) == State::Idle));
+    assert_eq!(made(&app), 14);
+
+    let mut app = ten_ask();
+    settle(&mut app);
+    app.type_bytes(b"Y");
+    app.turn_until("all ran", |app| (1..15).all(|n| app.state(n) == State::Idle));
+    assert_eq!(made(&app), 14);
+    let is_noted = |n: &usize| app.tool_results(*n)[0].content.contains("allowed this call without reading all of it");
+    assert!((1..15).collect::<Vec<_>>().iter().all(is_noted));
 }
 
 #[test]

@@ -156,13 +156,14 @@ impl Terminals {
         });
         let (Some((painted, title, progress)), Some(terminal)) = (painted, self.get_mut(at)) else { return };
         let (focus, now) = (state.focus, core.clock.now());
+        let columns = terminal.size.0;
+        terminal.input.view.iter_mut().for_each(|view| view.on_drawn(painted.page.as_ref(), columns, now));
         let asked = state.question.zip(painted.page).zip(state.asked);
         terminal.note_question(
             asked.map(|((number, page), asked)| (asked, number, page)),
             painted.has_whole_rules,
             now,
         );
-        terminal.input.view.iter_mut().for_each(|view| view.on_drawn(painted.is_whole, now));
         terminal.display.text_rows = painted.frame.scrolling_rows;
         terminal.display.shown = Some(state);
         terminal.display.frames += 1;

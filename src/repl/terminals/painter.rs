@@ -51,8 +51,6 @@ pub(super) struct Painted {
     pub page: Option<Page>,
     /// The rules that "always" would give are shown in its place.
     pub has_whole_rules: bool,
-    /// Nothing that an answer is about was left out for want of room.
-    pub is_whole: bool,
 }
 
 /// What a frame depends on besides the agent.
@@ -113,7 +111,6 @@ impl Painter<'_> {
             frame: Frame { width: self.size.0, rows, cursor: Some(cursor), scrolling_rows },
             page,
             has_whole_rules,
-            is_whole: true,
         }
     }
 
@@ -408,7 +405,7 @@ pub(super) fn entry_hint(pending: &PendingQuestion, entry: Entry) -> String {
 }
 
 /// Which part of a question a page is.
-fn place_of(page: &Page) -> String {
+pub(super) fn place_of(page: &Page) -> String {
     match page.lines_after() {
         0 => end_of(page.lines),
         more => format!("… {}: PgDn shows them", text::counted(more, "more line", "more lines")),

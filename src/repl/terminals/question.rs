@@ -22,7 +22,7 @@ use crate::domain::rule::Rule;
 pub(super) const SETTLING: Duration = Duration::from_millis(300);
 
 /// The start of a row of the question's text: a line, and the number of its row when it is wrapped.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::repl) struct RowPosition {
     pub line: usize,
     row: usize,

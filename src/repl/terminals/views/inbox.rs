@@ -9,7 +9,6 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
-use crate::domain::flow::{Change, Decision};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::Reader;
@@ -18,10 +17,11 @@ use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::painter::{Painter, QuestionRows};
-use crate::repl::terminals::question::SETTLING;
+use crate::repl::terminals::question::{Page, SETTLING};
 use crate::repl::terminals::unseen::Unseen;
+use crate::repl::terminals::views::together::{Answered, Together};
 use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
-use crate::team::{InboxEntry, Need, inbox, questions_like};
+use crate::team::{InboxEntry, Need, inbox};
 
 /// Columns of the name on usual and on wide screens, of the project and of the tool.
 const NAME: usize = 9;
@@ -36,8 +36,6 @@ const LEAST_FOR_COST: u16 = 72;
 const DETAIL_ROWS: usize = 6;
 /// Messages of the marked entry that are read from the store.
 const DETAIL_MESSAGES: usize = 24;
-/// Questions that are answered together: they fit a screen of 24 rows.
-const MOST_TOGETHER: usize = 8;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A row of the list.
@@ -55,24 +53,10 @@ pub(super) struct InboxView {
     wanted: Option<AgentId>,
     /// The entries that Space has marked.
     several: BTreeSet<(AgentId, u64)>,
-    /// The questions that are about to be allowed together.
-    group: Option<Group>,
+    /// The questions that are about to be answered together.
+    together: Option<Together>,
     /// The entry that the last frame showed in whole, and since when.
     shown: Option<(AgentId, Need, Moment)>,
-}
-
-/// Questions that one key answers.
-struct Group {
-    questions: Vec<(AgentId, u64)>,
-    /// Since when all of them are on the screen.
-    shown_since: Option<Moment>,
-}
-
-impl Group {
-    /// Whether a key answers them.
-    fn is_settled(&self, now: Moment) -> bool {
-        self.shown_since.is_some_and(|since| now >= since + SETTLING)
-    }
 }
 
 impl InboxView {
@@ -87,7 +71,7 @@ impl InboxView {
 
     /// The agent of the marked entry, unless several questions are about to be answered.
     pub fn marked_agent(&self) -> Option<AgentId> {
-        self.marked().filter(|_| self.group.is_none()).map(|entry| entry.agent)
+        self.marked().filter(|_| self.together.is_none()).map(|entry| entry.agent)
     }
 
     /// Marks the next question of this agent when it asks.
@@ -107,10 +91,7 @@ impl InboxView {
             core.roster.get(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
         };
         self.several.retain(|question| is_open(question));
-        if let Some(group) = &mut self.group {
-            group.questions.retain(is_open);
-        }
-        self.group.take_if(|group| group.questions.is_empty());
+        self.together = self.together.take().and_then(|together| together.with_open(core, core.clock.now()));
         if let Some(agent) = self.marked_agent() {
             show_newest(core, agent, DETAIL_MESSAGES);
         }
@@ -123,7 +104,7 @@ impl InboxView {
         }
         let revision = self.marked().and_then(|entry| core.roster.get(entry.agent)).map(|agent| agent.view.revision());
         (self.at, revision, self.several.len(), core.roster.at_work().len()).hash(hash);
-        self.group.as_ref().map(|group| (&group.questions, group.is_settled(now))).hash(hash);
+        self.together.iter().for_each(|together| together.hash_shown(now, hash));
     }
 
     /// When an age changes.
@@ -135,19 +116,13 @@ impl InboxView {
                 u64::try_from(unit.as_micros() - age.as_micros() % unit.as_micros()).unwrap_or(u64::MAX),
             )
         });
-        let settled = self
-            .group
-            .as_ref()
-            .and_then(|group| group.shown_since)
-            .map(|since| since + SETTLING)
-            .filter(|at| *at > now);
-        ages.chain(settled).min()
+        ages.chain(self.together.as_ref().and_then(|together| together.next_change(now))).min()
     }
 
-    /// A frame was drawn that shows all questions that are about to be answered together, or not.
-    pub fn on_drawn(&mut self, is_whole: bool, now: Moment) {
-        if let Some(group) = &mut self.group {
-            group.shown_since = if is_whole { group.shown_since.or(Some(now)) } else { None };
+    /// A frame was drawn with this page of a question or of several.
+    pub fn on_drawn(&mut self, page: Option<&Page>, columns: u16, now: Moment) {
+        if let Some((together, page)) = self.together.as_mut().zip(page) {
+            together.on_drawn(page, columns, now);
         }
         let marked = self.marked().map(|entry| (entry.agent, entry.need));
         if self.shown.map(|(agent, need, _)| (agent, need)) != marked {
@@ -156,8 +131,9 @@ impl InboxView {
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        if self.group.is_some() {
-            return self.on_key_at_group(core, key);
+        if let Some(together) = &mut self.together {
+            let answered = together.on_key(key, core.clock.now());
+            return self.on_answered(answered);
         }
         let Key::Press(code, modifiers) = key else { return ViewAct::Done };
         let last = self.entries.len().saturating_sub(1);
@@ -173,7 +149,7 @@ impl InboxView {
             KeyCode::End => self.at = last,
             KeyCode::Enter => return self.marked_agent().map_or(ViewAct::Done, ViewAct::Go),
             KeyCode::Char(' ') => self.mark_several(),
-            KeyCode::Char('A') => return self.open_group(core),
+            KeyCode::Char('A') => return self.open_together(core),
             KeyCode::Char('x') => return self.mark_seen(core.clock.now()),
             KeyCode::Char('i') => {
                 return self.marked_agent().map_or(ViewAct::Done, |agent| ViewAct::Write(vec![agent]));
@@ -207,36 +183,28 @@ impl InboxView {
         }
     }
 
-    /// Lists the marked questions, or those that the rules of this one would allow.
-    fn open_group(&mut self, core: &Core) -> ViewAct {
-        let mut questions = match (self.several.is_empty(), self.marked_agent()) {
-            (true, Some(agent)) => questions_like(&core.roster, agent),
-            _ => self.several.iter().copied().collect(),
-        };
-        questions.truncate(MOST_TOGETHER);
-        if questions.is_empty() {
-            return ViewAct::Notice("no rule could allow this: answer it with y or n, or mark several with Space");
-        }
-        self.group = Some(Group { questions, shown_since: None });
-        ViewAct::Done
+    /// Lists the marked questions, or all that are open.
+    fn open_together(&mut self, core: &Core) -> ViewAct {
+        let all = self.entries.iter().filter_map(|entry| match entry.need {
+            Need::Question(number) => Some((entry.agent, number)),
+            _ => None,
+        });
+        let is_listed = |question: &(AgentId, u64)| self.several.is_empty() || self.several.contains(question);
+        self.together = Together::of(all.filter(is_listed).collect(), core.clock.now());
+        if self.together.is_some() { ViewAct::Done } else { ViewAct::Notice("no agent asks") }
     }
 
-    fn on_key_at_group(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let Some(group) = &self.group else { return ViewAct::Done };
-        let decision = match key {
-            Key::Press(KeyCode::Escape, _) => None,
-            Key::Press(KeyCode::Char('y'), modifiers) if !modifiers.ctrl => Some(Decision::Allow),
-            Key::Press(KeyCode::Char('n'), modifiers) if !modifiers.ctrl => Some(Decision::Deny(None)),
-            _ => return ViewAct::Done,
-        };
-        if decision.is_some() && !group.is_settled(core.clock.now()) {
-            return ViewAct::Done;
+    fn on_answered(&mut self, answered: Answered) -> ViewAct {
+        match answered {
+            Answered::No => return ViewAct::Done,
+            Answered::Closed => self.together = None,
+            Answered::All(changes) => {
+                self.together = None;
+                self.several.clear();
+                return ViewAct::Changes(changes);
+            }
         }
-        let questions = self.group.take().map(|group| group.questions).unwrap_or_default();
-        let Some(decision) = decision else { return ViewAct::Done };
-        self.several.clear();
-        let answer = |(agent, question)| (agent, Change::Answer { question, decision: decision.clone() });
-        ViewAct::Changes(questions.into_iter().map(answer).collect())
+        ViewAct::Done
     }
 
     pub fn body(&self, core: &Core, painter: &Painter, columns: u16, height: usize) -> Body {
@@ -261,14 +229,13 @@ impl InboxView {
             });
         }
         rows.push(rule("", columns));
-        let hints = self.hints(columns);
+        let hints = self.hints(core.clock.now(), columns);
         let room = height.saturating_sub(rows.len() + hints.len());
         let QuestionRows { rows: detail, page, has_whole_rules } = self.detail(core, painter, columns, room);
-        let is_whole = detail.len() <= room;
         rows.extend(detail);
         rows.resize(height.saturating_sub(hints.len()), Row::default());
         rows.extend(hints);
-        Body { rows, page, has_whole_rules, is_whole, cursor: None }
+        Body { rows, page, has_whole_rules, cursor: None }
     }
 
     fn title(&self, core: &Core) -> String {
@@ -347,8 +314,9 @@ impl InboxView {
     /// The marked entry in whole, or the questions that are about to be answered together.
     fn detail(&self, core: &Core, painter: &Painter, columns: u16, room: usize) -> QuestionRows {
         let plain = |rows| QuestionRows { rows, page: None, has_whole_rules: false };
-        if let Some(group) = &self.group {
-            return plain(group_rows(core, group));
+        if let Some(together) = &self.together {
+            let (rows, page) = together.rows(core, columns, room);
+            return QuestionRows { rows, page: Some(page), has_whole_rules: false };
         }
         let Some((entry, agent)) = self.marked().and_then(|entry| Some((entry, core.roster.get(entry.agent)?))) else {
             return plain(Vec::new());
@@ -360,9 +328,9 @@ impl InboxView {
         }
     }
 
-    fn hints(&self, columns: u16) -> Vec<Row> {
-        let hints = match &self.group {
-            Some(_) => "y allow all of these   n refuse them   Esc back",
+    fn hints(&self, now: Moment, columns: u16) -> Vec<Row> {
+        let hints = match &self.together {
+            Some(together) => together.hints(now),
             None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
         };
         hint_rows(hints, columns)
@@ -409,18 +377,4 @@ fn last_line(core: &Core, agent: &Agent) -> String {
     }
     let stored = core.store.last_said(agent.id()).ok().flatten().unwrap_or_default();
     one_line(stored.trim_start())
-}
-
-/// Questions that are about to be answered together.
-fn group_rows(core: &Core, group: &Group) -> Vec<Row> {
-    let count = text::counted(group.questions.len(), "question", "questions");
-    let mut rows = vec![Row::of(format!("{count} would be answered:"), Style::color(Color::Attention))];
-    for (agent, _) in &group.questions {
-        let Some((agent, asked)) = core.roster.get(*agent).and_then(|agent| Some((agent, agent.question()?))) else {
-            continue;
-        };
-        let line = format!("  {}: {} {}", agent.identity.label(), asked.tool, one_line(&asked.question.title));
-        rows.push(Row::of(text::sanitise(&line).replace('\n', " "), Style::BOLD));
-    }
-    rows
 }

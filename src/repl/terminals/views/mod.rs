@@ -11,6 +11,7 @@ mod search;
 mod searching;
 mod tile;
 mod timeline;
+mod together;
 mod wall;
 
 use std::hash::{DefaultHasher, Hasher};
@@ -103,15 +104,13 @@ struct Body {
     /// The part of the question that is shown.
     page: Option<Page>,
     has_whole_rules: bool,
-    /// Nothing was left out for want of room.
-    is_whole: bool,
     /// Column and row of the cursor, if it is in these rows.
     cursor: Option<(u16, u16)>,
 }
 
 impl Body {
     fn of(rows: Vec<Row>) -> Self {
-        Self { rows, page: None, has_whole_rules: false, is_whole: true, cursor: None }
+        Self { rows, page: None, has_whole_rules: false, cursor: None }
     }
 }
 
@@ -192,10 +191,10 @@ impl View {
         }
     }
 
-    /// A frame was drawn, with all that it should show or a part of it.
-    pub fn on_drawn(&mut self, is_whole: bool, now: Moment) {
+    /// A frame was drawn, with this page of what is asked.
+    pub fn on_drawn(&mut self, page: Option<&Page>, columns: u16, now: Moment) {
         match &mut self.kind {
-            ViewKind::Inbox(inbox) => inbox.on_drawn(is_whole, now),
+            ViewKind::Inbox(inbox) => inbox.on_drawn(page, columns, now),
             ViewKind::Compare(compare) => compare.on_drawn(now),
             _ => {}
         }
@@ -375,7 +374,7 @@ impl Terminals {
             Row::of(line, Style::color(Color::Attention)).cut(columns)
         });
         let notice: Vec<Row> = notice.collect();
-        let Body { mut rows, page, has_whole_rules, is_whole, cursor: own } =
+        let Body { mut rows, page, has_whole_rules, cursor: own } =
             view.body(core, painter, columns, room - notice.len());
         rows.iter_mut().for_each(|row| *row = std::mem::take(row).cut(columns));
         rows.resize(room - notice.len(), Row::default());
@@ -384,7 +383,7 @@ impl Terminals {
         let cursor = cursor.or(own.filter(|(_, row)| usize::from(*row) < rows.len()));
         rows.extend(input.into_iter().chain(status));
         let frame = Frame { width: columns, rows, cursor, scrolling_rows: 0 };
-        Some(Painted { frame, page, has_whole_rules, is_whole })
+        Some(Painted { frame, page, has_whole_rules })
     }
 }
 
