@@ -108,6 +108,17 @@ fn plan_refuses_changes_never_refuses_questions_and_yolo_asks_for_protected_file
 }
 
 #[test]
+fn what_only_a_start_can_allow_is_refused_in_a_chat() {
+    let peer = Peer::start();
+    let mut app = app(&peer, Policy::Ask, Rules::default());
+    app.enter("/approval --dangerously-allow-everything");
+    assert!(app.screen_text().contains("only a chat that is started with"), "{}", app.screen_text());
+    app.type_bytes(b"\x15");
+    calls(&mut app, &peer, &[write("AGENTS.md")]);
+    app.turn_until_asked(0);
+}
+
+#[test]
 fn a_child_has_the_policy_of_its_parent_and_shift_tab_changes_that_of_one_agent() {
     let peer = Peer::start();
     let mut app = app(&peer, Policy::Ask, Rules::default());

@@ -166,6 +166,8 @@ pub struct Agent {
     pub policy: Policy,
     /// The most that it may do without a question in this turn, which a client started.
     turn_policy: Option<Policy>,
+    /// It runs without a sandbox and asks nothing until the program exits. Never stored.
+    pub is_unrestricted: bool,
     /// Its rules besides those of the configuration.
     pub rules: AgentRules,
     /// The directories outside of its workspace that a person allowed it to read.
@@ -217,6 +219,7 @@ impl Agent {
             known_files: Arc::default(),
             policy: Policy::default(),
             turn_policy: None,
+            is_unrestricted: false,
             rules: AgentRules::default(),
             allowed_directories: AllowedDirectories::default(),
             queue: VecDeque::new(),
@@ -251,6 +254,11 @@ impl Agent {
     /// What it may do without a question now.
     pub fn policy(&self) -> Policy {
         self.turn_policy.map_or(self.policy, |most| Policy::narrow(self.policy, most))
+    }
+
+    /// Whether no sandbox holds it and nothing asks. A turn of a client has its own limit.
+    pub fn is_unrestricted(&self) -> bool {
+        self.is_unrestricted && self.turn_policy.is_none()
     }
 
     /// Limits what it may do without a question until the turn ends.

@@ -128,6 +128,9 @@ pub struct Arguments {
     /// Run commands of tools without a sandbox: an approved command can then do whatever you can
     #[arg(long, global = true)]
     pub dangerously_no_sandbox: bool,
+    /// For unattended runs: no sandbox and no questions in this run, also for protected files; never stored
+    #[arg(long, global = true)]
+    pub dangerously_allow_everything: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -655,6 +658,11 @@ pub struct McpAdd {
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
     pub command: Vec<String>,
 }
+
+/// The option of a run that nothing holds and that asks nothing.
+pub const ALLOW_EVERYTHING: &str = "--dangerously-allow-everything";
+/// What is said where it is given.
+pub const EVERYTHING_ALLOWED: &str = "everything is allowed: no sandbox and no questions, also for protected files";
 
 impl Arguments {
     /// The first option that says what agents may do, if there is one.

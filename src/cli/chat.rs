@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::agent_choice::AgentChoice;
-use super::arguments::Arguments;
+use super::arguments::{ALLOW_EVERYTHING, Arguments, EVERYTHING_ALLOWED};
 use super::config::Loaded;
 use super::opening::{self, Opened};
 use super::waiting::{self, Part};
@@ -122,6 +122,9 @@ fn start(
             last_note = last;
             new
         }
+        AgentChoice::Unnamed if arguments.dangerously_allow_everything => {
+            return Err(Error::usage(format!("{ALLOW_EVERYTHING} needs the conversation: -r NAME")));
+        }
         AgentChoice::Unnamed => return Ok(pick(repl, tty, arguments, (model, policy), note)),
         choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
     };
@@ -133,6 +136,10 @@ fn start(
     // What a person names now counts for the agent that is shown, as its model does.
     if let Some(policy) = policy {
         repl.apply(agent_id, Change::Approval(policy))?;
+    }
+    if arguments.dangerously_allow_everything {
+        repl.lift_restrictions(agent_id);
+        repl.announce(agent_id, EVERYTHING_ALLOWED);
     }
     if let Some(prompt) = arguments.prompt() {
         repl.apply(agent_id, Change::Submit(prompt))?;

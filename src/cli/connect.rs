@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::agent_choice::AgentChoice;
-use super::arguments::{Arguments, Command};
+use super::arguments::{ALLOW_EVERYTHING, Arguments, Command};
 use super::attach::{self, Options};
 use super::client::Client;
 use super::config::{self, Loaded, ProcessEnvironment};
@@ -129,6 +129,13 @@ pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Clie
         return Ok(None);
     };
     let client = Client::connect(directory)?;
+    if client.is_some() && arguments.dangerously_allow_everything {
+        return Err(Error::usage(format!(
+            "{ALLOW_EVERYTHING} needs a process of its own, and another one holds {}: stop that (polylogue stop), or use \
+             --ephemeral or --data-dir",
+            directory.display()
+        )));
+    }
     if client.is_some()
         && let Some(options) = options_without_effect(arguments)
     {

@@ -43,7 +43,7 @@ use crate::base::text::sanitise;
 use crate::sandbox;
 use crate::tools::{html, supervisor};
 use agent_choice::AgentChoice;
-use arguments::{Arguments, Command, MultiAgentCommand, TraceCommand};
+use arguments::{ALLOW_EVERYTHING, Arguments, Command, MultiAgentCommand, TraceCommand};
 use config::{Loaded, ProcessEnvironment};
 
 /// Runs the program with the arguments and environment of the process.
@@ -207,6 +207,12 @@ fn check_permissions(arguments: &Arguments) -> Result<()> {
         }
         Some(_) => false,
     };
+    let is_run = matches!(arguments.command, None | Some(Command::MultiAgent(_))) && is_used;
+    if arguments.dangerously_allow_everything && !is_run {
+        return Err(Error::usage(format!(
+            "{ALLOW_EVERYTHING} has no effect here: it belongs to a chat, --print, multi-agent run and run-workflow"
+        )));
+    }
     match arguments.permission_option().filter(|_| !is_used) {
         Some(option) => Err(Error::usage(format!(
             "{option} has no effect here: it belongs to a chat, --print, serve, multi-agent run and run-workflow, and compare"

@@ -16,13 +16,19 @@ pub const APPROVAL: CommandSpec = CommandSpec {
     complete: |_, _| Policy::ALL.map(|policy| policy.name().to_owned()).into(),
 };
 
+const EVERYTHING: &str = "--dangerously-allow-everything";
 const CONFIRM: &str = "confirm";
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let agent = context.agent()?;
     let (name, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
     if name.is_empty() {
-        return Ok(InputResult::Continue(Some(list(context, agent.policy))));
+        let list = list(context, agent.policy);
+        let until = if agent.is_unrestricted() { "everything is allowed until a policy is set:\n" } else { "" };
+        return Ok(InputResult::Continue(Some(format!("{until}{list}"))));
+    }
+    if matches!(name, EVERYTHING | "everything" | "dangerously-allow-everything") && !agent.is_unrestricted() {
+        return Err(usage_error(format!("only a chat that is started with {EVERYTHING} has it")));
     }
     let policy: Policy = name.parse()?;
     let is_confirmed = policy == Policy::Yolo && rest.trim() == CONFIRM;

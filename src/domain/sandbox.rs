@@ -11,6 +11,8 @@ use crate::domain::host::HostPattern;
 pub struct SandboxSettings {
     /// Whether commands run in a sandbox.
     pub is_enabled: bool,
+    /// Nothing asks, whatever the policy and the rules say: the person has started the process so.
+    pub asks_nothing: bool,
     /// What commands reach of the network.
     pub network: Network,
     /// Absolute paths that commands may read, besides the workspace and the tool chains.
@@ -88,6 +90,7 @@ impl Default for SandboxSettings {
     fn default() -> Self {
         Self {
             is_enabled: true,
+            asks_nothing: false,
             network: Network::Off,
             read: Vec::new(),
             write: Vec::new(),

@@ -197,6 +197,14 @@ impl Repl {
         Ok(())
     }
 
+    /// From now on this agent and those that it forks run without a sandbox and ask nothing, until the program exits.
+    pub(crate) fn lift_restrictions(&mut self, agent_id: AgentId) {
+        self.core.roster.with(agent_id, |agent| {
+            agent.is_unrestricted = true;
+            agent.view.touch();
+        });
+    }
+
     /// How many messages could not be stored yet. They are lost if that does not change before the program ends.
     pub fn unsaved(&self) -> usize {
         self.core.unsaved.len()
@@ -228,7 +236,6 @@ impl Repl {
             // The next call of the same reply may ask as well, and no event of the loop follows from that.
             self.apply_effects();
         }
-        refused
     }
 
     /// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.

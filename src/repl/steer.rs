@@ -150,7 +150,7 @@ pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, pol
         return stored;
     }
     core.roster.with(agent_id, |agent| {
-        agent.policy = policy;
+        (agent.policy, agent.is_unrestricted) = (policy, false);
         agent.view.touch();
     });
     stored

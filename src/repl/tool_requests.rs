@@ -1,6 +1,6 @@
 //! Tools that concern other agents: their calls are executed here, in order, and the result is returned to the caller.
 
-use crate::agent::Objection;
+use crate::agent::{Agent, Objection};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::commands;
@@ -116,8 +116,9 @@ pub(super) fn objection_to(
                 return Ok(None);
             }
             let roster = &core.roster;
+            let is_unrestricted = roster.get(agent_id).is_some_and(Agent::is_unrestricted);
             let is_refused = roster.parent(victim).is_none() || roster.is_ancestor(victim, agent_id);
-            if is_refused || roster.is_ancestor(agent_id, victim) {
+            if is_refused || is_unrestricted || roster.is_ancestor(agent_id, victim) {
                 return Ok(None);
             }
             let label = core.roster.label_of(victim);

@@ -50,9 +50,15 @@ impl Policy {
         }
     }
 
-    /// The same with a level of its own, to begin with. For tests and checks; no setting reaches it.
+    /// The same with a level of its own, to begin with.
     pub fn at_level(self, level: Level) -> Self {
         Self { level: Arc::new(AtomicU8::new(level as u8)), ..self }
+    }
+
+    /// The same for an agent that a person has started without restrictions.
+    pub fn lifted(self) -> Self {
+        let settings = SandboxSettings { is_enabled: false, asks_nothing: true, ..self.settings.clone() };
+        Self { settings, ..self.at_level(Level::None) }
     }
 
     /// The level that the next call tries: the strongest that has not failed yet.

@@ -170,6 +170,7 @@ impl AgentFactory {
         let mut child = Agent::new(identity_of(row), inputs);
         child.known_files = Arc::new(parent.known_files.fork());
         child.policy = parent.policy();
+        child.is_unrestricted = parent.is_unrestricted();
         child.rules = parent.rules.clone();
         child
     }

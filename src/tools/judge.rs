@@ -124,7 +124,10 @@ impl Judge<'_> {
     pub fn judge(&self, spec: &ToolSpec, prepared: &Prepared) -> Judgement {
         let configured = &self.environment.rules;
         let rules = self.rules.over(configured, self.session_rules, self.environment.workspace());
-        let verdict = self.verdict(spec, prepared, self.policy, &rules);
+        let verdict = match self.verdict(spec, prepared, self.policy, &rules) {
+            Verdict::Ask(_) | Verdict::Unasked(_) if self.environment.sandbox.settings.asks_nothing => Verdict::Free,
+            verdict => verdict,
+        };
         if matches!(verdict, Verdict::Free | Verdict::Refuse(_)) {
             return Judgement { verdict, ways: WaysToAllow::default() };
         }

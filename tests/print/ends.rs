@@ -259,6 +259,37 @@ fn all_calls_of_a_reply_that_need_approval_are_refused_and_the_turn_goes_on() {
 }
 
 #[test]
+fn a_run_that_is_started_so_asks_nothing_and_no_sandbox_holds_it_and_nothing_of_that_is_stored() {
+    const FLAG: &str = "--dangerously-allow-everything";
+    let home = Home::new();
+    let top = home.directory.path().canonicalize().expect("a directory");
+    std::fs::create_dir_all(top.join(".git/hooks")).expect("a directory");
+    let outside = tempfile::tempdir().expect("a directory");
+    let made = outside.path().join("made");
+    let script = |run: u32| {
+        let command = format!("touch {} .git/hooks/made-{run} && echo it-{run}-ran", made.display());
+        format!(
+            "%tool bash {}\n%next\n%tool write_file {}\n%next\ndone",
+            serde_json::json!({ "command": command }),
+            serde_json::json!({"file_path": "AGENTS.md", "content": format!("run {run}")})
+        )
+    };
+    let output = home.run(&["-p", FLAG, &script(1)]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.err.matches("everything is allowed: no sandbox and no questions").count(), 1, "{output:?}");
+    assert!(made.exists() && top.join(".git/hooks/made-1").exists(), "{output:?}");
+    assert_eq!(std::fs::read_to_string(top.join("AGENTS.md")).expect("a file"), "run 1");
+    // A deny rule holds, and the next run has nothing of it.
+    let denied = home.run(&["-p", FLAG, "--deny", "edit(AGENTS.md)", &script(2)]);
+    assert!(denied.code == 0 && top.join(".git/hooks/made-2").exists(), "{denied:?}");
+    let again = home.run(&["-p", "-c", &script(3)]);
+    assert_eq!(again.err.matches("refused a tool call that needs approval").count(), 2, "{again:?}");
+    assert_eq!(std::fs::read_to_string(top.join("AGENTS.md")).expect("a file"), "run 1");
+    let misplaced = home.run(&["serve", FLAG]);
+    assert!(misplaced.code == 2 && misplaced.err.contains("it belongs to a chat, --print"), "{misplaced:?}");
+}
+
+#[test]
 fn without_a_terminal_nothing_is_asked_unless_the_command_line_names_a_policy() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());

@@ -164,6 +164,15 @@ fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
 }
 
 #[test]
+fn a_run_without_restrictions_needs_a_process_of_its_own() {
+    let home = Home::new();
+    let _server = Server::at(&home);
+    let output = home.run(&["-p", "--dangerously-allow-everything", "hello"]);
+    assert!(output.code == 2 && output.err.contains("needs a process of its own"), "{output:?}");
+    assert_eq!(home.run(&["-p", "--ephemeral", "--dangerously-allow-everything", "hello"]).code, 0);
+}
+
+#[test]
 fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let (peer, home, _server) = served();
     let program = home.start(&["-p", "make it"]);

@@ -57,7 +57,8 @@ impl Work {
 
 impl Agent {
     fn occasion(&self, event: HookEvent, call: Option<&ToolCall>) -> Occasion {
-        Occasion { agent: self.id().to_string(), policy: self.policy(), event, call: call.cloned(), more: Vec::new() }
+        let policy = if self.is_unrestricted() { Policy::Yolo } else { self.policy() };
+        Occasion { agent: self.id().to_string(), policy, event, call: call.cloned(), more: Vec::new() }
     }
 
     fn start_hooks(&self, hooks: Vec<Hook>, occasion: Occasion, context: &Context) -> Result<HookRun, String> {
@@ -172,7 +173,9 @@ impl Agent {
         relaxed: impl FnOnce() -> Planned,
     ) -> Planned {
         match (&call.hooked.decision, planned.progress) {
-            (Some(HookDecision::Ask(reason)), Progress::Waiting(spec, mut prepared, Permission::NotNeeded)) => {
+            (Some(HookDecision::Ask(reason)), Progress::Waiting(spec, mut prepared, Permission::NotNeeded))
+                if !self.is_unrestricted() =>
+            {
                 if policy == Policy::Never {
                     let message = format!("refused: a hook asks ({reason}), and no question is asked (policy never)");
                     return Progress::Answered(failed(&call.call, &message)).into();

@@ -131,6 +131,9 @@ impl Agent {
         if !self.rules.deny.is_empty() {
             Arc::make_mut(&mut shared.rules).deny.extend(self.rules.deny.iter().cloned());
         }
+        if self.is_unrestricted() {
+            shared.sandbox = shared.sandbox.lifted();
+        }
         Arc::new(Environment { known_files, networks: self.background.networks.clone(), ..shared })
     }
 }

@@ -51,7 +51,7 @@ use std::io::Write as _;
 use std::time::Instant;
 
 use super::agent_choice::AgentChoice;
-use super::arguments::{Arguments, InputFormat, OutputFormat};
+use super::arguments::{Arguments, EVERYTHING_ALLOWED, InputFormat, OutputFormat};
 use super::config::{self, Loaded, ProcessEnvironment};
 use super::opening::Opened;
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
@@ -148,6 +148,10 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     let mut repl = Repl::open(config, store, Clock::system())?;
     let chosen_model = arguments.model.is_some().then_some(&*model);
     let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
+    if arguments.dangerously_allow_everything {
+        repl.lift_restrictions(agent_id);
+        start.output.note(EVERYTHING_ALLOWED);
+    }
     repl.warnings_of(agent_id).iter().for_each(|warning| start.output.note(warning));
     let schema = start.output.schema.as_ref();
     let is_schema_set = schema.map(|schema| repl.set_schema(agent_id, &schema.value)).transpose()?;

@@ -260,11 +260,13 @@ fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
 fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, has_own_instructions: bool) {
     if spec.is_independent {
         child.policy = factory.new_policy();
+        child.is_unrestricted = false;
         child.rules.own.clear();
         child.rules.deny.clear();
     }
     if let Some(most) = spec.policy {
         child.policy = Policy::narrow(child.policy, most);
+        child.is_unrestricted = false;
     }
     child.inputs.has_tools = spec.has_tools;
     if let Some(resolved) = spec.environment.take() {

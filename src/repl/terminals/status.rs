@@ -72,7 +72,7 @@ impl StatusLine<'_> {
                 directory(inputs.environment.place(), self.settings.home.as_deref(), most)
             }
             StatusField::Branch => self.branch?.to_owned(),
-            StatusField::Approval => return Some(approval(agent.policy())),
+            StatusField::Approval => return Some(approval(agent)),
             StatusField::Model => inputs.endpoint.shown_name(),
             StatusField::Thinking if inputs.thinking == Thinking::Unspecified => return None,
             StatusField::Thinking => inputs.thinking.to_string(),
@@ -113,7 +113,11 @@ impl Field {
 }
 
 /// What the agent may do unasked stays on a narrow terminal, and is highlighted if that is everything.
-fn approval(policy: Policy) -> Field {
+fn approval(agent: &Agent) -> Field {
+    if agent.is_unrestricted() {
+        return Field::staying("everything allowed".into(), Style::color(Color::Attention));
+    }
+    let policy = agent.policy();
     let style = if policy == Policy::Yolo { Style::color(Color::Attention) } else { Style::DIM };
     Field { stays: policy != Policy::default(), ..Field::staying(policy.name().to_owned(), style) }
 }
