@@ -3,8 +3,11 @@
 //! All functions are stateless, so that text may arrive in parts. Columns are counted per grapheme.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use regex_syntax::hir::{Class, HirKind};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -74,12 +77,37 @@ fn safe_char(c: char) -> char {
 }
 
 /// Characters of the Unicode category Cf that reorder or hide text, line separators, and non-characters.
-pub fn is_invisible_format(c: char) -> bool {
+fn is_invisible_format(c: char) -> bool {
     matches!(c,
         '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}'
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e007f}')
         || u32::from(c) & 0xfffe == 0xfffe
+}
+
+/// What Unicode's tables call ignorable, blank or a format, and four characters that are blank by what they mean: the empty
+/// pattern of Braille, two signs that only change others, and a note without a head.
+const UNSEEN: &str =
+    r"[\p{Default_Ignorable_Code_Point}\p{White_Space}\p{Z}\p{Cf}\u{2800}\u{13440}\u{16FE4}\u{1D159}--\p{ASCII}]";
+
+/// Whether a reader does not see a character, or takes it for a space: also where a script or an emoji needs it. In order,
+/// without gaps within a range.
+pub fn is_unseen(c: char) -> bool {
+    static RANGES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| {
+        let hir = regex_syntax::parse(UNSEEN).expect("a valid class");
+        let HirKind::Class(Class::Unicode(class)) = hir.kind() else { unreachable!("it is a class of characters") };
+        class.iter().map(|range| (range.start(), range.end())).collect()
+    });
+    let is_in = |(first, last): &(char, char)| {
+        if c < *first {
+            Ordering::Greater
+        } else if c > *last {
+            Ordering::Less
+        } else {
+            Ordering::Equal
+        }
+    };
+    !c.is_ascii() && (is_invisible_format(c) || RANGES.binary_search_by(is_in).is_ok())
 }
 
 /// Columns of one line of text without control characters.
@@ -91,6 +119,14 @@ pub fn width(text: &str) -> usize {
 /// marks, and lines of boxes (UAX #29).
 fn is_simple(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{c0}'..='\u{24f}' | '\u{400}'..='\u{481}' | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{259f}')
+}
+
+/// A longer grapheme is cut, in bytes. The longest emoji have about 40; what is longer is a letter under a heap of marks.
+const MAX_GRAPHEME: usize = 128;
+
+/// The most bytes of a row of this many columns: a longer one is cut although it has room.
+const fn most_bytes(columns: usize) -> usize {
+    MAX_GRAPHEME.saturating_mul(columns)
 }
 
 /// The graphemes of a text with their positions in bytes. Quick where they are simple characters, as most are.
@@ -112,7 +148,10 @@ impl<'a> Iterator for Graphemes<'a> {
         let mut chars = rest.chars();
         let first = chars.next()?;
         let is_alone = is_simple(first) && chars.next().is_none_or(|next| next.is_ascii() || is_simple(next));
-        let grapheme = if is_alone { &rest[..first.len_utf8()] } else { rest.graphemes(true).next()? };
+        let grapheme = match is_alone {
+            true => &rest[..first.len_utf8()],
+            false => rest[..rest.floor_char_boundary(MAX_GRAPHEME)].graphemes(true).next()?,
+        };
         self.at += grapheme.len();
         Some((at, grapheme))
     }
@@ -140,10 +179,10 @@ pub fn truncate(text: &str, columns: usize) -> &str {
     if text.len() <= columns && is_plain(text) {
         return text;
     }
-    let mut used = 0;
+    let (mut used, most) = (0, most_bytes(columns));
     for (at, grapheme) in graphemes(text) {
         used += grapheme_width(grapheme);
-        if used > columns {
+        if used > columns || at + grapheme.len() > most {
             return &text[..at];
         }
     }
@@ -152,7 +191,7 @@ pub fn truncate(text: &str, columns: usize) -> &str {
 
 /// The text, or its beginning with an ellipsis, in at most so many columns.
 pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
-    if width(text) <= columns {
+    if text.len() <= most_bytes(columns) && width(text) <= columns {
         return Cow::Borrowed(text);
     }
     Cow::Owned(format!("{}…", truncate(text, columns.saturating_sub(1))))
@@ -235,7 +274,11 @@ fn grapheme_row_end(rest: &str, columns: usize) -> (usize, usize) {
     let mut break_at = None;
     let mut word_end = 0;
     let mut in_space = false;
+    let most = most_bytes(columns);
     for (at, grapheme) in graphemes(rest) {
+        if at > 0 && at + grapheme.len() > most {
+            return (at, at);
+        }
         let wide = grapheme_width(grapheme);
         if grapheme == " " {
             if !in_space {
@@ -340,6 +383,53 @@ mod tests {
         ] {
             assert_eq!(sanitise(raw), safe, "{raw:?}");
         }
+    }
+
+    #[test]
+    fn what_nobody_sees_is_known_and_what_is_read_is_not_among_it() {
+        for range in [
+            '\u{ad}'..='\u{ad}',
+            '\u{34f}'..='\u{34f}',
+            '\u{61c}'..='\u{61c}',
+            '\u{115f}'..='\u{1160}',
+            '\u{17b4}'..='\u{17b5}',
+            '\u{180b}'..='\u{180f}',
+            '\u{200b}'..='\u{200f}',
+            '\u{2028}'..='\u{202f}',
+            '\u{2060}'..='\u{206f}',
+            '\u{2800}'..='\u{2800}',
+            '\u{3164}'..='\u{3164}',
+            '\u{fe00}'..='\u{fe0f}',
+            '\u{feff}'..='\u{feff}',
+            '\u{ffa0}'..='\u{ffa0}',
+            '\u{fff9}'..='\u{fffb}',
+            '\u{13430}'..='\u{13440}',
+            '\u{16fe4}'..='\u{16fe4}',
+            '\u{1bca0}'..='\u{1bca3}',
+            '\u{1d159}'..='\u{1d159}',
+            '\u{1d173}'..='\u{1d17a}',
+            '\u{e0000}'..='\u{e0fff}',
+            '\u{a0}'..='\u{a0}',
+            '\u{1680}'..='\u{1680}',
+            '\u{2000}'..='\u{200a}',
+            '\u{205f}'..='\u{205f}',
+            '\u{3000}'..='\u{3000}',
+            '\u{85}'..='\u{85}',
+        ] {
+            range.for_each(|c| assert!(is_unseen(c), "{}", c.escape_unicode()));
+        }
+        let read = (' '..='~').chain("äßçéñ日本語한국어नमस्ते❤👨→─█ “”…€\u{301}".chars().filter(|c| *c != ' '));
+        read.for_each(|c| assert!(!is_unseen(c), "{}", c.escape_unicode()));
+    }
+
+    #[test]
+    fn a_heap_of_marks_is_cut_into_graphemes_and_rows() {
+        let heap = format!("e{}x", "\u{301}".repeat(500_000));
+        assert!(graphemes(&heap).all(|(_, grapheme)| grapheme.len() <= MAX_GRAPHEME));
+        let rows = rows(&heap, 80);
+        assert!(truncate(&heap, 80).len() <= most_bytes(80) && shortened(&heap, 80).len() <= most_bytes(80));
+        assert!(rows.len() > 50 && rows.iter().all(|row| row.len() <= most_bytes(80)), "{}", rows.len());
+        assert_eq!(rows.concat(), heap);
     }
 
     #[test]

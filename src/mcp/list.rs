@@ -134,7 +134,7 @@ pub fn prompts(server: &str, listed: &[Value]) -> Vec<McpPrompt> {
 
 /// Whether it can stand in a name or a URI without hiding anything.
 fn is_plain(c: char) -> bool {
-    !c.is_control() && !c.is_whitespace() && !text::is_invisible_format(c)
+    !c.is_control() && !c.is_whitespace() && !text::is_unseen(c)
 }
 
 /// What an entry is, in one line.

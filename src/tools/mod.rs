@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::text::{is_invisible_format, nearest};
+use crate::base::text::{is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
@@ -582,15 +582,14 @@ pub fn capped(text: &str, is_error: bool, cap: usize, directory: &Path) -> Outpu
 }
 
 /// Escapes every character that could make a line look different from what it is: control characters other than a tab,
-/// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing").
+/// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing") or that nobody sees.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\t' => shown.push(c),
-            // Emoji and some scripts need these, but in a command they may hide something.
-            '\u{200c}' | '\u{200d}' | '\u{ad}' => shown.extend(c.escape_unicode()),
-            c if is_invisible_format(c) => shown.extend(c.escape_unicode()),
+            // Emoji and some scripts need some of these, but in a command they may hide something.
+            c if is_unseen(c) => shown.extend(c.escape_unicode()),
             c if c.is_control() => shown.extend(c.escape_default()),
             c => shown.push(c),
         }
@@ -627,6 +626,15 @@ mod tests {
             Environment { sandbox: env.sandbox.clone().at_level(level), ..env }.is_sandboxed()
         };
         assert!(at(Level::Namespaces) && at(Level::SharedProc) && !at(Level::Landlock) && !at(Level::None));
+    }
+
+    #[test]
+    fn a_question_shows_what_nobody_would_see() {
+        let hidden = "rm\u{115f} a\u{a0}b\u{34f}\u{2800}\u{fe0f}\u{e0101}\u{13440}\u{16fe4}\u{1d159}\u{3000}c";
+        let shown = visible(hidden);
+        assert!(shown.is_ascii(), "{shown}");
+        assert!(shown.starts_with("rm\\u{115f} a\\u{a0}b\\u{34f}\\u{2800}"), "{shown}");
+        assert_eq!(visible("echo 'größer 日本'"), "echo 'größer 日本'");
     }
 
     #[test]
