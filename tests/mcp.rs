@@ -48,8 +48,11 @@ pub fn server(behaviour: &str) -> McpServer {
 
 /// A program whose agents have these servers, and may call them without a question.
 pub fn app_with(peer: &Peer, servers: Vec<McpServer>) -> Harness {
-    let rules = Rules { allow: vec!["mcp(*)".parse().expect("a rule")], ..Rules::default() };
-    app_under(peer, servers, rules, Policy::Ask)
+    app_under(peer, servers, allow(&["mcp(*)", "start(*)"]), Policy::Ask)
+}
+
+fn allow(rules: &[&str]) -> Rules {
+    Rules { allow: rules.iter().map(|rule| rule.parse().expect("a rule")).collect(), ..Rules::default() }
 }
 
 pub fn app_under(peer: &Peer, mcp: Vec<McpServer>, rules: Rules, policy: Policy) -> Harness {
@@ -250,9 +253,12 @@ fn a_server_that_uses_the_network_starts_after_a_question_that_shows_all_of_it()
     assert!(results_in(&next)[0].1.contains("mcp__legacy__second"), "{next}");
     assert_eq!(offered(&next), ["mcp__legacy__first", "mcp__legacy__second"]);
 
-    // Where a rule allows it, nothing is asked.
-    let mut allowed = app_with(&peer, vec![net]);
+    // Where a rule allows it, nothing is asked. Rules for tools are not about the start, whatever the tools are called.
+    let mut allowed = app_under(&peer, vec![net.clone()], allow(&["start(legacy)"]), Policy::Auto);
     assert_eq!(offered(&request_of(&mut allowed, &peer)).len(), 2);
+    let mut of_tools = app_under(&peer, vec![net], allow(&["mcp(legacy)", "mcp(legacy.start)"]), Policy::Auto);
+    assert_eq!(offered(&request_of(&mut of_tools, &peer)), ["mcp__legacy__start"]);
+    assert_eq!(servers_in(&of_tools.directory()), 0);
 }
 
 #[test]

@@ -168,6 +168,35 @@ fn a_rule_of_a_project_is_saved_in_the_configuration_of_the_person_and_nothing_i
     assert!(app.screen_text().contains("remove it there (polylogue config edit)"), "{}", app.screen_text());
 }
 
+#[cfg(feature = "shell-grammar")]
+#[test]
+fn a_rule_that_was_given_for_the_sandbox_is_not_one_for_commands_without_it() {
+    let peer = Peer::start();
+    let mut app = app(&peer, Policy::Ask);
+    let make = ("bash", json!({"command": "touch made"}).to_string());
+    calls(&mut app, &peer, 0, &[make.clone()]);
+    app.turn_until_asked(0);
+    app.press_at_question(b"a");
+    app.turn();
+    assert!(app.screen_text().contains("  bash(touch made) in sandbox\n"), "{}", app.screen_text());
+    app.advance(std::time::Duration::from_millis(300));
+    app.type_bytes(b"t");
+    last_result(&mut app, &peer);
+    calls(&mut app, &peer, 0, &[make.clone()]);
+    last_result(&mut app, &peer);
+    app.reconfigure(|plan| Plan { has_sandbox: false, ..plan });
+    let mut app = app.crash_and_restart();
+    app.enter("/rules");
+    assert!(app.screen_text().contains("allow  bash(touch made) in sandbox  (this agent)"), "{}", app.screen_text());
+    calls(&mut app, &peer, 0, &[make]);
+    app.turn_until_asked(0);
+    app.answer(0, false);
+    last_result(&mut app, &peer);
+    app.enter("/rules remove bash(touch made)");
+    app.enter("/rules");
+    assert!(app.screen_text().contains("no rules: a at a question"), "{}", app.screen_text());
+}
+
 #[test]
 fn what_no_rule_can_allow_offers_none_and_says_why_it_asks() {
     let peer = Peer::start();

@@ -7,6 +7,7 @@
 //!   net(example.org)      hosts; *.example.org for all hosts below, example.org:8080 for another port than 80 and 443
 //!   tool(name)            programs that are tools
 //!   mcp(server.tool)      tools of MCP servers
+//!   start(server)         MCP servers that are started
 //!   fork(provider/*)      models of new agents
 //! ```
 
@@ -42,12 +43,15 @@ pub enum Subject {
     Tool,
     /// Tools of MCP servers.
     Mcp,
+    /// MCP servers that are started.
+    Start,
     /// Models of new agents.
     Fork,
 }
 
 impl Subject {
-    const ALL: [Self; 7] = [Self::Bash, Self::Edit, Self::Read, Self::Net, Self::Tool, Self::Mcp, Self::Fork];
+    const ALL: [Self; 8] =
+        [Self::Bash, Self::Edit, Self::Read, Self::Net, Self::Tool, Self::Mcp, Self::Start, Self::Fork];
 
     /// The word before the parenthesis.
     pub const fn name(self) -> &'static str {
@@ -58,6 +62,7 @@ impl Subject {
             Self::Net => "net",
             Self::Tool => "tool",
             Self::Mcp => "mcp",
+            Self::Start => "start",
             Self::Fork => "fork",
         }
     }
@@ -68,12 +73,17 @@ impl Subject {
 pub struct Rule {
     subject: Subject,
     pattern: String,
+    /// It allows only what the sandbox holds.
+    in_sandbox: bool,
     source: Option<Arc<str>>,
 }
 
+/// Follows a rule that a person gave for programs in the sandbox: without one it allows nothing.
+const IN_SANDBOX: &str = " in sandbox";
+
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
-        (self.subject, &self.pattern) == (other.subject, &other.pattern)
+        self.says_as(other) && self.in_sandbox == other.in_sandbox
     }
 }
 
@@ -169,9 +179,26 @@ impl Rule {
         let pattern = pattern.trim();
         let fault = fault(subject, pattern);
         match fault {
-            None => Ok(Self { subject, pattern: pattern.to_owned(), source: None }),
+            None => Ok(Self { subject, pattern: pattern.to_owned(), in_sandbox: false, source: None }),
             Some(fault) => Err(invalid(&format!("{}({pattern})", subject.name()), &fault)),
         }
+    }
+
+    /// The same rule, as it is given where programs run in the sandbox. Rules about files, hosts and models mean the same
+    /// everywhere.
+    pub fn in_sandbox(self) -> Self {
+        let in_sandbox = matches!(self.subject, Subject::Bash | Subject::Tool | Subject::Start);
+        Self { in_sandbox, ..self }
+    }
+
+    /// Whether it allows anything where programs run in the sandbox, or where they do not.
+    pub fn holds(&self, is_sandboxed: bool) -> bool {
+        is_sandboxed || !self.in_sandbox
+    }
+
+    /// Whether it is about the same, wherever that runs.
+    pub fn says_as(&self, other: &Self) -> bool {
+        (self.subject, &self.pattern) == (other.subject, &other.pattern)
     }
 
     /// The same rule, from this file and line or option.
@@ -247,8 +274,9 @@ fn fault(subject: Subject, pattern: &str) -> Option<String> {
         Subject::Net => pattern.parse::<HostPattern>().err().map(|error| error.message),
         Subject::Tool if pattern.contains(char::is_whitespace) => Some("expected the name of a tool".into()),
         Subject::Mcp if pattern.contains(char::is_whitespace) => Some("expected SERVER.TOOL".into()),
+        Subject::Start if pattern.contains(char::is_whitespace) => Some("expected the name of an MCP server".into()),
         Subject::Fork if pattern.contains(char::is_whitespace) => Some("expected PROVIDER/MODEL".into()),
-        Subject::Tool | Subject::Mcp | Subject::Fork => None,
+        Subject::Tool | Subject::Mcp | Subject::Start | Subject::Fork => None,
     }
 }
 
@@ -270,7 +298,8 @@ fn invalid(rule: &str, fault: &str) -> Error {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({})", self.subject.name(), self.pattern)
+        let place = if self.in_sandbox { IN_SANDBOX } else { "" };
+        write!(f, "{}({}){place}", self.subject.name(), self.pattern)
     }
 }
 
@@ -282,6 +311,9 @@ impl FromStr for Rule {
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let expected = "expected SUBJECT(PATTERN), for example bash(git status*) or edit(src/**)";
+        if let Some(rule) = text.strip_suffix(IN_SANDBOX).filter(|rule| rule.ends_with(')')) {
+            return rule.parse().map(Self::in_sandbox);
+        }
         let (name, rest) = text.split_once('(').ok_or_else(|| invalid(text, expected))?;
         let pattern = rest.strip_suffix(')').ok_or_else(|| invalid(text, expected))?;
         let Some(subject) = Subject::ALL.into_iter().find(|subject| subject.name() == name) else {
@@ -303,6 +335,7 @@ mod tests {
         for text in [
             "bash(git status*)",
             "bash(cargo test:*)",
+            "bash(cargo test:*) in sandbox",
             "bash(echo (a))",
             "edit(src/**)",
             "read(~/docs/**)",
@@ -353,7 +386,7 @@ mod tests {
             ("bash()", "the pattern is empty"),
             (
                 "bsh(ls)",
-                "unknown subject \"bsh\", expected one of bash, edit, read, net, tool, mcp, fork; did you mean bash?",
+                "unknown subject \"bsh\", expected one of bash, edit, read, net, tool, mcp, start, fork; did you mean bash?",
             ),
             ("edit(../x)", "must not contain . or .."),
             ("edit([)", "unclosed character class"),

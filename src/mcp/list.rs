@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::schema;
 use crate::base::text::{self, hex};
 use crate::domain::http::is_token;
-use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PREFIX, START};
+use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PREFIX};
 
 /// Further tools of a server are left out.
 pub const MAX_TOOLS: usize = 256;
@@ -53,9 +53,6 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     let needs_task = entry["execution"]["taskSupport"] == "required";
     if !is_wanted || is_named(&server.disabled_tools) || needs_task {
         return Ok(None);
-    }
-    if name == START && !server.net.is_empty() {
-        return Err(format!("{START}: a rule for it would also allow to start the server"));
     }
     let normal = schema::normalise(&entry["inputSchema"]).map_err(|why| format!("{name}: {why}"))?;
     let about = entry["description"].as_str().or_else(|| entry["title"].as_str()).unwrap_or_default();
@@ -227,11 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_a_rule_for_the_start_would_allow_is_left_out() {
+    fn a_tool_may_have_the_name_of_the_start() {
         let listed = [json!({"name": "start"})];
-        assert_eq!(tools(&server(), &listed).0.len(), 1);
         let asked = McpServer { net: vec!["example.org".parse().expect("a host")], ..server() };
-        assert!(tools(&asked, &listed).0.is_empty());
+        assert_eq!([server(), asked].map(|server| tools(&server, &listed).0.len()), [1, 1]);
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl Permissions<'_> {
         if let Ok(reads) = only_reads {
             return Ok((reads, true));
         }
-        let is_allowed = |command: &SimpleCommand| self.rules.allow.iter().any(|rule| allows(rule, command));
+        let is_allowed = |command: &SimpleCommand| {
+            self.rules.allow.iter().any(|rule| rule.holds(self.sandboxed) && allows(rule, command))
+        };
         if let Some(reason) = request.distrust.filter(|_| !commands.iter().all(is_allowed)) {
             return Err(reason.to_owned());
         }

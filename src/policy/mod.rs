@@ -71,6 +71,10 @@ pub enum Request<'a> {
         server: &'a str,
         tool: &'a str,
     },
+    /// Starts an MCP server that the person has to agree to.
+    McpStart {
+        server: &'a str,
+    },
     /// Starts an agent with this model (`provider/model`).
     Fork {
         model: &'a str,
@@ -118,6 +122,7 @@ pub fn decide(permissions: &Permissions<'_>, request: &Request<'_>) -> Verdict {
         Request::Network { host } => permissions.network(host),
         Request::Tool { name, needs_network } => permissions.tool(name, *needs_network),
         Request::Mcp { server, tool } => permissions.mcp(&format!("{server}.{tool}")),
+        Request::McpStart { server } => permissions.start(server),
         Request::Fork { model, is_other_provider } => permissions.fork(model, *is_other_provider),
         Request::Change => permissions.change("it changes something".into()),
     }
@@ -179,6 +184,18 @@ impl Permissions<'_> {
         self.by_rules(Subject::Mcp, name).unwrap_or_else(|| self.ask(format!("no rule allows mcp({name})")))
     }
 
+    /// The start of an MCP server. What is refused all calls of its tools is refused this too.
+    fn start(&self, server: &str) -> Verdict {
+        let refuses_all = |rule: &&Rule| {
+            rule.subject() == Subject::Mcp
+                && !rule.pattern().contains('.')
+                && matching::is_wildcard(rule.pattern(), server)
+        };
+        let refused = self.rules.deny.iter().find(refuses_all).map(denied);
+        let verdict = refused.or_else(|| self.by_rules(Subject::Start, server));
+        verdict.unwrap_or_else(|| self.ask(format!("no rule allows start({server})")))
+    }
+
     /// What rules and the policy say to a call of a program that changes what it wants; `None` if they leave it open.
     fn by_rules(&self, subject: Subject, name: &str) -> Option<Verdict> {
         let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
@@ -191,7 +208,8 @@ impl Permissions<'_> {
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return Some(self.ask(asks_for(rule)));
         }
-        let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(|rule| matches(&rule));
+        let allows = |rule: &Rule| rule.holds(self.sandboxed) && matches(&rule);
+        let is_free = self.policy == Policy::Yolo || self.rules.allow.iter().any(allows);
         is_free.then_some(Verdict::Free)
     }
 

@@ -28,7 +28,8 @@ pub(super) fn grant(
 ) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
-    let rules = written.unwrap_or(&pending.question.ways.rules).to_vec();
+    let ways = &pending.question.ways;
+    let rules: Vec<Rule> = written.unwrap_or(&ways.rules).iter().map(|rule| ways.given(rule.clone())).collect();
     if rules.is_empty() {
         return Err(Error::usage("no rule can allow this call: answer yes or no"));
     }
@@ -114,11 +115,11 @@ fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
 pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
-    let saved = core.session_rules.iter().find(|grant| grant.rule == *rule && grant.workspace == workspace);
+    let saved = core.session_rules.iter().find(|grant| grant.rule.says_as(rule) && grant.workspace == workspace);
     if let Some(file) = saved.and_then(|grant| grant.rule.source()) {
         return Err(Error::usage(format!("{rule} is saved in {file}: remove it there (polylogue config edit)")));
     }
-    let is_kept = |grant: &Grant| grant.rule != *rule || grant.workspace != workspace;
+    let is_kept = |grant: &Grant| !grant.rule.says_as(rule) || grant.workspace != workspace;
     let before = all.own.len() + core.session_rules.len();
     all.own.retain(is_kept);
     let session: Vec<Grant> = core.session_rules.iter().filter(|grant| is_kept(grant)).cloned().collect();

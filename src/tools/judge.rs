@@ -104,11 +104,18 @@ pub struct Judgement {
 pub struct WaysToAllow {
     /// The rules that would allow it; none if rules cannot.
     pub rules: Vec<Rule>,
+    /// The rules would be given for the sandbox, in which the call runs.
+    pub in_sandbox: bool,
     /// The policy `auto` would allow it.
     pub by_auto: bool,
 }
 
 impl WaysToAllow {
+    /// A rule as it is given in an answer: it remembers whether the sandbox held what was asked about.
+    pub fn given(&self, rule: Rule) -> Rule {
+        if self.in_sandbox { rule.in_sandbox() } else { rule }
+    }
+
     /// The options of the command line that allow it, to follow these words; empty if there are none.
     pub fn remedy(&self, words: &str) -> String {
         let rules: Vec<String> =
@@ -136,7 +143,8 @@ impl Judge<'_> {
             Rules { allow: [rules.allow.clone(), suggested.clone()].concat(), ..rules.clone().into_owned() };
         let helps = self.verdict(spec, prepared, self.policy, &with_suggested) == Verdict::Free;
         let by_auto = self.verdict(spec, prepared, Policy::Auto, &rules) == Verdict::Free;
-        Judgement { verdict, ways: WaysToAllow { rules: if helps { suggested } else { Vec::new() }, by_auto } }
+        let (rules, in_sandbox) = (if helps { suggested } else { Vec::new() }, self.environment.is_sandboxed());
+        Judgement { verdict, ways: WaysToAllow { rules, in_sandbox, by_auto } }
     }
 
     fn verdict(&self, spec: &ToolSpec, prepared: &Prepared, policy: Policy, rules: &Rules) -> Verdict {
@@ -145,10 +153,13 @@ impl Judge<'_> {
         match spec.judged {
             Judged::Nothing => Verdict::Free,
             Judged::Change => decide(&Request::Change),
-            Judged::Mcp => decide(&Request::Mcp {
-                server: text("server").unwrap_or_default(),
-                tool: text("tool").unwrap_or_default(),
-            }),
+            Judged::Mcp => {
+                let (server, tool) = (text("server").unwrap_or_default(), text("tool").unwrap_or_default());
+                match mcp::starts_server(&prepared.arguments) {
+                    true => decide(&Request::McpStart { server }),
+                    false => decide(&Request::Mcp { server, tool }),
+                }
+            }
             Judged::UserTool => {
                 let needs_network = prepared.question.network.is_some();
                 let tool = decide(&Request::Tool { name: text("tool").unwrap_or_default(), needs_network });

@@ -20,7 +20,6 @@ pub const SPEC: ToolSpec = ToolSpec {
     run: Run::InEventLoop(request),
 };
 
-/// The name by which rules know the start of a server.
 pub use crate::domain::mcp::START;
 const CONSEQUENCE: &str =
     "yes starts it for all agents in this directory until polylogue exits; each call of its tools still asks";
@@ -71,9 +70,17 @@ pub(super) fn detail(arguments: &Value) -> Vec<String> {
 /// The rule that allows calls like this one; `None` if none can name the tool.
 pub fn rule(call: &Value) -> Option<Rule> {
     let (server, tool) = (call["server"].as_str()?, call["tool"].as_str()?);
+    if starts_server(call) {
+        return Rule::new(Subject::Start, server).ok();
+    }
     // A star of the name would become one of the rule.
     let is_plain = tool.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
     is_plain.then(|| Rule::new(Subject::Mcp, &format!("{server}.{tool}")).ok())?
+}
+
+/// Whether a call starts a server. Any of its tools may have the same name.
+pub fn starts_server(call: &Value) -> bool {
+    call["sandbox"].is_string()
 }
 
 fn request(call: &Value) -> ToolRequest {

@@ -128,12 +128,12 @@ fn the_rules_of_always_can_be_edited_before_they_are_given() {
     assert!(app.screen_text().contains("bash touch"), "{}", app.screen_text());
     app.type_bytes(b"\x15bash(touch *)\r");
     assert_eq!(app.draft(0).text(), "");
-    assert!(app.screen_text().contains("  bash(touch *)\n"), "{}", app.screen_text());
+    assert!(app.screen_text().contains("  bash(touch *) in sandbox\n"), "{}", app.screen_text());
     let shown = app.clock.now() + std::time::Duration::from_millis(300);
     app.turn_until("keys answer", |app| app.clock.now() > shown);
     app.type_bytes(b"t");
     result(&mut app, &peer);
     assert_eq!(ran(&app).as_deref(), Some(""));
     let rules: Vec<String> = app.agent(0).rules.own.iter().map(|grant| grant.rule.to_string()).collect();
-    assert_eq!(rules, ["bash(touch *)"]);
+    assert_eq!(rules, ["bash(touch *) in sandbox"]);
 }

@@ -92,11 +92,15 @@ fn every_policy_has_its_verdict_on_every_request() {
     assert_eq!(verdicts(&|case| case.command("make; rm x")), "rraaff");
     assert_eq!(verdicts(&|case| case.command("echo x > .git/config")), "rraaaa");
     assert_eq!(verdicts(&|case| case.of(&Request::Network { host: "example.org" })), "araaaf");
+    for private in ["127.0.0.1", "localhost:8080", "a.localhost", "[::1]", "10.1.2.3", "169.254.169.254"] {
+        assert_eq!(verdicts(&|case| case.of(&Request::Network { host: private })), "araaaa", "{private}");
+    }
     assert_eq!(verdicts(&|case| case.of(&Request::Mcp { server: "s", tool: "t" })), "rraaaf");
     let tool = |needs_network| Request::Tool { name: "t", needs_network };
     assert_eq!(verdicts(&|case| case.of(&tool(false))), "rraaff");
     assert_eq!(verdicts(&|case| case.of(&tool(true))), "rraaaf");
     let fork = |is_other_provider| Request::Fork { model: "p/m", is_other_provider };
+    assert_eq!(verdicts(&|case| case.of(&Request::McpStart { server: "s" })), "rraaaf");
     assert_eq!(verdicts(&|case| case.of(&fork(false))), "ffffff");
     assert_eq!(verdicts(&|case| case.of(&fork(true))), "araaaf");
     assert_eq!(verdicts(&|case| case.of(&Request::Change)), "rraaff");
@@ -114,7 +118,9 @@ fn what_a_lesser_policy_allows_a_greater_one_allows_too() {
 #[cfg(feature = "shell-grammar")]
 #[test]
 fn every_simple_command_needs_a_rule_of_its_own_or_only_reads() {
-    let rules = rules(&["bash(cargo test:*)", "bash(git status*)", "read(/usr/share/**)"], &[], &[]);
+    let allow = ["cargo test:*", "git status*", "X=2 ./check", "python run.py"].map(|text| format!("bash({text})"));
+    let allow: Vec<&str> = allow.iter().map(String::as_str).chain(["read(/usr/share/**)"]).collect();
+    let rules = rules(&allow, &[], &[]);
     let case = Case::new(Policy::Ask, rules);
     for (command, expected) in [
         ("cargo test --all", 'f'),
@@ -123,6 +129,16 @@ fn every_simple_command_needs_a_rule_of_its_own_or_only_reads() {
         ("cargo test; cargo build", 'a'),
         ("cargo test > log", 'a'),
         ("X=1 cargo test", 'a'),
+        ("X=2 ./check", 'f'),
+        ("X=2 ./check && cargo test | head", 'f'),
+        ("X=2 ./check --all", 'a'),
+        ("X=1 ./check", 'a'),
+        ("X=2 Y=3 ./check", 'a'),
+        ("./check", 'a'),
+        ("LC_ALL=C ls", 'a'),
+        ("python run.py", 'f'),
+        ("echo x | python run.py", 'a'),
+        ("python run.py < in", 'a'),
         ("cargo test $(x)", 'a'),
         ("git 'status; rm x'", 'a'),
         ("./cargo test", 'a'),
@@ -172,6 +188,54 @@ fn deny_wins_over_ask_and_ask_over_allow() {
 }
 
 #[test]
+fn only_a_rule_that_names_it_allows_a_host_that_is_not_public() {
+    let rules = rules(&["net(*)", "net(*:8080)", "net(*.localhost)", "net(localhost)", "net(10.0.0.1:8080)"], &[], &[]);
+    for policy in [Policy::Ask, Policy::Auto, Policy::Yolo] {
+        let case = Case::new(policy, rules.clone());
+        for (host, expected) in [
+            ("example.org", 'f'),
+            ("*", 'f'),
+            ("localhost", 'f'),
+            ("localhost:443", 'f'),
+            ("localhost:8080", 'a'),
+            ("a.localhost", 'a'),
+            ("127.0.0.1", 'a'),
+            ("10.0.0.1:8080", 'f'),
+            ("10.0.0.2:8080", 'a'),
+            ("[64:ff9b::a00:1]:8080", 'a'),
+        ] {
+            assert_eq!(case.of(&Request::Network { host }), expected, "{policy} {host}");
+        }
+    }
+}
+
+#[test]
+fn a_rule_for_a_tool_does_not_start_its_server() {
+    let start = |allow: &[&str], deny: &[&str]| {
+        Case::new(Policy::Auto, rules(allow, &[], deny)).of(&Request::McpStart { server: "s" })
+    };
+    assert_eq!(start(&["mcp(s)", "mcp(s.start)", "mcp(s.*)", "start(t)"], &[]), 'a');
+    assert_eq!((start(&["start(s)"], &[]), start(&["start(*)"], &["mcp(s.start)"])), ('f', 'f'));
+    assert_eq!((start(&["start(s)"], &["mcp(s)"]), start(&["start(s)"], &["start(s)"])), ('r', 'r'));
+    let tool =
+        |rule: &str| Case::new(Policy::Auto, rules(&[rule], &[], &[])).of(&Request::Mcp { server: "s", tool: "start" });
+    assert_eq!((tool("start(s)"), tool("mcp(s.start)")), ('a', 'f'));
+}
+
+#[test]
+fn a_rule_that_was_given_for_the_sandbox_allows_nothing_without_it() {
+    let rules = rules(&["bash(make x) in sandbox", "tool(t) in sandbox", "edit(a) in sandbox"], &[], &[]);
+    let verdicts = |sandboxed| {
+        let case = Case { sandboxed, ..Case::new(Policy::Ask, rules.clone()) };
+        let tool = case.of(&Request::Tool { name: "t", needs_network: false });
+        [case.command("make x"), tool, case.write("/w/a")]
+    };
+    let command = if cfg!(feature = "shell-grammar") { 'f' } else { 'a' };
+    assert_eq!(verdicts(true), [command, 'f', 'f']);
+    assert_eq!(verdicts(false), ['a', 'a', 'f'], "a file tool needs no sandbox");
+}
+
+#[test]
 fn patterns_of_paths_begin_in_the_workspace_the_home_or_the_root() {
     let case = Case::new(Policy::Ask, rules(&["edit(src/**)", "read(~/docs/**)", "read(/usr/*.h)"], &[], &[]));
     assert_eq!((case.write("/w/src/a/b"), case.write("/w/other"), case.write("/x/src/a")), ('f', 'a', 'a'));
@@ -186,10 +250,28 @@ fn suggested_rules_allow_the_command_that_they_were_suggested_for() {
     assert_eq!(suggested("cargo test --all && git add ."), ["bash(cargo test:*)", "bash(git add:*)"]);
     assert_eq!(suggested("ls | ./report 'a b.txt'"), ["bash(./report 'a b.txt')"]);
     assert_eq!(suggested("npm run build -- --x"), ["bash(npm run build:*)"]);
+    assert_eq!(suggested("PYTHONPATH=src python -m pytest -q"), ["bash(PYTHONPATH=src python -m pytest:*)"]);
+    assert_eq!(
+        suggested("cd sub && A='x y' ./check && npm test 2>&1 | tail -5"),
+        ["bash(A='x y' ./check)", "bash(npm test:*)"]
+    );
+    assert_eq!(suggested("python tests/run.py -v; node x.js"), ["bash(python tests/run.py -v)", "bash(node x.js)"]);
     let unsandboxed = suggest_rules("cargo test --all", false);
     assert_eq!(unsandboxed.iter().map(ToString::to_string).collect::<Vec<_>>(), ["bash(cargo test --all)"]);
-    let by_input =
-        ["echo ls | sh", "cat i | bash -s", "xargs rm < list", "python3.12 - < x", "echo a | tee cfg", "make < x"];
+    let by_input = [
+        "echo ls | sh",
+        "cat i | bash -s",
+        "xargs rm < list",
+        "python3.12 - < x",
+        "echo a | tee cfg",
+        "make < x",
+        "echo a | python x.py",
+        "python -",
+        "python -m code",
+        "python -c 'x'",
+        "PATH=. make",
+        "GIT_PAGER=x git add .",
+    ];
     for none in ["ls", "echo $(x)", "rm *", "rm '*'", "a; b; c; d; e; f"].into_iter().chain(by_input) {
         assert_eq!(suggested(none), [""; 0], "{none}");
     }

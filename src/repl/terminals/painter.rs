@@ -283,8 +283,9 @@ impl Painter<'_> {
         let mut rows = self.wrapped("", "Run this, and from now on without a question:", attention);
         let written = self.question.and_then(QuestionView::rules);
         let rules = written.unwrap_or(&pending.question.ways.rules).iter();
+        let given = rules.map(|rule| pending.question.ways.given(rule.clone()));
         let texts =
-            rules.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
+            given.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
         rows.extend(texts.flatten().flat_map(|text| self.wrapped(INDENT, &visible(&text), Style::BOLD)));
         let file = self.screen_info.rule_file.as_ref();
         let scopes = [
