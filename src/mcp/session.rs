@@ -434,7 +434,6 @@ impl Session {
                 if let Some(Pending::Own { limit, until, most, progress, .. }) = self.pending.get_mut(&id) {
                     *until = (now + *limit).min(*most);
                     *progress = Some(progress_text(params));
-                    self.unsolicited = 0;
                 }
             }
             _ => {}

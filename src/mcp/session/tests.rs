@@ -173,6 +173,25 @@ fn an_end_answers_what_was_asked_and_nothing_happens_after_it() {
 }
 
 #[test]
+fn a_server_that_only_reports_progress_is_ended() {
+    let mut scene = Scene::ready();
+    scene.session.request(7, "tools/call", Map::new(), Vec::new(), scene.clock.now());
+    let id = scene.sent()[0].1.unwrap();
+    let message = "x".repeat(100_000);
+    let params = json!({"progressToken": id, "progress": 1, "message": message});
+    let count = (0..1_000)
+        .take_while(|_| {
+            scene.receive(json!({"method": "notifications/progress", "params": params}));
+            scene.session.deadline().is_some()
+        })
+        .count();
+    assert!((300..400).contains(&count), "{count}");
+    let events = scene.events();
+    let is_ended = |event: &Event| matches!(event, Event::Done { tag: 7, result: Err(why) } if why.contains("without"));
+    assert!(events.iter().any(is_ended), "{events:?}");
+}
+
+#[test]
 fn nothing_that_a_server_sends_panics() {
     let samples = [
         json!({"id": 1, "result": null}),
