@@ -5,7 +5,7 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
@@ -30,16 +30,22 @@ impl Drop for Lock {
     }
 }
 
-/// Creates the directory, accessible only by its owner. An existing one keeps its permissions, because the files in it
-/// are private anyway.
+/// Creates the directory, accessible only by its owner. An existing one may be readable by others, because the files in it
+/// are private anyway; but who can write in it could replace them.
 ///
 /// # Errors
-/// It cannot be created.
+/// It cannot be created, or others can write in it.
 pub fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
         return Err(store_error(format!("{} is a file: the data directory must be a directory", dir.display())));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, &error))
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, &error))?;
+    let mode = dir.metadata().map_err(|error| io_error(dir, &error))?.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        let message = format!("other users can write in {0} (mode {mode:03o}): run chmod go-w '{0}'", dir.display());
+        return Err(store_error(message));
+    }
+    Ok(())
 }
 
 /// Opens or creates a file that only its owner can read, and corrects its permissions.
@@ -108,7 +114,22 @@ pub(super) fn io_error(path: &Path, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn a_directory_in_which_others_can_write_is_refused_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let set = |mode| std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        for mode in [0o777, 0o770, 0o702] {
+            set(mode);
+            let refused = make_directory(dir.path()).unwrap_err().message;
+            assert!(refused.contains(&format!("(mode {mode:03o}): run chmod go-w '")), "{refused}");
+        }
+        set(0o755);
+        assert_eq!(make_directory(dir.path()), Ok(()));
+    }
 
     #[test]
     fn the_lock_has_one_holder_who_is_named_and_is_free_when_dropped() {

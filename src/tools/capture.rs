@@ -190,6 +190,9 @@ impl FullOutput {
 fn create(directory: &Path) -> io::Result<(File, PathBuf)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    if fs::symlink_metadata(directory)?.is_symlink() {
+        return Err(io::Error::other(format!("{} is a symbolic link: remove it", directory.display())));
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = directory.join(format!("bash-{now}-{}-{count}.txt", std::process::id()));
@@ -311,6 +314,16 @@ mod tests {
         let content = capture(100, directory.path(), &[&[0xff; 90]]);
         let shown = content.chars().filter(|c| *c == '\u{fffd}').count();
         assert!(shown <= 33 && content.contains(&format!("[{} bytes omitted", 90 - shown)), "{content}");
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_directory_is_not_followed() {
+        let (top, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let link = top.path().join("outputs");
+        std::os::unix::fs::symlink(target.path(), &link).unwrap();
+        let content = capture(4, &link, &[b"0123456789"]);
+        assert!(content.contains("could not be saved") && content.contains("is a symbolic link"), "{content}");
+        assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
     }
 
     #[test]
