@@ -383,6 +383,9 @@ impl Request {
     /// # Errors
     /// [`ErrorKind::Usage`] for anything that is not a request of this version.
     pub fn read(line: &[u8]) -> Result<Self> {
+        if has_more_values(line, MAX_VALUES) {
+            return Err(Error::usage(format!("the request has more than {MAX_VALUES} values")));
+        }
         let value: Value =
             serde_json::from_slice(line).map_err(|error| Error::usage(format!("the request is not JSON: {error}")))?;
         match value.get("polylogue").and_then(Value::as_u64) {
@@ -414,6 +417,28 @@ impl Request {
             _ => Ok(()),
         }
     }
+}
+
+/// Values of one request. In memory a value takes up to a hundred times what it takes in the line, and the allocator may
+/// keep all of that for long.
+const MAX_VALUES: usize = 100_000;
+
+/// Whether a line of JSON has more than so many values, as if it were valid.
+fn has_more_values(line: &[u8], most: usize) -> bool {
+    let (mut is_text, mut is_escaped, mut count) = (false, false, 0);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_text,
+            b'"' => is_text = !is_text,
+            b',' | b'[' | b'{' if !is_text => count += 1,
+            _ => {}
+        }
+        if count > most {
+            return true;
+        }
+    }
+    false
 }
 
 fn to_line(message: &impl Serialize) -> String {

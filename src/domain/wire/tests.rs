@@ -134,3 +134,13 @@ fn responses_survive_a_round_trip() {
         assert!(Response::read(line.as_bytes()).is_err(), "{line}");
     }
 }
+
+#[test]
+fn a_request_of_very_many_values_is_refused_before_it_is_read() {
+    let many = format!("{{\"polylogue\":1,\"request\":\"agents\",\"x\":[{}1]}}", "[],".repeat(MAX_VALUES));
+    let refused = Request::read(many.as_bytes()).unwrap_err().message;
+    assert!(refused.contains("more than 100000 values"), "{refused}");
+    // Text is one value, whatever is in it.
+    let text = serde_json::json!({"a": "[,{\\\"".repeat(MAX_VALUES), "b": [1, 2]}).to_string();
+    assert!(!has_more_values(text.as_bytes(), 5) && has_more_values(text.as_bytes(), 3));
+}
