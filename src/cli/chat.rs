@@ -6,7 +6,7 @@ use std::path::Path;
 use super::agent_choice::AgentChoice;
 use super::arguments::{ALLOW_EVERYTHING, Arguments, EVERYTHING_ALLOWED};
 use super::config::Loaded;
-use super::opening::{self, Opened};
+use super::opening;
 use super::waiting::{self, Part};
 use super::{code, data_directory, process, serve};
 use crate::base::clock::Clock;
@@ -79,8 +79,8 @@ fn open(arguments: &Arguments, config: Config) -> Result<(Repl, Tty)> {
     let store = match &config.data_directory {
         Some(directory) if arguments.read_only => Store::open_read_only(directory)?,
         directory => match opening::open(directory.as_deref(), None)? {
-            Opened::Store(store) => store,
-            Opened::Served => return Err(Error::new(ErrorKind::Held, "another process has started to serve")),
+            Some(store) => store,
+            None => return Err(Error::new(ErrorKind::Held, "another process has started to serve")),
         },
     };
     process::restore_terminal_on_panic();

@@ -19,29 +19,22 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 /// Who waits longer says for whom.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// What was found in a data directory.
-pub enum Opened {
-    Store(Store),
-    /// Another process holds it, and answers at its socket.
-    Served,
-}
-
 /// Opens the store in this directory, or one in memory. Waits for another process that holds it no longer than until the
-/// deadline.
+/// deadline. `None` if that answers at its socket.
 ///
 /// # Errors
 /// The store cannot be used, the process that holds it waits for this one, or the deadline has passed.
-pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Opened> {
-    let Some(directory) = directory else { return Store::in_memory().map(Opened::Store) };
+pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Option<Store>> {
+    let Some(directory) = directory else { return Store::in_memory().map(Some) };
     let started = Instant::now();
     let (mut wait, mut is_said) = (FIRST_WAIT, false);
     loop {
         let held = match Store::open(directory) {
             Err(error) if error.kind == ErrorKind::Held => error,
-            opened => return opened.map(Opened::Store),
+            opened => return opened.map(Some),
         };
         if socket::connect(directory)?.is_some() {
-            return Ok(Opened::Served);
+            return Ok(None);
         }
         let holder = store::holder(directory);
         // It has started this process, and may not end before it.

@@ -11,7 +11,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, server_ended};
 use crate::cli::config::{Loaded, ProcessEnvironment};
-use crate::cli::opening::Opened;
 use crate::cli::stdio::print_note;
 use crate::cli::{config, connect, data_directory, opening, process};
 use crate::domain::config::Config;
@@ -77,7 +76,7 @@ impl Host {
         process::prepare();
         let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
         let directory = config.data_directory.clone();
-        let Opened::Store(store) = opening::open(directory.as_deref(), None)? else {
+        let Some(store) = opening::open(directory.as_deref(), None)? else {
             // It was started at the same time.
             return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
         };

@@ -8,7 +8,6 @@ use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::cli::config::Loaded;
-use crate::cli::opening::Opened;
 use crate::cli::stdio::print_note;
 use crate::cli::{data_directory, opening, process};
 use crate::domain::config::Config;
@@ -31,7 +30,7 @@ pub fn run(loaded: Loaded, prompt: &str, answers: &mut Answers, deadline: Option
     }
     config.notes.iter().for_each(|note| print_note(note));
     let directory = config.data_directory.clone();
-    let Opened::Store(store) = opening::open(directory.as_deref(), deadline)? else { return Ok(None) };
+    let Some(store) = opening::open(directory.as_deref(), deadline)? else { return Ok(None) };
     let mut signals = Signals::catch_termination()?;
     let mut repl = Repl::open(config, store, Clock::system())?;
     let asked = ask(&mut repl, prompt, answers)?;

@@ -8,7 +8,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::{Arguments, EVERYTHING_ALLOWED};
 use crate::cli::config::{Loaded, ProcessEnvironment};
-use crate::cli::opening::{self, Opened};
+use crate::cli::opening;
 use crate::cli::stdio::streams::Streams;
 use crate::cli::{data_directory, process};
 use crate::domain::config::Config;
@@ -39,7 +39,7 @@ pub fn run(
     plan.check_models(&config.catalog)?;
     let directory = config.data_directory.clone();
     let store = loop {
-        if let Opened::Store(store) = opening::open(directory.as_deref(), None)? {
+        if let Some(store) = opening::open(directory.as_deref(), None)? {
             break store;
         }
         if let Some(mut host) = ServerHost::begin(arguments, env, &config, &plan)? {

@@ -53,7 +53,6 @@ use std::time::Instant;
 use super::agent_choice::AgentChoice;
 use super::arguments::{Arguments, EVERYTHING_ALLOWED, InputFormat, OutputFormat};
 use super::config::{self, Loaded, ProcessEnvironment};
-use super::opening::Opened;
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::{print_note, say_waits_for_input};
 use super::waiting::{self, Part};
@@ -134,7 +133,7 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let mut store = loop {
-        if let Opened::Store(store) = opening::open(directory.as_deref(), start.deadline)? {
+        if let Some(store) = opening::open(directory.as_deref(), start.deadline)? {
             break store;
         }
         if let Some((mut host, is_schema_set)) = remote::host(arguments, env, &config, start.output.schema.as_ref())? {
