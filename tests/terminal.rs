@@ -21,6 +21,7 @@ mod resize;
 mod safety;
 mod scrolling;
 mod secrets;
+mod setup;
 mod suspend;
 
 use std::path::Path;

@@ -11,7 +11,8 @@ use crate::domain::chunk::Position;
 
 /// Chat with many language-model agents in one terminal
 ///
-/// To talk to a model, set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY
+/// `polylogue setup` chooses a provider, its key and a model, as the first start
+/// does. Or set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY
 /// (or OPENAI_BASE_URL for any compatible server, such as llama.cpp, Ollama or
 /// vLLM) and select it with --model: openai/NAME, anthropic/NAME or google/NAME,
 /// or NAME alone. The model `echo` is built in and repeats its input.
@@ -131,6 +132,9 @@ pub struct Arguments {
     /// For unattended runs: no sandbox and no questions in this run, also for protected files; never stored
     #[arg(long, global = true)]
     pub dangerously_allow_everything: bool,
+    /// The chat begins with the panel that sets up a model.
+    #[arg(skip)]
+    pub sets_up: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -157,6 +161,8 @@ pub enum InputFormat {
 
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
+    /// Choose a provider, its key and a model in a panel, and begin a chat
+    Setup,
     /// Show or change the configuration
     #[command(subcommand, disable_help_subcommand = true)]
     Config(ConfigCommand),

@@ -42,7 +42,8 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     process::prepare();
     let policy = loaded.is_explicit("approval").then_some(loaded.config().policy).filter(|_| !arguments.read_only);
     let (record, records_texts) = (arguments.record.clone(), arguments.record_texts);
-    let config = Config { supervisor: process::own_binary()?, record, records_texts, ..loaded.into_config()? };
+    let sets_up = arguments.sets_up;
+    let config = Config { supervisor: process::own_binary()?, record, records_texts, sets_up, ..loaded.into_config()? };
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let note = process::inline_note(&config.display);
     let (mut repl, tty) = open(arguments, config)?;

@@ -105,6 +105,10 @@ fn run(arguments: &Arguments) -> Result<u8> {
     check_permissions(arguments)?;
     let passed = |is_passed: bool| if is_passed { code::DONE } else { code::FAILED };
     match &arguments.command {
+        Some(Command::Setup) => {
+            let arguments = Arguments { command: None, sets_up: true, ..arguments.clone() };
+            chat_or_attach(&arguments, &env)
+        }
         Some(Command::Config(command)) => config::show::run(command, arguments, &env).map(passed),
         Some(Command::Doctor { offline }) => Ok(passed(doctor::run(arguments, &env, *offline))),
         Some(Command::Mcp(command)) => mcp::run(command, arguments, &env).map(passed),

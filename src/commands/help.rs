@@ -107,7 +107,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Conversation",
         &["mark", "rewind", "undo", "diff", "land", "clear", "compact", "slice", "queue", "raw", "copy", "export"],
     ),
-    ("Model", &["model", "thinking", "set", "system", "init", "usage"]),
+    ("Model", &["model", "thinking", "setup", "set", "system", "init", "usage"]),
     ("Mail", &["send", "check-mail", "read-mail", "filter-mail", "delete-mail"]),
     ("Program", &["help", "sessions", "detach", "exit"]),
 ];

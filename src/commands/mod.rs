@@ -35,6 +35,7 @@ mod rules;
 mod server_prompt;
 mod sessions;
 mod set;
+mod setup;
 mod skills;
 mod slice;
 mod stop;
@@ -211,6 +212,7 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &slice::SLICE,
     &model::MODEL,
     &model::THINKING,
+    &setup::SETUP,
     &set::SET,
     &system::SYSTEM,
     &init::INIT,

@@ -118,6 +118,8 @@ pub enum ViewName {
     Timeline,
     /// All conversations, to choose one.
     Picker,
+    /// A provider, its key and a model.
+    Setup,
 }
 
 /// A child to fork.

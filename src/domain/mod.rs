@@ -2,6 +2,7 @@
 
 pub mod approval;
 pub mod attachment;
+pub mod chosen_model;
 pub mod chunk;
 #[allow(missing_docs)]
 pub mod compaction;

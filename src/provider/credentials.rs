@@ -32,7 +32,7 @@ pub fn no_model(with_key: Option<(&str, &str)>) -> String {
     match with_key {
         Some((name, variable)) => format!("no model is chosen: {variable} is set, use -m {name}/MODEL"),
         None => {
-            "no model is configured: export OPENAI_API_KEY=… (or OPENAI_BASE_URL=http://localhost:8080/v1 for a local \
+            "no model is configured: run polylogue setup, or export OPENAI_API_KEY=… (or OPENAI_BASE_URL=http://localhost:8080/v1 for a local \
                  server) and use -m openai/MODEL"
                 .to_owned()
         }

@@ -182,7 +182,9 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
     if core.store.is_read_only() {
         notes.push("read-only: nothing can be sent or changed, and new output is not shown".to_owned());
     } else {
-        notes.extend(core.config.hint.clone());
+        // A terminal begins with the panel instead.
+        let is_alone = !core.config.settings.is_interactive;
+        notes.extend(core.config.hint.clone().filter(|_| is_alone));
     }
     notes.extend(core.config.notes.clone());
     if let Some(copy) = core.store.copy_before_migration() {

@@ -12,7 +12,7 @@ use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
 use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
-use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
+use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry};
 use crate::domain::history::History;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::AgentRules;
@@ -71,6 +71,14 @@ impl AgentFactory {
         let found = Rc::new(self.catalog.find(full_name)?);
         self.endpoints.push(found.clone());
         Ok(found)
+    }
+
+    /// New agents have this model, of a provider that is new or has changed.
+    pub fn set_usual(&mut self, entry: Option<ProviderEntry>, endpoint: Endpoint) {
+        let provider = endpoint.provider.clone();
+        entry.into_iter().for_each(|entry| self.catalog.put(entry));
+        self.endpoints.retain(|known| known.provider != provider && !known.is_none());
+        self.endpoints.insert(0, Rc::new(endpoint));
     }
 
     /// Takes the models that a server has listed.

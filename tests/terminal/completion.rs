@@ -17,7 +17,7 @@ fn tab_opens_a_list_with_descriptions_that_filters_and_cycles() {
     app.type_bytes(b"e");
     let screen = app.screen_text();
     assert!(!screen.contains("/switch") && screen.contains("> /search") && screen.contains("  /sessions"), "{screen}");
-    app.type_bytes(b"\x1b[B\x1b[B\x1b[B\r");
+    app.type_bytes(b"\x1b[B\x1b[B\x1b[B\x1b[B\r");
     assert_eq!((draft(&app), app.replies(0).len()), ("/sessions ".into(), 0), "Enter accepts and sends nothing");
     assert!(!app.screen_text().contains("/send"));
     app.type_bytes(b"\x15/s\t");

@@ -12,6 +12,7 @@ pub(in crate::repl) mod files;
 mod limits;
 pub(super) mod log;
 mod mail;
+pub(super) mod model;
 pub(super) mod programs;
 mod queue;
 mod remove;

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::agent::{Agent, Role, Wait};
+use crate::agent::{Agent, Wait};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -19,6 +19,7 @@ use crate::provider::credentials;
 use crate::provider::list::{self, ListRequest};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::core::model::give_model;
 use crate::store::{LearnedContext, Told};
 
 /// How long a list is used.
@@ -221,12 +222,7 @@ fn first_model(core: &Core, provider: &str) -> Option<(String, usize)> {
 }
 
 fn use_model(core: &mut Core, agent: AgentId, model: &str, of: usize) {
-    let Ok(endpoint) = core.factory.endpoint(model) else { return };
-    // Internal agents are not stored.
-    let is_stored = core.roster.get(agent).is_some_and(|agent| agent.role == Role::Normal);
-    let stored = if is_stored { core.store.set_endpoint(agent, model) } else { Ok(()) };
-    core.with_agent(agent, |agent, context| agent.set_endpoint(endpoint, context));
-    if let Err(error) = stored {
+    if let Err(error) = give_model(core, agent, model) {
         core.note(agent, LineKind::Error, &format!("the model was not saved: {error}"));
     }
     let others = if of == 1 { "the only model".to_owned() } else { format!("the first of {of} models") };

@@ -232,8 +232,10 @@ impl Terminals {
         // Only a frame would show the question.
         terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
         terminal.display.frames += 1;
+        let asked = terminal.input.view.as_mut().and_then(crate::repl::terminals::views::View::take_lines);
         let Some(lines) = &mut terminal.lines else { return };
         let mut out = lines.show(agent, || end) + &lines.update(agent);
+        out += &asked.map(|asked| lines::line("polylogue", &asked)).unwrap_or_default();
         out += &notice.map(|notice| lines::line("polylogue", &notice)).unwrap_or_default();
         terminal.print(&out);
     }

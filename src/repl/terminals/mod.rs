@@ -27,6 +27,7 @@ mod popup;
 mod question;
 mod selection;
 mod separator;
+mod setup;
 mod status;
 mod terminal;
 mod unseen;
@@ -135,6 +136,7 @@ impl Terminals {
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
         let id = self.add_at(core, device, focus, mode);
         self.show(core, id, focus);
+        self.offer_setup(core, id);
         id
     }
 

@@ -9,6 +9,7 @@ mod keys;
 mod picker;
 mod search;
 mod searching;
+mod setup;
 mod tile;
 mod timeline;
 mod together;
@@ -35,6 +36,7 @@ use inbox::InboxView;
 pub(super) use keys::acts_of;
 use picker::PickerView;
 use search::{SearchView, needs_result};
+use setup::SetupView;
 use timeline::TimelineView;
 use wall::WallView;
 
@@ -57,6 +59,7 @@ enum ViewKind {
     Compare(Box<CompareView>),
     Timeline(Box<TimelineView>),
     Picker(Box<PickerView>),
+    Setup(Box<SetupView>),
 }
 
 /// What is typed in a view.
@@ -115,7 +118,7 @@ impl Body {
 }
 
 impl View {
-    pub fn new(name: ViewName) -> Self {
+    fn new(core: &Core, name: ViewName, focus: AgentId) -> Self {
         let kind = match name {
             ViewName::Inbox => ViewKind::Inbox(InboxView::default()),
             ViewName::Wall => ViewKind::Wall(WallView::default()),
@@ -123,6 +126,7 @@ impl View {
             ViewName::Compare => ViewKind::Compare(Box::default()),
             ViewName::Timeline => ViewKind::Timeline(Box::default()),
             ViewName::Picker => ViewKind::Picker(Box::default()),
+            ViewName::Setup => ViewKind::Setup(Box::new(SetupView::new(core, focus))),
         };
         Self { kind, text: None }
     }
@@ -135,6 +139,7 @@ impl View {
             ViewKind::Compare(_) => ViewName::Compare,
             ViewKind::Timeline(_) => ViewName::Timeline,
             ViewKind::Picker(_) => ViewName::Picker,
+            ViewKind::Setup(_) => ViewName::Setup,
         }
     }
 
@@ -146,8 +151,8 @@ impl View {
         }
     }
 
-    /// Reads again what it lists.
-    fn update(&mut self, core: &mut Core, unseen: &Unseen, focus: AgentId, screen: (u16, u16)) {
+    /// Reads again what it lists. False once it has done what it was for.
+    fn update(&mut self, core: &mut Core, unseen: &Unseen, focus: AgentId, screen: (u16, u16)) -> bool {
         match &mut self.kind {
             ViewKind::Inbox(inbox) => inbox.update(core, unseen),
             ViewKind::Wall(wall) => wall.update(core, screen),
@@ -156,6 +161,7 @@ impl View {
             ViewKind::Compare(compare) => compare.update(core, focus, screen),
             ViewKind::Timeline(timeline) => timeline.update(core, focus),
             ViewKind::Picker(picker) => picker.update(core),
+            ViewKind::Setup(setup) => return setup.update(core),
         }
         self.text.take_if(|text| match &mut text.purpose {
             Purpose::Message(to) => {
@@ -166,6 +172,7 @@ impl View {
                 core.roster.get(*agent).and_then(Agent::question).is_none_or(|asked| asked.number != *question)
             }
         });
+        true
     }
 
     /// A number that changes with what it shows.
@@ -178,6 +185,7 @@ impl View {
             ViewKind::Compare(compare) => compare.hash_shown(core, &mut hash),
             ViewKind::Timeline(timeline) => timeline.hash_shown(&mut hash),
             ViewKind::Picker(picker) => picker.hash_shown(core, &mut hash),
+            ViewKind::Setup(setup) => setup.hash_shown(&mut hash),
         }
         hash.finish()
     }
@@ -206,7 +214,8 @@ impl View {
 
     /// Whether printable keys are text.
     fn is_typing(&self) -> bool {
-        matches!(&self.kind, ViewKind::Search(search) if search.is_typing()) || matches!(self.kind, ViewKind::Picker(_))
+        matches!(&self.kind, ViewKind::Search(search) if search.is_typing())
+            || matches!(self.kind, ViewKind::Picker(_) | ViewKind::Setup(_))
     }
 
     /// Whether this key waits for the result of a search.
@@ -221,6 +230,14 @@ impl View {
     pub(in crate::repl) fn searches_until(&self) -> Option<Moment> {
         match &self.kind {
             ViewKind::Search(search) => search.searches_until(),
+            _ => None,
+        }
+    }
+
+    /// The question of its step as lines, if it has one that was not printed yet.
+    pub fn take_lines(&mut self) -> Option<String> {
+        match &mut self.kind {
+            ViewKind::Setup(setup) => setup.take_lines(),
             _ => None,
         }
     }
@@ -245,6 +262,7 @@ impl View {
             ViewKind::Compare(compare) => compare.on_key(core, key),
             ViewKind::Timeline(timeline) => timeline.on_key(core, key),
             ViewKind::Picker(picker) => picker.on_key(key),
+            ViewKind::Setup(setup) => setup.on_key(core, key),
         }
     }
 
@@ -256,6 +274,7 @@ impl View {
             ViewKind::Compare(compare) => compare.body(core, columns, height),
             ViewKind::Timeline(timeline) => timeline.body(core, columns, height),
             ViewKind::Picker(picker) => picker.body(core, columns, height),
+            ViewKind::Setup(setup) => setup.body(columns, height),
         }
     }
 }
@@ -273,11 +292,26 @@ impl Terminals {
     /// # Errors
     /// There is no terminal, or none that can draw.
     pub(in crate::repl) fn show_view(&mut self, core: &mut Core, origin: Origin, name: ViewName) -> Result<()> {
-        let id = self.drawn_terminal(origin)?;
-        let shown = self.get(id).and_then(|terminal| terminal.input.view.as_ref());
-        let is_shown = shown.is_some_and(|view| view.name() == name);
-        self.set_view(core, id, (!is_shown).then(|| View::new(name)));
+        let id = match (name, origin.terminal()) {
+            // Its steps are questions in line mode.
+            (ViewName::Setup, Some(id)) => id,
+            _ => self.drawn_terminal(origin)?,
+        };
+        let Some(terminal) = self.get(id) else { return Ok(()) };
+        let is_shown = terminal.input.view.as_ref().is_some_and(|view| view.name() == name);
+        let view = (!is_shown).then(|| View::new(core, name, terminal.focus));
+        self.set_view(core, id, view);
         Ok(())
+    }
+
+    /// Shows the panel that sets up a model where there is none, or where a person has asked for it.
+    pub(super) fn offer_setup(&mut self, core: &mut Core, id: TerminalId) {
+        let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
+        let is_without = core.roster.get(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
+        if !core.store.is_read_only() && (is_without || std::mem::take(&mut core.config.sets_up)) {
+            let view = View::new(core, ViewName::Setup, terminal.focus);
+            self.set_view(core, id, Some(view));
+        }
     }
 
     /// Shows what a search finds.
@@ -358,8 +392,9 @@ impl Terminals {
         let Self { terminals, unseen, .. } = self;
         let Some(terminal) = terminals.get_mut(&id) else { return };
         let (focus, size) = (terminal.focus, terminal.size);
-        if let Some(view) = &mut terminal.input.view {
-            view.update(core, unseen, focus, size);
+        let Some(view) = &mut terminal.input.view else { return };
+        if !view.update(core, unseen, focus, size) {
+            self.close_view(id);
         }
     }
 

@@ -1,0 +1,231 @@
+//! The panel that sets up a model: a list to choose from or a text to type for each step. In line mode the steps are
+//! questions, and the choices have numbers.
+
+use std::hash::{DefaultHasher, Hash};
+
+use crate::base::fuzzy::Fuzzy;
+use crate::base::id::AgentId;
+use crate::base::text;
+use crate::domain::draft::Draft;
+use crate::domain::frame::{Color, Row, Style};
+use crate::domain::key::{Key, KeyCode};
+use crate::repl::core::Core;
+use crate::repl::terminals::setup::{self, Choice, Setup, Step};
+use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
+
+/// Columns of a choice beside its description.
+const CHOICE: usize = 28;
+
+pub(super) struct SetupView {
+    setup: Setup,
+    typed: Draft,
+    /// The choices that match what was typed.
+    choices: Vec<Choice>,
+    at: usize,
+    /// The conversation for which a model is chosen.
+    focus: AgentId,
+    is_left: bool,
+    revision: u64,
+    /// The lines that were printed last in line mode.
+    printed: String,
+}
+
+impl SetupView {
+    pub fn new(core: &Core, focus: AgentId) -> Self {
+        let mut view = Self {
+            setup: Setup::new(core),
+            typed: Draft::default(),
+            choices: Vec::new(),
+            at: 0,
+            focus,
+            is_left: false,
+            revision: 0,
+            printed: String::new(),
+        };
+        view.filter(core);
+        view
+    }
+
+    /// Takes what has come meanwhile. False once the panel is to be closed.
+    pub fn update(&mut self, core: &mut Core) -> bool {
+        let (step, was_waiting) = (self.setup.step, self.setup.is_waiting());
+        self.setup.poll(core);
+        if self.is_left {
+            setup::leave(core, self.focus);
+        }
+        if self.is_left || self.setup.finish(core, self.focus) {
+            return false;
+        }
+        if (step, was_waiting) != (self.setup.step, self.setup.is_waiting()) {
+            self.begin_step(core);
+        } else {
+            self.filter(core);
+        }
+        true
+    }
+
+    fn begin_step(&mut self, core: &Core) {
+        self.typed.set("");
+        self.at = 0;
+        self.filter(core);
+    }
+
+    /// Keeps the mark at its choice where others come and go, unless it is still at the first one.
+    fn filter(&mut self, core: &Core) {
+        let marked = self.choices.get(self.at).filter(|_| self.at > 0).cloned();
+        let mut choices = self.setup.choices(core);
+        let query = self.typed.text().trim();
+        if !query.is_empty() && !is_number(query) {
+            let mut words = Fuzzy::words(query);
+            choices.retain(|choice| words.score(&format!("{} {}", choice.text, choice.about)).is_some());
+        }
+        if choices != self.choices {
+            let place = marked.and_then(|marked| choices.iter().position(|choice| choice.text == marked.text));
+            (self.at, self.choices) = (place.unwrap_or(0), choices);
+            self.revision += 1;
+        }
+    }
+
+    pub fn hash_shown(&self, hash: &mut DefaultHasher) {
+        (self.revision, self.at, self.typed.text(), self.typed.cursor(), self.setup.is_waiting()).hash(hash);
+        self.setup.error.hash(hash);
+    }
+
+    pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
+        self.revision += 1;
+        let Key::Press(code, modifiers) = key else {
+            if let Key::Paste(pasted) = key {
+                self.typed.insert(pasted.trim());
+                self.filter(core);
+            }
+            return ViewAct::Done;
+        };
+        let last = self.choices.len().saturating_sub(1);
+        match code {
+            KeyCode::Escape if !self.setup.go_back() => self.is_left = true,
+            KeyCode::Escape => self.begin_step(core),
+            KeyCode::Enter => self.choose(core),
+            KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
+            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
+            KeyCode::PageDown => self.at = (self.at + 10).min(last),
+            _ if modifiers.alt => {}
+            _ if edit_line(&mut self.typed, *code, modifiers.ctrl) => self.filter(core),
+            _ => {}
+        }
+        ViewAct::Done
+    }
+
+    fn choose(&mut self, core: &Core) {
+        let typed = self.typed.text().trim().to_owned();
+        let number = typed.parse::<usize>().ok().filter(|number| (1..=self.choices.len()).contains(number));
+        let at = number.map_or(self.at, |number| number - 1);
+        let is_word = is_number(&typed) && number.is_none();
+        let choice = self.choices.get(at).filter(|_| !is_word).cloned();
+        let step = self.setup.step;
+        self.setup.choose(core, self.focus, choice, &typed);
+        if self.setup.step != step || self.setup.is_waiting() {
+            self.begin_step(core);
+        }
+    }
+
+    fn title(&self) -> String {
+        let provider = self.setup.provider();
+        match self.setup.step {
+            Step::Provider => "set up a model ─ 1 of 3 ─ which provider?".to_owned(),
+            Step::Url => "set up a model ─ 1 of 3 ─ the URL of the server".to_owned(),
+            Step::Key => format!("set up a model ─ 2 of 3 ─ where is the key of {provider}?"),
+            Step::Secret { .. } | Step::Command | Step::File | Step::Variable => {
+                format!("set up a model ─ 2 of 3 ─ the key of {provider}")
+            }
+            Step::Model => format!("set up a model ─ 3 of 3 ─ which model of {provider}?"),
+            Step::Trying => format!("set up a model ─ 3 of 3 ─ {provider}/{}", self.setup.model()),
+        }
+    }
+
+    fn prompt(&self) -> &'static str {
+        match self.setup.step {
+            Step::Url => "URL: ",
+            Step::Secret { .. } => "key: ",
+            Step::Command => "command: ",
+            Step::File => "file: ",
+            Step::Variable => "variable: ",
+            _ => "/ ",
+        }
+    }
+
+    /// What was typed, without what is secret.
+    fn shown(&self, typed: &str) -> String {
+        let is_secret = matches!(self.setup.step, Step::Secret { .. });
+        if is_secret { "•".repeat(typed.chars().count()) } else { text::sanitise(typed).replace('\n', " ") }
+    }
+
+    fn waiting(&self) -> Option<&'static str> {
+        self.setup.is_waiting().then_some(match self.setup.step {
+            Step::Trying => "sending one request …",
+            Step::Model => "asking the server for its models …",
+            _ => "running the command …",
+        })
+    }
+
+    pub fn body(&self, columns: u16, height: usize) -> Body {
+        let prompt = self.prompt();
+        let mut query = Row::of(prompt, Style::color(Color::User));
+        query.push(self.shown(self.typed.text()), Style::default());
+        let before = text::width(prompt) + text::width(&self.shown(&self.typed.text()[..self.typed.cursor()]));
+        let mut rows = vec![rule(&self.title(), columns), query];
+        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, columns.max(1).into()).into_iter());
+        rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
+        rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
+        let hints = hint_rows(self.hints(), columns);
+        let room = height.saturating_sub(rows.len() + hints.len()).max(1);
+        let first = (self.at + 1).saturating_sub(room);
+        let shown = self.choices.iter().enumerate().skip(first).take(room);
+        rows.extend(shown.map(|(at, choice)| choice_row(choice, at == self.at)));
+        rows.resize(height.saturating_sub(hints.len()), Row::default());
+        rows.extend(hints);
+        let cursor = u16::try_from(before).unwrap_or(0).min(columns.saturating_sub(1));
+        Body { cursor: Some((cursor, 1)), ..Body::of(rows) }
+    }
+
+    fn hints(&self) -> &'static str {
+        match self.setup.step {
+            Step::Provider => "Up Down mark  type to filter  Enter chooses  Esc goes on with the built-in echo",
+            Step::Key => "Up Down mark  Enter chooses  Esc goes back",
+            Step::Model => "Up Down mark  type to filter, or the name of another model  Enter tries it  Esc goes back",
+            _ => "Enter goes on  Esc goes back",
+        }
+    }
+
+    /// The question of this step as lines, if they were not printed yet.
+    pub fn take_lines(&mut self) -> Option<String> {
+        let mut lines = vec![self.title()];
+        lines.extend(self.setup.error.clone());
+        lines.extend(self.waiting().map(str::to_owned));
+        let numbered = self.choices.iter().enumerate();
+        lines.extend(numbered.map(|(at, choice)| format!("{:>3}  {}  {}", at + 1, choice.text, choice.about)));
+        if !self.setup.is_waiting() {
+            let ask = if self.choices.is_empty() { "type it, then Enter" } else { "type a number, then Enter" };
+            lines.push(format!("{}{ask}", self.prompt().trim_start_matches("/ ")));
+        }
+        let lines = lines.join("\n");
+        (lines != self.printed && self.typed.is_empty()).then(|| {
+            self.printed.clone_from(&lines);
+            lines
+        })
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn choice_row(choice: &Choice, is_marked: bool) -> Row {
+    let (sign, style) = if is_marked { ("> ", Style::BOLD) } else { ("  ", Style::default()) };
+    let mut row = Row::of(sign, Style::color(Color::User));
+    let name =
+        if choice.about.is_empty() { text::sanitise(&choice.text).into_owned() } else { column(&choice.text, CHOICE) };
+    row.push(name, style);
+    row.push(format!("  {}", text::sanitise(&choice.about)), Style::DIM);
+    row
+}
