@@ -95,11 +95,12 @@ impl Response {
 
 #[test]
 fn a_project_is_read_once_it_is_trusted_and_a_note_names_the_command() {
-    let home = Home::new().configure("working_limit = 4");
+    let home = Home::new().set("POLYLOGUE_MODEL", "echo").configure("working_limit = 4");
     home.write("work/.polylogue/config.toml", "working_limit = 2\nthinking = \"low\"");
     let mut pty = home.chat("");
-    let flat = |pty: &Pty| pty.screen_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    pty.wait_until(|pty| flat(pty).contains("to trust it, run polylogue config trust"), "the command");
+    pty.wait_for_text("new in this project: .polylogue");
+    pty.send("\r");
+    pty.wait_for_text("? keys");
     pty.leave();
     assert!(home.run(&["config", "path"]).out.contains("config.toml (not trusted; see polylogue config trust)"));
     let unasked = home.run(&["config", "trust"]);
@@ -185,10 +186,14 @@ fn trust_does_not_ask_again_for_contents_that_are_trusted() {
 
 #[test]
 fn instructions_of_a_project_are_ignored_until_they_are_trusted() {
-    let home = Home::new();
+    let home = Home::new().set("POLYLOGUE_MODEL", "echo");
     home.write("work/AGENTS.md", "Use tabs.");
-    let env = |home: &Home| {
+    let env = |home: &Home, answers: &[(&str, &str)]| {
         let mut pty = home.chat("");
+        for (asked, answer) in answers {
+            pty.wait_for_text(asked);
+            pty.send(format!("{answer}\r"));
+        }
         pty.wait_for_text("? keys");
         pty.send("/env\r");
         pty.wait_for_text("AGENTS.md:");
@@ -196,12 +201,17 @@ fn instructions_of_a_project_are_ignored_until_they_are_trusted() {
         pty.leave();
         shown
     };
-    let shown = env(&home);
+    let shown = env(&home, &[("new in this project: AGENTS.md", "s"), ("Use tabs.", "n")]);
     assert!(shown.contains("AGENTS.md: ignored: new or changed"), "{shown}");
-    assert!(shown.contains("AGENTS.md is ignored because it is new or was changed"), "{shown}");
-    assert_eq!(home.run(&["config", "trust", "--yes"]).code, Some(0));
-    let shown = env(&home);
-    assert!(shown.contains("AGENTS.md: 9 bytes") && !shown.contains("ignored"), "{shown}");
+    // It is asked once.
+    let shown = env(&home, &[]);
+    assert!(shown.contains("AGENTS.md: ignored: new or changed"), "{shown}");
+    assert!(!shown.contains("AGENTS.md is ignored because it is new or was changed"), "{shown}");
+    home.write("work/AGENTS.md", "Use blanks.");
+    let shown = env(&home, &[("new in this project: AGENTS.md", "t")]);
+    assert!(shown.contains("AGENTS.md: 11 bytes") && !shown.contains("ignored"), "{shown}");
+    let shown = env(&home, &[]);
+    assert!(shown.contains("AGENTS.md: 11 bytes"), "{shown}");
 }
 
 #[test]

@@ -134,7 +134,13 @@ fn run(arguments: &Arguments) -> Result<u8> {
 /// Attaches where another process answers for the data directory, and starts a chat where none does.
 fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     AgentChoice::of(arguments).require_terminal()?;
-    let loaded = config::load(arguments, env);
+    let loaded = match arguments.read_only {
+        true => config::load(arguments, env),
+        false => {
+            config::new_contents::ask(env)?;
+            config::load(arguments, env).without_ignored()
+        }
+    };
     if let Some(code) = connect::instead_of_chat(arguments, &loaded)? {
         return Ok(code);
     }

@@ -10,6 +10,7 @@
 //! | `catalog` | the providers and models, and the default model |
 //! | `environment` | variables and directories of the process |
 //! | `project` | the configuration of a project |
+//! | `new_contents` | the question about new contents of a project |
 //! | `trust` | which contents of projects the user trusts |
 //! | `custom` | custom commands |
 //! | `team` | files of templates and workflows |
@@ -23,6 +24,7 @@ pub(super) mod file;
 pub(super) mod hooks;
 pub(super) mod keys;
 pub(super) mod mcp;
+pub(super) mod new_contents;
 mod parse;
 mod project;
 pub(super) mod providers;
@@ -164,6 +166,13 @@ impl Loaded {
         };
         let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
         Err(Error::new(first.kind, first_of(messages).join("\n")))
+    }
+
+    /// For a start at which a person was asked about them: without the notes about new contents.
+    pub fn without_ignored(mut self) -> Self {
+        let known: Vec<String> = self.files.ignored.iter().map(|path| ignored(path)).collect();
+        self.diagnostics.warnings.retain(|warning| !known.contains(warning));
+        self
     }
 
     /// For a run without a terminal: what would ask is refused, unless the command line or the environment names

@@ -28,6 +28,8 @@ use crate::tools::diff::Summary;
 use crate::tools::skill::find;
 
 const TRUSTED: &str = "trusted";
+/// What the user did not want to judge yet, with lines as in `trusted`.
+const PUT_OFF: &str = "not-now";
 const CONTENTS: &str = "trusted-contents.json";
 
 /// What the user has trusted so far.
@@ -38,7 +40,11 @@ pub struct Trusted {
 
 impl Trusted {
     pub fn read(config_directory: &Path) -> Self {
-        let text = fs::read_to_string(config_directory.join(TRUSTED)).unwrap_or_default();
+        Self::in_file(&config_directory.join(TRUSTED))
+    }
+
+    fn in_file(file: &Path) -> Self {
+        let text = fs::read_to_string(file).unwrap_or_default();
         let lines = text.lines().filter_map(|line| line.split_once(' '));
         Self { lines: lines.map(|(digest, path)| (digest.to_owned(), path.into())).collect() }
     }
@@ -73,9 +79,9 @@ impl Trusted {
         self.lines.push((digest, path.to_owned()));
     }
 
-    fn write(&self, config_directory: &Path) -> Result<()> {
+    fn write(&self, file: &Path) -> Result<()> {
         let lines = self.lines.iter().map(|(digest, path)| format!("{digest} {}\n", path.display()));
-        write(&config_directory.join(TRUSTED), &lines.collect::<String>())
+        write(file, &lines.collect::<String>())
     }
 }
 
@@ -212,6 +218,25 @@ impl Contents {
             || self.mcp.as_ref().is_some_and(|file| file.path == Path::new(path))
     }
 
+    /// All that is trusted by its digest, with its paths.
+    fn digests(&self) -> Vec<(String, &Path)> {
+        let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
+        let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
+        let servers = self.mcp.iter().map(|file| (file.digest(), file.path.as_path()));
+        let files = self.others().filter_map(|file| Some((digest(file)?, file.0.as_path())));
+        project.chain(servers).chain(instructions).chain(files).collect()
+    }
+
+    /// What is new or was changed, by name.
+    pub fn untrusted_names(&self, config_directory: &Path) -> Vec<String> {
+        let trusted = Trusted::read(config_directory);
+        let new = self.digests().into_iter().filter(|(digest, path)| !trusted.has(digest, path));
+        let name = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let mut names: Vec<String> = new.map(|(_, path)| name(path)).collect();
+        names.dedup();
+        names
+    }
+
     /// Trusts these contents instead of earlier ones.
     ///
     /// # Errors
@@ -219,11 +244,7 @@ impl Contents {
     pub fn trust(&self, config_directory: &Path) -> Result<()> {
         create_private(config_directory)?;
         let mut trusted = Trusted::read(config_directory);
-        let project = self.project.iter().map(|project| (project.digest(), project.directory.as_path()));
-        let instructions = self.instructions.iter().filter_map(|file| Some((file.digest()?, file.path.as_path())));
-        let servers = self.mcp.iter().map(|file| (file.digest(), file.path.as_path()));
-        let files = self.others().filter_map(|file| Some((digest(file)?, file.0.as_path())));
-        for (digest, path) in project.chain(servers).chain(instructions).chain(files) {
+        for (digest, path) in self.digests() {
             if path.to_string_lossy().contains('\n') {
                 return Err(Error::new(ErrorKind::Usage, "cannot trust a path with a line break in it"));
             }
@@ -234,8 +255,26 @@ impl Contents {
         texts.extend(self.texts());
         let json = serde_json::to_string(&texts).expect("a map of texts");
         write(&config_directory.join(CONTENTS), &json)?;
-        trusted.write(config_directory)
+        trusted.write(&config_directory.join(TRUSTED))
     }
+}
+
+/// Whether the user was asked about these very contents and did not want to judge them then.
+pub fn is_put_off(contents: &Contents, config_directory: &Path) -> bool {
+    let (known, trusted) = (Trusted::in_file(&config_directory.join(PUT_OFF)), Trusted::read(config_directory));
+    contents.digests().iter().all(|(digest, path)| known.has(digest, path) || trusted.has(digest, path))
+}
+
+/// Does not ask about these contents again until they change.
+///
+/// # Errors
+/// The configuration directory cannot be written.
+pub fn put_off(contents: &Contents, config_directory: &Path) -> Result<()> {
+    create_private(config_directory)?;
+    let file = config_directory.join(PUT_OFF);
+    let mut known = Trusted::in_file(&file);
+    contents.digests().into_iter().for_each(|(digest, path)| known.put(digest, path));
+    known.write(&file)
 }
 
 /// What was trusted before; only shown, so that a damaged file counts as none.
