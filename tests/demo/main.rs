@@ -1,10 +1,11 @@
-//! The tour that `make demo` plays: the real program in a real terminal, and a person who types. First with echo agents,
+//! The tour that `make demo` plays: the real program in a real terminal, and a person who types. First a new user's first minutes, then echo agents,
 //! then with ten agents of three projects, whose model server is scripted.
 //! With `--pictures DIR` the screens that the README shows are drawn as well; `--only NAME` plays one part.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod first_minutes;
 mod first_steps;
 mod picture;
 mod provider;
@@ -26,7 +27,11 @@ fn main() {
     let pictures = option("--pictures").map(|path| std::path::absolute(path).expect("a path"));
     let only = option("--only");
     let app = tempfile::Builder::new().prefix("tour").rand_bytes(0).tempdir().expect("no other tour is played");
-    for (name, play) in [("first-steps", first_steps as fn(&Path, Option<PathBuf>)), ("ten-agents", ten_agents)] {
+    for (name, play) in [
+        ("first-minutes", first_minutes as fn(&Path, Option<PathBuf>)),
+        ("first-steps", first_steps),
+        ("ten-agents", ten_agents),
+    ] {
         if only.as_deref().is_none_or(|only| only == name) {
             let home = app.path().join(name);
             std::fs::create_dir(&home).expect("a directory");
@@ -35,8 +40,15 @@ fn main() {
     }
 }
 
+fn first_minutes(home: &Path, pictures: Option<PathBuf>) {
+    let variables = vec![("POLYLOGUE_MODEL".to_owned(), String::new())];
+    let place = Place { home: home.into(), variables, size: SIZE };
+    first_minutes::play(&mut Tour::new(place, home, &[], pictures));
+}
+
 fn first_steps(home: &Path, pictures: Option<PathBuf>) {
-    let place = Place { home: home.into(), variables: Vec::new(), size: SIZE };
+    let variables = vec![("POLYLOGUE_MODEL".to_owned(), "echo".to_owned())];
+    let place = Place { home: home.into(), variables, size: SIZE };
     first_steps::play(&mut Tour::new(place.clone(), home, &[], pictures), &place);
 }
 

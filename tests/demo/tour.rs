@@ -37,6 +37,8 @@ pub struct Tour {
     shown: usize,
     pictures: Option<PathBuf>,
     is_watched: bool,
+    /// How many keys were pressed.
+    pub pressed: usize,
 }
 
 /// Stops a server that a failed tour left behind; without one, `stop` fails quietly.
@@ -50,7 +52,7 @@ impl Tour {
     /// Begins with the program in this directory.
     pub fn new(place: Place, directory: &Path, args: &[&str], pictures: Option<PathBuf>) -> Self {
         let pty = place.start(directory, args);
-        Self { place, pty, shown: 0, pictures, is_watched: std::io::stdout().is_terminal() }
+        Self { place, pty, shown: 0, pictures, is_watched: std::io::stdout().is_terminal(), pressed: 0 }
     }
 
     /// Starts the program in a new terminal, which takes the place of this one.
@@ -84,6 +86,7 @@ impl Tour {
 
     pub fn keys(&mut self, keys: &str) {
         self.pty.send(keys);
+        self.pressed += 1;
         self.pause(KEY);
     }
 
