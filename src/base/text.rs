@@ -197,6 +197,14 @@ pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", truncate(text, columns.saturating_sub(1))))
 }
 
+/// The first line of a text, at most so many characters of it, with an ellipsis if anything was left out.
+pub fn first_line(text: &str, most: usize) -> String {
+    let text = text.trim();
+    let first = text.lines().next().unwrap_or_default();
+    let is_whole = first.len() == text.len() && first.chars().count() <= most;
+    if is_whole { first.to_owned() } else { first.chars().take(most).chain(" …".chars()).collect() }
+}
+
 /// Replaces every tab by spaces up to the next tab stop of its line.
 pub fn expand_tabs(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {

@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::base::id::AgentId;
-use crate::base::text;
 use crate::domain::attachment::folded;
+use crate::domain::call_title::title_of;
 use crate::domain::mail::MailId;
 use crate::domain::message::{Body, fork_mark};
 use crate::domain::stream::Usage;
@@ -240,6 +240,16 @@ impl Chunk {
         }
     }
 
+    /// Whether a message begins with it, behind this chunk: the parts of a reply are one message; what it cost and how the
+    /// turn goes belong to it.
+    pub fn begins_message(&self, before: Option<&Self>) -> bool {
+        match self {
+            Self::Text(_) | Self::Thinking(_) => !matches!(before, Some(Self::Text(_) | Self::Thinking(_))),
+            Self::Status(_) | Self::Usage(_) | Self::Finish { .. } => false,
+            _ => true,
+        }
+    }
+
     fn is_silent(&self) -> bool {
         matches!(self, Self::Text(text) | Self::Thinking(text) if text.is_empty())
     }
@@ -253,21 +263,17 @@ fn settled(line: &str) -> String {
     }
 }
 
-/// A call in one line, for a call that is not or no longer known to a tool: arguments may be malformed and of any length.
-pub fn title_of(name: &str, arguments: &str) -> String {
-    let value: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let main = ["command", "file_path", "path"].iter().find_map(|key| value.get(key)?.as_str());
-    short_title(&format!("{name}: {}", main.unwrap_or(arguments)))
+/// The number of the chunk with which the newest `count` messages begin, of chunks given newest first.
+pub fn begin_of_last(count: u64, chunks: impl Iterator<Item = (u64, Chunk)>) -> Option<u64> {
+    let mut chunks = chunks.peekable();
+    let (mut begun, mut begin) = (0, None);
+    while let Some((number, chunk)) = chunks.next().filter(|_| begun < count) {
+        if chunk.begins_message(chunks.peek().map(|(_, before)| before)) {
+            (begun, begin) = (begun + 1, Some(number));
+        }
+    }
+    begin
 }
-
-/// The first line of a title, at most [`TITLE_COLUMNS`] wide.
-pub fn short_title(title: &str) -> String {
-    let first = title.lines().next().unwrap_or_default();
-    let shown = text::truncate(first, TITLE_COLUMNS);
-    if shown.len() == title.trim_end().len() { shown.to_owned() } else { format!("{shown} …") }
-}
-
-const TITLE_COLUMNS: usize = 300;
 
 /// A position in the stream of an agent's chunks, where a reader can continue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -425,6 +431,31 @@ mod tests {
         assert_eq!(fields(&all[11]), json!({"type": "error", "kind": "auth", "text": "no"}));
         let from = AgentId::from_bytes([7; 16]).to_string();
         assert_eq!(fields(&all[12]), json!({"type": "mail", "from": from, "id": 9}));
+    }
+
+    #[test]
+    fn the_parts_of_a_reply_and_what_it_cost_are_one_message() {
+        let text = |text: &str| Chunk::Text(text.into());
+        let (usage, end) = (Chunk::Usage(Usage::default()), Chunk::Finish { stop_reason: StopReason::Stop });
+        let all = [
+            Chunk::Status(Status::Running),
+            Chunk::User("a".into()),
+            Chunk::Thinking("hm".into()),
+            text("b"),
+            text("c"),
+            usage.clone(),
+            Chunk::ToolCall { id: "c".into(), name: "n".into(), arguments: "{}".into(), title: "t".into() },
+            text("d"),
+            usage,
+            end,
+            Chunk::Status(Status::Idle),
+        ];
+        let begin = |count| {
+            let newest = all.iter().enumerate().rev();
+            begin_of_last(count, newest.map(|(number, chunk)| (number as u64, chunk.clone())))
+        };
+        let expected = [None, Some(7), Some(6), Some(2), Some(1), Some(1)];
+        assert_eq!([0, 1, 2, 3, 4, 9].map(begin), expected);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::chunk::title_of;
+use crate::domain::call_title::title_of;
 use crate::domain::file_change::StoredStep;
 use crate::domain::message::{Body, Message, fork_mark};
 
@@ -134,7 +134,8 @@ impl Builder {
             Body::Assistant(reply) => self.push(message, Kind::Reply, reply.text.clone(), is_known),
             Body::ToolCall(call) => {
                 let title = title_of(&call.name, &call.arguments);
-                let title = title.strip_prefix(&format!("{}: ", call.name)).unwrap_or(&title).to_owned();
+                let rest = title.strip_prefix(&call.name).map(|rest| rest.trim_start_matches([':', ' ']));
+                let title = rest.filter(|rest| !rest.is_empty()).unwrap_or(&title).to_owned();
                 self.begin_call(
                     message,
                     &call.id,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::agent::{Agent, State};
 use crate::base::id::AgentId;
-use crate::domain::chunk::title_of;
+use crate::domain::call_title::title_of;
 use crate::domain::compare::MOST_COMPARISONS;
 pub use crate::domain::compare::{Column, Comparison};
 use crate::domain::message::{Body, Message};

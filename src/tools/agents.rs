@@ -6,12 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Judged, Question, Run, ToolSpec, visible};
+use crate::domain::call_title::title_about_agents;
 use crate::domain::flow::ToolRequest;
 use crate::domain::mail::MailId;
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// In characters.
-const MAX_TITLE_WIDTH: usize = 100;
 /// In seconds.
 const MAX_WAIT: u64 = 3600;
 const DEFAULT_WAIT: u64 = 300;
@@ -43,9 +42,7 @@ pub const FORK: ToolSpec = ToolSpec {
     judged: Judged::Fork,
     check: |arguments, env| {
         arguments["agent"].as_str().map(|name| env.definition(name)).transpose()?;
-        let definition = arguments["agent"].as_str().map(|name| format!(" as {}", visible(name))).unwrap_or_default();
-        let name = arguments["name"].as_str().map(|name| format!(" {}", visible(name))).unwrap_or_default();
-        not_empty(arguments, "prompt", format!("fork{name}{definition}: {}", text(arguments, "prompt")))
+        titled("fork", arguments, &["prompt"])
     },
     run: Run::InEventLoop(|arguments| ToolRequest::Fork {
         prompt: text(arguments, "prompt"),
@@ -73,10 +70,7 @@ pub const KILL: ToolSpec = ToolSpec {
     aliases: &[("agent_id", "agent"), ("id", "agent"), ("name", "agent")],
     reach: Reach::Writes,
     judged: Judged::Change,
-    check: |arguments, _| {
-        let descendants = if arguments["cascade"] == true { " and all its descendants" } else { "" };
-        not_empty(arguments, "agent", format!("kill {}{descendants}", text(arguments, "agent")))
-    },
+    check: |arguments, _| titled("kill", arguments, &["agent"]),
     run: Run::InEventLoop(|arguments| ToolRequest::Kill {
         agent_id: text(arguments, "agent"),
         cascade: arguments["cascade"] == true,
@@ -102,10 +96,7 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
     aliases: &[("message", "body"), ("content", "body"), ("text", "body"), ("agent", "to")],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| {
-        let title = format!("send_mail to {}", text(arguments, "to"));
-        not_empty(arguments, "to", title.clone()).and_then(|_| not_empty(arguments, "body", title))
-    },
+    check: |arguments, _| titled("send_mail", arguments, &["to", "body"]),
     run: Run::InEventLoop(|arguments| ToolRequest::SendMail {
         to: text(arguments, "to"),
         body: text(arguments, "body"),
@@ -121,7 +112,7 @@ pub const CHECK_MAIL: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |_, _| title_only("check_mail".into()),
+    check: |arguments, _| titled("check_mail", arguments, &[]),
     run: Run::InEventLoop(|_| ToolRequest::CheckMail),
 };
 
@@ -142,7 +133,7 @@ pub const READ_MAIL: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |_, _| title_only("read_mail".into()),
+    check: |arguments, _| titled("read_mail", arguments, &[]),
     run: Run::InEventLoop(|arguments| ToolRequest::ReadMail(arguments["id"].as_i64().map(MailId))),
 };
 
@@ -165,7 +156,7 @@ pub const WAIT: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| title_only(format!("wait {}", names(arguments).join(", "))),
+    check: |arguments, _| titled("wait", arguments, &[]),
     run: Run::InEventLoop(|arguments| ToolRequest::Wait {
         timeout: Duration::from_secs(arguments["timeout"].as_u64().unwrap_or(DEFAULT_WAIT).min(MAX_WAIT)),
         from: names(arguments),
@@ -182,7 +173,7 @@ pub const AGENTS: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |_, _| title_only("agents".into()),
+    check: |arguments, _| titled("agents", arguments, &[]),
     run: Run::InEventLoop(|_| ToolRequest::Agents),
 };
 
@@ -196,16 +187,13 @@ fn names(arguments: &Value) -> Vec<String> {
     arguments["from"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn title_only(title: String) -> Result<Question, String> {
-    let title = super::one_line(&title, MAX_TITLE_WIDTH);
-    Ok(Question::new(title.clone(), vec![title]))
-}
-
-fn not_empty(arguments: &Value, name: &str, title: String) -> Result<Question, String> {
-    if text(arguments, name).trim().is_empty() {
+/// The question about a call, which needs these arguments.
+fn titled(tool: &str, arguments: &Value, needed: &[&str]) -> Result<Question, String> {
+    if let Some(name) = needed.iter().find(|name| text(arguments, name).trim().is_empty()) {
         return Err(format!("`{name}` must not be empty"));
     }
-    title_only(title)
+    let title = visible(&title_about_agents(tool, arguments).unwrap_or_else(|| tool.to_owned()));
+    Ok(Question::new(title.clone(), vec![title]))
 }
 
 #[cfg(test)]

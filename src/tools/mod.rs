@@ -62,7 +62,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::base::text::{is_unseen, nearest};
+use crate::base::text::{self, is_unseen, nearest};
 use crate::domain::definition::AgentDefinition;
 use crate::domain::file_change::FileStep;
 use crate::domain::flow::ToolRequest;
@@ -599,10 +599,8 @@ pub fn visible(text: &str) -> String {
 
 /// The first line of `text`, escaped, at most `width` characters, with an ellipsis if anything was left out.
 fn one_line(text: &str, width: usize) -> String {
-    let first = text.trim().lines().next().unwrap_or_default();
-    let shown = visible(first);
-    let is_whole = shown.chars().count() <= width && first.len() == text.trim().len();
-    if is_whole { shown } else { shown.chars().take(width).chain(" …".chars()).collect() }
+    let beginning: Vec<String> = text.trim().lines().take(2).map(visible).collect();
+    text::first_line(&beginning.join("\n"), width)
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
-    accept_by_text, app, assert_valid, bash, converse, reply_with_calls, results_in, results_then, texts_in,
-    turn_a_while,
+    accept_by_text, app, assert_shows, assert_valid, bash, converse, reply_with_calls, results_in, results_then,
+    texts_in, turn_a_while,
 };
 
 fn fork_call(name: &str, prompt: &str) -> String {
@@ -26,6 +26,19 @@ fn a_fork_tool_in_the_first_turn_of_all_inherits_nothing_also_after_a_restart() 
     let mut app = app.crash_and_restart();
     let scout = app.n("scout");
     assert_eq!(texts_in(&converse(&mut app, &peer, scout, "again", "yes")), ["look around\n\nagain"]);
+}
+
+#[test]
+fn a_fork_call_is_shown_after_a_restart_as_it_was_before() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let arguments = json!({"name": "scout", "task": "look around"}).to_string();
+    calls(&mut app, &peer, 0, &[("fork", &arguments)]);
+    accept_by_text(&mut app, &peer, ["do it", "look around"]);
+    assert_shows(&mut app, "fork scout: look around");
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, "fork scout: look around");
+    assert!(!app.screen_text().contains('{'), "{}", app.screen_text());
 }
 
 #[test]

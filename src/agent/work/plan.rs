@@ -7,7 +7,7 @@ use super::repeats::NOT_MADE;
 use super::{Permission, Progress, failed};
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
-use crate::domain::chunk::short_title;
+use crate::domain::call_title::short_title;
 use crate::domain::tool::{Reach, ToolCall};
 use crate::policy::Verdict;
 use crate::tools::snapshots::Recorder;
