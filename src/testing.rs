@@ -37,6 +37,7 @@
 pub use crate::agent::{Agent, FIRST_CHUNK, State, Wait};
 pub use crate::base::clock::Moment;
 pub use crate::base::id::{MessageId, TerminalId};
+pub use crate::domain::called::Found;
 pub use crate::domain::draft::Draft;
 pub use crate::domain::drafts::DraftSlot;
 pub use crate::domain::flow::TurnEnd;
@@ -53,7 +54,7 @@ pub use crate::repl::{Device, Probe, RemoteTerminal, Terminal, TerminalMode, Ter
 pub use crate::replay::Scenario;
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;
-pub use crate::store::{Forked, Found, NewAgent, QueueId, QueuedRow};
+pub use crate::store::{Forked, NewAgent, QueueId, QueuedRow};
 pub use crate::team::Roster;
 #[cfg(feature = "coordinator")]
 pub use crate::team::coordinator::aggregate::aggregate;

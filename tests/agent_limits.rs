@@ -84,7 +84,7 @@ fn models_that_fork_without_end_stop_at_the_limit_and_others_go_on() {
     assert!(!converse(&mut app, &peer, tame, "hello", "hi").is_empty());
     app.say(tame, "make one");
     reply_with_calls(&app.accept(&peer), &[("fork", "{\"prompt\":\"x\",\"name\":\"kid\"}")]);
-    app.turn_until("a child of another tree", |app| app.repl.roster().find("kid").is_ok());
+    app.turn_until("a child of another tree", |app| app.repl.roster().find("kid").one().is_some());
     run_wild(&mut app, &peer, 0);
 
     app.switch(asking);

@@ -153,7 +153,7 @@ const ACTIONS: [(&str, Action); 5] = [
     }),
     ("forks", |app, _| app.ask(app.n("parent"), Change::Fork(Fork::default()))),
     ("dies", |app, _| {
-        let agent_id = app.repl.roster().find("parent").expect("it lives");
+        let agent_id = app.repl.roster().find("parent").one().expect("it lives");
         app.ask(0, Change::Kill { agent_id, cascade: false });
     }),
 ];

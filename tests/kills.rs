@@ -319,7 +319,7 @@ fn the_name_of_a_killed_agent_is_free_and_its_id_is_not_found() {
     app.enter_and_confirm("/kill scout");
     let again = app.fork_named(0, "scout");
     assert_ne!(app.id(again), first);
-    assert!(app.repl.roster().find(&first.to_string()).is_err());
+    assert!(app.repl.roster().find(&first.to_string()).one().is_none());
     app.enter_and_confirm("/kill scout");
     assert_eq!(app.crash_and_restart().repl.roster().len(), 1);
 }
@@ -426,7 +426,7 @@ fn an_agent_may_kill_itself_by_tool_and_nothing_waits_for_its_answer() {
     let killer = app.n("killer");
     app.answer(killer, true);
     turn_a_while(&mut app);
-    assert!(app.repl.roster().find("killer").is_err() && peer.try_accept().is_none());
+    assert!(app.repl.roster().find("killer").one().is_none() && peer.try_accept().is_none());
     assert!(app.repl.roster().busy().is_empty());
     assert_eq!(app.crash_and_restart().repl.roster().len(), 3);
 }
@@ -448,9 +448,9 @@ fn effects_of_an_agent_killed_in_the_same_turn_are_not_applied() {
     // The person's answer and the rest of the reply arrive in one turn.
     app.terminal().input.extend_from_slice(b"y");
     app.advance(Duration::from_secs(1));
-    assert!(app.repl.roster().find("victim").is_err());
+    assert!(app.repl.roster().find("victim").one().is_none());
     app.turn_until_idle();
-    assert!(app.repl.roster().find("late").is_err());
+    assert!(app.repl.roster().find("late").one().is_none());
     assert_eq!(app.repl.store().mail(app.id(0), None).expect("a box"), []);
     let last = app.repl.store().replay(victim_id).expect("a log").0.pop().map(|message| message.body);
     assert_eq!(last, Some(Body::AgentKilled));

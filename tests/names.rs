@@ -45,11 +45,45 @@ fn switched(app: &mut Harness, agent_id: &str) -> usize {
 fn an_agent_is_found_by_name_number_id_and_the_beginning_of_its_id() {
     let mut app = children(&[("scout", "wxyz1"), ("", "wxyz2"), ("", "1234")]);
     let whole = app.id(2).to_string();
-    for (agent_id, n) in [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3)] {
+    for (agent_id, n) in
+        [("scout", 1), ("1", 1), ("2", 2), (&*whole, 2), ("wxyz1", 1), ("wxyz2", 2), ("1234", 3), ("agent 2", 2)]
+    {
         assert_eq!(switched(&mut app, agent_id), n, "{agent_id}");
     }
     for unknown in ["scou", "Scout", "wxy", "4", "-1", "agent", "wxyz3", "wxyz1AAAAAAAAAAAAAAAAAAAA"] {
         assert_eq!(switched(&mut app, unknown), 0, "{unknown}");
+    }
+}
+
+#[test]
+fn every_command_understands_each_way_to_call_an_agent() {
+    for called in ["scout", "1", "agent 1", "wxyz1", "\"agent 1\""] {
+        let mut app = children(&[("scout", "wxyz1"), ("", "wxyz2")]);
+        for (line, expected) in [
+            ("/tell WHO hello", "told scout"),
+            ("/send WHO a letter", "the mail waits until the agent looks"),
+            ("/limit WHO requests 5", "the limit `requests` is set"),
+            ("/diff WHO", "has changed a file"),
+            ("/undo WHO", "no tool of this agent has changed files"),
+            ("/land WHO --rebase", "scout does not work in a git worktree"),
+        ] {
+            let line = line.replace("WHO", called);
+            app.enter(&line);
+            app.turn_until_idle();
+            assert!(app.screen_text().contains(expected), "{line}\n{}", app.screen_text());
+            app.type_bytes(b"\x15");
+        }
+        app.enter(&format!("/ask {called} why?"));
+        app.turn_until_idle();
+        assert!(app.replies(1).contains(&"why?".to_owned()), "{called}");
+        app.escape();
+        app.switch(0);
+        app.say(0, &format!("%tool kill {{\"agent\":\"{}\"}}", called.trim_matches('"')));
+        app.turn_until_idle();
+        assert_eq!(app.repl.roster().len(), 2, "{called}");
+        let mut app = children(&[("scout", "wxyz1"), ("", "wxyz2")]);
+        app.enter_and_confirm(&format!("/kill {called} --cascade"));
+        assert_eq!((app.repl.roster().len(), app.repl.roster().find("scout").one()), (2, None), "{called}");
     }
 }
 

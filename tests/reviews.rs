@@ -74,7 +74,7 @@ fn review_starts_the_template_with_the_changes_of_the_working_tree() {
         app.enter(line);
         app.turn_until("the members", |app| app.repl.roster().len() > 1);
         let members = ["reviewer", "security", "performance"];
-        let found = members.map(|name| app.repl.roster().find(name).is_ok());
+        let found = members.map(|name| app.repl.roster().find(name).one().is_some());
         assert_eq!(found, [true; 3], "{line}");
         let n = app.n("reviewer");
         let said = app.log(n).iter().map(|message| format!("{:?}", message.body)).collect::<String>();

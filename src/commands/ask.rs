@@ -5,6 +5,7 @@ use super::{CommandContext, CommandSpec, WhenBusy, agent_called, unknown_option,
 use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::called::split_called;
 use crate::domain::compare::AskTargets;
 use crate::domain::flow::{Change, InputResult};
 use crate::provider::credentials;
@@ -55,7 +56,10 @@ fn split(arguments: &str) -> Result<(Who<'_>, &str)> {
             Ok((Who::Models(list), prompt))
         }
         (unknown, _) if unknown.starts_with("--") => Err(unknown_option("ask", unknown, &[MODELS])),
-        _ => Ok((Who::Agents(word), rest)),
+        _ => {
+            let (list, prompt) = split_called(arguments);
+            Ok((Who::Agents(list), prompt))
+        }
     }
 }
 
@@ -119,6 +123,7 @@ mod tests {
         for (typed, list, prompt) in [
             ("all why?", "all", "why?"),
             ("2,web  why not", "2,web", "why not"),
+            ("agent 2,web why 3", "agent 2,web", "why 3"),
             ("--models a/b,c say hello", "--models a/b,c", "say hello"),
             ("--models=a/b say", "--models a/b", "say"),
             ("--models", "--models ", ""),

@@ -3,6 +3,7 @@
 use super::complete::{agent_names, complete_word};
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, unknown_option, usage_error};
 use crate::base::error::Result;
+use crate::domain::called::words_called;
 use crate::domain::flow::{Change, InputResult};
 
 pub const KILL: CommandSpec = CommandSpec {
@@ -22,7 +23,7 @@ pub const KILL: CommandSpec = CommandSpec {
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (mut cascade, mut descendants) = (false, false);
     let mut agent_id = None;
-    for word in arguments.split_whitespace() {
+    for word in words_called(arguments) {
         match word {
             "--cascade" => cascade = true,
             "--descendants" => descendants = true,

@@ -4,6 +4,7 @@ use super::complete::{agent_names, complete_word};
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::called::words_called;
 use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::limits::{LimitName, LimitValue};
 
@@ -21,7 +22,7 @@ pub const LIMIT: CommandSpec = CommandSpec {
 };
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let words: Vec<&str> = words_called(arguments).collect();
     let agent = |name: &str| agent_called(context.roster, name);
     match *words.as_slice() {
         [] => Ok(show(context.current)),

@@ -7,9 +7,10 @@ use super::{CommandContext, CommandSpec, WhenBusy, agent_called, nothing, refuse
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::called::split_called;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::mail::{Mail, MailId};
-use crate::store::{Found, Store};
+use crate::store::Store;
 
 pub const SEND: CommandSpec = CommandSpec {
     name: "send",
@@ -77,12 +78,12 @@ pub const DELETE_MAIL: CommandSpec = CommandSpec {
 const PREVIEW: usize = 60;
 
 fn send(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (name, body) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    let (name, body) = split_called(arguments);
     if name.is_empty() {
         return Err(usage_error("no agent given: /send AGENT MESSAGE"));
     }
     let to = agent_called(context.roster, name)?;
-    let body = unquoted(body.trim_start()).to_owned();
+    let body = unquoted(body).to_owned();
     Ok(InputResult::NewState(Change::Send { to, body }, Some(sent_note(name, "/tell"))))
 }
 
@@ -117,7 +118,7 @@ fn sender(context: &CommandContext, name: &str) -> Result<AgentId> {
     if living.is_ok() {
         return living;
     }
-    if let Found::One(id) = context.store.find(name)? {
+    if let Some(id) = context.store.find(name)?.one() {
         return Ok(id);
     }
     for mail in context.store.mail(context.current, None)? {

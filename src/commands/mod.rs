@@ -54,12 +54,13 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::attachment::is_attachable;
+use crate::domain::called::{Found, Known, find_called};
 use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::skill::{Author, Skill};
 use crate::store::{AgentRow, Store};
-use crate::team::{NoSuchAgent, Roster};
+use crate::team::Roster;
 pub use agents::agent_tree;
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
@@ -372,57 +373,57 @@ pub fn agent_called_by_model(roster: &Roster, text: &str) -> Result<AgentId> {
 }
 
 fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId> {
-    roster.find(text).map_err(|error| {
-        usage_error(match error {
-            NoSuchAgent::Unknown => format!("no agent {text:?}: {list_command} lists all agents"),
-            NoSuchAgent::Ambiguous(ids) => {
-                let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-                format!("{text:?} is ambiguous: type more of one of {}", ids.join(", "))
-            }
-        })
-    })
+    one_of(roster.find(text), text, || format!("no agent {text:?}: {list_command} lists all agents"))
 }
 
-/// The archived agent with this name, number or id. `list_command` lists them.
+/// The archived agent that is called so. `list_command` lists them.
 ///
 /// # Errors
 /// No archived agent or several match, or the store cannot be read.
 pub fn archived_called(store: &Store, text: &str, list_command: &str) -> Result<AgentId> {
-    called_among(&store.archived_agents()?.agents, text).map_err(|error| {
-        error.unwrap_or_else(|| usage_error(format!("no archived agent {text:?}: {list_command} lists them")))
-    })
+    let found = called_among(&store.archived_agents()?.agents, text);
+    one_of(found, text, || format!("no archived agent {text:?}: {list_command} lists them"))
 }
 
-/// The agent with this name, number or id: a listed one, or else an archived or killed one.
+/// The agent that is called so: a listed one, or else an archived or killed one.
 ///
 /// # Errors
 /// No agent or several match, or the store cannot be read.
 pub fn any_called(roster: &Roster, store: &Store, text: &str) -> Result<AgentId> {
-    let listed = agent_called(roster, text);
-    let Err(unknown) = listed else { return listed };
-    match called_among(&store.archived_agents()?.agents, text) {
-        Err(None) => called_among(&store.killed_agents()?.agents, text).map_err(|error| error.unwrap_or(unknown)),
-        found => found.map_err(|error| error.unwrap_or(unknown)),
+    match roster.find(text) {
+        Found::None => any_stored(store, text),
+        found => one_of(found, text, String::new),
     }
 }
 
-/// Finds an agent by name, number, id or the beginning of its id. The error is `None` if there is none.
-pub fn called_among(rows: &[AgentRow], text: &str) -> std::result::Result<AgentId, Option<Error>> {
-    let number = text.strip_prefix("agent ").unwrap_or(text).parse::<i64>().ok();
-    let is_named = |row: &&AgentRow| row.name.as_deref() == Some(text) || row.id.to_string() == text;
-    let numbered = || rows.iter().find(|row| Some(row.ordinal) == number);
-    let begins = |row: &&AgentRow| text.len() >= 4 && row.id.to_string().starts_with(text);
-    // The names of killed agents are not unique.
-    let found: Vec<&AgentRow> = match rows.iter().filter(is_named).collect::<Vec<_>>() {
-        named if !named.is_empty() => named,
-        _ => numbered().map_or_else(|| rows.iter().filter(begins).collect(), |row| vec![row]),
+/// The stored agent that is called so; a killed one also by its former name or number.
+///
+/// # Errors
+/// No agent or several match, or the store cannot be read.
+pub fn any_stored(store: &Store, text: &str) -> Result<AgentId> {
+    let found = match store.find(text)? {
+        Found::None => called_among(&store.killed_agents()?.agents, text),
+        found => found,
     };
-    match found.as_slice() {
-        [row] => Ok(row.id),
-        [] => Err(None),
-        several => {
-            let ids: Vec<String> = several.iter().map(|row| row.id.to_string()).collect();
-            Err(Some(usage_error(format!("{text:?} is ambiguous: type more of one of {}", ids.join(", ")))))
+    one_of(found, text, || format!("no agent {text:?}: /agents --all or `polylogue ps --all` lists them"))
+}
+
+fn called_among(rows: &[AgentRow], text: &str) -> Found {
+    let known = rows.iter().map(|row| Known { id: row.id, number: Some(row.ordinal), name: row.name.as_deref() });
+    find_called(&known.collect::<Vec<_>>(), text)
+}
+
+/// The one agent that was found, or an error.
+///
+/// # Errors
+/// None was found, which `unknown` says, or several.
+pub fn one_of(found: Found, text: &str, unknown: impl FnOnce() -> String) -> Result<AgentId> {
+    match found {
+        Found::One(id) => Ok(id),
+        Found::None => Err(usage_error(unknown())),
+        Found::Ambiguous(ids) => {
+            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            Err(usage_error(format!("{text:?} is ambiguous: type more of one of {}", ids.join(", "))))
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::complete::agent_names;
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, unquoted, usage_error};
 use crate::base::error::Result;
+use crate::domain::called::split_called;
 use crate::domain::flow::{Change, InputResult};
 
 pub const TELL: CommandSpec = CommandSpec {
@@ -16,7 +17,7 @@ pub const TELL: CommandSpec = CommandSpec {
 };
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (to, text) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
+    let (to, text) = split_called(arguments);
     let text = unquoted(text.trim());
     if to.is_empty() || text.is_empty() {
         return Err(usage_error("no agent or no text given: /tell AGENT TEXT"));

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::base::error::Result;
 use crate::base::id::MessageId;
+use crate::domain::called::{split_called, words_called};
 use crate::domain::file_change::{LandRequest, UndoRequest, UndoTo};
 use crate::domain::flow::{Change, InputResult, Shown};
 
@@ -46,8 +47,8 @@ const LAND_OPTIONS: [&str; 2] = ["--rebase", "--commit"];
 fn land(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (mut agent, mut request, mut rest) = (None, LandRequest::default(), arguments);
     while !rest.is_empty() {
-        let (word, after) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        rest = after.trim_start();
+        let (word, after) = split_called(rest);
+        rest = after;
         match word {
             "--rebase" => request.is_rebase = true,
             "--commit" => {
@@ -70,7 +71,7 @@ const OPTIONS: [&str; 3] = ["--to", "--skip", "--redo"];
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let mut request = UndoRequest::new(None, false, false);
-    let (mut agent, mut words) = (None, arguments.split_whitespace());
+    let (mut agent, mut words) = (None, words_called(arguments));
     while let Some(word) = words.next() {
         match word {
             "--skip" => request.skips = true,

@@ -3,6 +3,7 @@
 pub mod approval;
 pub mod attachment;
 pub mod call_title;
+pub mod called;
 pub mod chosen_model;
 pub mod chunk;
 #[allow(missing_docs)]

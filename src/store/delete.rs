@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(found(&world), 2);
         world.store.delete(&[parent], 1).unwrap();
         assert_eq!(found(&world), 0);
-        assert_eq!(world.store.find(&parent.to_string()).unwrap(), crate::store::Found::None);
+        assert_eq!(world.store.find(&parent.to_string()).unwrap(), crate::domain::called::Found::None);
         assert_eq!(world.store.replay(child.id).unwrap().0[1].body, Body::User("secret plan".into()));
         assert_eq!(world.count("SELECT count(*) FROM messages WHERE content = 'secret end'"), 0);
         assert!(world.store.fork_ended(&child_of(parent, point), 1).is_err(), "nothing can be forked from it");

@@ -81,7 +81,7 @@ pub use limits::{StoredLimits, StoredSpent};
 pub use lock::{holder, make_directory, private_file};
 pub use queue::{QueueId, QueuedRow, input_line, typed_line};
 pub use recover::{AskingTurn, NO_RESULT};
-pub use registry::{AgentRow, Found};
+pub use registry::AgentRow;
 #[cfg(feature = "coordinator")]
 pub use runs::{NewRun, RunRow};
 pub use search::SearchHit;

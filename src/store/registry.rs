@@ -7,6 +7,7 @@ use super::error::store_error;
 use super::row;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::called::{Found, Known, find_called, number_in};
 use crate::domain::flow::TurnEnd;
 use crate::domain::limits::MadeBy;
 use crate::domain::stream::Usage;
@@ -83,17 +84,6 @@ pub struct Registry {
     pub damaged: Vec<String>,
 }
 
-/// The result of [`Store::find`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// This agent. Found by uuid it may have been killed.
-    One(AgentId),
-    /// No agent.
-    None,
-    /// Any of these, in order of creation.
-    Ambiguous(Vec<AgentId>),
-}
-
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
     archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
@@ -149,33 +139,34 @@ impl Store {
         rows.next()?.map(|row| agent_row(row).map_err(store_error)).transpose()
     }
 
-    /// Finds an agent by its uuid, by its name among the running agents, or by the first 4 or more characters of its
-    /// uuid. A running agent is preferred to killed ones whose uuids begin alike, and a name to the beginning of a
-    /// uuid.
+    /// Finds an agent by what it is called. A killed one, which has neither a name nor a number of its own, is found by its
+    /// uuid or, if no running one is called so, by the beginning of that.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn find(&self, text: &str) -> Result<Found> {
-        let exact = "SELECT uuid FROM agents WHERE uuid = ?1 AND deleted_at IS NULL";
-        let named = "SELECT uuid FROM agents WHERE name = ?1 AND status = 'running'";
-        for sql in [exact, named] {
-            if let [found] = self.candidates(sql, text)?[..] {
-                return Ok(Found::One(found));
-            }
+        if text.is_empty() {
+            return Ok(Found::None);
         }
         // The greatest character of base64url is `z`; `{` follows it.
+        let sql = "SELECT uuid, ordinal, name, status = 'running' FROM agents WHERE deleted_at IS NULL
+            AND (uuid >= ?1 AND uuid < ?1 || '{' OR status = 'running' AND (name = ?1 OR ordinal = ?2)) ORDER BY ordinal";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        // An agent with a damaged uuid cannot be returned.
+        let of_row = |row: &Row<'_>| match row.get::<_, AgentId>(0) {
+            Ok(id) => Ok(Some((id, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?, row.get::<_, bool>(3)?))),
+            Err(_) => Ok(None),
+        };
+        let rows = statement.query_map(params![text, number_in(text)], of_row)?;
+        let rows: Vec<_> = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let running = rows.iter().filter(|(.., is_running)| *is_running);
         let running =
-            "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND status = 'running' ORDER BY ordinal";
-        let any =
-            "SELECT uuid FROM agents WHERE uuid >= ?1 AND uuid < ?1 || '{' AND deleted_at IS NULL ORDER BY ordinal";
-        for sql in [running, any].into_iter().filter(|_| text.len() >= 4) {
-            match self.candidates(sql, text)?[..] {
-                [] => {}
-                [found] => return Ok(Found::One(found)),
-                ref several => return Ok(Found::Ambiguous(several.to_vec())),
-            }
-        }
-        Ok(Found::None)
+            running.map(|(id, number, name, _)| Known { id: *id, number: Some(*number), name: name.as_deref() });
+        let any = rows.iter().map(|(id, ..)| Known { id: *id, number: None, name: None });
+        Ok(match find_called(&running.collect::<Vec<_>>(), text) {
+            Found::None => find_called(&any.collect::<Vec<_>>(), text),
+            found => found,
+        })
     }
 
     /// The running agent that got the newest message of the user, perhaps only of those that work in a directory; agents
@@ -257,13 +248,6 @@ impl Store {
                        ON parent.uuid = child.parent_uuid AND parent.ordinal < child.ordinal WHERE child.uuid = ?1";
         let mut statement = self.conn.prepare_cached(sql)?;
         Ok(statement.query_row([agent], |row| Ok(row.get(0).ok())).optional()?.flatten())
-    }
-
-    fn candidates(&self, sql: &str, text: &str) -> Result<Vec<AgentId>> {
-        let mut statement = self.conn.prepare_cached(sql)?;
-        // An agent with a damaged uuid cannot be returned.
-        let found = statement.query_map([text], |row| Ok(row.get::<_, AgentId>(0).ok()))?;
-        Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 }
 

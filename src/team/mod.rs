@@ -27,7 +27,7 @@ pub use instructions::{instruction_file, instruction_files};
 pub use pace::Gate;
 pub use reached::Reached;
 pub use request_limits::RequestLimits;
-pub use roster::{NoSuchAgent, Roster};
+pub use roster::Roster;
 pub use send_queue::SendQueue;
 pub use trees::{MINUTE, Money, Trees, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
+use crate::domain::called::{Found, Known, find_called};
 
 #[derive(Default)]
 pub struct Roster {
@@ -30,12 +31,6 @@ pub struct Roster {
     tool_waits: HashMap<AgentId, Moment>,
     /// The agent of `leftover` that was served last.
     served_last: Option<AgentId>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoSuchAgent {
-    Unknown,
-    Ambiguous(Vec<AgentId>),
 }
 
 impl Roster {
@@ -169,31 +164,14 @@ impl Roster {
         siblings.get(usize::try_from(next).ok()?).copied()
     }
 
-    /// Finds an agent by name, number, id, or the first 4 or more characters of its id.
-    ///
-    /// # Errors
-    /// No agent or several agents match.
-    pub fn find(&self, text: &str) -> Result<AgentId, NoSuchAgent> {
-        if let Some(agent) = self.iter().find(|agent| agent.identity.name.as_deref() == Some(text)) {
-            return Ok(agent.id());
-        }
-        if let Some(id) = text.parse().ok().filter(|id| self.agents.contains_key(id)) {
-            return Ok(id);
-        }
-        let number = text.strip_prefix("agent ").unwrap_or(text);
-        if let Some(id) = number.parse().ok().and_then(|n| self.by_ordinal.get(&n)) {
-            return Ok(*id);
-        }
-        let found: Vec<AgentId> = if text.len() < 4 {
-            Vec::new()
-        } else {
-            self.by_ordinal.values().filter(|id| id.to_string().starts_with(text)).copied().collect()
-        };
-        match found.as_slice() {
-            [] => Err(NoSuchAgent::Unknown),
-            [id] => Ok(*id),
-            _ => Err(NoSuchAgent::Ambiguous(found)),
-        }
+    /// Finds an agent by what it is called.
+    pub fn find(&self, text: &str) -> Found {
+        let known = self.iter().map(|Agent { identity, .. }| Known {
+            id: identity.id,
+            number: Some(identity.ordinal),
+            name: identity.name.as_deref(),
+        });
+        find_called(&known.collect::<Vec<_>>(), text)
     }
 
     /// The earliest deadline of any agent, and its reason.

@@ -28,7 +28,7 @@ fn logged(app: &Harness, kind: &str) -> usize {
 /// One row for each command: a command without one fails the first test below. `/exit` has none, see the last one.
 const ROWS: &[Row] = &[
     row("/fork --name kid", |app| shows(app, "─ kid ↑")),
-    row("/new --name fresh", |app| app.repl.roster().find("fresh").is_ok()),
+    row("/new --name fresh", |app| app.repl.roster().find("fresh").one().is_some()),
     row("/tell other hello", |app| shows(app, "told other")),
     row("/switch other", |app| shows(app, "─ other ")),
     row("/agents", |app| shows(app, "tokens  echo/echo")),
@@ -43,9 +43,9 @@ const ROWS: &[Row] = &[
     row("/kill other", |app| app.repl.roster().len() == 1),
     row("/archive other", |app| app.repl.roster().len() == 1 || shows(app, "other is busy: stop it first")),
     row("/delete gone", |app| shows(app, "gone deleted")),
-    row("/unarchive gone", |app| app.repl.roster().find("gone").is_ok()),
+    row("/unarchive gone", |app| app.repl.roster().find("gone").one().is_some()),
     #[cfg(feature = "coordinator")]
-    row("/team hello", |app| app.repl.roster().find("agent-1").is_ok()),
+    row("/team hello", |app| app.repl.roster().find("agent-1").one().is_some()),
     #[cfg(feature = "coordinator")]
     row("/review", |app| shows(app, "comparing the working tree")),
     row("/env chat", |app| app.repl.roster().len() == 3),

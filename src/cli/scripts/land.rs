@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use super::stored::{find_agent, open};
+use super::stored::open;
 use crate::base::error::{Error, Result};
 use crate::cli::arguments::{Arguments, Land};
 use crate::cli::client::Client;
 use crate::cli::config::{self, ProcessEnvironment};
 use crate::cli::process;
 use crate::cli::stdio::print_line;
-use crate::commands::called_among;
+use crate::commands::any_stored;
 use crate::domain::config::Config;
 use crate::domain::file_change::LandRequest;
 use crate::domain::wire::Request;
@@ -30,12 +30,7 @@ pub fn run(options: &Land, arguments: &Arguments, directory: &Path) -> Result<()
         return Ok(());
     }
     let store = open(directory)?;
-    let id = match find_agent(&store, &agent) {
-        Ok(id) => id,
-        Err(unknown) => {
-            called_among(&store.killed_agents()?.agents, &agent).map_err(|error| error.unwrap_or(unknown))?
-        }
-    };
+    let id = any_stored(&store, &agent)?;
     let row = store.agent(id)?.ok_or_else(|| Error::usage(format!("no agent {agent:?}")))?;
     if row.was_busy {
         return Err(Error::usage(format!("{} was interrupted in a turn: continue it in a chat first", row.label())));

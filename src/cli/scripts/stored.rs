@@ -10,11 +10,11 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::cli::arguments::Logs;
 use crate::cli::stdio::print_note;
-use crate::commands::{archived_called, called_among};
-use crate::domain::chunk::{Chunk, Numbered, Status};
+use crate::commands::{any_stored, archived_called, one_of};
+use crate::domain::chunk::{Chunk, Numbered, Status, begin_of_last};
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::TurnEnd;
-use crate::store::{AgentRow, Found, Store, holder};
+use crate::store::{AgentRow, Store, holder};
 
 /// The epoch of chunks that were numbered here and not by a server.
 const EPOCH: &str = "stored";
@@ -94,12 +94,8 @@ pub fn archive(agent: &str, directory: &Path) -> Result<()> {
 /// Deletes an agent, listed, archived or killed, under the same rules as a server.
 pub fn delete(agent: &str, directory: &Path) -> Result<()> {
     let store = open_or_create(directory)?;
-    let unknown = || Error::usage(format!("no agent {agent:?}: polylogue ps --all lists them"));
-    let id = match find_agent(&store, agent) {
-        Ok(id) => id,
-        Err(_) => called_among(&store.killed_agents()?.agents, agent).map_err(|error| error.unwrap_or_else(unknown))?,
-    };
-    let row = store.agent(id)?.ok_or_else(unknown)?;
+    let id = any_stored(&store, agent)?;
+    let row = store.agent(id)?.ok_or_else(|| Error::usage(format!("no agent {agent:?}")))?;
     require_at_rest(&store, &row, "deleted")?;
     store.delete(&[id], unix_ms())
 }
@@ -135,9 +131,10 @@ pub fn print_chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Res
     let (messages, damaged) = store.full_log(agent)?;
     damaged.iter().for_each(|message| print_note(message));
     let chunks: Vec<Chunk> = messages.iter().flat_map(|message| Chunk::of_body(&message.body)).collect();
-    let last = logs.last.map_or(usize::MAX, |last| usize::try_from(last).unwrap_or(usize::MAX));
-    let from = logs.from.as_ref().filter(|from| from.epoch == EPOCH).map_or(0, |from| from.number);
-    let first = chunks.len().saturating_sub(last).max(usize::try_from(from).unwrap_or(usize::MAX));
+    let numbered = || (0..).zip(chunks.iter().cloned()).collect::<Vec<(u64, Chunk)>>().into_iter().rev();
+    let last = logs.last.map(|count| begin_of_last(count, numbered()).unwrap_or(if count == 0 { u64::MAX } else { 0 }));
+    let from = logs.from.as_ref().filter(|from| from.epoch == EPOCH).map(|from| from.number);
+    let first = usize::try_from(last.or(from).unwrap_or(0)).unwrap_or(usize::MAX);
     for (number, chunk) in chunks.into_iter().enumerate().skip(first) {
         let line = Numbered { agent, number: number as u64, chunk }.to_line(EPOCH);
         // The line was just made from JSON.
@@ -174,22 +171,7 @@ pub fn find_or_last(store: &Store, name: Option<&str>) -> Result<AgentId> {
     }
 }
 
-/// Finds an agent by name, number or the beginning of its id.
+/// Finds an agent that was not killed by what it is called, or a killed one by its id.
 pub fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
-    let message = match store.find(name)? {
-        Found::One(id) => return Ok(id),
-        Found::Ambiguous(ids) => {
-            let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-            format!("ambiguous agent {name:?}, could be {}: type more of the id", ids.join(", "))
-        }
-        Found::None => {
-            let number = name.parse::<i64>().ok();
-            let (listed, archived) = (store.load_agents()?.agents, store.archived_agents()?.agents);
-            match listed.iter().chain(&archived).find(|row| Some(row.ordinal) == number) {
-                Some(row) => return Ok(row.id),
-                None => format!("no agent {name:?}: polylogue ps lists them"),
-            }
-        }
-    };
-    Err(Error::usage(message))
+    one_of(store.find(name)?, name, || format!("no agent {name:?}: polylogue ps lists them"))
 }

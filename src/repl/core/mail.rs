@@ -7,7 +7,7 @@ use crate::domain::chunk::Chunk;
 use crate::domain::mail::{Mail, MailId};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::store::{Found, Store};
+use crate::store::Store;
 
 impl Core {
     /// Delivers a message to an agent.
@@ -61,8 +61,5 @@ pub(in crate::repl) fn take_mail(core: &mut Core, agent_id: AgentId, id: Option<
 
 /// What was found, or else the agent of this name that has ended.
 pub(in crate::repl) fn or_ended(store: &Store, found: Result<AgentId>, name: &str) -> Result<AgentId> {
-    found.or_else(|error| match store.find(name)? {
-        Found::One(id) => Ok(id),
-        _ => Err(error),
-    })
+    found.or_else(|error| store.find(name)?.one().ok_or(error))
 }
