@@ -50,15 +50,18 @@ impl Output {
         Some((Chunk::decode(tag, content)?, length))
     }
 
-    /// The chunks that are held, the newest first.
-    fn newest(&self) -> impl Iterator<Item = Chunk> {
+    /// The chunks that are held, each with its number, the newest first.
+    pub fn newest(&self) -> impl Iterator<Item = (u64, Chunk)> {
         let numbers = (self.oldest()..self.next()).rev();
-        numbers.filter_map(|number| self.get(number)).map(|(chunk, _)| chunk)
+        numbers.filter_map(|number| self.get(number).map(|(chunk, _)| (number, chunk)))
     }
 
     /// The first line of the last reply or error; empty if there is none.
     pub fn last_line(&self) -> String {
-        let mut chunks = self.newest().skip_while(|chunk| !matches!(chunk, Chunk::Text(_) | Chunk::Error { .. }));
+        let mut chunks = self
+            .newest()
+            .map(|(_, chunk)| chunk)
+            .skip_while(|chunk| !matches!(chunk, Chunk::Text(_) | Chunk::Error { .. }));
         let mut parts = match chunks.next() {
             Some(Chunk::Text(text)) => vec![text],
             Some(Chunk::Error { message, .. }) => return message,

@@ -488,7 +488,7 @@ pub struct Logs {
     /// Keep printing new output until the agent ends
     #[arg(short, long)]
     pub follow: bool,
-    /// Print only the newest N entries
+    /// Print only the newest N messages: prompts, replies, tool calls and results, notes
     #[arg(long, value_name = "N")]
     pub last: Option<u64>,
     /// Print one JSON object per line; see polylogue help json

@@ -59,14 +59,28 @@ fn a_position_of_another_process_is_ignored() {
 }
 
 #[test]
-fn last_gives_the_newest_chunks() {
+fn last_gives_the_newest_messages() {
     let mut app = serve(Plan::default());
-    app.say(0, "one two three");
-    app.turn_until_idle();
-    let (all, _) = logs(&mut app, json!({"agent": "0"}));
-    for count in [0, 1, 3, all.len(), all.len() + 5] {
-        let (lines, _) = logs(&mut app, json!({"agent": "0", "last": count}));
-        assert_eq!(lines, all[all.len().saturating_sub(count)..]);
+    for text in ["one two three", "four five"] {
+        app.say(0, text);
+        app.turn_until_idle();
+    }
+    for _ in 0..2 {
+        let (all, _) = logs(&mut app, json!({"agent": "0"}));
+        for (count, user, text) in [
+            (0, "", ""),
+            (1, "", "four five"),
+            (2, "four five", "four five"),
+            (3, "four five", "one two threefour five"),
+            (4, "one two threefour five", "one two threefour five"),
+            (9, "one two threefour five", "one two threefour five"),
+        ] {
+            let (lines, _) = logs(&mut app, json!({"agent": "0", "last": count}));
+            assert_eq!((texts(&lines, "user"), texts(&lines, "text")), (user.into(), text.into()), "{count}");
+            assert_eq!(lines, all[all.len() - lines.len()..], "{count}");
+        }
+        app = app.crash_and_restart();
+        crate::support::client::open_to_clients(&mut app);
     }
 }
 

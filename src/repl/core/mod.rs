@@ -19,7 +19,7 @@ mod remove;
 pub(super) mod spawn;
 pub(super) mod turns;
 pub(in crate::repl) mod unsaved;
-mod viewers;
+pub(super) mod viewers;
 
 pub(super) use mail::{or_ended, take_mail};
 

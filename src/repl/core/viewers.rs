@@ -3,8 +3,7 @@
 use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::chunk::Chunk;
-use crate::domain::chunk::Position;
+use crate::domain::chunk::{Chunk, Position, begin_of_last};
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
@@ -54,4 +53,14 @@ impl Core {
         }
         self.bounds(agent)
     }
+}
+
+/// Attaches a viewer that begins with the newest `count` messages of an agent.
+///
+/// # Errors
+/// As for [`Core::attach`].
+pub(in crate::repl) fn attach_to_last_messages(core: &mut Core, agent: AgentId, count: u64) -> Result<ViewerId> {
+    let (_, next) = core.filled_bounds(agent)?;
+    let begin = core.roster.get(agent).and_then(|agent| begin_of_last(count, agent.output.newest()));
+    Ok(core.viewers.open(agent, begin.unwrap_or(next)))
 }

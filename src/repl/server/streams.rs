@@ -15,6 +15,7 @@ use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
+use crate::repl::core::viewers::attach_to_last_messages;
 use crate::repl::core::{Core, or_ended};
 use crate::team::ViewerId;
 
@@ -23,7 +24,7 @@ const CHUNKS_AT_ONCE: usize = 64;
 const BYTES_PER_TURN: usize = 256 * 1024;
 
 impl Server {
-    /// The client is sent the chunks of an agent: the newest `last` or those from a position on, up to now or for ever.
+    /// The client is sent the chunks of an agent: those of the newest `last` messages or those from a position on, up to now or for ever.
     pub(in crate::repl) fn begin_logs(
         &mut self,
         core: &mut Core,
@@ -34,7 +35,7 @@ impl Server {
     ) -> Result<()> {
         let agent = agent_called_by_script(&core.roster, agent)?;
         let viewer = match (from, last) {
-            (None, Some(count)) => core.attach_to_last(agent, count)?,
+            (None, Some(count)) => attach_to_last_messages(core, agent, count)?,
             (from, _) => core.attach(agent, from)?,
         };
         let until = if follows { u64::MAX } else { core.next_chunk(agent) };
