@@ -307,7 +307,7 @@ pub enum Command {
     },
     /// Deny a tool call
     Deny {
-        /// The question, as printed by polylogue approvals
+        /// The question, as printed by polylogue approvals, or the agent that asks
         id: String,
         /// Told to the model
         #[arg(long)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, State};
+use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::commands::{agent_called_by_script, any_called, archived_called, change_of_client, mail_as_json};
@@ -355,12 +355,7 @@ impl Repl {
     /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
     /// `rules` are given with the answer and must be those of the question.
     fn answer_question(&mut self, id: &str, rules: &[String], decision: Decision) -> Result<Value> {
-        let found = self.core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id);
-        let Some((agent, pending)) = found else {
-            return Err(Error::usage(format!(
-                "no open question {id:?}: polylogue approvals lists those that are open"
-            )));
-        };
+        let (agent, pending) = question_called(&self.core, id, matches!(decision, Decision::Deny(_)))?;
         let offered = &pending.question.ways.rules;
         let is_offered = rules.len() == offered.len() && offered.iter().all(|rule| rules.contains(&rule.to_string()));
         if !rules.is_empty() && !is_offered {
@@ -375,6 +370,28 @@ impl Repl {
         }
         self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
     }
+}
+
+/// The open question with this id. An agent is enough to deny what it asks; to allow it, the id says what was read.
+fn question_called<'a>(core: &'a Core, id: &str, is_denied: bool) -> Result<(&'a Agent, &'a PendingQuestion)> {
+    if let Some(found) = core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id) {
+        return Ok(found);
+    }
+    let none = || Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"));
+    let agent = agent_called_by_script(&core.roster, id).map_err(|_| none())?;
+    let found = core.roster.questions().find(|(asking, _)| asking.id() == agent);
+    let (agent, pending) = found.ok_or_else(|| {
+        let label = core.roster.label_of(agent);
+        Error::usage(format!("{label} asks nothing: polylogue approvals lists the open questions"))
+    })?;
+    if !is_denied {
+        let (label, question) = (agent.identity.label(), question_id(agent, pending));
+        return Err(Error::usage(format!(
+            "{label} asks the question {question}: polylogue approvals shows what it would run, polylogue approve \
+             {question} allows it"
+        )));
+    }
+    Ok((agent, pending))
 }
 
 /// Fails if a client names more than an agent may do: only a person may give it more.

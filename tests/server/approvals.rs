@@ -39,6 +39,23 @@ fn files(app: &Harness) -> Vec<String> {
 }
 
 #[test]
+fn the_question_of_an_agent_is_denied_by_its_name_and_allowed_by_its_id_alone() {
+    let mut app = serve(Plan { real_time: true, ..Plan::default() });
+    app.ask(0, Change::Fork(Fork { name: Some("docs".into()), ..Fork::default() }));
+    app.say(1, "%tool bash {\"command\":\"touch by-1\"}");
+    app.turn_until_asked(1);
+    let mut client = Client::connect(&app);
+    let id = id_of(&approvals(&mut app, &mut client), "by-1");
+    let (_, message) = client.refused(&mut app, "answer", json!({"id": "docs", "allow": true}));
+    assert!(message.contains(&format!("polylogue approve {id} allows it")), "{message}");
+    let (_, message) = client.refused(&mut app, "answer", json!({"id": "0", "allow": false}));
+    assert!(message.contains("agent 0 asks nothing"), "{message}");
+    client.done(&mut app, "answer", json!({"id": "docs", "allow": false, "reason": "not today"}));
+    app.turn_until_idle();
+    assert!(app.tool_results(1)[0].content.contains("not today") && files(&app).is_empty());
+}
+
+#[test]
 fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_question() {
     let mut app = serve(Plan { real_time: true, ..Plan::default() });
     ten_that_ask(&mut app);
