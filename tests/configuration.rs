@@ -296,6 +296,17 @@ fn a_file_that_may_not_be_read_is_refused_with_the_reason() {
 }
 
 #[test]
+fn config_edit_opens_examples_where_there_is_no_file_yet() {
+    let home = Home::new().set("EDITOR", "cat");
+    let output = home.run(&["config", "edit"]);
+    assert!(output.out.contains("#model = ") && output.out.contains("is valid"), "{output:?}");
+    let home = home.set("EDITOR", "sed -i '/^# /!s/^#//'");
+    let output = home.run(&["config", "edit"]);
+    assert_eq!((output.code, output.out.contains("is valid")), (Some(0), true), "each example is valid: {output:?}");
+    assert!(home.run(&["config", "show"]).out.contains("https://llm.example.com/v1"));
+}
+
+#[test]
 fn config_edit_opens_the_file_and_reports_its_errors() {
     let home = Home::new().set("EDITOR", "cp ../new.toml");
     home.write("new.toml", "working_limit = 7\n");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::catalog::{KeySource, KnownProvider};
-use super::project::{DIRECTORY, create_private};
+use super::project::{DIRECTORY, create_private, write_private};
 use super::settings::SETTINGS;
 use super::trust::Contents;
 use super::{Loaded, ProcessEnvironment, elsewhere, file, load};
@@ -263,11 +263,36 @@ pub fn public_url(url: &str) -> String {
     format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or(authority))
 }
 
-/// Opens the user's file in the editor and checks it afterwards.
+/// What a person finds in the editor who has no configuration yet.
+const TEMPLATE: &str = r##"# The configuration of polylogue. Nothing is needed here for the services in
+# `polylogue help variables`; `polylogue help settings` has all settings, and
+# `polylogue config show` prints each with its source.
+#
+# Remove the # before a line to set it.
+
+#model = "ollama/qwen3"           # of new agents
+#thinking = "low"
+#approval = "ask"                 # ask, auto, plan, never or yolo
+
+#[providers.work]                 # its models are work/small and work/large
+#kind = "openai"
+#base_url = "https://llm.example.com/v1"
+#api_key_env = "WORK_API_KEY"
+#models = ["small", "large"]
+
+#[rules]
+#allow = ["bash(cargo test:*)"]
+#deny = ["bash(rm *)"]
+"##;
+
+/// Opens the user's file in the editor and checks it afterwards. A new one has examples, in comments.
 fn edit(arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     let path = load(arguments, env).files.user.ok_or_else(no_directory)?;
     if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
         create_private(directory)?;
+    }
+    if path.symlink_metadata().is_err() {
+        write_private(&path, TEMPLATE).map_err(|error| Error::from(error).context(path.display()))?;
     }
     let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| env.text(name)).unwrap_or_else(|| "vi".into());
     // $EDITOR may contain options, so that a shell has to split it.
