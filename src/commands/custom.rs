@@ -6,6 +6,9 @@ use crate::base::error::Result;
 use crate::domain::custom::CustomCommand;
 use crate::domain::flow::InputResult;
 
+/// The placeholder of other agents' commands for all arguments.
+const ALL_ARGUMENTS: &str = "ARGUMENTS";
+
 pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a CustomCommand> {
     context.config.commands.iter().find(|command| command.name == name)
 }
@@ -48,7 +51,7 @@ pub(super) fn run(command: &CustomCommand, arguments: &str) -> Result<InputResul
     Ok(InputResult::Message(text))
 }
 
-/// Replaces `$1` .. `$9` with the arguments, `$@` with all of them as typed and `$$` with a dollar sign; any other dollar
+/// Replaces `$1` .. `$9` with the arguments, `$@` and `$ARGUMENTS` with all of them as typed and `$$` with a dollar sign; any other dollar
 /// sign stays. The flag tells whether there was a placeholder.
 fn expand(body: &str, arguments: &str) -> (String, bool) {
     let words = split(arguments);
@@ -57,21 +60,30 @@ fn expand(body: &str, arguments: &str) -> (String, bool) {
     let mut rest = body;
     while let Some(at) = rest.find('$') {
         text.push_str(&rest[..at]);
-        let next = rest[at + 1..].chars().next();
+        rest = &rest[at + 1..];
+        let next = rest.chars().next();
+        let length = match next {
+            Some('$' | '@' | '1'..='9') => 1,
+            _ if begins_with_word(rest, ALL_ARGUMENTS) => ALL_ARGUMENTS.len(),
+            _ => 0,
+        };
         match next {
-            Some('$') => text.push('$'),
-            Some('@') => text.push_str(arguments),
+            Some('$') | None => text.push('$'),
             Some(digit @ '1'..='9') => {
                 text.push_str(words.get(digit as usize - '1' as usize).map_or("", String::as_str));
             }
-            _ => text.push('$'),
+            Some(_) => text.push_str(if length > 0 { arguments } else { "$" }),
         }
-        has_placeholders |= matches!(next, Some('@' | '1'..='9'));
-        let is_special = matches!(next, Some('$' | '@' | '1'..='9'));
-        rest = &rest[at + 1 + usize::from(is_special)..];
+        has_placeholders |= length > 0 && next != Some('$');
+        rest = &rest[length..];
     }
     text.push_str(rest);
     (text, has_placeholders)
+}
+
+fn begins_with_word(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.strip_prefix(word).is_some_and(|rest| !rest.starts_with(is_part))
 }
 
 /// Splits into words as a shell does (POSIX.1-2024, Shell Command Language, 2.2), except that an unclosed quote is an
@@ -122,6 +134,8 @@ mod tests {
             ("cost: $$5, $HOME, $0 and $", "", "cost: $5, $HOME, $0 and $"),
             ("é$1é", "ü", "éüé"),
             ("$1", "$2 $@", "$2"),
+            ("fix $ARGUMENTS.", "#12  'now'", "fix #12  'now'."),
+            ("$ARGUMENTS_ and $ARGUMENT", "x", "$ARGUMENTS_ and $ARGUMENT"),
         ] {
             assert_eq!(expand(body, arguments).0, text, "{body}");
         }

@@ -9,7 +9,7 @@ pub struct CustomCommand {
     pub name: String,
     /// The description in one line.
     pub description: String,
-    /// The message, with the placeholders `$1` .. `$9` and `$@` for arguments.
+    /// The message, with the placeholders `$1` .. `$9`, `$@` and `$ARGUMENTS`.
     pub body: String,
     /// The file that it was read from.
     pub source: PathBuf,

@@ -18,6 +18,7 @@ fn plan() -> Plan {
         command("inspect", "Review $1 for $2."),
         command("all", "All of: $@"),
         command("loop", "/loop"),
+        command("issue", "Fix issue $ARGUMENTS."),
         command("clear", "never"),
     ];
     Plan { size: Some((100, 60)), commands, ..Plan::default() }
@@ -26,11 +27,11 @@ fn plan() -> Plan {
 #[test]
 fn a_custom_command_becomes_a_message_and_is_not_parsed_again() {
     let mut app = Harness::new(plan());
-    for line in ["/inspect 'a file.rs' bugs", "/all don't  stop", "/loop"] {
+    for line in ["/inspect 'a file.rs' bugs", "/all don't  stop", "/loop", "/issue 12  now"] {
         app.enter(line);
         app.turn_until_idle();
     }
-    assert_eq!(done(&app, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop"]);
+    assert_eq!(done(&app, 0), ["Review a file.rs for bugs.", "All of: don't  stop", "/loop", "Fix issue 12  now."]);
     assert_refused(&mut app, "/loop twice", "takes no arguments");
     app.enter("/clear");
     assert_shows(&mut app, "- cleared");
