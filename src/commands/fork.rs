@@ -108,7 +108,11 @@ pub(super) fn options(command: &str, known: &[&'static str], arguments: &str) ->
         rest = after.trim_start();
     }
     found.name = found.name.map(|name| checked_name(&name)).transpose()?;
-    let prompt = unquoted(rest.trim());
+    let rest = rest.trim();
+    if rest.starts_with('"') && rest.matches('"').count() % 2 == 1 {
+        return Err(usage_error(format!("a quote is not closed in the prompt of /{command}: end it with \"")));
+    }
+    let prompt = unquoted(rest);
     found.prompt = (!prompt.is_empty()).then(|| prompt.to_owned());
     Ok(found)
 }
@@ -150,6 +154,16 @@ mod tests {
         {
             let error = options("fork", &OPTIONS, typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_is_an_error() {
+        for typed in ["\"say hello", "--name scout \"say hello", "\"", "\"a\" and \"b"] {
+            assert!(options("fork", &OPTIONS, typed).unwrap_err().message.contains("not closed"), "{typed}");
+        }
+        for typed in ["say \"hello", "6\" pipes", "\"a\" and \"b\""] {
+            assert!(options("fork", &OPTIONS, typed).is_ok(), "{typed}");
         }
     }
 
