@@ -507,7 +507,8 @@ impl Agent {
         match self.work.calls.iter().find(by_loop).map(|call| call.call.name.as_str()) {
             Some("web_fetch") => "fetching a page",
             Some("bash_output" | "bash_kill") => "waiting for a background command",
-            _ => "waiting for mail",
+            Some("wait") => "waiting for mail",
+            _ => "running a tool",
         }
     }
 

@@ -34,3 +34,12 @@ fn lists_of_two_columns_stay_lists_of_two_columns_on_a_narrow_terminal() {
         assert!(indent < 6 && whole.contains(second), "{line}: {whole:?} in {narrow:#?}");
     }
 }
+
+#[test]
+fn an_agent_that_lists_agents_does_not_find_itself_waiting_for_mail() {
+    let mut app = Harness::new(Plan::default());
+    app.say(0, "%tool agents {}");
+    app.turn_until_idle();
+    let listed = &app.tool_results(0)[0].content;
+    assert!(listed.starts_with("> 0 ") && listed.contains("running a tool"), "{listed}");
+}
