@@ -314,10 +314,16 @@ fn commands_that_change_the_context_are_queued_behind_others() {
 }
 
 #[test]
-fn exit_waits_for_nothing_in_any_state() {
+fn exit_waits_for_nothing_and_asks_where_an_agent_is_busy() {
     for activity in STATES {
         let mut app = activity.app();
-        assert_eq!(app.enter("/exit"), Turn::Exit, "{activity:?}");
+        let is_busy = !app.repl.roster().busy().is_empty();
+        if is_busy {
+            assert_eq!(app.enter("/exit"), Turn::Continue, "{activity:?}");
+            assert!(app.screen_text().contains("press Enter again to exit and end this"), "{activity:?}");
+            app.type_bytes(b"\x15");
+        }
+        assert_eq!(app.enter_and_confirm("/exit"), Turn::Exit, "{activity:?}");
     }
 }
 

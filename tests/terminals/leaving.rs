@@ -66,6 +66,18 @@ fn exit_at_the_terminal_of_the_chat_asks_if_others_are_attached() {
 }
 
 #[test]
+fn exit_at_the_terminal_of_the_chat_names_the_agents_that_are_busy() {
+    let mut app = app_with_agents(2, Plan::default());
+    app.say(1, "%hang");
+    app.turn();
+    assert_eq!(app.enter("/exit"), Turn::Continue);
+    assert_shows(&mut app, "agent 1 is busy: press Enter again to exit and end this");
+    assert_eq!((app.state(1), app.draft(0).text()), (State::WaitingForLlm, "/exit"));
+    app.type_bytes(b"\x15");
+    assert_eq!(app.enter_and_confirm("/exit"), Turn::Exit);
+}
+
+#[test]
 fn detach_is_refused_where_the_chat_would_end_and_names_the_way() {
     let mut app = app_with_agents(1, Plan::default());
     assert_eq!(app.enter("/detach"), Turn::Continue);

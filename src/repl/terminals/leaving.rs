@@ -42,6 +42,15 @@ fn background_commands(core: &Core) -> Option<String> {
     (count > 0).then_some(counted)
 }
 
+/// What would end with the chat, in words: busy agents, those that ask, commands in the background.
+fn at_work(core: &Core) -> Vec<String> {
+    let asking = core.roster.asking();
+    let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
+        core.roster.busy().iter().partition(|agent| asking.contains(agent));
+    let agents = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
+    agents.into_iter().flatten().chain(background_commands(core)).collect()
+}
+
 /// What a person presses or enters to have the chat go on without its terminal.
 fn background_key(core: &Core) -> String {
     let keys = core.config.keymap.keys_of(KeyAction::Background);
@@ -53,12 +62,7 @@ impl Terminals {
     /// `can_go_on`: the chat can go on without the terminal of this process.
     pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId, can_go_on: bool) -> Turn {
         let now = core.clock.now();
-        let asking = core.roster.asking();
-        let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
-            core.roster.busy().iter().partition(|agent| asking.contains(agent));
-        let parts = [said_of(core, &busy, ("is busy", "are busy")), said_of(core, &asking, ("asks", "ask"))];
-        let parts: Vec<String> =
-            parts.into_iter().flatten().chain(background_commands(core)).chain(self.others()).collect();
+        let parts: Vec<String> = at_work(core).into_iter().chain(self.others()).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
         if terminal.mode.is_attached || parts.is_empty() || is_second {
@@ -77,19 +81,20 @@ impl Terminals {
         (others > 0).then(|| text::counted(others, "other terminal is attached", "other terminals are attached"))
     }
 
-    /// Why `/exit` has to be entered twice: it would end background commands, or the chat at other terminals too.
+    /// Why `/exit` has to be entered twice: it would end what agents do, or the chat at other terminals too.
     pub(in crate::repl) fn warning_before_exit(&self, core: &Core, id: TerminalId, can_go_on: bool) -> Option<String> {
         self.get(id).filter(|terminal| !terminal.mode.is_attached)?;
+        let (mut parts, others) = (at_work(core), self.others());
+        let end = match (parts.is_empty(), &others) {
+            (true, None) => return None,
+            (true, Some(_)) => "exit there too",
+            (false, None) => "exit and end this",
+            (false, Some(_)) => "end all of this",
+        };
+        parts.extend(others);
         let offer =
             if can_go_on { format!("; {} goes on in the background", background_key(core)) } else { String::new() };
-        match (background_commands(core), self.others()) {
-            (None, None) => None,
-            (None, Some(others)) => Some(format!("{others}: press Enter again to exit there too{offer}")),
-            (Some(commands), None) => Some(format!("{commands}: press Enter again to exit and end this{offer}")),
-            (Some(commands), Some(others)) => {
-                Some(format!("{commands}, {others}: press Enter again to end all of this{offer}"))
-            }
-        }
+        Some(format!("{}: press Enter again to {end}{offer}", parts.join(", ")))
     }
 
     /// Whether the person was asked to enter this line again, and has done so in time.
