@@ -12,7 +12,7 @@ use crate::domain::flow::{Change, Origin};
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
-use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId};
+use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId, TeamResult};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::team::coordinator::event::EventKind;
@@ -136,12 +136,11 @@ impl Coordinator {
             *pipeline = Some(member.agent);
         }
         let has_reader = core.roster.get(member.origin).is_some();
-        if member.is_in_chat
-            && has_reader
-            && !answer.trim().is_empty()
-            && let Err(error) = core.send_mail(member.agent, member.origin, answer)
-        {
-            core.note(member.origin, LineKind::Error, &error.message);
+        if member.is_in_chat && has_reader && !answer.trim().is_empty() {
+            match core.send_mail(member.agent, member.origin, answer) {
+                Ok(mail) => self.run_mut(run).into_iter().for_each(|run| run.mail.push(mail)),
+                Err(error) => core.note(member.origin, LineKind::Error, &error.message),
+            }
         }
     }
 
@@ -151,6 +150,7 @@ impl Coordinator {
         let (origin, wanted_by, is_in_chat) = (ended.origin, ended.wanted_by, ended.fork_point.is_some());
         (ended.is_ready, ended.wait) = (false, None);
         let (names, stayed) = (std::mem::take(&mut ended.names), std::mem::take(&mut ended.stayed));
+        let mail = std::mem::take(&mut ended.mail);
         let task = ended.task.text();
         ended.outcome = Some(Rc::clone(&outcome));
         self.drop_oldest_finished();
@@ -159,7 +159,7 @@ impl Coordinator {
             core.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
         }
         if is_in_chat && core.roster.get(origin).is_some() {
-            self.results.push((origin, outcome_text(&outcome, &task, &names)));
+            self.results.push(TeamResult { origin, text: outcome_text(&outcome, &task, &names), mail });
         }
         if let Origin::Client(client) = wanted_by {
             core.emit(Event::ClientRunEnded { client, outcome: outcome.json() });
@@ -175,7 +175,7 @@ impl Coordinator {
     /// a message would separate calls from their results.
     pub(super) fn deliver_results(&mut self, core: &mut Core) {
         let is_exiting = self.is_shutting_down;
-        self.results.retain(|(origin, text)| {
+        self.results.retain(|TeamResult { origin, text, mail }| {
             if core.roster.get(*origin).is_none() {
                 return false;
             }
@@ -185,6 +185,8 @@ impl Coordinator {
                 // The person knows it at least.
                 Err(_) => log_outcome(core, *origin, text.clone()),
             }
+            // One that was deleted meanwhile cannot be read.
+            mail.iter().for_each(|mail| drop(core.read_mail(*origin, Some(*mail))));
             false
         });
     }

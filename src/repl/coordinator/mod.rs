@@ -25,6 +25,7 @@ use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::RetryPolicy;
 use crate::domain::flow::Origin;
+use crate::domain::mail::MailId;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
@@ -70,7 +71,7 @@ pub(super) struct Coordinator {
     runs: Vec<Run>,
     assignments: BTreeMap<AgentId, Assignment>,
     /// Results for the conversations of agents that work.
-    results: Vec<(AgentId, String)>,
+    results: Vec<TeamResult>,
     health: Health,
     /// The program ends: the turns of members end as exited.
     is_shutting_down: bool,
@@ -96,6 +97,8 @@ struct Run {
     done: usize,
     /// The agents that stay when they are done, until the run ends.
     stayed: Vec<AgentId>,
+    /// Their answers in the mailbox of the origin.
+    mail: Vec<MailId>,
     /// The names of the agents that the members became.
     names: BTreeMap<String, String>,
     /// The task must be asked for its next step now.
@@ -105,6 +108,14 @@ struct Run {
     /// Events that were not taken yet.
     events: Vec<TaskEvent>,
     outcome: Option<Rc<Outcome>>,
+}
+
+/// The outcome of a run in a chat, for the conversation of its origin.
+struct TeamResult {
+    origin: AgentId,
+    text: String,
+    /// The answers that it came from. With it the origin knows them.
+    mail: Vec<MailId>,
 }
 
 struct Assignment {
@@ -129,6 +140,7 @@ impl Run {
             agents: BTreeMap::new(),
             names: BTreeMap::new(),
             stayed: Vec::new(),
+            mail: Vec::new(),
             done: 0,
             is_ready: true,
             wait: None,
@@ -198,7 +210,7 @@ impl Component for Coordinator {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.is_ready() || self.results.iter().any(|(origin, _)| core.require_idle(*origin).is_ok())
+        self.is_ready() || self.results.iter().any(|result| core.require_idle(result.origin).is_ok())
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
