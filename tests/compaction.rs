@@ -273,6 +273,25 @@ fn a_conversation_that_is_too_long_is_compacted_once_and_the_length_is_learned()
 }
 
 #[test]
+fn a_compaction_that_does_not_shrink_is_refused_and_said() {
+    let peer = Peer::start();
+    let mut app = app(&peer, None);
+    converse(&mut app, &peer, 0, "hi", "yes");
+    let long = "a summary that is longer than all that it replaces";
+    compact(&mut app, &peer, long);
+    assert_shows(&mut app, "the summary is not shorter than the messages");
+    app.type_bytes(b"\x15");
+    app.say(0, "too much");
+    app.accept(&peer).error(400, "context_length_exceeded", "too long");
+    summarise(&app.accept(&peer), long);
+    app.turn_until_idle();
+    assert!(peer.try_accept().is_none(), "what is longer is not sent");
+    assert_eq!((count(&app, 0, "compaction"), app.draft(0).text()), (0, "too much"));
+    app.type_bytes(b"\x15");
+    assert_eq!(sent(&mut app, &peer, 0, "more"), ["hi", "yes", "more"]);
+}
+
+#[test]
 fn a_message_that_does_not_fit_is_the_draft_again_and_compaction_is_offered() {
     let peer = Peer::start();
     let mut plan = plan(&peer, None);

@@ -30,10 +30,10 @@ struct Scenario {
 /// More writes than any scenario has.
 const ENDLESS: usize = 200;
 
-/// All agents as one line each: name or number, whether it lives, its log (texts of messages, kinds of all else), then what is
+/// All agents as one line each: name or number, whether it lives, its log (texts of messages that are not long, kinds of all else), then what is
 /// queued, typed and in the box.
 const AGENTS_AS_TEXT: &str = "SELECT coalesce(name, ordinal) || ' ' || status || ':' ||
-    coalesce((SELECT ' ' || group_concat(CASE kind WHEN 'user' THEN content WHEN 'assistant' THEN
+    coalesce((SELECT ' ' || group_concat(CASE kind WHEN 'user' THEN iif(length(content) > 1000, 'long', content) WHEN 'assistant' THEN
             CASE WHEN data LIKE '%\"is_partial\":true%' THEN 'part' ELSE 'reply' END ELSE kind END, ' ' ORDER BY id)
         FROM messages WHERE agent = ordinal), '') ||
     coalesce((SELECT ', queued ' || group_concat(content, ' ' ORDER BY id) FROM queue WHERE agent = ordinal), '') ||

@@ -153,8 +153,11 @@ impl Agent {
     }
 
     /// The compaction with the tokens before and after it.
-    pub fn measured(&self, mut compaction: Compaction) -> Compaction {
-        let (Some(known), Some(history)) = (&self.context_use, &self.inputs.history) else { return compaction };
+    ///
+    /// # Errors
+    /// It is as long as what it leaves out, or longer.
+    pub fn measured(&self, mut compaction: Compaction) -> Result<Compaction, Compaction> {
+        let (Some(known), Some(history)) = (&self.context_use, &self.inputs.history) else { return Ok(compaction) };
         let model = self.inputs.endpoint.full_name();
         let is_left_out = |message: &&&Message| {
             let id = if let Body::Compaction(earlier) = &message.body { earlier.up_to } else { message.id };
@@ -163,10 +166,11 @@ impl Agent {
         let conversation = history.conversation();
         let left_out: usize = conversation.iter().filter(is_left_out).map(|message| length(&message.body)).sum();
         compaction.before = known.tokens(&model);
-        let added = known.tokens_of(&model, length(&Body::Compaction(Box::new(compaction.clone()))));
+        let own_length = length(&Body::Compaction(Box::new(compaction.clone())));
+        let added = known.tokens_of(&model, own_length);
         let removed = known.tokens_of(&model, left_out);
         compaction.after = (compaction.before + added).saturating_sub(removed).max(added);
-        compaction
+        if own_length < left_out { Ok(compaction) } else { Err(compaction) }
     }
 
     /// The request waits for a compaction.

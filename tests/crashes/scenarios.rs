@@ -387,7 +387,9 @@ fn a_slice_is_there_with_all_of_its_messages_or_not_at_all() {
 const COMPACT: Scenario = Scenario {
     name: "compact",
     prepare: |app| {
-        a_talk(app);
+        // A summary has to be shorter; that of the echo is as long as it may be.
+        app.say(0, &"h".repeat(100_000));
+        app.turn_until_idle();
         a_talk(app);
     },
     actions: |run| {
@@ -399,9 +401,9 @@ const COMPACT: Scenario = Scenario {
         run.acknowledge(2);
     },
     steps: &[
-        &["0 running: hello reply usage hello reply usage"],
-        &["0 running: hello reply usage hello reply usage compaction usage"],
-        &["0 running: hello reply usage hello reply usage compaction usage compaction_undone"],
+        &["0 running: long reply usage hello reply usage"],
+        &["0 running: long reply usage hello reply usage compaction usage"],
+        &["0 running: long reply usage hello reply usage compaction usage compaction_undone"],
     ],
 };
 

@@ -7,6 +7,7 @@
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
+use crate::base::text::with_commas;
 use crate::domain::compaction::Plan;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
@@ -135,7 +136,14 @@ impl Jobs {
     /// Stores the compaction in one transaction, and sends the request that waits for it.
     fn finish_compaction(&mut self, core: &mut Core, job: CompactionJob) {
         let Some(agent) = core.roster.get(job.agent) else { return };
-        let compaction = agent.measured(job.plan.clone().into_compaction());
+        let compaction = match agent.measured(job.plan.clone().into_compaction()) {
+            Ok(compaction) => compaction,
+            Err(longer) => {
+                let (before, after) = (with_commas(longer.before), with_commas(longer.after));
+                let reason = format!("the summary is not shorter than the messages (about {before} -> {after} tokens)");
+                return self.fail_compaction(core, job, &reason);
+            }
+        };
         let costs = job.costs.iter().cloned().map(Body::Usage);
         let rows = [Body::Compaction(Box::new(compaction))].into_iter().chain(costs).collect();
         let now = core.clock.unix_ms();
