@@ -24,7 +24,7 @@ use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
 use crate::repl::terminals::status::StatusLine;
-use crate::repl::terminals::{Terminal, Terminals, leave_view, lines, unseen};
+use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, unseen};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -228,7 +228,7 @@ impl Terminals {
         let end = self.painter(core, at, &state).map(|painter| painter.last_rows(agent, lines::LAST_ROWS));
         let end = end.unwrap_or_default().iter().map(Row::text).collect();
         let Some(terminal) = self.get_mut(at) else { return };
-        let notice = terminal.input.notice.take();
+        let notice = terminal.input.notice.take().map(|notice| notice.text);
         // Only a frame would show the question.
         terminal.display.shown = Some(VisibleState { question: None, notice: None, ..state });
         terminal.display.frames += 1;
@@ -296,7 +296,7 @@ impl Terminals {
         Some(Painter {
             size: state.size,
             spinner: state.spinner,
-            notice: terminal.input.notice.clone(),
+            notice: terminal.input.notice.as_ref().map(|notice| notice.text.clone()),
             // An inline terminal prints them above what is live.
             asides: terminal.inline.is_none().then_some(terminal.input.asides),
             draft: self.shown_draft(core, at),
@@ -360,7 +360,7 @@ impl Terminals {
             streamed: agent.view.streamed(),
             terminal_revision: terminal.input.revision,
             spinner: moved.map_or(step, |state| state.spinner),
-            notice: terminal.input.notice.clone(),
+            notice: terminal.input.notice.as_ref().map(|notice| notice.text.clone()),
             asides: terminal.input.asides,
             agents: core.roster.len(),
             at_work: core.roster.at_work().len(),
@@ -384,6 +384,10 @@ impl Terminals {
         if left != id {
             terminal.input.popup = None;
             terminal.input.mentions = None;
+            let is_elsewhere = |notice: &mut Notice| notice.about.is_some_and(|about| about != id);
+            if let Some(Notice { text, about: Some(about) }) = terminal.input.notice.take_if(is_elsewhere) {
+                core.note(about, LineKind::Error, &text);
+            }
             leave_view(core, at, reader, left);
         }
         // Behind a list to choose from nothing is seen.

@@ -13,7 +13,7 @@ use crate::domain::history::History;
 use crate::repl::core::Core;
 use crate::repl::core::drafts::{self, is_command};
 use crate::repl::terminals::Terminals;
-use crate::repl::terminals::terminal::Recalled;
+use crate::repl::terminals::terminal::{Notice, Recalled};
 use crate::store::input_line;
 
 /// A draft is stored this long after the last key.
@@ -184,7 +184,9 @@ impl Terminals {
                 drafts::return_refused(core, agent, Origin::Terminal(id), text);
             }
         }
-        self.notify(id, error.message);
+        if let Some(terminal) = self.get_mut(id) {
+            terminal.input.notice = Some(Notice { text: error.message, about: Some(agent) });
+        }
     }
 }
 

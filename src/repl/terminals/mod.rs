@@ -64,6 +64,7 @@ pub use device::{Device, RemoteTerminal};
 pub(super) use draw::{QUEUE_ROWS, rule_file, show_again, toggle_raw};
 pub(super) use input::Act;
 pub(super) use status::directory;
+use terminal::Notice;
 pub use terminal::{Terminal, TerminalMode, TerminalRequest};
 use views::acts_of;
 
@@ -271,7 +272,7 @@ impl Terminals {
     /// Shows a text above the input of this terminal until the next key there.
     pub(super) fn notify(&mut self, id: TerminalId, text: String) {
         if let Some(terminal) = self.get_mut(id) {
-            terminal.input.notice = Some(text);
+            terminal.input.notice = Some(Notice { text, about: None });
         }
     }
 

@@ -75,6 +75,13 @@ pub struct Terminal {
     pub(super) edited: Option<AgentId>,
 }
 
+/// A text above the input until the next key.
+pub(super) struct Notice {
+    pub text: String,
+    /// The agent that it is about: when another one is shown before the next key, the text goes there.
+    pub about: Option<AgentId>,
+}
+
 /// What is typed and shown at this terminal alone.
 #[derive(Default)]
 pub(super) struct InputState {
@@ -82,8 +89,7 @@ pub(super) struct InputState {
     pub draft: Draft,
     /// The input of the history that is in the draft.
     pub recalled: Option<Recalled>,
-    /// A text above the input until the next key.
-    pub notice: Option<String>,
+    pub notice: Option<Notice>,
     /// How many notes above replies of the agent shown were there at the last key: those after them are shown above the
     /// input.
     pub asides: u64,
@@ -445,10 +451,11 @@ impl Terminal {
         if self.input.selection.on_mouse(action, column, row) {
             let text = self.input.selection.text(self.display.rows());
             let copied = if text.is_empty() { Ok(()) } else { self.copy(&text) };
-            self.input.notice = Some(match copied {
+            let text = match copied {
                 Ok(()) => format!("copied {}", text::counted(text.lines().count(), "line", "lines")),
                 Err(error) => error.message,
-            });
+            };
+            self.input.notice = Some(Notice { text, about: None });
         }
         self.input.revision += u64::from(self.input.selection != before);
     }
