@@ -240,6 +240,36 @@ fn a_fork_that_waits_for_tools_happens_behind_their_results_with_all_that_was_as
 }
 
 #[test]
+fn a_fork_that_waited_when_the_process_was_killed_is_said_once() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    a_command_that_waits(&mut app, &peer);
+    let line = "/fork --include-current --name scout look around";
+    app.enter(line);
+    let mut app = app.crash_and_restart();
+    assert_shows(&mut app, &format!("not done, because the process ended: {line}"));
+    assert_eq!((app.repl.roster().len(), app.repl.store().queued(app.id(0)).expect("a queue").len()), (1, 0));
+    let app = app.crash_and_restart();
+    assert_eq!(app.kinds(0).iter().filter(|kind| **kind == "command").count(), 1);
+}
+
+#[test]
+fn a_refused_fork_is_shown_where_it_was_typed_and_not_at_the_child_that_came_meanwhile() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    a_command_that_waits(&mut app, &peer);
+    app.enter("/fork --include-current --name scout look around");
+    app.enter("/fork --include-current --name other");
+    assert_shows(&mut app, "fork already in progress");
+    crate::support::write_to_pipe(&app.directory().join("go"), "\n");
+    accept_by_text(&mut app, &peer, ["do it", "look around"]);
+    assert_eq!(app.focus(), app.n("scout"));
+    assert!(!app.screen_text().contains("already in progress"), "{}", app.screen_text());
+    app.switch(0);
+    assert_shows(&mut app, "fork already in progress");
+}
+
+#[test]
 fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     let peer = Peer::start();
     let mut app = app(&peer);

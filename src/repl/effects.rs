@@ -132,7 +132,7 @@ impl Repl {
         }
         // A change that was parked until the tools are done comes before the next queued text.
         if matches!(to, State::Idle | State::WaitingForLlm)
-            && let Some(parked) = self.jobs.take_parked(agent_id)
+            && let Some(parked) = self.jobs.take_parked(&self.core, agent_id)
             && !self.apply_or_notify(parked.origin, agent_id, parked.change.clone())
         {
             self.jobs.on_parked_failed(&mut self.core, &parked);

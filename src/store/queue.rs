@@ -8,7 +8,10 @@ use super::{drafts, ids, log, row};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::drafts::DraftSlot;
-use crate::domain::message::Message;
+use crate::domain::message::{Body, Message};
+
+/// `is_command` of a line that waits outside of the queue.
+const PARKED: i64 = 2;
 
 /// A queued text or command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +63,38 @@ impl Store {
         })
     }
 
+    /// Stores the line of a command that waits outside of the queue until the tools of a reply are done, so that it is
+    /// shown if the process ends first.
+    ///
+    /// # Errors
+    /// The agent is not running, or the database cannot be written.
+    pub(crate) fn park_line(&self, agent: AgentId, line: &str, now_ms: i64) -> Result<QueueId> {
+        self.write(|conn| {
+            let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
+            conn.prepare_cached(sql)?.execute(params![ids::running(conn, agent)?, line, PARKED, now_ms])?;
+            Ok(QueueId(conn.last_insert_rowid()))
+        })
+    }
+
+    /// Removes a line that was parked. It may have gone with its agent.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub(crate) fn drop_parked(&self, id: QueueId) -> Result<()> {
+        self.write(|conn| {
+            let sql = "DELETE FROM queue WHERE id = ?1 AND is_command = ?2";
+            conn.prepare_cached(sql)?.execute(params![id.0, PARKED])?;
+            Ok(())
+        })
+    }
+
     /// The running agents with a queue, in order of creation.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn agents_with_queue(&self) -> Result<Vec<AgentId>> {
-        let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN (SELECT agent FROM queue)
-                   ORDER BY ordinal";
+        let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN
+                   (SELECT agent FROM queue WHERE is_command < 2) ORDER BY ordinal";
         let mut statement = self.conn.prepare_cached(sql)?;
         // Damaged rows are reported when the registry is loaded.
         let ids = statement.query_map([], |row| Ok(row.get(0).ok()))?;
@@ -141,10 +169,27 @@ impl Store {
 }
 
 fn read(conn: &Connection, agent: i64) -> Result<Vec<QueuedRow>> {
-    let sql = "SELECT id, content, is_command FROM queue WHERE agent = ?1 ORDER BY id";
+    let sql = "SELECT id, content, is_command FROM queue WHERE agent = ?1 AND is_command < 2 ORDER BY id";
     let mut statement = conn.prepare_cached(sql)?;
     let rows = statement.query_map([agent], queued_row)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Shows the lines that an earlier process had parked in the conversations of their agents.
+pub(super) fn show_parked(conn: &Connection, now_ms: i64) -> Result<()> {
+    let sql = "DELETE FROM queue WHERE is_command = ?1 RETURNING agent, content";
+    let mut statement = conn.prepare_cached(sql)?;
+    let rows = statement.query_map([PARKED], |row| Ok((row.get(0)?, row::text(row, 1)?)))?;
+    let parked: Vec<(i64, String)> = rows.collect::<rusqlite::Result<_>>()?;
+    for (agent, line) in parked {
+        let is_running = "SELECT EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1 AND status = 'running')";
+        if !conn.prepare_cached(is_running)?.query_row([agent], |row| row.get(0))? {
+            continue;
+        }
+        let note = format!("not done, because the process ended: {line}");
+        log::insert(conn, agent, Body::Command(note), now_ms)?;
+    }
+    Ok(())
 }
 
 fn take(conn: &Connection, agent: i64, id: QueueId) -> Result<Option<QueuedRow>> {

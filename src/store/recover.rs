@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::database::Store;
-use super::{agents, ids, log, replay};
+use super::{agents, ids, log, queue, replay};
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::flow::TurnEnd;
@@ -45,6 +45,7 @@ impl Store {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
             interrupted.iter().try_for_each(|(ordinal, _)| close_turn(conn, *ordinal, NO_RESULT, now_ms))?;
+            queue::show_parked(conn, now_ms)?;
             end_interrupted_runs(conn, now_ms)?;
             Ok(interrupted.into_iter().filter_map(|(_, agent)| agent).collect())
         })

@@ -129,7 +129,9 @@ impl Component for Jobs {
             self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
-            dropped.iter().for_each(|parked| self.release_for(core, &parked.change, adopter));
+            for parked in dropped {
+                self.release_for(core, &parked.not_stored(core).change, adopter);
+            }
             let slice = self.drop_slice(core, *agent).map(|slice| slice.costs);
             let compaction = self.drop_compaction(core, *agent).map(|compaction| compaction.costs);
             count_usage_of_removed(core, *agent, slice.into_iter().chain(compaction).flatten().collect());

@@ -9,6 +9,7 @@ use crate::repl::core::drafts;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
+use crate::store::QueueId;
 
 pub(in crate::repl) struct Parked {
     pub agent: AgentId,
@@ -16,6 +17,16 @@ pub(in crate::repl) struct Parked {
     pub change: Change,
     /// The line that was typed, if it had arguments.
     pub line: Option<String>,
+    /// Where that is stored meanwhile.
+    stored: Option<QueueId>,
+}
+
+impl Parked {
+    /// It is about to be made or cancelled. If its line stays stored, the next start says that it was not made.
+    pub(super) fn not_stored(mut self, core: &Core) -> Self {
+        let _ = self.stored.take().map(|id| core.store.drop_parked(id));
+        self
+    }
 }
 
 impl Jobs {
@@ -51,20 +62,26 @@ impl Jobs {
         if self.parked.iter().any(|parked| parked.agent == agent) {
             return Err(Error::usage(format!("{} already in progress", change.name())));
         }
+        let line = line_of(&change);
+        let stored = match &line {
+            Some(line) if !core.store.is_read_only() => {
+                Some(core.store.park_line(agent, line, core.clock.unix_ms())?)
+            }
+            _ => None,
+        };
         core.note(
             agent,
             LineKind::Note,
             &format!("/{} waits until the tools are done (Esc cancels it)", change.name()),
         );
-        let line = line_of(&change);
-        self.parked.push(Parked { agent, origin, change, line });
+        self.parked.push(Parked { agent, origin, change, line, stored });
         Ok(())
     }
 
     /// Takes the change that is parked for this agent.
-    pub(in crate::repl) fn take_parked(&mut self, agent: AgentId) -> Option<Parked> {
+    pub(in crate::repl) fn take_parked(&mut self, core: &Core, agent: AgentId) -> Option<Parked> {
         let index = self.parked.iter().position(|parked| parked.agent == agent)?;
-        Some(self.parked.remove(index))
+        Some(self.parked.remove(index).not_stored(core))
     }
 
     /// A parked change could not be carried out.
@@ -76,17 +93,20 @@ impl Jobs {
     }
 
     /// Sets the line that was typed for a parked change.
-    pub(super) fn set_parked_line(&mut self, agent: AgentId, line: String) {
-        if let Some(parked) = self.parked.iter_mut().find(|parked| parked.agent == agent) {
-            parked.line = Some(line);
+    pub(super) fn set_parked_line(&mut self, core: &Core, agent: AgentId, line: String) {
+        let Some(parked) = self.parked.iter_mut().find(|parked| parked.agent == agent) else { return };
+        if let Some(id) = parked.stored.take() {
+            let _ = core.store.drop_parked(id);
+            parked.stored = core.store.park_line(agent, &line, core.clock.unix_ms()).ok();
         }
+        parked.line = Some(line);
     }
 
     /// Cancels the parked change, and returns its line to the draft.
     pub(super) fn cancel_parked(&mut self, core: &mut Core, agent: AgentId) {
         self.cancel_worktree(core, agent);
         self.cancel_reaching(core, agent);
-        let Some(parked) = self.take_parked(agent) else { return };
+        let Some(parked) = self.take_parked(core, agent) else { return };
         core.note(agent, LineKind::Note, &format!("cancelled /{}", parked.change.name()));
         self.release_for(core, &parked.change, parked.agent);
         if let Some(line) = &parked.line {
@@ -124,11 +144,12 @@ fn line_of(change: &Change) -> Option<String> {
     if let Change::Environment(spec) = change {
         return Some(format!("/env {spec}"));
     }
-    let Change::Fork(Fork { prompt, name, model, .. }) = change else { return None };
+    let Change::Fork(Fork { prompt, name, model, definition, .. }) = change else { return None };
     let name = name.as_ref().map(|name| format!(" --name {name}"));
     let model = model.as_ref().map(|model| format!(" --model {model}"));
+    let definition = definition.as_ref().map(|definition| format!(" --as {definition}"));
     let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
-    let arguments: String = [name, model, prompt].into_iter().flatten().collect();
+    let arguments: String = [name, model, definition, prompt].into_iter().flatten().collect();
     // Only a fork with the open message waits.
     Some(format!("/fork --include-current{arguments}"))
 }

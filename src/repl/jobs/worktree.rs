@@ -139,7 +139,7 @@ impl Jobs {
             return self.release_worktree(root, agent);
         }
         // If the change is parked now, its line is what the user typed, without the new directory.
-        self.set_parked_line(agent, format!("/env {spec}"));
+        self.set_parked_line(core, agent, format!("/env {spec}"));
     }
 
     /// Finds worktrees of agents that were never stored because the program crashed. A read-only process leaves them alone:
