@@ -455,6 +455,9 @@ pub struct Land {
     /// Commit uncommitted changes first, with this message
     #[arg(long, value_name = "MESSAGE")]
     pub commit: Option<String>,
+    /// Run the hooks of the repository for that commit, and sign it if git is configured to
+    #[arg(long, requires = "commit")]
+    pub verify: bool,
 }
 
 /// Options of `polylogue mail`.

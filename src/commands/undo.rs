@@ -42,7 +42,7 @@ pub const LAND: CommandSpec = CommandSpec {
     complete: |_, _| LAND_OPTIONS.map(str::to_owned).to_vec(),
 };
 
-const LAND_OPTIONS: [&str; 2] = ["--rebase", "--commit"];
+const LAND_OPTIONS: [&str; 3] = ["--rebase", "--verify", "--commit"];
 
 fn land(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let (mut agent, mut request, mut rest) = (None, LandRequest::default(), arguments);
@@ -51,6 +51,7 @@ fn land(context: &CommandContext, arguments: &str) -> Result<InputResult> {
         rest = after;
         match word {
             "--rebase" => request.is_rebase = true,
+            "--verify" => request.verifies = true,
             "--commit" => {
                 let message = unquoted(std::mem::take(&mut rest).trim());
                 if message.is_empty() {

@@ -214,6 +214,8 @@ pub struct LandRequest {
     pub is_rebase: bool,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
+    /// That commit runs the hooks of the repository and is signed, as the person's own are.
+    pub verifies: bool,
 }
 
 /// A file that an undo restores.

@@ -264,6 +264,9 @@ pub enum Request {
         /// The message with which uncommitted changes are committed first.
         #[serde(default)]
         commit: Option<String>,
+        /// That commit runs the hooks of the repository and is signed.
+        #[serde(default, rename = "verify")]
+        verifies: bool,
     },
     /// The mailbox of an agent, or, without a name, of the one that was last sent a message.
     Mail {

@@ -115,10 +115,10 @@ impl Repl {
                 self.undos.begin(&mut self.core, Origin::Client(client), agent, agent, request)?;
                 self.server.begin_job(&mut self.core, client);
             }
-            Request::Land { agent, is_rebase, commit } => {
+            Request::Land { agent, is_rebase, commit, verifies } => {
                 let agent = any_called(&self.core.roster, &self.core.store, &agent)?;
                 self.core.require_writable()?;
-                let request = LandRequest { is_rebase, commit };
+                let request = LandRequest { is_rebase, commit, verifies };
                 self.jobs.land(&mut self.core, Origin::Client(client), agent, agent, request)?;
                 self.server.begin_job(&mut self.core, client);
             }

@@ -34,7 +34,8 @@ const ENV: [&str; 13] = [
     "POLYLOGUE_EMPTY=",
     "POLYLOGUE_FALSE=false",
 ];
-const GIT: [&str; 5] = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"];
+const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
+const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
 /// The start of git's warnings, each of which is a line.
 const WARNING: &str = "warning: ";
@@ -47,6 +48,8 @@ pub(super) struct Git<'a> {
     writable: Vec<PathBuf>,
     /// Options that turn off the filters of the repository.
     filters: Vec<String>,
+    /// It runs the hooks that the repository has.
+    runs_hooks: bool,
     /// Variables of git's environment.
     pub variables: Vec<String>,
     /// The most bytes of its output that are read.
@@ -70,8 +73,13 @@ impl<'a> Git<'a> {
     }
 
     fn in_workspace(workspace: &Path, writable: Vec<PathBuf>, env: &'a Environment, job: &'a Job) -> Self {
-        let workspace = workspace.to_owned();
-        Self { env, job, workspace, writable, filters: Vec::new(), variables: Vec::new(), max_output: MAX_OUTPUT }
+        let (workspace, filters, variables) = (workspace.to_owned(), Vec::new(), Vec::new());
+        Self { env, job, workspace, writable, filters, runs_hooks: false, variables, max_output: MAX_OUTPUT }
+    }
+
+    /// Runs the hooks that the repository has.
+    pub(super) fn with_hooks(self) -> Self {
+        Self { runs_hooks: true, ..self }
     }
 
     /// Whether the repository configures filters, which are turned off.
@@ -113,7 +121,8 @@ impl<'a> Git<'a> {
         }
         let filters: Vec<&str> = self.filters.iter().map(String::as_str).collect();
         let variables: Vec<&str> = self.variables.iter().map(String::as_str).collect();
-        let arguments = [&ENV[..], &variables, &GIT, &filters, arguments].concat();
+        let hooks: &[&str] = if self.runs_hooks { &[] } else { &NO_HOOKS };
+        let arguments = [&ENV[..], &variables, &GIT, hooks, &filters, arguments].concat();
         let mut capture = Capture::new(self.max_output, &self.env.output_directory);
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
         // Git itself runs without a sandbox where there is none: nothing is promised.
@@ -124,6 +133,8 @@ impl<'a> Git<'a> {
         match outcome.ending {
             Ending::Exited(Some(0)) => Ok(without_warnings(output)),
             Ending::Exited(Some(127)) => Err("git is not installed".into()),
+            // A hook says why in its own words.
+            Ending::Exited(_) if self.runs_hooks && !output.trim().is_empty() => Err(output),
             Ending::Exited(_) => Err(error_line(&output).unwrap_or("git failed without a message").to_owned()),
             Ending::TimedOut => Err(format!("git timed out after {TIME_LIMIT:?}")),
             Ending::Interrupted => Err("interrupted".into()),

@@ -8,9 +8,11 @@
 //! ```
 //!
 //! The files of a person are touched only by the last step, which git refuses if one of them would be overwritten. No program
-//! that the repository names is run; where it needs some, the person is told to merge.
+//! that the repository names is run, except, if the person asks for that, its hooks for the commit of what is not committed;
+//! where it needs some, the person is told to merge.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,6 +50,9 @@ const PLAIN: [&str; 20] = [
 
 /// What git leaves in its directory while something is under way that must be finished first.
 const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+
+/// The hooks of a commit (githooks(5)).
+const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 
 /// So many files are named in a message.
 const MOST_NAMED: usize = 10;
@@ -121,7 +126,7 @@ impl<'a> Landing<'a> {
             self.run(self.root, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{target}^{{commit}}")]);
         let old = old.map_err(|_| format!("the branch {target}, which the worktree left, is gone"))?;
         self.require_clean_checkout()?;
-        let committed = self.commit(request.commit.as_deref())?;
+        let committed = self.commit(request.commit.as_deref(), request.verifies)?;
         let tip = self.run(self.root, &["rev-parse", "HEAD"])?;
         let count = self.run(self.root, &["rev-list", "--count", &format!("{old}..{tip}")])?;
         let count: usize = count.parse().map_err(|_| format!("unexpected output of git: {count}"))?;
@@ -137,6 +142,9 @@ impl<'a> Landing<'a> {
         };
         let place = self.checkout.as_ref().map(|path| format!(" in {}", path.display())).unwrap_or_default();
         let mut text = format!("landed {} of {branch} on {target}{place} ({how})", counted(count, "commit", "commits"));
+        if !committed.is_empty() && !request.verifies {
+            text.push_str(&self.not_verified());
+        }
         if request.is_rebase
             && let Err(why) = self.run(self.root, &["reset", "--quiet", "--keep", &new])
         {
@@ -146,7 +154,7 @@ impl<'a> Landing<'a> {
     }
 
     /// Commits what is not committed, or refuses. Returns what to add to a message.
-    fn commit(&self, message: Option<&str>) -> Outcome<String> {
+    fn commit(&self, message: Option<&str>, verifies: bool) -> Outcome<String> {
         let (root, shown) = (self.root, self.root.display());
         let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
         if !unmerged.is_empty() {
@@ -161,9 +169,47 @@ impl<'a> Landing<'a> {
             )),
             Some(message) => {
                 self.run(root, &["add", "--all"])?;
-                self.run(root, &["commit", "--quiet", "--no-verify", "-m", message])?;
+                match verifies {
+                    true => self.commit_verified(message)?,
+                    false => drop(self.run(root, &["commit", "--quiet", "--no-verify", "-m", message])?),
+                }
                 Ok(format!("\nthe changes in {shown} are committed"))
             }
+        }
+    }
+
+    /// Commits as the person would: with hooks, and signed if git is configured to.
+    fn commit_verified(&self, message: &str) -> Outcome<()> {
+        let root = self.root;
+        // A repository with filters is refused before.
+        let git = Git::to_remove(root, self.git.env, self.git.job).with_hooks();
+        let sign: &[&str] = if self.signs() { &["-c", "commit.gpgSign=true"] } else { &[] };
+        let arguments = [&PLAIN[..], sign, &["commit", "--quiet", "-m", message]].concat();
+        git.run(root, &arguments).map(drop).map_err(|why| {
+            format!("not committed, nothing was landed; without --verify no hook runs and nothing is signed:\n{why}")
+        })
+    }
+
+    /// Whether the person's commits are signed.
+    fn signs(&self) -> bool {
+        self.git.run(self.root, &["config", "--type=bool", "commit.gpgSign"]).is_ok_and(|value| value == "true")
+    }
+
+    /// What a commit without hooks and signature leaves out, to add to a message.
+    fn not_verified(&self) -> String {
+        let git = Git::to_remove(self.root, self.git.env, self.git.job).with_hooks();
+        let is_there = |name: &&&str| {
+            let path = git.run(self.root, &["rev-parse", "--git-path", &format!("hooks/{name}")]);
+            let found = path.and_then(|path| fs::metadata(self.root.join(path)).map_err(|error| error.to_string()));
+            found.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        let hooks: Vec<&str> = HOOKS.iter().filter(is_there).copied().collect();
+        let hooks = (!hooks.is_empty()).then(|| format!("no hook was run ({})", hooks.join(", ")));
+        let left_out: Vec<String> =
+            hooks.into_iter().chain(self.signs().then(|| "the commit is not signed".to_owned())).collect();
+        match left_out.is_empty() {
+            true => String::new(),
+            false => format!("; {}: --verify before --commit does that", left_out.join(", and ")),
         }
     }
 

@@ -141,6 +141,25 @@ fn programs_of_the_repository_are_not_run() {
 }
 
 #[test]
+fn a_hook_that_was_not_run_is_said_and_runs_if_that_is_asked_for() {
+    let Some((mut app, repo, root)) = landed() else { return };
+    let hook = b"#!/bin/sh\ngrep -q bad src/new || exit 0\necho 'the hook says no' >&2\nexit 1\n";
+    crate::support::write_executable(&repo.join(".git/hooks/pre-commit"), hook);
+    fs::write(root.join("src/new"), "bad\n").unwrap();
+    let before = head(&repo);
+    land(&mut app, "/land --verify --commit work", "the hook says no");
+    assert_eq!((head(&repo), app.draft(1).text()), (before, "/land --verify --commit work"));
+    fs::write(root.join("src/new"), "fine\n").unwrap();
+    land(&mut app, "/land --verify --commit work", "(fast-forward)");
+    assert!(!app.screen_text().contains("no hook was run"), "{}", app.screen_text());
+    fs::write(root.join("src/new"), "bad\n").unwrap();
+    git(&repo, &["config", "commit.gpgSign", "true"]);
+    let left_out = "no hook was run (pre-commit), and the commit is not signed: --verify before --commit does that";
+    land(&mut app, "/land --commit work", left_out);
+    assert_eq!(fs::read_to_string(repo.join("src/new")).unwrap(), "bad\n");
+}
+
+#[test]
 fn an_agent_without_a_worktree_has_nothing_to_land() {
     let Some((mut app, ..)) = landed() else { return };
     app.switch(0);

@@ -22,10 +22,10 @@ use crate::tools::landing;
 /// # Errors
 /// Nothing was landed.
 pub fn run(options: &Land, arguments: &Arguments, directory: &Path) -> Result<()> {
-    let Land { agent, rebase: is_rebase, commit } = options.clone();
+    let Land { agent, rebase: is_rebase, commit, verify: verifies } = options.clone();
     if let Some(mut client) = Client::connect(directory)? {
         client.wait_forever()?;
-        let response = client.request(&Request::Land { agent, is_rebase, commit })?;
+        let response = client.request(&Request::Land { agent, is_rebase, commit, verifies })?;
         print_line(response["text"].as_str().unwrap_or_default());
         return Ok(());
     }
@@ -48,7 +48,7 @@ pub fn run(options: &Land, arguments: &Arguments, directory: &Path) -> Result<()
     let wake = Arc::new(move || {
         let _ = done.send(());
     });
-    let request = LandRequest { is_rebase, commit };
+    let request = LandRequest { is_rebase, commit, verifies };
     let running = landing::land(root, request, environments.usual().environment, wake)?;
     // The thread ends with that, or without it if it panicked.
     let _ = wait.recv();

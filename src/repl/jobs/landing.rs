@@ -139,5 +139,6 @@ fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest
     let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
     let rebase = if request.is_rebase { " --rebase" } else { "" };
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();
-    format!("/land{named}{rebase}{commit}")
+    let verify = if request.verifies { " --verify" } else { "" };
+    format!("/land{named}{rebase}{verify}{commit}")
 }
