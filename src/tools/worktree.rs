@@ -10,6 +10,7 @@
 //! its own is never removed.
 
 use std::fs::{self, DirBuilder};
+use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,15 @@ use crate::base::beneath::read_followed;
 use crate::base::error::Result as StartResult;
 use crate::base::file;
 use crate::domain::tool::ToolCall;
+
+/// In the result of [`add`] between the directory and what is missing there. No path has it.
+pub const END_OF_PATH: char = '\0';
+/// The beginning of a pointer (git-lfs, docs/spec.md).
+const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
+/// So many files are looked at.
+const MOST_POINTERS: usize = 20;
+/// So many submodules are named.
+const MOST_NAMED: usize = 5;
 
 /// The branch of the worktree at this path.
 pub fn branch_of(root: &Path) -> String {
@@ -67,7 +77,7 @@ pub fn forget(root: &Path) {
 }
 
 /// Adds a worktree at `root` of the repository that contains `directory`. The result is the directory in the worktree
-/// that corresponds to `directory`, or why there is no worktree.
+/// that corresponds to `directory`, then [`END_OF_PATH`] and what git has not checked out there, or why there is no worktree.
 ///
 /// # Errors
 /// No thread or no descriptor is left.
@@ -113,13 +123,41 @@ fn run_add(directory: &Path, root: &Path, git: &Git) -> Output {
     match noted.and_then(|()| git.run(directory, &arguments)) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
-            Output::success(inside.unwrap_or(root.into()).to_string_lossy())
+            let inside = inside.unwrap_or(root.into());
+            Output::success(format!("{}{END_OF_PATH}{}", inside.display(), incomplete(root, git)))
         }
         outcome => {
             undo(directory, root, git.env);
             Output::failure(outcome.err().unwrap_or("interrupted".into()))
         }
     }
+}
+
+/// What git has not checked out in a new worktree, for the person, with the commands that do; empty if all is there.
+fn incomplete(root: &Path, git: &Git) -> String {
+    let listed = git.run(root, &["config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$"]);
+    let submodules: Vec<String> = listed
+        .iter()
+        .flat_map(|listed| listed.lines())
+        .filter_map(|line| Some(line.split_once(' ')?.1.to_owned()))
+        .collect();
+    let is_empty = |path: &&String| fs::read_dir(root.join(path)).is_ok_and(|mut entries| entries.next().is_none());
+    let submodules: Vec<&String> = submodules.iter().filter(is_empty).collect();
+    let files = git.run(root, &["ls-files", "--", ":(top,attr:filter=lfs)"]).unwrap_or_default();
+    let is_pointer = files.lines().take(MOST_POINTERS).any(|path| is_pointer(&root.join(path)));
+    let submodules = (!submodules.is_empty()).then(|| {
+        let names: Vec<&str> = submodules.iter().take(MOST_NAMED).map(|name| name.as_str()).collect();
+        let more = if submodules.len() > MOST_NAMED { ", ..." } else { "" };
+        format!("submodules are empty ({}{more}): git submodule update --init --recursive fills them", names.join(", "))
+    });
+    let pointers = is_pointer.then(|| "files of Git LFS are pointers: git lfs pull fills them".to_owned());
+    submodules.into_iter().chain(pointers).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a file is what Git LFS stores in place of another one.
+fn is_pointer(path: &Path) -> bool {
+    let mut begin = [0; POINTER.len()];
+    file::open_regular(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *POINTER
 }
 
 /// The path of a directory relative to the root of its repository, if that can have worktrees.

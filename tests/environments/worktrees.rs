@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{echo, spec};
 use crate::hooks::trust::checked;
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Probe, WakeReason};
+use crate::support::internals::{Body, Probe, WakeReason};
 use crate::support::scene::{assert_shows, turn_a_while};
 use crate::support::write_executable;
 
@@ -229,8 +229,36 @@ fn a_failed_worktree_is_reported_and_leaves_nothing() {
     ] {
         app.enter(&format!("/env worktree@{directory}"));
         app.turn_until(expected, |app| app.screen_text().replace("\n  ", " ").contains(expected));
+        assert_eq!(
+            app.draft(0).text(),
+            format!("/env worktree@{directory}"),
+            "what is typed next is not meant for here"
+        );
+        app.type_bytes(b"\x15");
     }
     assert_eq!((app.repl.roster().len(), worktrees(&app).len()), (1, 0));
+}
+
+#[test]
+fn submodules_and_files_of_lfs_that_are_missing_are_said_with_the_commands_that_fill_them() {
+    let Some(mut app) = app() else { return };
+    let repo = app.directory().join("repo");
+    in_worktree(&mut app);
+    assert!(!app.screen_text().contains("fills them"), "{}", app.screen_text());
+    make_repository(&app.directory().join("library"));
+    git(&repo, &["submodule", "--quiet", "add", "../library", "vendor/library"]);
+    fs::write(repo.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 1\n", "0".repeat(64));
+    fs::write(repo.join("a.bin"), pointer).unwrap();
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "-q", "-m", "more"]);
+    app.switch(0);
+    in_worktree(&mut app);
+    assert_shows(&mut app, "submodules are empty (vendor/library): git submodule update --init --recursive fills them");
+    assert_shows(&mut app, "files of Git LFS are pointers: git lfs pull fills them");
+    let told =
+        app.log(2).iter().any(|message| matches!(&message.body, Body::System(text) if text.contains("lfs pull")));
+    assert!(told, "the model knows it too");
 }
 
 #[test]

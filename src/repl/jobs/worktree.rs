@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::agent::State;
+use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
@@ -11,6 +11,8 @@ use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::domain::tool::ToolResult;
+use crate::repl::core::drafts::return_refused;
+use crate::repl::core::file_steps::tell_model;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
@@ -131,12 +133,21 @@ impl Jobs {
     ) {
         core.roster.with(agent, |agent| agent.makes_worktree = false);
         if made.is_error {
-            return core.note(agent, LineKind::Error, &format!("cannot create a worktree: {}", made.content));
+            core.note(agent, LineKind::Error, &format!("cannot create a worktree: {}", made.content));
+            return return_refused(core, agent, origin, &format!("/env {spec}"));
         }
-        let there = spec.in_directory(Some(made.content.as_ref()));
+        let (directory, missing) = made.content.split_once(worktree::END_OF_PATH).unwrap_or((&made.content, ""));
+        let there = spec.in_directory(Some(directory.as_ref()));
         if let Err(error) = self.enter_environment(core, origin, agent, there.to_string()) {
             core.note(agent, LineKind::Error, &error.message);
             return self.release_worktree(root, agent);
+        }
+        if !missing.is_empty() {
+            let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_ref() == Some(&root);
+            // Until the tools are done there is no child.
+            let shown_at = core.roster.iter().find(is_there).map_or(agent, Agent::id);
+            core.note(shown_at, LineKind::Mark, missing);
+            tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {missing}.")));
         }
         // If the change is parked now, its line is what the user typed, without the new directory.
         self.set_parked_line(core, agent, format!("/env {spec}"));
