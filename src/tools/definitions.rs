@@ -17,6 +17,8 @@ use crate::domain::hook::own_name;
 use crate::domain::skill::Author;
 
 const MAX_FILES: usize = 128;
+/// Deeper folders are ignored.
+const MAX_DEPTH: usize = 4;
 const MAX_BYTES: usize = 64 << 10;
 /// In characters.
 const MAX_DESCRIPTION: usize = 500;
@@ -74,12 +76,27 @@ fn places(directory: &Path) -> Vec<(PathBuf, PathBuf)> {
 }
 
 fn files(place: &Path) -> Vec<File> {
-    let entries = fs::read_dir(place).into_iter().flatten().flatten().take(MAX_FILES * 2);
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    paths.sort();
+    let mut paths = Vec::new();
+    collect(place, MAX_DEPTH, &mut paths);
     paths.truncate(MAX_FILES);
     paths.into_iter().map(|path| (path.clone(), bytes(&path))).collect()
+}
+
+/// The files in a directory and in those below it; a link to one is not followed.
+fn collect(place: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
+    let entries = fs::read_dir(place).into_iter().flatten().flatten().take(MAX_FILES * 2);
+    let mut found: Vec<(PathBuf, bool)> =
+        entries.map(|entry| (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir()))).collect();
+    found.sort();
+    let is_definition = |path: &Path| path.extension().is_some_and(|extension| extension == "md");
+    paths.extend(
+        found.iter().filter(|(path, is_directory)| !is_directory && is_definition(path)).map(|(path, _)| path.clone()),
+    );
+    for (below, _) in found.iter().filter(|(_, is_directory)| *is_directory && depth > 0) {
+        if paths.len() < MAX_FILES {
+            collect(below, depth - 1, paths);
+        }
+    }
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, String> {

@@ -14,6 +14,7 @@ use super::keys::is_name;
 use crate::base::text::{sanitise, truncate};
 use crate::commands;
 use crate::domain::custom::CustomCommand;
+use crate::domain::front_matter;
 
 const MAX_BYTES: usize = 64 * 1024;
 /// Width of a description that is taken from the text itself.
@@ -43,33 +44,10 @@ fn command(file: &FoundFile) -> Result<CustomCommand, String> {
     if bytes.len() > MAX_BYTES {
         return Err(format!("is larger than {} KiB", MAX_BYTES / 1024));
     }
-    let text = file::text_of(bytes)?.replace("\r\n", "\n");
-    let (explicit, body) = parts(&text)?;
+    let (header, body) = front_matter::split(&file::text_of(bytes)?)?;
     let body = body.trim().to_owned();
     let first = body.lines().next().ok_or("the file is empty")?;
-    let description = explicit.unwrap_or_else(|| truncate(first, DESCRIPTION_COLUMNS));
+    let description = header.text("description").unwrap_or_else(|| truncate(first, DESCRIPTION_COLUMNS));
     let description = sanitise(description).replace('\t', " ");
     Ok(CustomCommand { name, description, body, source: file.path.clone() })
-}
-
-fn parts(text: &str) -> Result<(Option<&str>, &str), String> {
-    let Some(front) = text.strip_prefix("---\n") else { return Ok((None, text)) };
-    let end = front.match_indices("---").find(|(at, _)| {
-        let is_line_start = *at == 0 || front[..*at].ends_with('\n');
-        is_line_start && matches!(front.as_bytes().get(at + 3), None | Some(b'\n'))
-    });
-    let (at, _) = end.ok_or("the header has no end: add a line ---")?;
-    let mut description = None;
-    for line in front[..at].lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#')) {
-        let (key, value) = line.split_once(':').ok_or("the lines of the header must be `key: value`")?;
-        if key.trim() == "description" {
-            description = Some(unquoted(value.trim()));
-        }
-    }
-    Ok((description, &front[at + 3..]))
-}
-
-fn unquoted(text: &str) -> &str {
-    let inner = |quote| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
-    inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }

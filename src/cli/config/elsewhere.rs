@@ -46,6 +46,7 @@ pub fn contents(text: &str, env: &ProcessEnvironment) -> Result<Contents> {
         instructions: project.instructions,
         skills,
         claude: None,
+        commands: Vec::new(),
         scripts: Vec::new(),
     })
 }

@@ -20,6 +20,8 @@ use crate::base::text;
 pub const MAX_BYTES: usize = 1024 * 1024;
 /// Further files of a directory are ignored.
 const MAX_FILES: usize = 256;
+/// Deeper directories are ignored.
+const MAX_DEPTH: usize = 4;
 
 /// Problems of the configuration.
 #[derive(Debug, Clone, Default)]
@@ -84,6 +86,25 @@ pub fn files(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
     files_that(directory, &|path| {
         path.extension().and_then(|extension| extension.to_str()).is_some_and(|name| extensions.contains(&name))
     })
+}
+
+/// The same, also in the directories below; a link to one is not followed.
+pub fn files_below(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
+    fn collect(directory: &Path, extensions: &[&str], depth: usize, found: &mut Vec<FoundFile>) {
+        found.extend(files(directory, extensions));
+        if depth == 0 || found.len() >= MAX_FILES {
+            return;
+        }
+        let is_directory = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().filter(is_directory);
+        let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        below.sort();
+        below.iter().for_each(|below| collect(below, extensions, depth - 1, found));
+    }
+    let mut found = Vec::new();
+    collect(directory, extensions, MAX_DEPTH, &mut found);
+    found.truncate(MAX_FILES);
+    found
 }
 
 /// The files of a directory, sorted by name.

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::claude;
 use super::file::{self, Entry, FileReader};
 use super::parse::whole;
 use super::project;
@@ -154,30 +155,45 @@ fn shell(text: &str) -> Vec<String> {
     if text.trim().is_empty() { Vec::new() } else { vec!["sh".into(), "-c".into(), text.into()] }
 }
 
-/// The nearest `.claude/settings.json` that has hooks, in this directory or above it, up to the root of the repository.
+/// The nearest `.claude/settings.json`, if it has hooks or refuses something, in this directory or above it, up to the root of the repository.
 pub fn claude_file(directory: &Path) -> Option<(PathBuf, Result<Vec<u8>, String>)> {
     let above = ancestors_in_repository(directory).find(|above| file::exists(&above.join(CLAUDE_FILE)))?;
     let path = above.canonicalize().ok()?.join(CLAUDE_FILE);
     // The directory must not be a link out of the project.
     let is_inside = path.parent().is_some_and(|parent| parent.canonicalize().is_ok_and(|real| real == parent));
     let bytes = file::read_regular(&path).transpose().filter(|_| is_inside)?;
-    has_hooks(&bytes).then_some((path, bytes))
+    is_used(&bytes).then_some((path, bytes))
 }
 
-/// Whether a file has hooks, or may have some and is not valid.
-fn has_hooks(bytes: &Result<Vec<u8>, String>) -> bool {
+/// Whether settings have hooks or refuse something, or may do so and are not valid.
+fn is_used(bytes: &Result<Vec<u8>, String>) -> bool {
     bytes.as_ref().is_ok_and(|bytes| match serde_json::from_slice::<Json>(bytes) {
-        Ok(json) => json.get("hooks").is_some_and(|all| all.as_object().is_none_or(|all| !all.is_empty())),
-        Err(_) => String::from_utf8_lossy(bytes).contains("\"hooks\""),
+        Ok(json) => has_hooks(&json) || claude::has_rules(&json),
+        Err(_) => {
+            let text = String::from_utf8_lossy(bytes);
+            text.contains("\"hooks\"") || text.contains("\"deny\"")
+        }
     })
 }
 
-/// A line about the file with hooks that a person has for themselves in a project, which is not read.
-pub fn unread_local_file(directory: &Path) -> Option<String> {
-    let mut places = ancestors_in_repository(directory).map(|above| above.join(CLAUDE_LOCAL_FILE));
-    let path = places.find(|path| file::exists(path))?;
-    let bytes = file::read_regular(&path).transpose()?;
-    has_hooks(&bytes).then(|| format!("{}: hooks: not read; use [[hooks]] in your configuration", path.display()))
+fn has_hooks(json: &Json) -> bool {
+    json.get("hooks").is_some_and(|all| all.as_object().is_none_or(|all| !all.is_empty()))
+}
+
+/// Lines about settings in a project of which nothing is used: those that a person has for themselves there, and those that
+/// only allow something.
+pub fn unread_files(directory: &Path) -> Vec<String> {
+    let nearest = |name: &str| {
+        let path = ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| file::exists(path))?;
+        Some((file::read_regular(&path).transpose()?, path))
+    };
+    let local = nearest(CLAUDE_LOCAL_FILE).filter(|(bytes, _)| is_used(bytes));
+    let local =
+        local.map(|(_, path)| format!("{}: not read; use [[hooks]] and [rules] in your configuration", path.display()));
+    let shared = nearest(CLAUDE_FILE)
+        .filter(|(bytes, _)| !is_used(bytes))
+        .and_then(|(bytes, path)| claude::unused_permissions(&path, &serde_json::from_slice(&bytes.ok()?).ok()?));
+    local.into_iter().chain(shared).collect()
 }
 
 /// The hooks in that file. What is not understood is a warning.
@@ -191,8 +207,8 @@ pub fn of_claude(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Vec<H
             return Vec::new();
         }
     };
-    if ["deny", "ask"].iter().any(|list| json["permissions"][list].as_array().is_some_and(|list| !list.is_empty())) {
-        warn("permissions: not read; write them as [rules] in .polylogue/config.toml");
+    if json["hooks"].is_null() {
+        return Vec::new();
     }
     if json["disableAllHooks"] == true {
         warn("hooks: none, because of disableAllHooks");
@@ -300,7 +316,6 @@ mod tests {
                 "types",
                 &["PreToolUse mcp__.*__write.* 3600s sh"],
                 &[
-                    "permissions: not read",
                     "PreToolUse: ignored: only hooks of the type command",
                     "PreToolUse: ignored: only hooks of the type command",
                     "PreToolUse: once: not supported",
@@ -314,7 +329,7 @@ mod tests {
         ] {
             let file = format!("{}/fixtures/projects/settings/{name}.json", env!("CARGO_MANIFEST_DIR"));
             let bytes = std::fs::read(&file).expect(name);
-            assert!(has_hooks(&Ok(bytes.clone())), "{name}");
+            assert!(is_used(&Ok(bytes.clone())), "{name}");
             let mut warnings = Vec::new();
             let hooks = of_claude(Path::new("/p/.claude/settings.json"), &bytes, &mut warnings);
             let found = hooks.iter().map(|hook| {

@@ -13,10 +13,12 @@
 //! | `new_contents` | the question about new contents of a project |
 //! | `trust` | which contents of projects the user trusts |
 //! | `custom` | custom commands |
+//! | `claude` | commands and permissions of a project for Claude Code |
 //! | `team` | files of templates and workflows |
 //! | `show` | `polylogue config` |
 
 pub(super) mod catalog;
+mod claude;
 mod custom;
 mod elsewhere;
 mod environment;
@@ -90,8 +92,10 @@ struct ConfigFiles {
     /// The `.mcp.json` of the project, if the user trusts it.
     mcp: Option<mcp::ProjectFile>,
     skills: SkillList,
-    /// The file with hooks of other agents, if the user trusts it.
+    /// The settings of other agents, if the user trusts them.
     claude: Option<trust::OtherFile>,
+    /// The commands of other agents that the user trusts.
+    claude_commands: Vec<FoundFile>,
     /// Instructions and servers that are new or were changed.
     ignored: Vec<PathBuf>,
 }
@@ -122,7 +126,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     values.config.project_rules = user.project_rules;
     values.config.keymap = user.keymap;
     values.config.user_file = files.user.as_ref().map(|file| env.directory.join(file));
-    values.config.rules = all_rules([user.rules, project.rules], arguments, &mut diagnostics);
+    let of_claude = claude_rules(&files, &env.directory, &mut diagnostics);
+    values.config.rules = all_rules([user.rules, project.rules, of_claude], arguments, &mut diagnostics);
     values.config.environments = all_environments(user.environments, project.environments, &mut diagnostics);
     let sandbox = &mut values.config.sandbox;
     (sandbox.read, sandbox.write) = (user.opened.read, user.opened.write);
@@ -340,10 +345,22 @@ fn first_of(mut messages: Vec<String>) -> Vec<String> {
 
 /// The hooks of the `.claude/settings.json` of the project, if the user trusts it.
 fn claude_hooks(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnostics) -> Vec<Hook> {
-    diagnostics.warnings.extend(hooks::unread_local_file(directory));
+    diagnostics.warnings.extend(hooks::unread_files(directory));
     match &files.claude {
         Some((path, Ok(bytes))) => hooks::of_claude(path, bytes, &mut diagnostics.warnings),
         _ => Vec::new(),
+    }
+}
+
+/// What the same file refuses and asks about.
+fn claude_rules(files: &ConfigFiles, directory: &Path, diagnostics: &mut Diagnostics) -> Rules {
+    match &files.claude {
+        Some((path, Ok(bytes))) => {
+            let root = path.parent().and_then(Path::parent);
+            let root = root.filter(|root| directory.canonicalize().is_ok_and(|directory| directory != **root));
+            claude::rules(path, bytes, root, &mut diagnostics.warnings)
+        }
+        _ => Rules::default(),
     }
 }
 
@@ -362,11 +379,26 @@ fn find(arguments: &Arguments, env: &ProcessEnvironment) -> ConfigFiles {
     let is_untrusted = untrusted_servers.is_some();
     let skills = find::skills(&skill_directories, &env.directory, &[], &trusted.digests());
     let is_claude_trusted = contents.claude.as_ref().is_some_and(|file| trusted.has_file(file));
-    let Contents { project, mcp, instructions, claude, .. } = contents;
+    let Contents { project, mcp, instructions, claude, commands, .. } = contents;
     let claude = claude.filter(|_| is_claude_trusted);
+    let is_known = |file: &trust::OtherFile| file.1.is_err() || trusted.knows(file);
+    let commands = commands.into_iter().filter(is_known);
+    let claude_commands = commands.map(|(path, bytes)| FoundFile { path, bytes }).collect();
     let mcp = mcp.filter(|_| !is_untrusted);
     let is_trusted = project.as_ref().is_some_and(|project| trusted.has(&project.digest(), &project.directory));
-    ConfigFiles { directory, user, project, is_trusted, trusted, instructions, mcp, skills, claude, ignored }
+    ConfigFiles {
+        directory,
+        user,
+        project,
+        is_trusted,
+        trusted,
+        instructions,
+        mcp,
+        skills,
+        claude,
+        claude_commands,
+        ignored,
+    }
 }
 
 fn user_layer(
@@ -527,7 +559,7 @@ fn candidates(
 }
 
 /// The rules of all files and of the command line.
-fn all_rules(layers: [Rules; 2], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
+fn all_rules(layers: [Rules; 3], arguments: &Arguments, diagnostics: &mut Diagnostics) -> Rules {
     let mut parse = |texts: &[String], option: &str| -> Vec<Rule> {
         let mut parse = |text: &String| {
             let parsed = text.parse().map(|rule: Rule| rule.from_source(&option));
@@ -582,7 +614,9 @@ fn custom_commands(files: &ConfigFiles, diagnostics: &mut Diagnostics) -> Vec<cr
         .unwrap_or_default();
     let trusted = files.project.iter().filter(|_| files.is_trusted);
     let projects = trusted.flat_map(|project| project.commands.clone());
-    let all: Vec<FoundFile> = users.into_iter().chain(projects).collect();
+    diagnostics.warnings.extend(claude::unused_in_commands(&files.claude_commands));
+    let of_claude = files.claude_commands.iter().cloned();
+    let all: Vec<FoundFile> = users.into_iter().chain(of_claude).chain(projects).collect();
     custom::commands(&all, &mut diagnostics.warnings)
 }
 

@@ -1,5 +1,6 @@
 //! The whole configuration with real directories and separate variables.
 
+mod claude;
 mod parameters;
 mod precedence;
 mod presets;

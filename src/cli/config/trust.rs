@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use super::claude;
 use super::hooks;
 use super::mcp;
 use super::project::{Project, create_private, write_private};
@@ -95,8 +96,10 @@ pub struct Contents {
     pub instructions: Vec<InstructionFile>,
     /// Its skills and definitions of agents.
     pub skills: Vec<OtherFile>,
-    /// Its `.claude/settings.json`, if it has hooks.
+    /// Its `.claude/settings.json`, if it has hooks or refuses something.
     pub claude: Option<OtherFile>,
+    /// Its commands for other agents.
+    pub commands: Vec<OtherFile>,
     /// The files of the project that its hooks name.
     pub scripts: Vec<OtherFile>,
 }
@@ -119,7 +122,8 @@ impl Contents {
         if let Some((path, Ok(bytes))) = &claude {
             all.extend(hooks::of_claude(path, bytes, &mut Vec::new()));
         }
-        Self { project, mcp, instructions, skills, claude, scripts: hooks::scripts_of(&all) }
+        let commands = claude::command_files(directory).into_iter().map(|file| (file.path, file.bytes)).collect();
+        Self { project, mcp, instructions, skills, claude, commands, scripts: hooks::scripts_of(&all) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -155,12 +159,12 @@ impl Contents {
 
     /// The files that are trusted one by one.
     fn others(&self) -> impl Iterator<Item = &OtherFile> {
-        self.skills.iter().chain(&self.claude).chain(&self.scripts)
+        self.skills.iter().chain(&self.claude).chain(&self.commands).chain(&self.scripts)
     }
 
     /// Those that are ignored because they are new or were changed; scripts of hooks are not ignored.
     pub fn untrusted_files<'a>(&'a self, trusted: &'a Trusted) -> impl Iterator<Item = &'a Path> {
-        let skills = self.skills.iter().filter(|file| !trusted.knows(file));
+        let skills = self.skills.iter().chain(&self.commands).filter(|file| !trusted.knows(file));
         let claude = self.claude.iter().filter(|file| !trusted.has_file(file));
         skills.chain(claude).filter(|file| file.1.is_ok()).map(|(path, _)| &**path)
     }

@@ -1,0 +1,175 @@
+//! What a project has in `.claude` for Claude Code and is used here too, once it is trusted: commands, and what its settings
+//! refuse or ask about. Its hooks are read in `hooks`, its definitions of agents in `tools::definitions`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::custom;
+use super::file::{self, FoundFile};
+use crate::base::file::ancestors_in_repository;
+use crate::domain::front_matter;
+use crate::domain::rule::{Rule, Rules, Subject};
+
+const COMMANDS: &str = ".claude/commands";
+const PERMISSIONS: &str = "permissions";
+/// What a header of a command says that has no meaning here.
+const UNUSED: [&str; 4] = ["allowed-tools", "model", "hooks", "agent"];
+/// Before a command whose output other agents put into the text.
+const OUTPUT_OF: &str = "!`";
+
+/// The files of commands in this directory and above it, also in folders; the nearest last.
+pub fn command_files(directory: &Path) -> Vec<FoundFile> {
+    let above = ancestors_in_repository(directory).filter_map(|above| above.canonicalize().ok());
+    // The place itself must not be a link.
+    let places = above.map(|above| above.join(COMMANDS));
+    let mut places: Vec<PathBuf> =
+        places.filter(|place| place.canonicalize().is_ok_and(|real| real == *place)).collect();
+    places.reverse();
+    places.iter().flat_map(|place| file::files_below(place, custom::EXTENSIONS)).collect()
+}
+
+/// One line about what these commands have that has no meaning here.
+pub fn unused_in_commands(files: &[FoundFile]) -> Option<String> {
+    let texts = files.iter().filter_map(|file| Some((file, std::str::from_utf8(file.bytes.as_ref().ok()?).ok()?)));
+    let mut unused: Vec<&str> = Vec::new();
+    let mut first = None;
+    for (file, text) in texts {
+        let Ok((header, body)) = front_matter::split(text) else { continue };
+        let before = unused.len();
+        unused.extend(header.known(&UNUSED));
+        unused.extend(body.contains(OUTPUT_OF).then_some("!`COMMAND`, which is sent as text"));
+        first = first.or_else(|| (unused.len() > before).then_some(file));
+    }
+    unused.sort_unstable();
+    unused.dedup();
+    let path = first?.path.display();
+    Some(format!("{path} and the commands beside it: not supported, and ignored: {}", unused.join(", ")))
+}
+
+/// Whether these settings refuse something or ask about it.
+pub fn has_rules(json: &Json) -> bool {
+    ["deny", "ask"].iter().any(|list| json[PERMISSIONS][list].as_array().is_some_and(|list| !list.is_empty()))
+}
+
+/// What these settings refuse and ask about. What they allow and what is not understood is a warning. `root` is their
+/// directory, if agents work in another one below it.
+pub fn rules(path: &Path, bytes: &[u8], root: Option<&Path>, warnings: &mut Vec<String>) -> Rules {
+    let source = path.display();
+    // That it is not valid is said with the hooks.
+    let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
+    let mut rules = Rules::default();
+    for (name, list) in [("deny", &mut rules.deny), ("ask", &mut rules.ask)] {
+        for text in json[PERMISSIONS][name].as_array().into_iter().flatten() {
+            match text.as_str().and_then(|text| rules_of(text, root)) {
+                Some(found) => list.extend(found.into_iter().map(|rule| rule.from_source(&source))),
+                None => {
+                    let text = file::shown(text.as_str().unwrap_or_default());
+                    warnings.push(format!("{source}: {PERMISSIONS}.{name}: {text}: not supported, and ignored"));
+                }
+            }
+        }
+    }
+    warnings.extend(unused_permissions(path, &json));
+    rules
+}
+
+/// One line about what these settings would allow: only the person allows.
+pub fn unused_permissions(path: &Path, json: &Json) -> Option<String> {
+    let is_set = |value: &Json| !(value.is_null() || value.as_array().is_some_and(Vec::is_empty));
+    let unused: Vec<&str> = json[PERMISSIONS]
+        .as_object()?
+        .iter()
+        .filter(|(key, value)| !["deny", "ask"].contains(&key.as_str()) && is_set(value))
+        .map(|(key, _)| key.as_str())
+        .collect();
+    let names = unused.iter().map(|key| file::shown(key)).collect::<Vec<_>>().join(", ");
+    (!unused.is_empty()).then(|| {
+        format!(
+            "{}: {PERMISSIONS}: not read: {names}; what is allowed is in [rules] of your configuration",
+            path.display()
+        )
+    })
+}
+
+/// Our rules for one of Claude Code, such as `Bash(curl:*)`, `Read(./.env)` or `mcp__server__tool`.
+fn rules_of(text: &str, root: Option<&Path>) -> Option<Vec<Rule>> {
+    let (tool, pattern) = match text.trim().split_once('(') {
+        Some((tool, rest)) => (tool, Some(rest.strip_suffix(')')?.trim())),
+        None => (text.trim(), None),
+    };
+    let (subject, patterns) = match tool {
+        "Bash" => (Subject::Bash, vec![pattern.unwrap_or("*").to_owned()]),
+        "Read" | "Grep" | "Glob" | "LS" => (Subject::Read, paths(pattern, root)),
+        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => (Subject::Edit, paths(pattern, root)),
+        "WebFetch" => {
+            let host = pattern.map_or(Some("*"), |pattern| pattern.strip_prefix("domain:"))?;
+            (Subject::Net, vec![host.trim().to_owned()])
+        }
+        "Task" | "Agent" if pattern.is_none() => (Subject::Fork, vec!["*".to_owned()]),
+        _ => {
+            let name = tool.strip_prefix("mcp__").filter(|_| pattern.is_none())?;
+            let (server, tool) = name.split_once("__").unwrap_or((name, "*"));
+            (Subject::Mcp, vec![format!("{server}.{tool}")])
+        }
+    };
+    patterns.iter().map(|pattern| Rule::new(subject, pattern).ok()).collect()
+}
+
+/// Patterns of gitignore(5) as those of our rules: what they match, and all below it.
+fn paths(pattern: Option<&str>, root: Option<&Path>) -> Vec<String> {
+    let Some(pattern) = pattern else { return vec!["/**".to_owned()] };
+    let anchored = pattern.strip_prefix("./").or_else(|| pattern.strip_prefix('/'));
+    let relative = anchored.unwrap_or(pattern);
+    let mut found = match pattern {
+        absolute if absolute.starts_with("//") => vec![absolute[1..].to_owned()],
+        home if home.starts_with("~/") => vec![home.to_owned()],
+        _ => {
+            let is_name = anchored.is_none() && !pattern.trim_end_matches('/').contains('/');
+            let anywhere = is_name.then(|| format!("**/{relative}"));
+            let above = root.map(|root| format!("{}/{relative}", globset::escape(&root.to_string_lossy())));
+            [relative.to_owned()].into_iter().chain(anywhere).chain(above).collect()
+        }
+    };
+    let below = |pattern: &String| match pattern {
+        all if all.ends_with("**") => None,
+        other => Some(format!("{}/**", other.trim_end_matches('/'))),
+    };
+    let below: Vec<String> = found.iter().filter_map(below).collect();
+    found.retain(|pattern| !pattern.ends_with('/'));
+    found.extend(below);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_claude_code_become_ours() {
+        for (theirs, ours) in [
+            ("Bash(curl:*)", &["bash(curl:*)"][..]),
+            ("Bash", &["bash(*)"]),
+            ("Read(./.env)", &["read(.env)", "read(.env/**)"]),
+            ("Read(.env)", &["read(.env)", "read(**/.env)", "read(.env/**)", "read(**/.env/**)"]),
+            ("Read(secrets/**)", &["read(secrets/**)"]),
+            ("Edit(/build/)", &["edit(build/**)"]),
+            ("Write(~/.ssh)", &["edit(~/.ssh)", "edit(~/.ssh/**)"]),
+            ("Read(//etc/passwd)", &["read(/etc/passwd)", "read(/etc/passwd/**)"]),
+            ("Read", &["read(/**)"]),
+            ("WebFetch(domain:example.com)", &["net(example.com)"]),
+            ("WebFetch", &["net(*)"]),
+            ("mcp__github__delete_repo", &["mcp(github.delete_repo)"]),
+            ("mcp__github", &["mcp(github.*)"]),
+            ("Task", &["fork(*)"]),
+        ] {
+            let found = rules_of(theirs, None).unwrap_or_else(|| panic!("{theirs}"));
+            assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), ours, "{theirs}");
+        }
+        for unknown in ["WebSearch", "Bash(", "Read(../x)", "WebFetch(x)", "Task(reviewer)", ""] {
+            assert_eq!(rules_of(unknown, None), None, "{unknown}");
+        }
+        let above = rules_of("Read(./a)", Some(Path::new("/p"))).unwrap();
+        assert!(above.contains(&"read(/p/a)".parse().unwrap()), "{above:?}");
+    }
+}
