@@ -46,8 +46,8 @@ fn the_marks_of_a_fork_name_the_other_agent() {
     let mut app = app(&peer);
     for (line, mark, other) in [
         ("/fork --name build", "forked from agent 0", 0),
-        ("/fork", "forked from agent 0", 0),
         ("/switch 0", "forked build", 1),
+        ("/fork", "forked from agent 0", 0),
         ("/switch 0", "forked agent 2", 2),
     ] {
         app.enter(line);
@@ -352,15 +352,14 @@ fn a_fork_while_a_reply_streams_does_not_wait_and_inherits_what_is_complete() {
 }
 
 #[test]
-fn forks_of_a_busy_agent_are_made_at_once_and_are_siblings_without_its_open_message() {
+fn forks_of_a_busy_agent_are_made_at_once_without_its_open_message_and_the_screen_may_stay() {
     let peer = Peer::start();
     let mut app = app(&peer);
     converse(&mut app, &peer, 0, "an old question", "an old reply");
     a_command_that_waits(&mut app, &peer);
     for (n, name) in [(1, "ann"), (2, "bea"), (3, "cleo")] {
-        // The second is typed at the first, which works, the third at the second, which has finished nothing either.
-        app.enter(&format!("/fork --name {name} ask {name}"));
-        assert_eq!((app.repl.roster().len(), app.focus()), (n + 1, n));
+        app.enter(&format!("/fork --stay --name {name} ask {name}"));
+        assert_eq!((app.repl.roster().len(), app.focus()), (n + 1, 0));
         let child = app.accept(&peer);
         let expected = ["an old question", "an old reply", &format!("ask {name}")];
         assert_eq!(texts_in(&child.request().body), expected);
@@ -378,23 +377,19 @@ fn forks_of_a_busy_agent_are_made_at_once_and_are_siblings_without_its_open_mess
 }
 
 #[test]
-fn an_agent_with_a_conversation_or_settings_of_its_own_is_the_parent_of_its_forks() {
+fn a_fork_is_a_child_of_the_agent_in_which_it_is_typed_whatever_that_has_said() {
     let peer = Peer::start();
     let mut app = app(&peer);
-    app.enter("/fork --name ann");
-    converse(&mut app, &peer, 1, "to ann", "from ann");
-    app.enter("/fork --name bea");
-    assert_eq!(app.agent(2).identity.parent, Some(app.id(1)), "ann has a conversation of her own");
-    app.enter("/fork --model openai/other/one");
-    assert_eq!(app.agent(3).identity.parent, Some(app.id(1)), "bea has none");
-    app.enter("/fork --model openai/other/two");
-    assert_eq!(app.agent(4).identity.parent, Some(app.id(1)), "its model is not inherited");
-    app.enter("/fork");
-    assert_eq!(app.agent(5).identity.parent, Some(app.id(4)), "its model is");
-    assert_eq!(app.agent(5).inputs.endpoint.full_name(), "openai/other/two");
-    app.enter("/new");
-    app.enter("/fork");
-    assert_eq!(app.agent(7).identity.parent, Some(app.id(6)), "a new conversation is cut off from agent 0");
+    converse(&mut app, &peer, 0, "a question", "a reply");
+    for (n, line) in
+        [(1, "/fork --name ann"), (2, "/fork --name bea"), (3, "/fork --model openai/other/one"), (4, "/fork")]
+    {
+        app.enter(line);
+        assert_eq!((app.focus(), app.agent(n).identity.parent), (n, Some(app.id(n - 1))), "{line}");
+    }
+    assert_eq!(app.agent(4).inputs.endpoint.full_name(), "openai/other/one");
+    let parents: Vec<bool> = (0..5).map(|n| app.agent(n).identity.has_parent()).collect();
+    assert_eq!(parents, [false, true, true, true, true]);
 }
 
 #[test]

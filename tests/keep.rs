@@ -3,5 +3,6 @@
 mod archive;
 mod delete;
 mod directories;
+mod start_matrix;
 mod starts;
 mod titles;

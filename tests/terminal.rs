@@ -162,7 +162,8 @@ impl Chat {
     fn ends_well(&mut self) -> ExitStatus {
         let status = self.exit_status();
         let screen = self.pty.screen_text();
-        assert!(screen.contains("to continue: polylogue --data-dir"), "says how to go on:\n{screen}");
+        let says_so = ["to continue: polylogue --data-dir", "so this conversation is not kept"];
+        assert!(says_so.iter().any(|text| screen.contains(text)), "says how to go on:\n{screen}");
         status
     }
 

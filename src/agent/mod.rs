@@ -66,6 +66,8 @@ pub struct Identity {
     pub parent: Option<AgentId>,
     /// The last message of the parent that it inherited.
     pub fork_point: MessageId,
+    /// It was begun below the root, and not forked.
+    pub is_begun: bool,
     /// Milliseconds since 1970.
     pub created_at: i64,
     pub made_by: MadeBy,
@@ -75,7 +77,22 @@ pub struct Identity {
     pub team_run: Option<Rc<str>>,
 }
 
+impl Agent {
+    /// Takes the settings of an agent that was just restored; nothing was said yet.
+    pub fn begin_as(&mut self, settings: Self) {
+        (self.inputs, self.policy, self.rules) = (settings.inputs, settings.policy, settings.rules);
+        self.known_files = settings.known_files;
+        self.identity.created_at = settings.identity.created_at;
+        self.view.touch();
+    }
+}
+
 impl Identity {
+    /// Whether it has a parent for a person. A conversation that was begun is registered below the root and has none.
+    pub fn has_parent(&self) -> bool {
+        self.parent.is_some() && !self.is_begun
+    }
+
     /// The name, or `agent N`.
     pub fn label(&self) -> String {
         self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))

@@ -38,23 +38,18 @@ impl AgentChoice {
         Ok(())
     }
 
-    /// Finds or creates the agent. `model` is the model it shall use from now on, `new_model` that of a new agent, which is
-    /// one of a `--print` run.
+    /// Finds the agent of a `--print` run, or creates it with `new_model`. Another one uses `model` from now on.
     ///
     /// # Errors
     /// There is no such agent, or the model is not configured.
-    pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: Option<&str>) -> Result<AgentId> {
+    pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: &str) -> Result<AgentId> {
         let agent_id = match self {
-            Self::New => return repl.create_print_run(new_model),
-            Self::Last => match if new_model.is_some() { repl.last_addressed(true)? } else { repl.last_here()? } {
+            Self::New => return repl.create_print_run(Some(new_model)),
+            Self::Last => match repl.last_addressed()? {
                 Some(last) => last,
-                None if new_model.is_some() => return repl.create_print_run(new_model),
-                None => match repl.drafted_conversation()? {
-                    Some(drafted) => drafted,
-                    None => repl.begin_conversation_here()?.0,
-                },
+                None => return repl.create_print_run(Some(new_model)),
             },
-            Self::Named(name) => repl.called(name, new_model.is_some())?,
+            Self::Named(name) => repl.called(name, true)?,
             Self::Unnamed => return Err(no_name()),
         };
         let current = repl.roster().get(agent_id).map(|agent| agent.inputs.endpoint.full_name());

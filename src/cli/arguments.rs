@@ -20,8 +20,8 @@ use crate::domain::chunk::Position;
 /// configuration, `polylogue help` lists the topics of the reference.
 ///
 /// While `polylogue serve --background` runs, agents outlive the terminal:
-/// `polylogue` attaches to the server, and `ps`, `logs`, `tell`, `wait` and other
-/// subcommands reach the same agents from scripts.
+/// `polylogue` attaches to the server with a new conversation, and `ps`, `logs`,
+/// `tell`, `wait` and other subcommands reach the same agents from scripts.
 ///
 /// To send a prompt that begins with the name of a subcommand, put -- before it:
 /// polylogue -- doctor my text
@@ -33,7 +33,7 @@ pub struct Arguments {
     /// Print the answer to standard output and exit; input from a pipe is added to the prompt
     #[arg(short, long, conflicts_with = "read_only")]
     pub print: bool,
-    /// Continue the last conversation of this directory
+    /// Continue the last conversation of this directory; options given with it hold from then on
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
     pub continue_last: bool,
     /// Continue with this agent, given by name, number or id; without AGENT, choose one in a list

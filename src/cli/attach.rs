@@ -16,6 +16,7 @@ use super::client::{RESPONSE_TIMEOUT, no_response, refusal, response_too_long, s
 use super::process;
 use crate::base::error::{Error, Result};
 use crate::base::text::sanitise;
+use crate::domain::choices::Opening;
 use crate::domain::display::{Abilities, DisplaySettings};
 use crate::domain::wire::{LONGEST_EDITED, LONGEST_LINE, Request, Response, TerminalFacts};
 use crate::reactor::{Reactor, Ready, Signal, Signals, Source};
@@ -33,20 +34,18 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 const SERVER: Source = Source::Client(0);
 
 pub struct Options {
-    pub agent: Option<String>,
-    /// The person chooses the agent, which then gets this prompt, if there is one.
-    pub picks: Option<Option<String>>,
+    pub opening: Opening,
     pub is_read_only: bool,
     pub display: DisplaySettings,
     /// Where this process was started.
     pub directory: Option<PathBuf>,
 }
 
-/// Runs until the user detaches or the server ends the connection. Returns the reason that the server gave.
+/// Runs until the user detaches or the server ends the connection.
 ///
 /// # Errors
 /// There is no terminal, the server refuses, or it ends without a reason.
-pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
+pub fn run(stream: UnixStream, options: Options) -> Result<Ended> {
     let mut tty = Tty::open()?;
     // The server draws whole screens.
     let modes = Modes { inline: false, ..process::terminal_modes(&options.display) };
@@ -65,14 +64,14 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
         editor: None,
         image: None,
         sent: None,
+        back: None,
         give_up: Instant::now() + RESPONSE_TIMEOUT,
         tty,
     };
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
     let terminal = terminal_facts(attached.tty.size()?, modes.plain);
-    let Options { agent, picks, is_read_only, directory, .. } = options;
-    let (picks, prompt) = (picks.is_some(), picks.flatten());
-    attached.send(&Request::Attach { agent, is_read_only, terminal, directory, picks, prompt });
+    let Options { opening, is_read_only, directory, .. } = options;
+    attached.send(&Request::Attach { opening, is_read_only, terminal, directory });
     let outcome = loop {
         if let Some(end) = attached.turn().transpose() {
             break end;
@@ -80,7 +79,16 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Option<String>> {
     };
     // This fails if the terminal was closed; then there is nothing to restore.
     drop(attached.tty.leave());
-    attached.end(outcome)
+    let back = attached.back.take();
+    Ok(Ended { reason: attached.end(outcome)?, back })
+}
+
+/// How the attachment ended.
+pub struct Ended {
+    /// Why, if the server said that; empty if there is nothing to say.
+    reason: Option<String>,
+    /// The options that come back to the conversation that was shown.
+    back: Option<String>,
 }
 
 fn terminal_facts((columns, rows): (u16, u16), is_plain: bool) -> TerminalFacts {
@@ -118,6 +126,8 @@ struct Attached {
     image: Option<ClipboardImage>,
     /// The editor that has ended, until the server has shown that it has the text.
     sent: Option<Editor>,
+    /// The options that come back to the conversation that is shown.
+    back: Option<String>,
     /// The deadline for the first frame.
     give_up: Instant,
 }
@@ -244,6 +254,7 @@ impl Attached {
             Response::Edit(text) => self.open(Program::Editor, &text),
             Response::View(text) => self.open(Program::Pager, &text),
             Response::Paste {} => self.paste(),
+            Response::Back(back) => self.back = Some(back),
             Response::End(reason) => return Ok(Some(Some(reason))),
             Response::Refused { kind, message } => return Err(refusal(&kind, message)),
             Response::Done(_)
@@ -383,8 +394,13 @@ impl Attached {
 }
 
 /// Tells the user why the terminal was detached and how to attach again. `options` select the same data directory.
-pub fn print_farewell(reason: Option<&str>, options: &str) {
-    let reason = reason.map(|reason| format!("{}; ", sanitise(reason))).unwrap_or_default();
+pub fn print_farewell(ended: Ended, options: &str) {
+    let Ended { reason, back } = ended;
+    if reason.as_deref() == Some("") {
+        return;
+    }
+    let reason = reason.map(|reason| format!("{}; ", sanitise(&reason))).unwrap_or_default();
+    let back = back.unwrap_or_default();
     // There is nowhere left to report that the terminal was closed.
-    let _ = writeln!(std::io::stdout(), "{reason}to continue: polylogue{options}");
+    let _ = writeln!(std::io::stdout(), "{reason}to continue: polylogue{options}{back}");
 }

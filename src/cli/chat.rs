@@ -3,22 +3,19 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use super::agent_choice::AgentChoice;
 use super::arguments::{ALLOW_EVERYTHING, Arguments, EVERYTHING_ALLOWED};
 use super::config::Loaded;
 use super::opening;
 use super::waiting::{self, Part};
-use super::{code, data_directory, process, serve};
+use super::{code, connect, data_directory, process, serve};
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-use crate::commands::agent_tree;
-use crate::domain::approval::Policy;
+use crate::domain::choices::{Opening, Opens};
 use crate::domain::config::Config;
-use crate::domain::flow::Change;
 use crate::reactor::Signals;
-use crate::repl::{Device, Repl, Waiting};
+use crate::repl::{Device, Repl, Waiting, WayBack};
 use crate::socket::Listener;
 use crate::store::Store;
 use crate::terminal::tty::Tty;
@@ -40,14 +37,19 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
         Part::Waited(code) => return Ok(code),
     };
     process::prepare();
-    let policy = loaded.is_explicit("approval").then_some(loaded.config().policy).filter(|_| !arguments.read_only);
+    let mut opening = connect::opening(arguments, &loaded)?;
     let (record, records_texts) = (arguments.record.clone(), arguments.record_texts);
+    // A conversation that exists has a model of its own.
+    let loaded = match opening.agent.is_some() || opening.opens != Opens::New {
+        true if arguments.model.is_none() => loaded.without_model_error(),
+        _ => loaded,
+    };
     let sets_up = arguments.sets_up;
     let config = Config { supervisor: process::own_binary()?, record, records_texts, sets_up, ..loaded.into_config()? };
-    let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let note = process::inline_note(&config.display);
+    let directory = config.data_directory.clone();
+    opening.notes.extend(process::inline_note(&config.display).map(str::to_owned));
     let (mut repl, tty) = open(arguments, config)?;
-    let outcome = start(&mut repl, tty, arguments, &model, policy, note).and_then(|shown| {
+    let outcome = start(&mut repl, tty, opening, arguments.dangerously_allow_everything).and_then(|shown| {
         if let Some(directory) = directory.as_deref().filter(|_| !arguments.read_only) {
             // After the first frame, which no client is to delay.
             listen(&mut repl, directory, shown);
@@ -57,7 +59,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
         }
         repl.run()
     });
-    let (agents, loss, resumed) = (repl.roster().len(), repl.loss(), repl.resume_name());
+    let (agents, loss, way) = (repl.roster().len(), repl.loss(), repl.take_way_back());
     let edited = repl.take_edited_file();
     process::print_slow_turns(&repl);
     drop(repl);
@@ -65,8 +67,9 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
         let _ = writeln!(std::io::stderr(), "polylogue: the text in your editor is in {}", path.display());
     }
     if outcome.is_ok() {
-        let options = back + &resumed.map(|name| format!(" -r {name}")).unwrap_or_default();
-        let _ = writeln!(std::io::stdout(), "{}", farewell(arguments, directory.is_some(), agents, &options));
+        if let Some(line) = farewell(arguments, directory.is_some(), agents, &back, way) {
+            let _ = writeln!(std::io::stdout(), "{line}");
+        }
         if let Some(loss) = data_directory::loss(directory.as_deref(), loss) {
             let _ = writeln!(std::io::stderr(), "polylogue: {loss}");
         }
@@ -105,75 +108,34 @@ fn listen(repl: &mut Repl, directory: &Path, shown: AgentId) {
     }
 }
 
-/// Draws the first frame, of the agent that the command line names, and sends the prompt. Returns that agent.
-fn start(
-    repl: &mut Repl,
-    tty: Tty,
-    arguments: &Arguments,
-    model: &str,
-    policy: Option<Policy>,
-    note: Option<&str>,
-) -> Result<AgentId> {
-    let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let mut last_note = None;
-    let agent_id = match AgentChoice::of(arguments) {
-        AgentChoice::New if arguments.read_only => root,
-        AgentChoice::New => {
-            let (new, last) = repl.begin_conversation_here()?;
-            last_note = last;
-            new
-        }
-        AgentChoice::Unnamed if arguments.dangerously_allow_everything => {
-            return Err(Error::usage(format!("{ALLOW_EVERYTHING} needs the conversation: -r NAME")));
-        }
-        AgentChoice::Unnamed => return Ok(pick(repl, tty, arguments, (model, policy), note)),
-        choice => choice.resolve(repl, arguments.model.is_some().then_some(model), None)?,
-    };
-    if agent_id != root {
-        repl.show_welcome(agent_id);
+/// Draws the first frame, of the conversation that the command line asks for, and sends the prompt. Returns that
+/// conversation.
+fn start(repl: &mut Repl, tty: Tty, opening: Opening, allows_everything: bool) -> Result<AgentId> {
+    if allows_everything && opening.agent.is_none() && opening.opens == Opens::Listed {
+        return Err(Error::usage(format!("{ALLOW_EVERYTHING} needs the conversation: -r NAME")));
     }
-    last_note.as_deref().into_iter().chain(note).for_each(|note| repl.announce(agent_id, note));
-    repl.attach_terminal(Device::Terminal(Box::new(tty)), agent_id);
-    // What a person names now counts for the agent that is shown, as its model does.
-    if let Some(policy) = policy {
-        repl.apply(agent_id, Change::Approval(policy))?;
-    }
-    if arguments.dangerously_allow_everything {
+    let opened = repl.open_conversation(opening, None)?;
+    let agent_id = opened.agent;
+    if allows_everything {
         repl.lift_restrictions(agent_id);
         repl.announce(agent_id, EVERYTHING_ALLOWED);
     }
-    if let Some(prompt) = arguments.prompt() {
-        repl.apply(agent_id, Change::Submit(prompt))?;
-    }
+    repl.show_opened(Device::Terminal(Box::new(tty)), opened);
     Ok(agent_id)
 }
 
-/// Draws all conversations, of which the person chooses one. What the command line names counts for that one.
-fn pick(
-    repl: &mut Repl,
-    tty: Tty,
-    arguments: &Arguments,
-    (model, policy): (&str, Option<Policy>),
-    note: Option<&str>,
-) -> AgentId {
-    let root = repl.roster().nth(0).expect("there is at least agent 0");
-    let model = arguments.model.is_some().then(|| Change::Model(model.to_owned()));
-    let prompt = arguments.prompt().map(Change::Submit);
-    let then = model.into_iter().chain(policy.map(Change::Approval)).chain(prompt).collect();
-    if !repl.attach_picker(Device::Terminal(Box::new(tty)), root, then) {
-        let agents = agent_tree(&repl.command_context(root));
-        repl.announce(root, &format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}"));
-    }
-    note.into_iter().for_each(|note| repl.announce(root, note));
-    root
-}
-
-fn farewell(arguments: &Arguments, is_stored: bool, agents: usize, options: &str) -> String {
+/// What is said at the end, with the command that comes back to this conversation.
+fn farewell(arguments: &Arguments, is_stored: bool, agents: usize, options: &str, way: WayBack) -> Option<String> {
     if !is_stored {
-        return "nothing was stored (--ephemeral)".into();
+        return Some("nothing was stored (--ephemeral)".into());
     }
     if arguments.read_only {
-        return "nothing was changed (--read-only)".into();
+        return Some("nothing was changed (--read-only)".into());
     }
-    format!("{} stored; to continue: polylogue{options}", counted(agents, "agent", "agents"))
+    let agents = counted(agents, "agent", "agents");
+    match way {
+        WayBack::Unopened => None,
+        WayBack::Unwritten => Some(format!("nothing was written, so this conversation is not kept; {agents} stored")),
+        WayBack::Options(back) => Some(format!("{agents} stored; to continue: polylogue{options}{back}")),
+    }
 }

@@ -1,9 +1,7 @@
 //! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
-use std::path::PathBuf;
-
 use super::agent_choice::AgentChoice;
-use super::arguments::{ALLOW_EVERYTHING, Arguments, Command};
+use super::arguments::{ALLOW_EVERYTHING, Arguments};
 use super::attach::{self, Options};
 use super::client::Client;
 use super::config::{self, Loaded, ProcessEnvironment};
@@ -11,8 +9,9 @@ use super::stdio::print_note;
 use super::versions::{self, Use};
 use super::{code, data_directory};
 use crate::base::error::{Error, Result};
+use crate::domain::choices::{Choices, Opening, Opens};
 use crate::domain::config::Config;
-use crate::domain::wire::{NewAgent, Permissions, Request};
+use crate::domain::wire::{NewAgent, Request};
 use crate::terminal::tty::Tty;
 
 /// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
@@ -29,7 +28,8 @@ pub fn attach(
     let mut client = Client::require(&directory)?;
     match versions::check(&mut client, &directory)? {
         Use::Server => {
-            attach_to(client, arguments, &config::load(arguments, env), (agent, None), is_read_only).map(Some)
+            let opening = Opening { agent, ..Opening::default() };
+            attach_to(client, arguments, &config::load(arguments, env), opening, is_read_only).map(Some)
         }
         Use::Stopped => Ok(None),
     }
@@ -39,69 +39,63 @@ fn attach_to(
     client: Client,
     arguments: &Arguments,
     loaded: &Loaded,
-    (agent, picks): (Option<String>, Option<Option<String>>),
+    opening: Opening,
     is_read_only: bool,
 ) -> Result<u8> {
     let display = loaded.config().display.clone();
     let directory = Some(loaded.config().working_directory.clone());
-    let options = Options { agent, picks, is_read_only: is_read_only || arguments.read_only, display, directory };
-    let reason = attach::run(client.into_stream(), options)?;
+    let options = Options { opening, is_read_only: is_read_only || arguments.read_only, display, directory };
+    let ended = attach::run(client.into_stream(), options)?;
     let options = data_directory::options(arguments, loaded.explicit_data_directory());
-    attach::print_farewell(reason.as_deref(), &options);
+    attach::print_farewell(ended, &options);
     Ok(code::DONE)
 }
 
 /// Attaches where a chat was asked for, if a server holds the data directory; `None` if none does.
 ///
 /// # Errors
-/// As for [`attach()`].
-pub fn instead_of_chat(arguments: &Arguments, loaded: &Loaded) -> Result<Option<u8>> {
-    let Some(mut client) = find_server(arguments, loaded.config())? else { return Ok(None) };
+/// As for [`attach()`]; and the configuration is invalid, which decides what a conversation begins with.
+pub fn instead_of_chat(arguments: &Arguments, loaded: Loaded) -> Result<std::result::Result<u8, Loaded>> {
+    let Some(mut client) = find_server(arguments, loaded.config())? else { return Ok(Err(loaded)) };
     if let Some(directory) = loaded.config().data_directory.as_deref()
         && versions::check(&mut client, directory)? == Use::Stopped
     {
-        return Ok(None);
+        return Ok(Err(loaded));
     }
-    if let Some(option) = arguments.permission_option() {
-        return Err(Error::usage(format!(
-            "{option} has no effect on the agents of the running server: attach without it and use /approval or /rules \
-             there, or stop the server (polylogue stop)"
-        )));
-    }
-    let directory = Some(loaded.config().working_directory.clone());
     // Nothing is sent that no terminal would show.
     drop(Tty::open()?);
-    let choice = AgentChoice::of(arguments);
-    if choice == AgentChoice::Unnamed {
-        return attach_to(client, arguments, loaded, (None, Some(arguments.prompt())), false).map(Some);
-    }
-    let named = match (choice, arguments.prompt().is_some()) {
-        (AgentChoice::Named(agent), _) => Some(Request::Show { agent: Some(agent), directory, is_for_terminal: true }),
-        (AgentChoice::Last, _) => Some(Request::Show { agent: None, directory, is_for_terminal: true }),
-        // As in a chat of its own, a prompt begins a conversation, which is shown.
-        (_, true) => Some(new_conversation(arguments, directory)),
-        (_, false) => None,
-    };
-    let agent = named.map(|request| client.request(&request)).transpose()?;
-    let agent = agent.and_then(|agent| Some(agent["id"].as_str()?.to_owned()));
-    if let (Some(text), Some(agent)) = (arguments.prompt(), agent.clone()) {
-        client.request(&Request::Send { agent, text })?;
-    }
-    attach_to(client, arguments, loaded, (agent, None), false).map(Some)
+    // The server may have a provider that is not configured here.
+    let loaded = loaded.without_model_error();
+    loaded.check()?;
+    let choices = config::choices(loaded.config());
+    let opening = Opening { choices, notes: loaded.notes(), ..opening(arguments, &loaded)? };
+    attach_to(client, arguments, &loaded, opening, false).map(Ok)
 }
 
-fn new_conversation(arguments: &Arguments, directory: Option<PathBuf>) -> Request {
-    Request::New(NewAgent { model: arguments.model.clone(), directory, is_for_terminal: true, ..NewAgent::default() })
+/// The conversation that the command line asks for, with what its options change there. A new one begins with what this
+/// process is configured with.
+///
+/// # Errors
+/// A parameter is invalid.
+pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
+    let (agent, opens) = match AgentChoice::of(arguments) {
+        AgentChoice::New if arguments.read_only => (None, Opens::Shown),
+        AgentChoice::New => (None, Opens::New),
+        AgentChoice::Last => (None, Opens::Last),
+        AgentChoice::Named(agent) => (Some(agent), Opens::Shown),
+        AgentChoice::Unnamed => (None, Opens::Listed),
+    };
+    let options = config::options(arguments, loaded)?;
+    Ok(Opening { agent, opens, choices: Choices::default(), options, prompt: arguments.prompt(), notes: Vec::new() })
 }
 
 /// An agent for one run without a terminal, which may do what the command line allows.
 pub fn agent_for_run(arguments: &Arguments, config: &Config, approval: Option<String>) -> NewAgent {
-    let permissions = Permissions { approval, allow: arguments.allow.clone(), deny: arguments.deny.clone() };
+    let choices = config::choices(config);
     NewAgent {
-        model: arguments.model.clone(),
         directory: Some(config.working_directory.clone()),
         is_print_run: true,
-        permissions,
+        choices: Choices { approval, allow: arguments.allow.clone(), ..choices },
         ..NewAgent::default()
     }
 }
@@ -145,17 +139,11 @@ pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Clie
 }
 
 fn options_without_effect(arguments: &Arguments) -> Option<String> {
-    // For a run they select the model and set the parameters of its agent.
-    let is_run = arguments.print || matches!(arguments.command, Some(Command::MultiAgent(_)));
     let options = [
-        (arguments.model.is_some() && !is_run, "--model"),
-        (arguments.config.is_some(), "--config"),
         (arguments.working_limit.is_some(), "--working-limit"),
         (arguments.stay, "--stay"),
-        (!arguments.set.is_empty() && !is_run, "--set"),
         (arguments.max_agents.is_some(), "--max-agents"),
         (arguments.max_usd.is_some(), "--max-usd"),
-        (arguments.no_tools, "--no-tools"),
         (arguments.dangerously_no_sandbox, "--dangerously-no-sandbox"),
         (arguments.trace.is_some(), "--trace"),
         (arguments.trace_stable, "--trace-stable"),

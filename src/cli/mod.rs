@@ -141,10 +141,10 @@ fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8>
             config::load(arguments, env).without_ignored()
         }
     };
-    if let Some(code) = connect::instead_of_chat(arguments, &loaded)? {
-        return Ok(code);
+    match connect::instead_of_chat(arguments, loaded)? {
+        Ok(code) => Ok(code),
+        Err(loaded) => start_chat(arguments, env, loaded),
     }
-    start_chat(arguments, env, loaded)
 }
 
 /// Starts a chat, or attaches if another process takes the data directory meanwhile.
@@ -152,7 +152,7 @@ fn start_chat(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded) -
     match chat::run(arguments, loaded) {
         // It was started at the same time.
         Err(error) if error.kind == ErrorKind::Held => {
-            connect::instead_of_chat(arguments, &config::load(arguments, env))?.ok_or(error)
+            connect::instead_of_chat(arguments, config::load(arguments, env))?.map_err(|_| error)
         }
         ran => ran,
     }

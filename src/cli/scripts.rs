@@ -169,6 +169,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
             | Response::Paste {}
             | Response::Questions(_)
             | Response::Commands(_)
+            | Response::Back(_)
             | Response::End(_) => {}
         }
     }

@@ -91,7 +91,7 @@ fn about_archived(context: &CommandContext, row: &AgentRow) -> String {
 /// All living agents, children below their nearest living ancestor.
 pub fn agent_tree(context: &CommandContext) -> String {
     let mut rows = Vec::new();
-    let is_root = |agent: &&Agent| context.roster.parent(agent.id()).is_none();
+    let is_root = |agent: &&Agent| !has_parent(context, agent.id());
     let mut open: Vec<(AgentId, usize)> = context.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
     open.reverse();
     let mut run = None;
@@ -112,9 +112,14 @@ pub fn agent_tree(context: &CommandContext) -> String {
     list.to_text(context.columns())
 }
 
+/// Whether an agent is shown below another one.
+fn has_parent(context: &CommandContext, id: AgentId) -> bool {
+    context.roster.parent(id).is_some() && context.roster.get(id).is_some_and(|agent| agent.identity.has_parent())
+}
+
 /// The children of an agent, oldest first, with the members of a run together where its first one is.
 fn in_groups(context: &CommandContext, parent: AgentId) -> Vec<AgentId> {
-    let children: Vec<AgentId> = context.roster.children(parent).collect();
+    let children: Vec<AgentId> = context.roster.children(parent).filter(|child| has_parent(context, *child)).collect();
     let run_of = |id: &AgentId| context.roster.get(*id).and_then(|agent| agent.identity.team_run.clone());
     let mut grouped = Vec::with_capacity(children.len());
     for (at, child) in children.iter().enumerate() {

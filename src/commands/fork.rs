@@ -8,7 +8,7 @@ use crate::domain::flow::{Change, Fork, InputResult};
 pub const FORK: CommandSpec = CommandSpec {
     name: "fork",
     aliases: &[],
-    arguments: "[--name N] [--as A] [PROMPT]",
+    arguments: "[--name N] [--as A] [--stay] [PROMPT]",
     about: "create a child (--model M)",
     busy: WhenBusy::Runs,
     run,
@@ -21,14 +21,18 @@ const MODEL: &str = "--model";
 const AS: &str = "--as";
 /// The open message and the tool results of its turn are inherited too.
 const INCLUDE_CURRENT: &str = "--include-current";
-const OPTIONS: [&str; 4] = [NAME, MODEL, AS, INCLUDE_CURRENT];
+/// The screen stays at this agent.
+const STAY: &str = "--stay";
+const OPTIONS: [&str; 5] = [NAME, MODEL, AS, STAY, INCLUDE_CURRENT];
+/// Those that have no value.
+const FLAGS: [&str; 2] = [STAY, INCLUDE_CURRENT];
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let Options { name, model, definition, prompt, includes_current } = options("fork", &OPTIONS, arguments)?;
+    let Options { name, model, definition, prompt, includes_current, stays } = options("fork", &OPTIONS, arguments)?;
     if let Some(definition) = &definition {
         context.agent()?.inputs.environment.definition(definition).map_err(usage_error)?;
     }
-    let fork = Fork { prompt, name, model, definition, includes_current, may_be_sibling: true };
+    let fork = Fork { prompt, name, model, definition, includes_current, stays };
     Ok(InputResult::NewState(Change::Fork(fork), None))
 }
 
@@ -36,7 +40,7 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     complete_options(context, &OPTIONS, typed)
 }
 
-/// Completes `options`, of which all but `--include-current` have a value.
+/// Completes `options`, of which all but the flags have a value.
 pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed: &str) -> Vec<String> {
     let mut words = before_last_word(typed).split_whitespace();
     while let Some(word) = words.next() {
@@ -45,7 +49,7 @@ pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed
             // The prompt has begun.
             return Vec::new();
         }
-        if name != INCLUDE_CURRENT && name == word && words.next().is_none() {
+        if !FLAGS.contains(&name) && name == word && words.next().is_none() {
             return match name {
                 MODEL => complete_word(typed, models(context)),
                 AS => complete_word(typed, definitions(context)),
@@ -70,6 +74,7 @@ pub(super) struct Options {
     pub definition: Option<String>,
     pub prompt: Option<String>,
     pub includes_current: bool,
+    pub stays: bool,
 }
 
 /// Options come first; the rest is the prompt, quoted or not.
@@ -90,11 +95,12 @@ pub(super) fn options(command: &str, known: &[&'static str], arguments: &str) ->
             NAME => &mut found.name,
             MODEL => &mut found.model,
             AS => &mut found.definition,
-            INCLUDE_CURRENT if value.is_none() => {
-                (found.includes_current, rest) = (true, after.trim_start());
+            flag if FLAGS.contains(&flag) && value.is_none() => {
+                let is_set = if flag == STAY { &mut found.stays } else { &mut found.includes_current };
+                (*is_set, rest) = (true, after.trim_start());
                 continue;
             }
-            INCLUDE_CURRENT => return Err(usage_error(format!("{option} takes no value"))),
+            flag if FLAGS.contains(&flag) => return Err(usage_error(format!("{option} takes no value"))),
             _ => break,
         };
         let (value, after) = match value {
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn an_unknown_option_is_an_error_that_names_the_nearest() {
         for (typed, expected) in
-            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --as, --include-current")]
+            [("--naem x", "did you mean --name?"), ("--frobnicate", "--name, --model, --as, --stay, --include-current")]
         {
             let error = options("fork", &OPTIONS, typed).unwrap_err();
             assert!(error.message.contains(expected), "{error}");

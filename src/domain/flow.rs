@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::base::error::Error;
 use crate::base::id::{AgentId, ClientId, MessageId, TerminalId};
 use crate::domain::approval::Policy;
+use crate::domain::choices::Choices;
 use crate::domain::compare::{AskTargets, CompareAct};
 use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::limits::{LimitName, LimitValue};
@@ -135,8 +136,8 @@ pub struct Fork {
     pub definition: Option<String>,
     /// The child of a busy agent inherits the message that is being answered too, when the tools of the reply are done.
     pub includes_current: bool,
-    /// If this agent has no conversation of its own yet, the new one is a child of its parent.
-    pub may_be_sibling: bool,
+    /// The screen stays at this agent.
+    pub stays: bool,
 }
 
 /// A prompt of an MCP server, as a person asks for it.
@@ -163,9 +164,12 @@ pub enum Change {
         prompt: Option<String>,
         /// Its name.
         name: Option<String>,
-        /// Its model, as `provider/model`; that of this agent by default.
+        /// Its model, as `provider/model`; as conversations begin here by default.
         model: Option<String>,
     },
+    /// Change what the options of a command line say. Only for a person.
+    #[doc(hidden)]
+    Choose(Box<Choices>),
     /// Send a prompt to several agents, whose answers are compared.
     Ask {
         /// To whom.
@@ -456,6 +460,7 @@ impl Change {
         match self {
             Self::Fork(_) => "fork",
             Self::New { .. } => "new",
+            Self::Choose(_) => "choose",
             Self::Ask { .. } => "ask",
             Self::Compare { .. } => "compare",
             Self::Tell { .. } => "tell",

@@ -5,6 +5,9 @@ pub mod attachment;
 pub mod call_title;
 pub mod called;
 pub mod chosen_model;
+// For the wire and the start only.
+#[allow(missing_docs)]
+pub mod choices;
 pub mod chunk;
 #[allow(missing_docs)]
 pub mod compaction;

@@ -126,6 +126,8 @@ pub struct Rules {
 pub struct AgentRules {
     /// Given to this agent, or to the one that forked it before it did so.
     pub own: Vec<Grant>,
+    /// What it asks for besides; its children as well, wherever they work.
+    pub ask: Vec<Rule>,
     /// What it is refused besides; its children as well, wherever they work.
     pub deny: Vec<Rule>,
 }
@@ -135,11 +137,12 @@ impl AgentRules {
     pub fn over<'a>(&self, configured: &'a Rules, session: &[Grant], workspace: &Path) -> Cow<'a, Rules> {
         let grants = self.own.iter().chain(session).filter(|grant| grant.workspace == workspace);
         let granted: Vec<Rule> = grants.map(|grant| grant.rule.clone()).collect();
-        if granted.is_empty() && self.deny.is_empty() {
+        if granted.is_empty() && self.ask.is_empty() && self.deny.is_empty() {
             return Cow::Borrowed(configured);
         }
         let mut all = configured.clone();
         all.allow.extend(granted);
+        all.ask.extend(self.ask.iter().cloned());
         all.deny.extend(self.deny.iter().cloned());
         Cow::Owned(all)
     }
@@ -150,11 +153,13 @@ impl AgentRules {
         let given = self.own.iter().filter(|grant| grant.rule.source().is_none());
         let own: Vec<(&str, String)> =
             given.filter_map(|grant| Some((grant.workspace.to_str()?, grant.rule.to_string()))).collect();
-        let deny: Vec<String> = self.deny.iter().map(ToString::to_string).collect();
-        match (own.is_empty(), deny.is_empty()) {
+        let [ask, deny] = [&self.ask, &self.deny].map(|rules| rules.iter().map(ToString::to_string).collect());
+        let (ask, deny): (Vec<String>, Vec<String>) = (ask, deny);
+        match (own.is_empty(), ask.is_empty() && deny.is_empty()) {
             (true, true) => None,
             (_, true) => Some(json!(own).to_string()),
-            _ => Some(json!({"allow": own, "deny": deny}).to_string()),
+            _ if ask.is_empty() => Some(json!({"allow": own, "deny": deny}).to_string()),
+            _ => Some(json!({"allow": own, "ask": ask, "deny": deny}).to_string()),
         }
     }
 
@@ -163,12 +168,15 @@ impl AgentRules {
     pub fn of_stored(text: Option<&str>) -> Option<Self> {
         let Some(text) = text else { return Some(Self::default()) };
         let value: Value = serde_json::from_str(text).ok()?;
-        let (own, deny) = if value.is_array() { (&value, &Value::Null) } else { (&value["allow"], &value["deny"]) };
+        let own = if value.is_array() { &value } else { &value["allow"] };
         let own: Vec<(PathBuf, String)> = Vec::deserialize(own).unwrap_or_default();
         let grant = |(workspace, rule): (PathBuf, String)| Some(Grant { rule: rule.parse().ok()?, workspace });
-        let deny: Option<Vec<String>> = Option::deserialize(deny).ok()?;
-        let deny = deny.unwrap_or_default().iter().map(|rule| rule.parse().ok()).collect::<Option<Vec<Rule>>>()?;
-        Some(Self { own: own.into_iter().filter_map(grant).collect(), deny })
+        let strict = |name: &str| -> Option<Vec<Rule>> {
+            let rules: Option<Vec<String>> = Option::deserialize(&value[name]).ok()?;
+            rules.unwrap_or_default().iter().map(|rule| rule.parse().ok()).collect()
+        };
+        let (ask, deny) = (strict("ask")?, strict("deny")?);
+        Some(Self { own: own.into_iter().filter_map(grant).collect(), ask, deny })
     }
 }
 
@@ -356,10 +364,10 @@ mod tests {
         let rule = |text: &str| text.parse::<Rule>().unwrap();
         let own = vec![Grant { rule: rule("edit(src/**)"), workspace: "/w".into() }];
         for deny in [Vec::new(), vec![rule("bash(rm *)")]] {
-            let rules = AgentRules { own: own.clone(), deny };
+            let rules = AgentRules { own: own.clone(), ask: deny.clone(), deny };
             assert_eq!(AgentRules::of_stored(rules.stored().as_deref()), Some(rules));
         }
-        let only_deny = AgentRules { own: Vec::new(), deny: vec![rule("bash(rm *)")] };
+        let only_deny = AgentRules { deny: vec![rule("bash(rm *)")], ..AgentRules::default() };
         assert_eq!(AgentRules::of_stored(only_deny.stored().as_deref()), Some(only_deny));
         assert_eq!(AgentRules::of_stored(None), Some(AgentRules::default()));
         let earlier = r#"[["/w","edit(src/**)"],["/w","future(x)"]]"#;

@@ -12,7 +12,7 @@
 //! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `team` by the events of the run
 //! (`team::coordinator::event`), by `{"v":1,"type":"refused","title":...}` for each call that was refused because it needs
 //! approval and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
-//! until `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before, and `commands` by
+//! until `{"back":"..."}`, the options that come back to the conversation, and `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before, and `commands` by
 //! `{"commands":[...]}` in the same way. While it
 //! is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
 //! `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` or `team` it may send `cut`.
@@ -55,6 +55,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::domain::choices::{Choices, Opening};
 use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
 use crate::domain::mcp::ClientServer;
@@ -92,20 +93,6 @@ pub struct TerminalFacts {
     pub can_paste: bool,
 }
 
-/// What a new agent may do, as the command line of a client names it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Permissions {
-    /// The name of a policy; without one, what would ask is refused.
-    #[serde(default)]
-    pub approval: Option<String>,
-    /// Rules.
-    #[serde(default)]
-    pub allow: Vec<String>,
-    /// Rules.
-    #[serde(default)]
-    pub deny: Vec<String>,
-}
-
 /// What is done with a mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -122,8 +109,6 @@ pub enum MailAct {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAgent {
     pub name: Option<String>,
-    /// As `provider/model`.
-    pub model: Option<String>,
     /// Where it works: the working directory of the client.
     #[serde(default)]
     pub directory: Option<PathBuf>,
@@ -133,30 +118,25 @@ pub struct NewAgent {
     /// It is for the terminal that the client attaches next: a person can be asked, so it may do what is configured.
     #[serde(default, rename = "terminal")]
     pub is_for_terminal: bool,
-    /// What it may do without a question and by which rules: no more than the command line of the client names.
+    /// What it begins with. Without a policy, what would ask is refused, unless it is for a terminal.
     #[serde(flatten)]
-    pub permissions: Permissions,
+    pub choices: Choices,
 }
 
 /// An agent is given as on the command line: its name, its number or the beginning of its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// Without an agent, the terminal shows the one that the last terminal showed.
+    /// The terminal shows the conversation that the opening says.
     Attach {
-        agent: Option<String>,
+        #[serde(flatten)]
+        opening: Opening,
         #[serde(default, rename = "read_only")]
         is_read_only: bool,
         terminal: TerminalFacts,
         /// Where the client was started.
         #[serde(default)]
         directory: Option<PathBuf>,
-        /// The terminal shows all conversations, to choose one.
-        #[serde(default)]
-        picks: bool,
-        /// What is sent to the agent that is chosen then.
-        #[serde(default)]
-        prompt: Option<String>,
     },
     /// Bytes typed at an attached terminal.
     Keys {
@@ -276,14 +256,11 @@ pub enum Request {
         from: Option<String>,
         act: MailAct,
     },
-    /// One agent; without a name, the one that was last sent a message, perhaps only of those in this directory, or for a
-    /// terminal the one that the last terminal there showed.
+    /// One agent; without a name, the one that was last sent a message, perhaps only of those in this directory.
     Show {
         agent: Option<String>,
         #[serde(default)]
         directory: Option<PathBuf>,
-        #[serde(default)]
-        is_for_terminal: bool,
     },
     Model {
         agent: String,
@@ -471,7 +448,9 @@ pub enum Response {
     View(String),
     /// The client reads the image in the person's clipboard, and answers with `pasted`.
     Paste {},
-    /// The terminal is detached, for this reason.
+    /// The options that come back to the conversation that the terminal shows, before its end.
+    Back(String),
+    /// The terminal is detached, for this reason; empty if there is nothing to say.
     End(String),
     /// This many chunks were dropped before they could be sent.
     Missed(u64),

@@ -10,12 +10,18 @@ use crate::provider::{self, presets::PRESETS};
 /// Checks that there is a key for a service that is known to require one.
 ///
 /// # Errors
-/// `Auth` if there is none; the message says how to set one.
+/// `Auth` if there is none; the message says how to set one. Also if the provider is not configured any more.
 pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
     if endpoint.is_none() {
         let is_set = |variable: &&str| std::env::var_os(variable).is_some_and(|key| !key.is_empty());
         let mut presets = PRESETS.iter().filter_map(|preset| Some((preset.name, preset.key_variable?)));
         return Err(Error::new(ErrorKind::Auth, no_model(presets.find(|(_, variable)| is_set(variable)))));
+    }
+    if endpoint.kind.is_empty() {
+        let name = &endpoint.provider;
+        let message =
+            format!("{name} is not configured: add [providers.{name}] to the configuration, or choose another /model");
+        return Err(Error::new(ErrorKind::Auth, message));
     }
     let service = provider::find(&endpoint.kind).and_then(|spec| spec.service).map(|service| service.base_url);
     let keyed = PRESETS.iter().filter(|preset| preset.key_variable.is_some()).map(|preset| preset.base_url);

@@ -184,6 +184,22 @@ pub fn thinking_for(endpoint: &Endpoint, wanted: Thinking) -> Thinking {
     check_thinking(endpoint, wanted).map_or(Thinking::default(), |()| wanted)
 }
 
+/// The endpoint of a model whose provider is not configured here, or has no key: requests to it fail, and say what is
+/// missing.
+pub fn unavailable(full_name: &str) -> Endpoint {
+    let (provider, model) = full_name.split_once('/').unwrap_or((full_name, ""));
+    let services = PROVIDERS.iter().filter_map(|spec| Some((spec.kind, spec.service?)));
+    let service = services.into_iter().find(|(_, service)| service.name == provider);
+    Endpoint {
+        provider: provider.to_owned(),
+        kind: service.map_or_else(String::new, |(kind, _)| kind.to_owned()),
+        model: model.to_owned(),
+        base_url: service.map_or_else(String::new, |(_, service)| service.base_url.to_owned()),
+        key_variable: service.and_then(|(_, service)| service.key_variables.first().map(|name| (*name).to_owned())),
+        ..Endpoint::echo()
+    }
+}
+
 /// The kind with this name.
 pub fn find(kind: &str) -> Option<&'static ProviderSpec> {
     PROVIDERS.iter().find(|spec| spec.kind == kind).copied()

@@ -3,27 +3,25 @@
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::base::text;
-use crate::commands::{CommandContext, checked_name};
+use crate::commands::checked_name;
+use crate::domain::choices::Choices;
 use crate::domain::chunk::Status;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::domain::title::title;
 use crate::repl::core::activity::{HeldUp, held_up};
-use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
-use crate::repl::core::spawn::{Inherit, Spawn, project_directory};
-use crate::repl::core::{agent_gone, require_answered};
+use crate::repl::core::archive::{bring_back, called_or_archived};
+use crate::repl::core::begin::{Beginning, begin};
+use crate::repl::core::require_answered;
+use crate::repl::core::spawn::project_directory;
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
-use crate::repl::terminals::TerminalMode;
-use crate::repl::{Device, Repl, ServerReport, steer};
+use crate::repl::{Repl, ServerReport, steer};
 use crate::socket::Listener;
 use crate::team::Roster;
 
@@ -49,14 +47,6 @@ pub struct AgentSummary {
 }
 
 impl Repl {
-    /// What `--resume` takes for the agent that the first terminal shows: its name, or its number.
-    pub(crate) fn resume_name(&self) -> Option<String> {
-        let first = self.terminals.ids().into_iter().next()?;
-        let shown = self.terminals.get(first).filter(|_| !self.terminals.is_picking(first))?.focus;
-        let agent = self.core.roster.get(shown)?;
-        Some(agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string()))
-    }
-
     /// Accepts clients in every turn until [`Repl::leave`]. A loop without a
     /// terminal of its own is no longer ended by SIGHUP.
     pub fn serve(&mut self, listener: Listener) {
@@ -97,42 +87,30 @@ impl Repl {
         self.core.status(agent_id)
     }
 
-    /// Creates an agent without history: a child of the root with the root's environment, system prompt and thinking
-    /// level, in the directory in which the program was started, and with the root's model unless another one is given as `provider/model`. What it may do without a question
-    /// is as configured.
+    /// Creates an agent without history, as it is configured: in the directory in which the program was started, and with the
+    /// configured model unless another one is given as `provider/model`.
     ///
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
     /// created.
     pub fn create(&mut self, name: Option<&str>, model: Option<&str>) -> Result<AgentId> {
-        self.create_in(name, model, None)
+        let choices = Choices { model: model.map(str::to_owned), ..Choices::default() };
+        self.create_in(name, &choices, None, false)
     }
 
-    /// As [`Repl::create`], with this working directory.
+    /// As [`Repl::create`], with this working directory and these choices, perhaps for one run of `--print`.
     ///
     /// # Errors
-    /// There is no such directory; else as for [`Repl::create`].
+    /// There is no such directory, or a choice is not possible; else as for [`Repl::create`].
     pub(crate) fn create_in(
         &mut self,
         name: Option<&str>,
-        model: Option<&str>,
+        choices: &Choices,
         directory: Option<&Path>,
+        is_print_run: bool,
     ) -> Result<AgentId> {
-        self.core.require_writable()?;
-        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
         let name = name.map(checked_name).transpose()?;
-        let model = model.map(str::to_owned);
-        let usual = self.core.factory.environments.usual_in(directory)?;
-        let of_root = self.core.roster.get(root).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
-        // The environment of the root, unless it works elsewhere.
-        let environment = Some(usual).filter(|usual| usual.environment.working_directory != of_root);
-        let id = self.core.spawn(Spawn {
-            name,
-            model,
-            environment,
-            is_independent: true,
-            ..Spawn::new(root, Origin::Library, Inherit::Nothing)
-        })?;
+        let id = begin(&mut self.core, Beginning { name, directory, choices, is_print_run, may_be_root: false })?;
         self.apply_effects();
         self.render();
         Ok(id)
@@ -276,69 +254,13 @@ impl Repl {
         self.core.trees.reached(|_| true).map(|reached| reached.message(&self.core.roster))
     }
 
-    /// What commands may read at this agent.
-    pub(crate) fn command_context(&self, current: AgentId) -> CommandContext<'_> {
-        self.core.command_context(current, Vec::new())
-    }
-
-    /// The agent of this directory to which a text was sent last. An archived one is brought back, perhaps for a `--print`
-    /// run.
-    pub(crate) fn last_addressed(&mut self, is_for_run: bool) -> Result<Option<AgentId>> {
-        let last = self.core.store.last_addressed(self.here().as_deref())?;
-        last.into_iter().try_for_each(|last| bring_back(&mut self.core, last, is_for_run))?;
-        Ok(last)
-    }
-
-    /// The agent that a terminal in this directory showed last, or else that to which a text was sent last here.
-    ///
-    /// # Errors
-    /// The store cannot be read or written.
-    pub(crate) fn last_here(&mut self) -> Result<Option<AgentId>> {
-        let shown = self.here().map(|here| self.core.store.last_shown_in(&here)).transpose()?.flatten();
-        match shown.filter(|shown| self.core.roster.get(*shown).is_some()) {
-            Some(shown) => Ok(Some(shown)),
-            None => self.last_addressed(false),
-        }
-    }
-
-    /// The directory in which the program was started, as it is stored.
-    fn here(&self) -> Option<String> {
-        project_directory(&self.core.config.working_directory.canonicalize().ok()?)
-    }
-
-    /// An empty conversation in this directory: one that was not begun yet, or else a new agent. Also what to say about the
-    /// last one here.
-    ///
-    /// # Errors
-    /// The store cannot be read or written.
-    pub(crate) fn begin_conversation_here(&mut self) -> Result<(AgentId, Option<String>)> {
-        let here = self.here();
+    /// The agent of this directory to which a text was sent last, for a `--print` run. An archived one is brought back.
+    pub(crate) fn last_addressed(&mut self) -> Result<Option<AgentId>> {
+        let here = self.core.config.working_directory.canonicalize().ok();
+        let here = here.and_then(|here| project_directory(&here));
         let last = self.core.store.last_addressed(here.as_deref())?;
-        let id = match self.unused_conversation(here.as_deref(), false)? {
-            Some(unused) => unused,
-            None if self.core.store.is_read_only() => self.core.roster.nth(0).ok_or_else(agent_gone)?,
-            None => self.create(None, None)?,
-        };
-        let note = last.map(|last| self.describe_last(last)).transpose()?;
-        Ok((id, note))
-    }
-
-    /// The newest conversation here of which nothing but a draft is there yet.
-    pub(crate) fn drafted_conversation(&self) -> Result<Option<AgentId>> {
-        self.unused_conversation(self.here().as_deref(), true)
-    }
-
-    fn unused_conversation(&self, here: Option<&str>, has_draft: bool) -> Result<Option<AgentId>> {
-        let unused = self.core.store.unused_conversation(here, has_draft)?;
-        Ok(unused.filter(|unused| self.core.roster.get(*unused).is_some()))
-    }
-
-    fn describe_last(&self, last: AgentId) -> Result<String> {
-        let (said, at) = self.core.store.conversation(last)?;
-        let age = u64::try_from(self.core.clock.unix_ms() - at).unwrap_or(0);
-        let age = text::age(Duration::from_millis(age));
-        let label = self.core.name_of(last);
-        Ok(format!("the last conversation here is {label}, {age} ago: {:?}; polylogue -c continues it", title(&said)))
+        last.into_iter().try_for_each(|last| bring_back(&mut self.core, last, true))?;
+        Ok(last)
     }
 
     /// The agent with this name, number or id. An archived one is brought back, perhaps for a `--print` run.
@@ -348,8 +270,8 @@ impl Repl {
 
     /// As [`Repl::create`], for one run of `--print`: the agent is archived with [`Repl::archive_print_run`].
     pub(crate) fn create_print_run(&mut self, model: Option<&str>) -> Result<AgentId> {
-        let id = self.create(None, model)?;
-        mark_print_run(&mut self.core, id).map(|()| id)
+        let choices = Choices { model: model.map(str::to_owned), ..Choices::default() };
+        self.create_in(None, &choices, None, true)
     }
 
     /// Archives the agent of a `--print` run that has ended, with all that it made. What has to be seen by a person stays.
@@ -359,21 +281,6 @@ impl Repl {
                 drop(self.core.archive(id));
             }
         }
-    }
-
-    /// Attaches a terminal, which shows this agent.
-    pub(crate) fn attach_terminal(&mut self, device: Device, agent_id: AgentId) {
-        self.terminals.attach(&mut self.core, device, agent_id, TerminalMode::default());
-        self.render();
-    }
-
-    /// Attaches a terminal where a person chooses the conversation to go on with, at which these changes are made then.
-    /// Returns false for one that cannot be drawn on, which shows this agent.
-    pub(crate) fn attach_picker(&mut self, device: Device, agent_id: AgentId, then: Vec<Change>) -> bool {
-        let shown = (agent_id, TerminalMode::default());
-        let id = self.terminals.attach_picker(&mut self.core, device, shown, then);
-        self.render();
-        self.terminals.is_picking(id)
     }
 
     /// Shows a note at an agent; it is not part of the conversation.

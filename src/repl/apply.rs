@@ -17,12 +17,13 @@ use crate::repl::core::turns::end_question;
 use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::jobs::Jobs;
+use crate::repl::openings::NewHere;
 use crate::repl::shell::ShellCommands;
 use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn, limits, queue_edits, rules, steer};
 use crate::store::input_line;
 use crate::team::changes::{changes, not_shown};
-use crate::team::{ResolvedEnvironment, instruction_file};
+use crate::team::instruction_file;
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
@@ -83,7 +84,8 @@ impl Repl {
         let core = &mut self.core;
         match change {
             Change::Fork(fork) => self.jobs.fork(core, origin, agent_id, fork),
-            Change::New { prompt, name, model } => self.begin_conversation(origin, agent_id, prompt, name, model),
+            Change::New { prompt, name, model } => self.begin_conversation(origin, NewHere { prompt, name, model }),
+            Change::Choose(options) => self.choose(agent_id, &options),
             Change::Tell { to, text } => self.submit(origin, to, text),
             Change::Ask { targets, prompt } => self.ask_many(origin, agent_id, targets, prompt),
             Change::Compare { number, act } => self.act_on_answers(origin, agent_id, number, act),
@@ -135,27 +137,6 @@ impl Repl {
             Change::ToggleRaw => toggle_raw(core, agent_id),
             Change::Export { path, is_json } => self.jobs.export(core, origin, agent_id, path, is_json),
         }
-    }
-
-    /// Creates an agent with an empty conversation, as a child of agent 0, and shows it where this was asked for.
-    fn begin_conversation(
-        &mut self,
-        origin: Origin,
-        agent_id: AgentId,
-        prompt: Option<String>,
-        name: Option<String>,
-        model: Option<String>,
-    ) -> Result<()> {
-        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
-        let model = model.unwrap_or_else(|| agent.usual_endpoint().full_name());
-        let here = agent.inputs.environment.clone();
-        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
-        let system = (*here.instructions).into();
-        let environment = Some(ResolvedEnvironment { environment: here, system });
-        let spec = Spawn { environment, ..Spawn::new(root, origin, Inherit::Nothing) };
-        let child = self.core.spawn(Spawn { name, model: Some(model), is_independent: true, ..spec })?;
-        self.terminals.switch(&mut self.core, origin, child)?;
-        prompt.map_or(Ok(()), |prompt| self.submit(origin, child, prompt))
     }
 
     /// Forks a child with the conversation up to a message, shows it, and puts a text into its draft.

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use crate::base::error::Result;
 use crate::base::id::{ClientId, TerminalId};
 use crate::base::text;
-use crate::commands;
+use crate::domain::choices::Opening;
 use crate::domain::display::Abilities;
-use crate::domain::flow::Change;
 use crate::domain::wire::{Request, Response, TerminalFacts};
 use crate::repl::core::Core;
 use crate::repl::server::Server;
 use crate::repl::terminals::Terminals;
-use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest};
+use crate::repl::{Device, RemoteTerminal, Repl, Terminal, TerminalMode, TerminalRequest, WayBack};
 use crate::terminal::screen::Palette;
 
 /// Bytes of keys that are buffered for a terminal; more stay in its connection.
@@ -33,43 +32,71 @@ impl Repl {
     }
 }
 
-impl Attached<'_> {
-    /// Sends clients what happened in this turn.
-    pub(super) fn publish(&mut self) {
-        self.send_frames();
-        self.server.publish(self.core);
-        self.detach_released();
-    }
-
-    /// Attaches a terminal for a client. It shows the named agent, otherwise the one that the last terminal showed. With `picks`
-    /// the person chooses, and these changes are made at that agent then.
-    pub(super) fn attach(
+impl Repl {
+    /// Attaches a terminal for a client, at the conversation that it opens.
+    pub(super) fn attach_client(
         &mut self,
         id: ClientId,
-        agent: Option<&str>,
+        opening: Opening,
         is_read_only: bool,
         (facts, directory): (&TerminalFacts, Option<PathBuf>),
-        picks: Option<Vec<Change>>,
     ) -> Result<()> {
-        let named = agent.map(|agent| commands::agent_called_by_script(&self.core.roster, agent)).transpose()?;
-        let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
-        let earlier = || self.core.store.last_shown().ok().flatten().filter(|id| self.core.roster.get(*id).is_some());
-        let focus =
-            named.or(self.server.last_focus).or_else(newest).or_else(earlier).or_else(|| self.core.roster.nth(0));
-        let focus = focus.expect("there is at least agent 0");
+        let opened = self.open_conversation(opening, directory.as_deref())?;
         let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, .. } = *facts;
         let abilities = Abilities { is_in_tmux, ..abilities };
         let palette = Palette { color, attributes, unicode, links: abilities.has_links };
         let size = bounded((columns, rows));
         let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
-        let device = Device::Remote(device);
-        let terminal = match picks {
-            None => self.terminals.attach(self.core, device, focus, mode),
-            Some(then) => self.terminals.attach_picker(self.core, device, (focus, mode), then),
-        };
-        self.server.attach(self.core, id, terminal, facts);
+        let terminal = self.attach_opened(Device::Remote(device), mode, opened);
+        self.server.attach(&mut self.core, id, terminal, facts);
         Ok(())
+    }
+
+    /// Tells the clients of terminals that are about to be detached how to come back, and notes the same of the terminal of
+    /// this process.
+    pub(super) fn send_ways_back(&mut self) {
+        for (id, terminal) in self.server.attached() {
+            if let (WayBack::Options(back), Some(client)) = (self.way_back(terminal), self.server.get_mut(id)) {
+                client.send(&Response::Back(back));
+            }
+        }
+        let local = self.terminals.ids().into_iter().find(|id| self.terminals.get(*id).is_some_and(Terminal::is_local));
+        self.way_back = local.map(|terminal| self.way_back(terminal));
+    }
+
+    /// The same for terminals that were detached in this turn, whose clients get the reason too.
+    pub(super) fn end_detached(&mut self) {
+        for (id, terminal) in self.server.attached() {
+            if self.terminals.get(terminal).is_some_and(|terminal| !terminal.is_detached()) {
+                continue;
+            }
+            let is_gone = self.terminals.get(terminal).is_none();
+            let way = self.way_back(terminal);
+            let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
+            let reason = match &way {
+                WayBack::Unopened if !is_gone => String::new(),
+                WayBack::Unopened => format!("detached: {agents} running"),
+                WayBack::Unwritten => {
+                    format!("nothing was written, so this conversation is not kept; {agents} running")
+                }
+                WayBack::Options(back) => {
+                    let back = Response::Back(back.clone());
+                    self.server.get_mut(id).into_iter().for_each(|client| client.send(&back));
+                    format!("detached: {agents} running")
+                }
+            };
+            self.server.end_attachment(&mut self.core, id, &Response::End(reason));
+        }
+    }
+}
+
+impl Attached<'_> {
+    /// Sends clients what happened in this turn.
+    pub(super) fn publish(&mut self) {
+        self.send_frames();
+        self.server.publish(self.core);
+        self.detach_released();
     }
 
     /// Takes the requests of attached terminals, while they are not too far ahead.
@@ -113,11 +140,8 @@ impl Attached<'_> {
     /// While the client has not taken the last frame, none is drawn.
     fn send_frame(&mut self, id: ClientId, terminal: TerminalId) {
         let Some(client) = self.server.get_mut(id) else { return };
-        // The embedding program may have detached the terminal.
         let Some(terminal) = self.terminals.get_mut(terminal).filter(|terminal| !terminal.is_detached()) else {
-            let agents = text::counted(self.core.roster.len(), "agent keeps", "agents keep");
-            let response = Response::End(format!("detached: {agents} running"));
-            return self.server.end_attachment(self.core, id, &response);
+            return;
         };
         if let Some(remote) = terminal.remote() {
             if client.connection.is_ready() && !remote.output.is_empty() {

@@ -15,12 +15,14 @@ use crate::domain::flow::Origin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
-    /// An agent was created as a child of `parent`, or of the parent of that.
+    /// An agent was created as a child of `parent`.
     Spawned {
         parent: AgentId,
         child: AgentId,
         origin: Origin,
         is_announced: bool,
+        /// No terminal follows it.
+        stays: bool,
     },
     /// An agent is gone from memory: killed, closed, or done.
     Removed {

@@ -28,6 +28,7 @@ mod mcp;
 mod notify_hooks;
 mod objections;
 mod offers;
+mod openings;
 mod pasting;
 mod probe;
 mod proxy;
@@ -69,6 +70,7 @@ pub use component::Turn;
 #[cfg(feature = "coordinator")]
 pub use coordinator::RunId;
 pub(crate) use mcp::ServerReport;
+pub(crate) use openings::WayBack;
 pub use probe::Probe;
 pub use terminals::{Device, RemoteTerminal, Terminal, TerminalMode, TerminalRequest};
 pub use timeout::{Timeout, WakeReason};
@@ -125,6 +127,8 @@ pub struct Repl {
     welcome: Vec<(LineKind, String)>,
     /// The process that waits for this one, until the chat goes on without it.
     waiting: Option<Waiting>,
+    /// How to come back to what the terminal of this process has shown, once the loop has ended.
+    way_back: Option<WayBack>,
     /// The editor of a draft, while it runs.
     editor: Option<editor::OpenEditor>,
     /// The image in the clipboard, while it is read.

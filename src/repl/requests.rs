@@ -1,8 +1,6 @@
 //! Requests of the server's clients. Each does what a command would do, under the same rules. An error is a response, and
 //! the connection goes on.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, PendingQuestion, State};
@@ -15,8 +13,8 @@ use crate::domain::flow::{Change, Decision, Origin};
 use crate::domain::mail::MailId;
 use crate::domain::mcp::ClientServer;
 use crate::domain::parameters::ParameterName;
-use crate::domain::rule::{Rule, Rules, Scope};
-use crate::domain::wire::{MailAct, NewAgent, Permissions, Request, Response};
+use crate::domain::rule::{Rule, Scope};
+use crate::domain::wire::{MailAct, NewAgent, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
 use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
@@ -79,9 +77,8 @@ impl Repl {
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
             Request::Stop => return Ok(Answer::Exit),
-            Request::Attach { agent, is_read_only, terminal, directory, picks, prompt } => {
-                let picks = picks.then(|| prompt.map(Change::Submit).into_iter().collect());
-                self.attached().attach(client, agent.as_deref(), is_read_only, (&terminal, directory), picks)?;
+            Request::Attach { opening, is_read_only, terminal, directory } => {
+                self.attach_client(client, opening, is_read_only, (&terminal, directory))?;
             }
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
@@ -139,8 +136,11 @@ impl Repl {
                 let id = called_or_archived(&mut self.core, &agent, true)?;
                 describe(&self.core, id)?
             }
-            Request::Show { agent: None, directory, is_for_terminal } => {
-                self.bring_back_last(directory.as_deref(), is_for_terminal)?
+            Request::Show { agent: None, directory } => {
+                let directory = directory.as_deref().and_then(project_directory);
+                let id = last_addressed(&self.core, directory.as_deref())?;
+                bring_back(&mut self.core, id, true)?;
+                describe(&self.core, id)?
             }
             Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
             Request::Policy { agent, policy } => self.set_policy_named(&agent, &policy)?,
@@ -218,25 +218,17 @@ impl Repl {
     }
 
     fn create_for_client(&mut self, new: NewAgent) -> Result<Value> {
-        let permissions = permissions_of(new.permissions)?;
-        let id = self.create_in(new.name.as_deref(), new.model.as_deref(), new.directory.as_deref())?;
-        if new.is_print_run {
+        let NewAgent { name, directory, is_print_run, is_for_terminal, mut choices } = new;
+        if !is_for_terminal {
+            let policy = choices.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
+            // A client cannot ask anybody.
+            let policy = if policy == Policy::Ask { Policy::Never } else { policy };
+            choices.approval = Some(policy.name().to_owned());
+        }
+        let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), false)?;
+        if is_print_run {
             mark_print_run(&mut self.core, id)?;
         }
-        if !new.is_for_terminal {
-            rules::set_permissions(&mut self.core, id, permissions)?;
-        }
-        describe(&self.core, id)
-    }
-
-    /// The agent that was talked with last in this directory or, for a terminal, shown there; back from the archive if it
-    /// was there.
-    fn bring_back_last(&mut self, directory: Option<&Path>, is_for_terminal: bool) -> Result<Value> {
-        let directory = directory.and_then(project_directory);
-        let shown = directory.as_deref().filter(|_| is_for_terminal);
-        let shown = shown.map(|directory| self.core.store.last_shown_in(directory)).transpose()?.flatten();
-        let id = shown.map_or_else(|| last_addressed(&self.core, directory.as_deref()), Ok)?;
-        bring_back(&mut self.core, id, true)?;
         describe(&self.core, id)
     }
 
@@ -405,18 +397,6 @@ fn require_policy(core: &Core, agent: AgentId, wanted: Option<Policy>) -> Result
         ))),
         None => Ok(()),
     }
-}
-
-/// The policy and the rules that a client names for a new agent.
-fn permissions_of(named: Permissions) -> Result<(Policy, Rules)> {
-    let policy = named.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
-    let parse = |texts: Vec<String>, option: &str| -> Result<Vec<Rule>> {
-        texts.iter().map(|text| text.parse().map(|rule: Rule| rule.from_source(&option))).collect()
-    };
-    let (allow, deny) = (parse(named.allow, "--allow")?, parse(named.deny, "--deny")?);
-    // A client cannot ask anybody.
-    let policy = if policy == Policy::Ask { Policy::Never } else { policy };
-    Ok((policy, Rules { allow, ask: Vec::new(), deny }))
 }
 
 fn require_text(text: &str) -> Result<()> {

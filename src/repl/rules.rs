@@ -6,7 +6,6 @@ use crate::agent::Agent;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
-use crate::domain::approval::Policy;
 use crate::domain::project_rules;
 use crate::domain::rule::{Grant, Rule, Rules, Scope};
 use crate::repl::core::{Core, agent_gone};
@@ -55,21 +54,28 @@ pub(super) fn grant(
     Ok(())
 }
 
-/// Sets what an agent may do that a client has just created. What is allowed holds while the server runs, what is refused
-/// also after that.
+/// Adds rules that a person names on a command line. What is allowed holds while the process runs, what asks and what is
+/// refused also after that.
 ///
 /// # Errors
 /// The store cannot be written.
-pub(super) fn set_permissions(core: &mut Core, agent_id: AgentId, (policy, rules): (Policy, Rules)) -> Result<()> {
+pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
-    all.own.extend(rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
-    all.deny.extend(rules.deny);
-    core.store.transaction(|store| {
-        store.set_policy(agent_id, Some(policy.name()))?;
-        store.set_rules(agent_id, all.stored().as_deref())
-    })?;
-    core.roster.with(agent_id, |agent| (agent.policy, agent.rules) = (policy, all));
+    add(&mut all.own, rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
+    let add_new = |known: &mut Vec<Rule>, new: Vec<Rule>| {
+        let new: Vec<Rule> = new.into_iter().filter(|rule| !known.contains(rule)).collect();
+        known.extend(new);
+    };
+    add_new(&mut all.ask, rules.ask);
+    add_new(&mut all.deny, rules.deny);
+    if all == agent.rules {
+        return Ok(());
+    }
+    if !core.store.is_read_only() {
+        core.store.set_rules(agent_id, all.stored().as_deref())?;
+    }
+    core.roster.with(agent_id, |agent| agent.rules = all);
     Ok(())
 }
 
@@ -157,6 +163,7 @@ pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
         list("allow", &rule, rule.source().unwrap_or("this agent"));
     }
     given(&core.session_rules).iter().for_each(|rule| list("allow", rule, rule.source().unwrap_or("this session")));
+    agent.rules.ask.iter().for_each(|rule| list("ask", rule, rule.source().unwrap_or("this agent")));
     agent.rules.deny.iter().for_each(|rule| list("deny", rule, rule.source().unwrap_or("this agent")));
     let configured = &agent.inputs.environment.rules;
     for (name, rules) in [("allow", &configured.allow), ("ask", &configured.ask), ("deny", &configured.deny)] {

@@ -9,7 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
-use crate::repl::core::{Core, drafts, files, unsaved};
+use crate::repl::core::{Core, begin, drafts, files, unsaved};
 use crate::repl::watch::SlowTurns;
 use crate::repl::{Repl, limits};
 
@@ -57,8 +57,12 @@ impl Repl {
         unsaved::save_all(&mut self.core);
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
+        self.send_ways_back();
+        let unwritten = self.terminals.take_begun();
+        begin::forget_unwritten(&mut self.core, &unwritten);
         last_changes(self);
         self.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
+        self.apply_effects();
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
         self.attached().publish();

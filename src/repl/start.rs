@@ -35,6 +35,8 @@ use crate::store::{AgentRow, Store};
 use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, MINUTE, Roster, Trees};
 
+/// The first line of the first conversation begins with this.
+pub(super) const GREETING: &str = "polylogue ";
 /// The directory in the first line is cut to so many columns.
 const PLACE_COLUMNS: usize = 40;
 /// The task of a run that was cut is cut to so many columns.
@@ -59,6 +61,9 @@ impl Repl {
         let cut_runs = if store.is_read_only() { Vec::new() } else { store.open_runs()? };
         // With a read-only store, another process may be in the middle of these turns.
         let interrupted = if store.is_read_only() { Vec::new() } else { store.recover(clock.unix_ms())? };
+        if !store.is_read_only() {
+            store.delete_unwritten(clock.unix_ms())?;
+        }
         learned::restore(&mut config, &store, clock.unix_ms());
         let (calls, incoming) = Calls::new(reactor.waker());
         let mut factory = AgentFactory::new(&config, calls);
@@ -132,6 +137,7 @@ impl Repl {
             server: Server::default(),
             signals: None,
             waiting: None,
+            way_back: None,
             trace,
             record,
             callbacks: Callbacks::default(),
@@ -199,14 +205,14 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
 }
 
 /// What this is, where and with which model, and what to do next unless a hint says that.
-fn introduction(core: &Core, root: AgentId) -> String {
-    let Some(agent) = core.roster.get(root) else { return String::new() };
+pub(super) fn introduction(core: &Core, agent_id: AgentId) -> String {
+    let Some(agent) = core.roster.get(agent_id) else { return String::new() };
     let (home, version) = (core.config.display.home.as_deref(), env!("CARGO_PKG_VERSION"));
     let place = directory(&agent.inputs.environment.working_directory, home, PLACE_COLUMNS);
     let model = agent.inputs.endpoint.shown_name();
     let is_next = core.config.hint.is_none() && !core.store.is_read_only();
     let next = if is_next { "; write a message, ? shows the keys" } else { "" };
-    format!("polylogue {version}, many agents in one terminal: {model} in {place}{next}")
+    format!("{GREETING}{version}, many agents in one terminal: {model} in {place}{next}")
 }
 
 /// How many turns an earlier process has left, and how many of its questions are asked again.

@@ -8,13 +8,17 @@ use serde_json::Value;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
+use crate::domain::choices::Choices;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
-use crate::domain::parameters::{Parameter, ParameterName};
+use crate::domain::parameters::{Parameter, ParameterName, Parameters};
+use crate::domain::rule::Rules;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::provider::parameters::check;
+use crate::repl::core::begin::rules_beyond;
 use crate::repl::core::{Core, agent_gone};
+use crate::repl::rules;
 use crate::team::{SCHEMA, SET};
 
 const THINKING: ParameterName = ParameterName::Known(Parameter::Thinking);
@@ -26,6 +30,12 @@ pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> 
     let endpoint = core.factory.endpoint(full_name)?;
     let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
+    // A level that is only that of the model before says nothing about the next one.
+    let usual = core.factory.thinking(&inputs.endpoint, &Parameters::default());
+    let is_usual = parameters.thinking() == Some(usual);
+    if is_usual {
+        parameters.remove(&THINKING);
+    }
     let own = parameters.thinking();
     let refused = own.filter(|level| check_thinking(&endpoint, *level).is_err());
     let is_kept = refused.is_none();
@@ -43,8 +53,9 @@ pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> 
     let now = core.clock.unix_ms();
     let messages = core.store.transaction(|store| {
         store.set_endpoint(agent_id, &endpoint.full_name())?;
-        if !is_kept {
-            store.set_thinking(agent_id, Some(&thinking.to_string()))?;
+        if !is_kept || is_usual {
+            let level = thinking.to_string();
+            store.set_thinking(agent_id, Some(level.as_str()).filter(|_| !is_usual))?;
         }
         store.append(agent_id, vec![Body::Command(line)], now)
     })?;
@@ -154,6 +165,36 @@ pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, pol
         agent.view.touch();
     });
     stored
+}
+
+/// Makes the changes that a person asks for on a command line.
+///
+/// # Errors
+/// One is not possible, or the store refuses. What is wrong in itself is found before anything is changed.
+pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> Result<()> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let environment = agent.inputs.environment.clone();
+    let endpoint = match &options.model {
+        Some(model) => core.factory.endpoint(model)?,
+        None => agent.inputs.endpoint.clone(),
+    };
+    let policy: Option<Policy> = options.approval.as_ref().map(|policy| policy.parse()).transpose()?;
+    let thinking: Option<Thinking> = options.thinking.as_ref().map(|level| level.parse()).transpose()?;
+    thinking.map_or(Ok(()), |level| check_thinking(&endpoint, level))?;
+    let known = &environment.rules;
+    let [allow, ask, deny] = rules_beyond(options, [&known.allow, &known.ask, &known.deny])?;
+    if core.roster.get(agent_id).is_some_and(|agent| agent.inputs.endpoint.full_name() != endpoint.full_name()) {
+        set_model(core, agent_id, &endpoint.full_name())?;
+    }
+    for (name, value) in &options.parameters {
+        set_parameter(core, agent_id, name.parse()?, Some(value.clone()))?;
+    }
+    thinking.map_or(Ok(()), |level| set_thinking(core, agent_id, level))?;
+    rules::add_named(core, agent_id, Rules { allow, ask, deny })?;
+    if options.no_tools {
+        core.roster.with(agent_id, |agent| agent.inputs.has_tools = false);
+    }
+    policy.map_or(Ok(()), |policy| set_policy(core, Origin::Library, agent_id, policy))
 }
 
 /// Sets the instructions, which forks inherit; `None`: those of the environment.

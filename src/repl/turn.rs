@@ -94,6 +94,7 @@ impl Repl {
         self.trace.step("save");
         self.render();
         self.trace.step("render");
+        self.end_detached();
         self.attached().publish();
         self.send_followed();
         limits::save_spent(&mut self.core);

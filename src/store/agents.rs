@@ -249,7 +249,11 @@ pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> 
 }
 
 /// Runs a statement that fails if it gives an agent a name that is taken.
-fn execute(mut statement: CachedStatement<'_>, values: impl rusqlite::Params, name: Option<&str>) -> Result<usize> {
+pub(super) fn execute(
+    mut statement: CachedStatement<'_>,
+    values: impl rusqlite::Params,
+    name: Option<&str>,
+) -> Result<usize> {
     statement.execute(values).map_err(|error| match name {
         Some(name) if is_duplicate(&error, "agents.name") => {
             Error::usage(format!("another running agent is called `{name}`"))

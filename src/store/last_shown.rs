@@ -10,13 +10,14 @@ use crate::base::id::AgentId;
 const IS_BEGUN: &str = "(shown.name IS NOT NULL OR coalesce(shown.fork_message_id, 0) > 0
     OR EXISTS (SELECT 1 FROM messages WHERE messages.agent = shown.ordinal AND kind NOT IN ('clear', 'fork'))
     OR EXISTS (SELECT 1 FROM queue WHERE queue.agent = shown.ordinal)
+    OR EXISTS (SELECT 1 FROM runs WHERE runs.asker = shown.uuid)
     OR EXISTS (SELECT 1 FROM drafts WHERE drafts.agent = shown.ordinal AND content <> ''))";
 
 /// Whether a person has sent a text to another agent of this directory since then.
 const IS_OUTDATED: &str = "EXISTS (SELECT 1 FROM messages CROSS JOIN agents AS other ON other.ordinal = messages.agent
     WHERE messages.id > last_shown.message AND kind = 'user' AND other.ordinal <> shown.ordinal
-        AND other.status = 'running' AND other.made_by = 0 AND other.run IS NULL
-        AND (other.archived_at IS NULL OR other.is_print_run) AND other.directory IS last_shown.directory)";
+        AND other.status = 'running' AND other.made_by = 0 AND other.run IS NULL AND NOT other.is_print_run
+        AND other.archived_at IS NULL AND other.directory IS last_shown.directory)";
 
 #[doc(hidden)]
 impl Store {
@@ -41,17 +42,25 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
     }
 
-    /// The agent that a terminal opened in this directory showed last, unless there is nothing in it yet, or a person has
-    /// sent a text to another agent of this directory since then.
+    /// The last conversation of this directory that a person had: the one that a terminal opened there showed last, unless
+    /// there is nothing in it yet, or a person has sent a text to another agent of this directory since then; else the one
+    /// that got the newest text. Neither a `--print` run nor a member of a team.
     ///
     /// # Errors
     /// The database cannot be read.
-    pub(crate) fn last_shown_in(&self, directory: &str) -> Result<Option<AgentId>> {
+    pub(crate) fn last_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
         let sql = format!(
             "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent
              WHERE last_shown.directory = ?1 AND status = 'running' AND archived_at IS NULL
-                 AND {IS_BEGUN} AND NOT {IS_OUTDATED}"
+                 AND NOT is_print_run AND run IS NULL AND {IS_BEGUN} AND NOT {IS_OUTDATED}"
         );
-        Ok(self.conn.prepare_cached(&sql)?.query_row([directory], |row| row.get(0)).optional()?)
+        let shown = self.conn.prepare_cached(&sql)?.query_row([directory], |row| row.get(0)).optional()?;
+        // Searches backwards from the newest message, which ends after one turn in most cases.
+        let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
+            WHERE kind = 'user' AND status = 'running' AND archived_at IS NULL AND NOT is_print_run
+                AND made_by = 0 AND run IS NULL AND (directory IS NULL OR directory = ?1)
+            ORDER BY messages.id DESC LIMIT 1";
+        let addressed = || self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional();
+        Ok(shown.map_or_else(addressed, |shown| Ok(Some(shown)))?)
     }
 }

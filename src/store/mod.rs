@@ -29,13 +29,14 @@
 //!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
 //!   log  queue  conversations
 //!   agents  archive  delete
-//!   runs  slice
+//!   begun  runs  slice
 //!   recover  health  search
 //! ```
 
 mod agents;
 mod archive;
 mod attachments;
+mod begun;
 mod checkpoint;
 mod comparisons;
 mod connection;
@@ -71,6 +72,7 @@ mod wal;
 
 pub use agents::{Forked, NewAgent};
 pub(crate) use attachments::DraftFile;
+pub(crate) use begun::NewConversation;
 pub use checkpoint::SyncStep;
 pub(crate) use conversations::Conversation;
 pub use database::Store;

@@ -1,5 +1,6 @@
 //! Reading the registry of agents.
 
+use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::database::Store;
@@ -23,6 +24,8 @@ pub struct AgentRow {
     pub parent: Option<AgentId>,
     /// The last of the parent's own messages that it inherits; 0 for none.
     pub fork_point: MessageId,
+    /// It was begun below the root, and not forked.
+    pub is_begun: bool,
     pub is_running: bool,
     /// Whether it was in the middle of a turn when the row was last written.
     pub was_busy: bool,
@@ -184,24 +187,6 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional()?)
     }
 
-    /// The newest conversation that was not begun: an agent of a person, without a name, that knows nothing and works in this
-    /// directory; one with a draft, or one without.
-    ///
-    /// # Errors
-    /// The database cannot be read.
-    pub(crate) fn unused_conversation(&self, directory: Option<&str>, has_draft: bool) -> Result<Option<AgentId>> {
-        let sql = "SELECT uuid FROM agents WHERE status = 'running' AND archived_at IS NULL AND activity = 'idle'
-                AND name IS NULL AND made_by = 0 AND run IS NULL AND coalesce(fork_message_id, 0) = 0 AND NOT is_print_run
-                AND (?1 IS directory OR ordinal = 0 AND directory IS NULL)
-                AND NOT EXISTS (SELECT 1 FROM messages WHERE agent = ordinal AND kind NOT IN ('clear', 'fork'))
-                AND NOT EXISTS (SELECT 1 FROM queue WHERE agent = ordinal)
-                AND ?2 = EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
-                AND NOT EXISTS (SELECT 1 FROM agents AS child WHERE child.parent_uuid = agents.uuid
-                    AND child.fork_message_id > 0)
-            ORDER BY ordinal DESC LIMIT 1";
-        Ok(self.conn.prepare_cached(sql)?.query_row(params![directory, has_draft], |row| row.get(0)).optional()?)
-    }
-
     /// The title of a conversation, or else what the user said first there, and when something was said last.
     ///
     /// # Errors
@@ -263,6 +248,7 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         name: row.get(2)?,
         parent: row.get(3)?,
         fork_point: MessageId(row.get::<_, Option<i64>>(4)?.unwrap_or(0)),
+        is_begun: row.get_ref(3)? != ValueRef::Null && row.get_ref(4)? == ValueRef::Null,
         is_running: row.get_ref(5)?.as_str()? == "running",
         was_busy: row.get_ref(6)?.as_str()? == "running",
         created_at: row.get(7)?,

@@ -178,24 +178,6 @@ impl Store {
         let id = self.conn.prepare_cached(sql)?.query_row([ordinal], |row| row.get(0)).optional()?;
         Ok(MessageId(id.unwrap_or(0)))
     }
-
-    /// Parent and fork point of an agent that has no messages of its own, or none before this one; forks do not count.
-    ///
-    /// # Errors
-    /// The agent is unknown, or the store cannot be read.
-    pub(crate) fn fork_without_own_messages(
-        &self,
-        agent: AgentId,
-        before: Option<MessageId>,
-    ) -> Result<Option<(AgentId, MessageId)>> {
-        let sql = "SELECT 1 FROM messages WHERE agent = ?1 AND id < ?2 AND kind <> 'fork' LIMIT 1";
-        let ordinal = ids::known(&self.conn, agent)?;
-        let before = before.map_or(i64::MAX, |before| before.0);
-        if self.conn.prepare_cached(sql)?.exists(rusqlite::params![ordinal, before])? {
-            return Ok(None);
-        }
-        Ok(self.agent(agent)?.and_then(|row| Some((row.parent?, row.fork_point))))
-    }
 }
 
 /// Passes the messages of a level to `take`, in the order of `sql`, until it returns false.

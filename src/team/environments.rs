@@ -369,6 +369,22 @@ impl Environments {
         }
     }
 
+    /// The environment in which a conversation begins: the default one, or this one if it has other tools.
+    ///
+    /// # Errors
+    /// There is no such directory, or a tool is unknown.
+    pub fn beginning_in(&mut self, spec: Option<&str>, directory: Option<&Path>) -> Result<ResolvedEnvironment> {
+        let usual = self.usual_in(directory)?;
+        let Some(spec) = spec else { return Ok(usual) };
+        let spec = spec.parse::<EnvironmentSpec>()?.in_directory(directory);
+        let found = self.resolve_stored(&spec.to_string())?;
+        let names = |resolved: &ResolvedEnvironment| -> Vec<&str> {
+            resolved.environment.tools.iter().map(|tool| tool.declaration.name).collect()
+        };
+        let is_usual = names(&found) == names(&usual);
+        Ok(if is_usual { usual } else { found })
+    }
+
     fn resolve_stored(&mut self, text: &str) -> Result<ResolvedEnvironment> {
         if let Some(resolved) = self.resolved.get(text) {
             return Ok(resolved.clone());

@@ -18,7 +18,7 @@ use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::AgentRules;
 use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
-use crate::provider::thinking_for;
+use crate::provider::{thinking_for, unavailable};
 use crate::proxy::Calls;
 use crate::store::AgentRow;
 use crate::team::Environments;
@@ -39,6 +39,8 @@ pub struct AgentFactory {
     /// The policy of agents without a parent, and of restored ones.
     policy: Policy,
     policy_ceiling: Policy,
+    /// A person is there, and the agents are not those of one run.
+    is_interactive: bool,
     pub environments: Environments,
 }
 
@@ -52,12 +54,18 @@ impl AgentFactory {
             policy: config.policy,
             environments: Environments::new(config, Some(calls)),
             policy_ceiling: config.policy_ceiling,
+            is_interactive: config.settings.is_interactive,
         }
     }
 
     /// What an agent may do without a question that a person creates beside the others.
     pub fn new_policy(&self) -> Policy {
         Policy::narrow(self.policy, self.policy_ceiling)
+    }
+
+    /// The endpoint of new agents.
+    pub fn usual_endpoint(&self) -> Rc<Endpoint> {
+        self.endpoints[0].clone()
     }
 
     /// Finds an endpoint by its full name.
@@ -122,12 +130,19 @@ impl AgentFactory {
         thinking_for(endpoint, wanted)
     }
 
-    /// Creates an agent from the store; its conversation is loaded when it is first needed. An endpoint or environment that
-    /// no longer exists is replaced by the default; a warning names a replaced environment.
+    /// Creates an agent from the store; its conversation is loaded when it is first needed. Requests to a model whose provider
+    /// is not configured any more fail. An environment that no longer exists is replaced by the default, with a warning.
     pub fn restore(&mut self, row: &AgentRow) -> Agent {
         let (resolved, warning) = self.environments.restore(row.environment.as_deref(), row.directory.as_deref());
-        let stored = row.endpoint.as_deref().and_then(|name| self.endpoint(name).ok());
-        let endpoint = stored.unwrap_or_else(|| self.endpoints[0].clone());
+        let endpoint = match row.endpoint.as_deref() {
+            // Never another model: it would get a conversation that was not meant for it.
+            Some(name) => {
+                let found = self.endpoint(name).unwrap_or_else(|_| Rc::new(unavailable(name)));
+                // It began where no model was configured.
+                if found.is_none() { self.usual_endpoint() } else { found }
+            }
+            None => self.usual_endpoint(),
+        };
         let mut parameters =
             row.parameters.as_deref().map(|stored| Parameters::of_stored(stored, SET)).unwrap_or_default();
         // Other versions may have stored values that this one does not know.
@@ -148,7 +163,10 @@ impl AgentFactory {
         agent.restore_end(row.last_end.filter(|_| !row.was_busy));
         agent.used = row.used.clone();
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
-        agent.policy = Policy::narrow(stored.unwrap_or(self.policy), self.policy_ceiling);
+        // What a person allows on the command line of a chat is for the conversation that it begins.
+        let most = if self.is_interactive { Policy::Auto } else { Policy::Yolo };
+        let usual = || Policy::narrow(self.policy, most);
+        agent.policy = Policy::narrow(stored.unwrap_or_else(usual), self.policy_ceiling);
         match AgentRules::of_stored(row.rules.as_deref()) {
             Some(rules) => agent.rules = rules,
             // It may be refused something of which nothing is known.
@@ -191,6 +209,7 @@ impl AgentFactory {
             name: Some(format!("{what} for {}", origin.identity.label())),
             parent: Some(origin.id()),
             fork_point: MessageId(0),
+            is_begun: false,
             created_at: origin.identity.created_at,
             made_by: origin.identity.made_by,
             is_print_run: false,
@@ -227,6 +246,7 @@ fn identity_of(row: &AgentRow) -> Identity {
         name: row.name.clone(),
         parent: row.parent,
         fork_point: row.fork_point,
+        is_begun: row.is_begun,
         created_at: row.created_at,
         made_by: row.made_by,
         is_print_run: row.is_print_run,

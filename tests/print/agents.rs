@@ -65,7 +65,7 @@ fn the_chat_continues_agents_of_earlier_runs() {
     let data = data.to_str().expect("UTF-8");
     let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
     for (args, seen) in [
-        (&["-c", "and more"][..], "the second one"),
+        (&["-r", "2", "and more"][..], "the second one"),
         (&["-r", "1", "and more"], "the first one"),
         (&["-c", "--read-only"], "the first one"),
     ] {

@@ -100,6 +100,7 @@ fn detaching_gives_a_reason_and_the_next_terminal_shows_the_same_agent() {
         let mut terminal = Terminal::attach(&app, SIZE, json!({}));
         terminal.wait_for_text(&mut app, "── worker");
         terminal.type_bytes(way_out);
+        assert_eq!(terminal.next_message(&mut app), json!({"back": " -c"}));
         let end = terminal.next_message(&mut app);
         assert_eq!(end, json!({"end": "detached: 2 agents keep running"}));
         assert!(terminal.client.read_to_end(&mut app).is_empty());
@@ -140,6 +141,7 @@ fn a_read_only_terminal_changes_nothing() {
     watcher.wait_for_text(&mut app, "seen by all");
     // The first Ctrl+C clears the refused line.
     watcher.type_bytes(b"\x03\x03");
+    assert!(watcher.next_message(&mut app)["back"].is_string());
     assert!(watcher.next_message(&mut app)["end"].is_string());
 }
 

@@ -13,6 +13,7 @@ fn the_chat_attaches_to_a_running_server_and_begins_a_conversation_with_its_prom
     let mut prompted = app.terminal(&["something", "new"], (80, 24));
     prompted.wait_for_answer("something new", "something new");
     prompted.wait_for_text("── agent 2 ");
+    prompted.wait_for_text("the last conversation here is bea");
     assert!(!bare.screen_text().contains("something new"));
     let mut continued = app.terminal(&["-c", "and", "more"], (80, 24));
     continued.wait_for_answer("and more", "and more");
@@ -28,12 +29,15 @@ fn the_chat_attaches_to_a_running_server_and_begins_a_conversation_with_its_prom
 #[test]
 fn options_without_effect_on_a_running_server_are_listed() {
     let app = App::served();
-    let mut pty = app.terminal(&["-m", "echo/other", "--trace", "/dev/null"], (120, 24));
+    let mut pty = app.terminal(&["-m", "echo/echo", "--trace", "/dev/null"], (120, 24));
     pty.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
     pty.send("\x03");
     assert!(pty.wait_exit().success());
     let text = pty.screen_text().replace('\n', "");
-    assert!(text.contains("no effect on the running server of ") && text.contains(": --model, --trace"), "{text}");
+    assert!(
+        text.contains("no effect on the running server of ") && text.contains(": --tracenothing was written"),
+        "{text}"
+    );
 }
 
 #[test]

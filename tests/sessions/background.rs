@@ -79,7 +79,7 @@ fn agents_go_on_in_the_background_and_nothing_is_lost_or_begun_again() {
     assert!(app.get(&["logs", "asks"]).contains("it-ran-42"));
     assert!(peer.try_accept().is_none(), "nothing is sent again");
 
-    let mut again = app.terminal(&[], (100, 24));
+    let mut again = app.terminal(&["-c"], (100, 24));
     again.wait_for_text("── streams ");
     again.wait_for_text("first words and the last ones");
     again.wait_for_text("> a draft");

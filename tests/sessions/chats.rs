@@ -81,13 +81,15 @@ fn teams_work_beside_the_chat() {
 }
 
 #[test]
-fn a_second_terminal_attaches_to_the_chat_and_leaves_it_running() {
+fn a_second_terminal_attaches_to_the_chat_with_its_own_conversation_and_leaves_it_running() {
     let app = App::new();
     let mut chat = chat(&app, &[]);
     let mut second = app.terminal(&[], (80, 30));
-    second.wait_for_text("many agents in one terminal");
+    second.wait_for_text("── agent 1 ");
     second.send("typed at the second\r");
-    chat.wait_for_answer("typed at the second", "typed at the second");
+    second.wait_for_answer("typed at the second", "typed at the second");
+    assert!(!chat.screen_text().contains("typed at the second"));
+    assert!(app.get(&["logs", "1"]).contains("typed at the second"));
     assert_eq!(app.get(&["sessions", "--json"]).lines().count(), 2);
     second.send("\x03");
     assert!(second.wait_exit().success());
@@ -103,7 +105,7 @@ fn two_chats_started_at_once_are_one_chat_with_two_terminals() {
         let app = App::new();
         let mut both = [app.terminal(&[], (80, 24)), app.terminal(&[], (80, 24))];
         for terminal in &mut both {
-            terminal.wait_for_text("many agents in one terminal");
+            terminal.wait_for(|screen| screen.contents().contains("\n>"), "a prompt");
         }
         eventually("both are listed", || app.get(&["sessions", "--json"]).lines().count() == 2);
         app.get(&["stop"]);

@@ -212,7 +212,6 @@ fn kill_cascade_ends_descendants() {
     for name in ["ann", "bob"] {
         pty.send(format!("/fork --name {name}\r"));
         pty.wait_for_text(&format!("── {name} "));
-        // Forks from one point are siblings.
         pty.send(format!("I am {name}\r"));
         pty.wait_for_answer(&format!("I am {name}"), &format!("I am {name}"));
     }

@@ -116,9 +116,21 @@ impl Pty {
     /// Starts the program with nothing in its environment but `envs`, `PATH` and `TERM=xterm-256color`
     /// (unless `envs` names them), in a terminal of `(columns, rows)`.
     pub fn spawn(program: impl AsRef<Path>, args: &[&str], envs: &[(&str, &str)], size: (u16, u16)) -> Pty {
+        Self::spawn_in(program, args, envs, size, Path::new("."))
+    }
+
+    /// The same in this working directory.
+    pub fn spawn_in(
+        program: impl AsRef<Path>,
+        args: &[&str],
+        envs: &[(&str, &str)],
+        size: (u16, u16),
+        directory: &Path,
+    ) -> Pty {
         let (ours, theirs) = open_terminal(size);
         let settings_before = rustix::termios::tcgetattr(&theirs).expect("a terminal has settings");
         let mut command = become_command(program.as_ref(), args);
+        command.current_dir(directory);
         command.env("TERM", "xterm-256color").envs(envs.iter().copied());
         let terminal = || Stdio::from(theirs.try_clone().expect("a descriptor"));
         let child = command.stdin(terminal()).stdout(Stdio::null()).stderr(terminal()).spawn().expect("our own binary");

@@ -43,7 +43,7 @@ fn the_end_of_the_conversation_stays_on_the_screen_of_the_shell() {
         let left = raw.rsplit("\x1b[?1049l").next().expect("what follows the alternate screen");
         let has = |text: &str| left.contains(text);
         assert_eq!((has("line 00"), has("line 59")), (first, last), "{setting}: {left:?}");
-        assert!(has("to continue: polylogue") && has("-r 0"), "{left:?}");
+        assert!(has("to continue: polylogue") && has(" -c"), "{left:?}");
     }
 }
 

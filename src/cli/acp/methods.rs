@@ -14,6 +14,7 @@ use super::session::{CHOOSABLE, Prompt, Session, text_of};
 use crate::base::error::Result;
 use crate::cli::print::summary::Summary;
 use crate::commands::{message_of, takes_arguments};
+use crate::domain::choices::Choices;
 use crate::domain::chunk::Position;
 use crate::domain::custom::CustomCommand;
 use crate::domain::mcp::ClientServer;
@@ -89,9 +90,9 @@ impl Editor<'_> {
     fn new_session(&mut self, id: &Value, params: &Value) -> Answer {
         let directory = directory_of(params)?;
         let new = NewAgent {
-            model: self.model.clone(),
             directory: Some(directory),
             is_for_terminal: true,
+            choices: Choices { model: self.model.clone(), ..Choices::default() },
             ..NewAgent::default()
         };
         let servers = self.servers_in(params)?;
@@ -106,7 +107,7 @@ impl Editor<'_> {
         }
         let cwd = directory_of(params)?.to_string_lossy().into_owned();
         let (id, session) = (id.clone(), session.to_owned());
-        let show = Request::Show { agent: Some(session.clone()), directory: None, is_for_terminal: false };
+        let show = Request::Show { agent: Some(session.clone()), directory: None };
         let servers = self.servers_in(params)?;
         self.send(&show, Purpose::TakeUp { id, session, cwd, is_replayed, servers }).map(|_| None)
     }

@@ -249,7 +249,7 @@ impl Editor<'_> {
             prompt.outcome.is_some() && prompt.link.is_none() && (is_cut_off || next >= prompt.end)
         };
         let Some(prompt) = known.prompt.as_mut().filter(is_over) else { return };
-        let request = Request::Show { agent: Some(session.to_owned()), directory: None, is_for_terminal: false };
+        let request = Request::Show { agent: Some(session.to_owned()), directory: None };
         // It is not over twice.
         prompt.link = Some(0);
         if self.send(&request, Purpose::Refresh { session: session.to_owned() }).is_err() {

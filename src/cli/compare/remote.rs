@@ -28,7 +28,7 @@ pub fn run(
 ) -> Result<Ended> {
     let mut signals = Signals::catch_termination()?;
     for answer in &mut answers.answers {
-        let new = NewAgent { model: Some(answer.model.clone()), ..new.clone() };
+        let new = NewAgent { choices: new.choices.clone().with_model(&answer.model), ..new.clone() };
         let agent = client.request(&Request::New(new))?;
         answer.agent = agent["id"].as_str().unwrap_or_default().to_owned();
         answer.model = agent["model"].as_str().map_or_else(|| answer.model.clone(), str::to_owned);
@@ -36,7 +36,7 @@ pub fn run(
     let mut clients = Vec::new();
     for answer in &answers.answers {
         let mut client = Client::require(directory)?;
-        let (agent, text, approval) = (answer.agent.clone(), prompt.to_owned(), new.permissions.approval.clone());
+        let (agent, text, approval) = (answer.agent.clone(), prompt.to_owned(), new.choices.approval.clone());
         client.send(&Request::Turn {
             agent,
             text,
@@ -132,6 +132,7 @@ fn take(answer: &mut Answer, response: Response) {
         | Response::Paste {}
         | Response::Commands(_)
         | Response::Questions(_)
+        | Response::Back(_)
         | Response::End(_) => {}
     }
 }

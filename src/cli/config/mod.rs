@@ -7,6 +7,7 @@
 //! | `source` | sources of values and their precedence |
 //! | `file` | reading, parsing and messages of one file |
 //! | `keys`, `providers`, `mcp`, `user_tools` | the keys of a file |
+//! | `choices` | what a new conversation begins with |
 //! | `catalog` | the providers and models, and the default model |
 //! | `environment` | variables and directories of the process |
 //! | `project` | the configuration of a project |
@@ -18,6 +19,7 @@
 //! | `show` | `polylogue config` |
 
 pub(super) mod catalog;
+mod choices;
 mod claude;
 mod custom;
 mod elsewhere;
@@ -61,6 +63,7 @@ use crate::store::Store;
 use crate::tools::skill::find;
 use crate::tools::{TOOLS, definitions};
 use catalog::KnownProvider;
+pub(crate) use choices::{choices, options};
 pub(crate) use environment::ProcessEnvironment;
 pub use file::Diagnostics;
 use file::{FileReader, FoundFile, Lines};
@@ -78,6 +81,8 @@ pub(crate) struct Loaded {
     pub providers: Vec<KnownProvider>,
     files: ConfigFiles,
     pub diagnostics: Diagnostics,
+    /// Which of the errors is that the model cannot be used.
+    model_error: Option<usize>,
 }
 
 struct ConfigFiles {
@@ -152,7 +157,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     if matches!(policy, Some((_, Source::Project(_)))) {
         values.config.policy_ceiling = values.config.policy;
     }
-    let mut loaded = Loaded { values, sources, providers, files, diagnostics };
+    let mut loaded = Loaded { values, sources, providers, files, diagnostics, model_error: None };
     loaded.set_data_directory(arguments, env);
     loaded.choose_model();
     loaded.set_for_run(&run, &user.fallback, &all);
@@ -166,9 +171,30 @@ impl Loaded {
     /// # Errors
     /// It is invalid; the message has a line for each error.
     pub fn into_config(self) -> Result<Config> {
-        let Some(first) = self.diagnostics.errors.first() else {
-            return Ok(Config { notes: first_of(self.diagnostics.warnings), ..self.values.config });
-        };
+        self.check()?;
+        Ok(Config { notes: first_of(self.diagnostics.warnings), ..self.values.config })
+    }
+
+    /// The notes for a person, one line each.
+    pub fn notes(&self) -> Vec<String> {
+        first_of(self.diagnostics.warnings.clone())
+    }
+
+    /// For a conversation that exists, or for a server that may have the provider: that the model cannot be used is no
+    /// error yet.
+    pub fn without_model_error(mut self) -> Self {
+        if let Some(at) = self.model_error.take() {
+            self.diagnostics.errors.remove(at);
+        }
+        self
+    }
+
+    /// The first errors as one, if there are any.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn check(&self) -> Result<()> {
+        let Some(first) = self.diagnostics.errors.first() else { return Ok(()) };
         let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
         Err(Error::new(first.kind, first_of(messages).join("\n")))
     }
@@ -247,6 +273,8 @@ impl Loaded {
                     SETTINGS.iter().position(|setting| setting.key == "model").map(|index| &self.sources[index]);
                 let prefix = source.map_or_else(String::new, |source| format!("{source}: "));
                 let message = format!("{prefix}{}", error.message);
+                config.endpoint = provider::unavailable(self.values.model.as_deref().unwrap_or_default());
+                self.model_error = Some(self.diagnostics.errors.len());
                 return self.diagnostics.errors.push(Error::new(error.kind, message));
             }
         }

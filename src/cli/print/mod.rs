@@ -146,7 +146,7 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
     store.leave_log();
     let mut repl = Repl::open(config, store, Clock::system())?;
     let chosen_model = arguments.model.is_some().then_some(&*model);
-    let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, Some(&model))?;
+    let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, &model)?;
     if arguments.dangerously_allow_everything {
         repl.lift_restrictions(agent_id);
         start.output.note(EVERYTHING_ALLOWED);

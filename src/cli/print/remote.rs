@@ -107,6 +107,7 @@ impl ServerHost {
                 | Response::Paste {}
                 | Response::Questions(_)
                 | Response::Commands(_)
+                | Response::Back(_)
                 | Response::End(_) => {}
             }
         }
@@ -239,7 +240,7 @@ pub fn host(
         ));
     }
     let new = connect::agent_for_run(arguments, config, approval.clone());
-    let chosen = choose_agent(&mut client, &choice, new)?;
+    let chosen = choose_agent(&mut client, &choice, arguments.model.clone(), new)?;
     let agent = id_of(&chosen);
     for request in connect::parameters(arguments, &agent)? {
         client.request(&request).map_err(|error| error.context("--set"))?;
@@ -250,8 +251,8 @@ pub fn host(
     Ok(Some((Box::new(host), is_set)))
 }
 
-/// The selected agent, or a new one. A selected one uses the model of the new one from now on, if that has one.
-fn choose_agent(client: &mut Client, choice: &AgentChoice, new: NewAgent) -> Result<Value> {
+/// The selected agent, or a new one. A selected one uses this model from now on, if there is one.
+fn choose_agent(client: &mut Client, choice: &AgentChoice, model: Option<String>, new: NewAgent) -> Result<Value> {
     let agent = match choice {
         AgentChoice::New => return client.request(&Request::New(new)),
         AgentChoice::Last => None,
@@ -260,8 +261,8 @@ fn choose_agent(client: &mut Client, choice: &AgentChoice, new: NewAgent) -> Res
             return Err(no_name());
         }
     };
-    let agent = client.request(&Request::Show { agent, directory: new.directory, is_for_terminal: false })?;
-    if let Some(model) = new.model {
+    let agent = client.request(&Request::Show { agent, directory: new.directory })?;
+    if let Some(model) = model {
         client.request(&Request::Model { agent: id_of(&agent), model })?;
     }
     Ok(agent)

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::choices::Opens;
 use crate::domain::mcp::Transport;
 
 #[test]
@@ -19,12 +20,15 @@ fn requests_of_attached_terminals_survive_a_round_trip() {
     };
     for request in [
         Request::Attach {
-            agent: None,
+            opening: Opening {
+                opens: Opens::New,
+                choices: Choices { model: Some("a/b".into()), ..Choices::default() },
+                prompt: Some("x".into()),
+                ..Opening::default()
+            },
             is_read_only: true,
             terminal,
             directory: Some("/w".into()),
-            picks: true,
-            prompt: Some("x".into()),
         },
         Request::Keys { keys: vec![0, 0x1b, 0xff] },
         Request::Size { columns: 1, rows: 65_535 },
@@ -67,7 +71,7 @@ fn requests_of_programs_survive_a_round_trip() {
         Request::Image { agent: agent(), image: vec![1, 2] },
         Request::Team { agent: agent(), plan: json!({"task": "x"}) },
         Request::Cut,
-        Request::Show { agent: None, directory: Some("/w".into()), is_for_terminal: true },
+        Request::Show { agent: None, directory: Some("/w".into()) },
         Request::Model { agent: agent(), model: "echo/echo".into() },
         Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
         Request::Set { agent: agent(), name: "seed".into(), value: "7".into() },

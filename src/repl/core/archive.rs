@@ -149,7 +149,7 @@ pub(in crate::repl) fn fork_ended(core: &mut Core, origin: Origin, parent: Agent
     let new = NewAgent { id, name: None, parent, fork_point: message, endpoint: None, environment: None };
     let row = core.store.fork_ended(&new, core.clock.unix_ms())?;
     let parent = load(core, &row)?;
-    core.emit(Event::Spawned { parent, child: id, origin, is_announced: false });
+    core.emit(Event::Spawned { parent, child: id, origin, is_announced: false, stays: false });
     Ok(())
 }
 

@@ -44,6 +44,14 @@ pub(in crate::repl) fn delete_expired(
     Ok(false)
 }
 
+/// Deletes a conversation in which nothing was written.
+///
+/// # Errors
+/// It is in use, or the store refuses.
+pub(super) fn delete_unwritten(core: &mut Core, id: AgentId) -> Result<()> {
+    remove_everywhere(core, id)
+}
+
 fn remove_everywhere(core: &mut Core, id: AgentId) -> Result<()> {
     let adopter = match core.roster.get(id) {
         Some(_) => Some(require_at_rest(core, id, "deleted")?),

@@ -5,6 +5,7 @@
 
 pub(super) mod activity;
 pub(super) mod archive;
+pub(super) mod begin;
 pub(super) mod delete;
 pub(super) mod drafts;
 pub(in crate::repl) mod file_steps;

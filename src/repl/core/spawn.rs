@@ -1,4 +1,4 @@
-//! Creates agents; every new agent comes from here, except those that are loaded at the start.
+//! Creates children; every agent comes from here that has a parent for the person. `begin` has the others.
 //!
 //! A child is staged first: one transaction writes its row, both fork events and whatever belongs to it. Then it is
 //! installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the length of
@@ -44,8 +44,6 @@ pub(in crate::repl) struct Spawn {
     pub parent: AgentId,
     pub origin: Origin,
     pub inherit: Inherit,
-    /// Where it was asked for, if that is not the parent: a terminal that shows this agent follows the child.
-    pub asked_at: Option<AgentId>,
     pub id: Option<AgentId>,
     pub name: Option<String>,
     /// `provider/model`.
@@ -69,8 +67,8 @@ pub(in crate::repl) struct Spawn {
     pub run: Option<String>,
     /// A note at its parent announces it unless a terminal follows it.
     pub is_announced: bool,
-    /// It begins with the configured policy and without rules of its own, not with those of its parent.
-    pub is_independent: bool,
+    /// The terminal where it was asked for stays at the parent.
+    pub stays: bool,
 }
 
 impl Spawn {
@@ -79,7 +77,6 @@ impl Spawn {
             parent,
             origin,
             inherit,
-            asked_at: None,
             id: None,
             name: None,
             model: None,
@@ -95,7 +92,7 @@ impl Spawn {
             has_tools: true,
             run: None,
             is_announced: false,
-            is_independent: false,
+            stays: false,
         }
     }
 }
@@ -197,7 +194,7 @@ impl Core {
             child.inputs.parameters.set(name, thinking.to_string().into(), SET);
         }
         (child.role, child.retry) = (spec.role, spec.retry);
-        give_settings(&mut child, &mut spec, &self.factory, has_own_instructions);
+        give_settings(&mut child, &mut spec, has_own_instructions);
         self.roster.add(child, Some(spec.parent));
         if !spec.missing_tools.is_empty() {
             let note = format!("tools of the definition that are not available: {}", spec.missing_tools.join(", "));
@@ -207,10 +204,11 @@ impl Core {
             self.trees.on_created(&self.roster, spec.parent, self.clock.steady_ms());
         }
         self.emit(Event::Spawned {
-            parent: spec.asked_at.unwrap_or(spec.parent),
+            parent: spec.parent,
             child: id,
             origin: spec.origin,
             is_announced: spec.is_announced,
+            stays: spec.stays,
         });
         if let Some(first) = first {
             // The child's history must not include the prompt, which begins its turn.
@@ -257,13 +255,7 @@ fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
 }
 
 /// Gives a child what differs from its parent.
-fn give_settings(child: &mut Agent, spec: &mut Spawn, factory: &AgentFactory, has_own_instructions: bool) {
-    if spec.is_independent {
-        child.policy = factory.new_policy();
-        child.is_unrestricted = false;
-        child.rules.own.clear();
-        child.rules.deny.clear();
-    }
+fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool) {
     if let Some(most) = spec.policy {
         child.policy = Policy::narrow(child.policy, most);
         child.is_unrestricted = false;
@@ -301,10 +293,7 @@ fn store_settings(store: &Store, id: AgentId, spec: &Spawn, parent: &Agent) -> R
     if let Some(run) = &spec.run {
         store.join_run(id, run)?;
     }
-    if spec.is_independent {
-        store.set_policy(id, None)?;
-        store.set_rules(id, None)?;
-    } else if parent.policy() != parent.policy || spec.policy.is_some() {
+    if parent.policy() != parent.policy || spec.policy.is_some() {
         // The row has what is stored of the parent, which may be allowed less in this turn.
         let most = spec.policy.unwrap_or_else(|| parent.policy());
         store.set_policy(id, Some(Policy::narrow(parent.policy(), most).name()))?;

@@ -1,8 +1,8 @@
 //! Changes that wait until an agent's tools are done.
 
-use crate::agent::{Agent, State};
+use crate::agent::State;
 use crate::base::error::{Error, Result};
-use crate::base::id::{AgentId, MessageId};
+use crate::base::id::AgentId;
 use crate::domain::flow::{Change, Fork, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts;
@@ -36,21 +36,11 @@ impl Jobs {
         let forking = core.roster.get(agent).ok_or_else(agent_gone)?;
         let state = forking.state();
         if fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval) {
-            return self.park(core, origin, agent, Change::Fork(Fork { may_be_sibling: false, ..fork }));
+            return self.park(core, origin, agent, Change::Fork(fork));
         }
-        let Fork { prompt, name, model, definition, includes_current, may_be_sibling } = fork;
+        let Fork { prompt, name, model, definition, includes_current, stays } = fork;
         let inherit = if includes_current || state == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
-        let beside = if may_be_sibling {
-            sibling_of(core, forking, inherit, model.is_some() || definition.is_some())?
-        } else {
-            None
-        };
-        let spawn = match beside {
-            Some((parent, point)) => {
-                Spawn { asked_at: Some(agent), ..Spawn::new(parent, origin, Inherit::UpTo(point)) }
-            }
-            None => Spawn::new(agent, origin, inherit),
-        };
+        let spawn = Spawn { stays, ..Spawn::new(agent, origin, inherit) };
         core.spawn(Spawn { prompt, name, model, definition, ..spawn }).map(drop)
     }
 
@@ -115,41 +105,18 @@ impl Jobs {
     }
 }
 
-/// The parent and the fork point of an agent whose fork would inherit nothing else than what the agent inherited itself: a
-/// person who forks several times in a row, and is shown the child each time, gets siblings and no chain. An agent that
-/// differs in more than its conversation is the parent.
-fn sibling_of(
-    core: &Core,
-    forking: &Agent,
-    inherit: Inherit,
-    has_own_model: bool,
-) -> Result<Option<(AgentId, MessageId)>> {
-    let turn = forking.turn_message().filter(|_| inherit == Inherit::BeforeTurn);
-    let parent = forking.identity.parent.and_then(|parent| core.roster.get(parent));
-    let Some(parent) = parent else { return Ok(None) };
-    let (own, of_parent) = (&forking.inputs, &parent.inputs);
-    let has_same_model = has_own_model || own.endpoint.full_name() == of_parent.endpoint.full_name();
-    let is_alike = has_same_model
-        && own.environment.spec == of_parent.environment.spec
-        && own.environment.working_directory == of_parent.environment.working_directory
-        && (&own.system, &own.parameters, own.has_tools)
-            == (&of_parent.system, &of_parent.parameters, of_parent.has_tools)
-        && (forking.policy(), &forking.rules) == (parent.policy(), &parent.rules);
-    let row = if is_alike { core.store.fork_without_own_messages(forking.id(), turn)? } else { None };
-    Ok(row.filter(|(stored, _)| *stored == parent.id()))
-}
-
 /// The line that was typed for this change; none if it had no arguments.
 fn line_of(change: &Change) -> Option<String> {
     if let Change::Environment(spec) = change {
         return Some(format!("/env {spec}"));
     }
-    let Change::Fork(Fork { prompt, name, model, definition, .. }) = change else { return None };
+    let Change::Fork(Fork { prompt, name, model, definition, stays, .. }) = change else { return None };
     let name = name.as_ref().map(|name| format!(" --name {name}"));
     let model = model.as_ref().map(|model| format!(" --model {model}"));
     let definition = definition.as_ref().map(|definition| format!(" --as {definition}"));
+    let stay = stays.then(|| " --stay".to_owned());
     let prompt = prompt.as_ref().map(|prompt| format!(" {prompt}"));
-    let arguments: String = [name, model, definition, prompt].into_iter().flatten().collect();
+    let arguments: String = [name, model, definition, stay, prompt].into_iter().flatten().collect();
     // Only a fork with the open message waits.
     Some(format!("/fork --include-current{arguments}"))
 }

@@ -243,7 +243,7 @@ impl Terminals {
     /// Prints the end of the conversation on the screen of the shell, when the program ends.
     pub(in crate::repl) fn print_ends(&mut self, core: &mut Core) {
         for at in self.ids() {
-            let Some(terminal) = self.get(at).filter(|terminal| terminal.prints_end()) else {
+            let Some(terminal) = self.get(at).filter(|terminal| terminal.prints_end() && !self.is_picking(at)) else {
                 continue;
             };
             if terminal.inline.is_some() {
@@ -439,7 +439,11 @@ impl Terminals {
         Separator {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),
             label: label(agent),
-            parent: roster.parent(id).and_then(|parent| roster.get(parent)).map(label),
+            parent: roster
+                .parent(id)
+                .filter(|_| agent.identity.has_parent())
+                .and_then(|parent| roster.get(parent))
+                .map(label),
             at_work: others(roster.at_work()),
             mail: agent.unread,
             interrupted: Names::of(ended(true), self.unseen.count(true)),

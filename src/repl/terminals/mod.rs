@@ -5,6 +5,7 @@
 
 mod alerts;
 mod announcer;
+mod begun;
 mod bindings;
 mod branches;
 mod completion;
@@ -47,6 +48,7 @@ use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
 use crate::repl::component::{Command, Component};
+use crate::repl::core::begin::forget_unwritten;
 use crate::repl::core::drafts;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::core::{Core, activity, agent_gone};
@@ -195,6 +197,9 @@ impl Terminals {
                 core.roster.with(agent, |agent| agent.view.drafts.forget_sender(slot));
             }
         }
+        let unwritten: Vec<AgentId> =
+            terminal.begun.into_iter().filter(|begun| self.showing(&[*begun]).is_empty()).collect();
+        forget_unwritten(core, &unwritten);
     }
 
     pub(super) fn is_read_only(&self, id: TerminalId) -> bool {
@@ -324,8 +329,8 @@ impl Component for Terminals {
     /// Moves terminals to a child that was created there, and away from a removed agent.
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
-            Event::Spawned { parent, child, origin, is_announced } => {
-                let moved = self.still_at(*origin, *parent).filter(|_| core.config.follows_forks);
+            Event::Spawned { parent, child, origin, is_announced, stays } => {
+                let moved = self.still_at(*origin, *parent).filter(|_| core.config.follows_forks && !stays);
                 if let Some(id) = moved {
                     self.show(core, id, *child);
                 } else if *is_announced {

@@ -9,6 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::choices::Choices;
 use crate::domain::display::{DisplaySettings, Progress};
 use crate::domain::draft::Draft;
 use crate::domain::draft::vi::Vi;
@@ -71,6 +72,10 @@ pub struct Terminal {
     requests: Vec<TerminalRequest>,
     is_gone: bool,
     is_detached: bool,
+    /// What conversations begin with here.
+    pub(super) begins_with: Choices,
+    /// The conversations that were begun here.
+    pub(super) begun: Vec<AgentId>,
     /// The agent whose draft an editor has. The editor has the terminal, too.
     pub(super) edited: Option<AgentId>,
 }
@@ -166,6 +171,8 @@ impl Terminal {
             requests: Vec::new(),
             is_gone: false,
             is_detached: false,
+            begins_with: Choices::default(),
+            begun: Vec::new(),
             edited: None,
         };
         terminal.inline.iter_mut().for_each(|inline| inline.screen.set_theme(theme.clone()));

@@ -1,0 +1,111 @@
+//! What a conversation begins with. The command line, the environment and the configuration where it is asked for are
+//! resolved to this (`cli::config::choices`), so that it is the same whichever process has the agents. For a conversation
+//! that exists it is what a command line changes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What is not given is as the process that has the agents is configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Choices {
+    /// As `provider/model`.
+    pub model: Option<String>,
+    /// The thinking level.
+    pub thinking: Option<String>,
+    /// The specification of the environment, without a directory.
+    pub environment: Option<String>,
+    /// The whole system prompt.
+    pub system: Option<String>,
+    /// The name of the policy.
+    pub approval: Option<String>,
+    /// Rules that allow.
+    pub allow: Vec<String>,
+    /// Rules that ask.
+    pub ask: Vec<String>,
+    /// Rules that refuse.
+    pub deny: Vec<String>,
+    /// Parameters of requests by name, the thinking level excepted.
+    pub parameters: BTreeMap<String, Value>,
+    /// The model is offered no tools.
+    pub no_tools: bool,
+}
+
+impl Choices {
+    /// The same with another model, and without what was resolved for the one before.
+    #[must_use]
+    pub fn with_model(self, model: &str) -> Self {
+        Self { model: Some(model.to_owned()), thinking: None, parameters: BTreeMap::new(), ..self }
+    }
+
+    /// What is given, for a note; `None` if nothing is.
+    pub fn describe(&self) -> Option<String> {
+        let rules = |name: &str, rules: &[String]| -> Vec<String> {
+            rules.iter().map(|rule| format!("{name} {rule}")).collect()
+        };
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut parts: Vec<String> = self.model.iter().map(|model| format!("model {model}")).collect();
+        parts.extend(self.thinking.iter().map(|thinking| format!("thinking {thinking}")));
+        parts.extend(self.approval.iter().map(|policy| format!("approval {policy}")));
+        parts.extend(self.parameters.iter().map(|(name, value)| format!("{name} {}", text(value))));
+        parts.extend(rules("allow", &self.allow));
+        parts.extend(rules("ask", &self.ask));
+        parts.extend(rules("deny", &self.deny));
+        parts.extend(self.no_tools.then(|| "no tools".to_owned()));
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+/// The conversation that a terminal shows first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Opening {
+    /// A conversation by name, number or id; it counts before `opens`.
+    pub agent: Option<String>,
+    /// Which one otherwise.
+    pub opens: Opens,
+    /// What a new one begins with.
+    pub choices: Choices,
+    /// What is changed of another one.
+    pub options: Choices,
+    /// What is sent to it.
+    pub prompt: Option<String>,
+    /// What the person is told there.
+    pub notes: Vec<String>,
+}
+
+/// Which conversation a terminal shows that names none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opens {
+    /// The one that the process showed last.
+    #[default]
+    Shown,
+    /// A new one.
+    New,
+    /// The last one of the directory that a person had.
+    Last,
+    /// The one that the person chooses in a list.
+    Listed,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_is_said() {
+        assert_eq!(Choices::default().describe(), None);
+        let given = Choices {
+            model: Some("openai/x".into()),
+            approval: Some("plan".into()),
+            allow: vec!["bash(ls)".into()],
+            parameters: BTreeMap::from([("seed".into(), 7.into()), ("stop".into(), "END".into())]),
+            ..Choices::default()
+        };
+        let said = "model openai/x, approval plan, seed 7, stop END, allow bash(ls)";
+        assert_eq!(given.describe().as_deref(), Some(said));
+    }
+}

@@ -1,0 +1,262 @@
+//! Which conversation a terminal shows first, in this process or for a client, and how to come back to it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::base::error::Result;
+use crate::base::id::{AgentId, TerminalId};
+use crate::base::text;
+use crate::commands::agent_tree;
+use crate::domain::choices::{Choices, Opening, Opens};
+use crate::domain::flow::{Change, Origin};
+use crate::domain::scrollback::LineKind;
+use crate::domain::title::title;
+use crate::repl::core::archive::called_or_archived;
+use crate::repl::core::begin::{Beginning, begin};
+use crate::repl::core::spawn::project_directory;
+use crate::repl::core::{agent_gone, drafts};
+use crate::repl::start::{GREETING, introduction};
+use crate::repl::{Device, Repl, TerminalMode, steer};
+use crate::store::input_line;
+
+/// A conversation that is to be shown at a terminal.
+pub(crate) struct Opened {
+    pub(crate) agent: AgentId,
+    /// The person chooses another one in a list, at which this is done.
+    picks: Option<Vec<Change>>,
+    prompt: Option<String>,
+    /// What conversations begin with at the terminal.
+    choices: Choices,
+    /// It was begun for the terminal.
+    is_begun: bool,
+}
+
+/// How a person comes back to the conversation that a terminal has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WayBack {
+    /// With these options, each with a space before it.
+    Options(String),
+    /// Nothing was written there: it is not kept.
+    Unwritten,
+    /// The person has left the list of conversations.
+    Unopened,
+}
+
+impl Repl {
+    /// Finds the conversation for a terminal that was opened in this directory, or begins it, and makes the changes that the
+    /// opening asks for.
+    ///
+    /// # Errors
+    /// There is no such conversation, or something that is asked for is not possible; then nothing is shown.
+    pub(crate) fn open_conversation(&mut self, opening: Opening, directory: Option<&Path>) -> Result<Opened> {
+        let is_read_only = self.core.store.is_read_only();
+        let place = self.place(directory);
+        let found = match (&opening.agent, opening.opens) {
+            (Some(agent), _) => Some(called_or_archived(&mut self.core, agent, false)?),
+            (None, Opens::Last) => self.last_to_continue(place.as_deref())?,
+            (None, Opens::New) if !is_read_only => None,
+            (None, _) => Some(self.shown_last()?),
+        };
+        let is_begun = found.is_none() && !is_read_only;
+        let picks = opening.agent.is_none() && opening.opens == Opens::Listed;
+        let agent = match found {
+            Some(agent) => agent,
+            None if is_read_only => self.shown_last()?,
+            None => self.begin_for_terminal(&opening, directory, place.as_deref())?,
+        };
+        if !is_begun {
+            if !picks {
+                self.choose(agent, &opening.options)?;
+            }
+            let notes = self.notes_at_start(&opening.notes, agent, directory.is_none());
+            self.note_all(agent, &notes);
+        }
+        let picks = picks.then(|| {
+            let options = opening.options.describe().is_some().then(|| Change::Choose(Box::new(opening.options)));
+            options.into_iter().chain(opening.prompt.clone().map(Change::Submit)).collect()
+        });
+        let prompt = opening.prompt.filter(|_| picks.is_none());
+        Ok(Opened { agent, picks, prompt, choices: opening.choices, is_begun })
+    }
+
+    /// What is to be said first: with the notes that the terminal brings, those of this process, unless they are at the root
+    /// already.
+    fn notes_at_start(&self, notes: &[String], agent: AgentId, is_local: bool) -> Vec<(LineKind, String)> {
+        let is_root = self.core.roster.nth(0) == Some(agent);
+        let welcome = self.welcome.iter().filter(|_| !is_root && is_local).cloned();
+        welcome.chain(notes.iter().map(|note| (LineKind::Note, note.clone()))).collect()
+    }
+
+    fn note_all(&mut self, agent: AgentId, notes: &[(LineKind, String)]) {
+        notes.iter().for_each(|(kind, note)| self.core.note(agent, *kind, note));
+    }
+
+    /// Begins a conversation, and says there where and with which model, and which one was the last here.
+    fn begin_for_terminal(
+        &mut self,
+        opening: &Opening,
+        directory: Option<&Path>,
+        place: Option<&str>,
+    ) -> Result<AgentId> {
+        let last = self.last_here(place)?;
+        let root = self.core.roster.nth(0).ok_or_else(agent_gone)?;
+        let may_be_root = self.terminals.showing(&[root]).is_empty() && !self.terminals.has_begun(root);
+        let choices = &opening.choices;
+        let new = Beginning { name: None, directory, choices, is_print_run: false, may_be_root };
+        let agent = begin(&mut self.core, new).map_err(|error| match directory {
+            Some(_) => error.context("the process that has the agents"),
+            None => error,
+        })?;
+        let introduction = introduction(&self.core, agent);
+        let mut notes = self.notes_at_start(&opening.notes, agent, directory.is_none());
+        // A server has greeted at the root with its own model and directory.
+        let has_greeted = agent == root && self.welcome.iter().any(|(_, said)| said.starts_with(GREETING));
+        if has_greeted && !self.welcome.iter().any(|(_, said)| *said == introduction) {
+            notes.insert(0, (LineKind::Note, introduction));
+        }
+        notes.extend(last.map(|last| self.describe_last(last)).transpose()?.map(|note| (LineKind::Note, note)));
+        self.note_all(agent, &notes);
+        Ok(agent)
+    }
+
+    /// Attaches the terminal of this process at a conversation that was opened for it.
+    pub(crate) fn show_opened(&mut self, device: Device, opened: Opened) {
+        self.attach_opened(device, TerminalMode::default(), opened);
+        self.dispatch();
+        self.render();
+    }
+
+    /// The same for any terminal. A prompt that cannot be sent becomes its draft, with the reason beside it.
+    pub(super) fn attach_opened(&mut self, device: Device, mode: TerminalMode, opened: Opened) -> TerminalId {
+        let Opened { agent, picks, prompt, choices, is_begun } = opened;
+        let picks_in_list = picks.is_some();
+        let terminal = match picks {
+            None => self.terminals.attach(&mut self.core, device, agent, mode),
+            Some(then) => self.terminals.attach_picker(&mut self.core, device, (agent, mode), then),
+        };
+        self.terminals.set_beginning(terminal, choices);
+        if picks_in_list && !self.terminals.is_picking(terminal) {
+            let agents = agent_tree(&self.core.command_context(agent, Vec::new()));
+            let note = format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}");
+            self.core.note(agent, LineKind::Note, &note);
+        }
+        if is_begun {
+            self.terminals.note_begun(&mut self.core, terminal, agent);
+        }
+        if let Some(prompt) = prompt {
+            let origin = Origin::Terminal(terminal);
+            if let Err(error) = self.carry_out(origin, agent, Change::Submit(prompt.clone())) {
+                drafts::return_text(&mut self.core, agent, origin, &input_line(&prompt));
+                self.terminals.show_result(&mut self.core, origin, agent, LineKind::Error, &error.message);
+            }
+            self.apply_effects();
+        }
+        terminal
+    }
+
+    /// Makes changes at a conversation that exists, and says which.
+    ///
+    /// # Errors
+    /// One is not possible; none was made then that the person is not told.
+    pub(super) fn choose(&mut self, agent: AgentId, options: &Choices) -> Result<()> {
+        let Some(said) = options.describe() else { return Ok(()) };
+        steer::choose(&mut self.core, agent, options)?;
+        self.core.note(agent, LineKind::Note, &format!("from the next request on: {said}"));
+        Ok(())
+    }
+
+    /// The agent that a terminal showed last, wherever it was opened.
+    fn shown_last(&self) -> Result<AgentId> {
+        let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
+        let earlier = || self.core.store.last_shown().ok().flatten();
+        let is_there = |id: &AgentId| self.core.roster.get(*id).is_some();
+        let shown = self.server.last_focus.filter(is_there).or_else(newest).or_else(earlier).filter(is_there);
+        shown.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
+    }
+
+    /// The directory of a terminal, or that in which the program was started, as it is stored.
+    fn place(&self, directory: Option<&Path>) -> Option<String> {
+        project_directory(&directory.unwrap_or(&self.core.config.working_directory).canonicalize().ok()?)
+    }
+
+    /// The last conversation that a person had in this directory.
+    fn last_here(&self, place: Option<&str>) -> Result<Option<AgentId>> {
+        let last = self.core.store.last_conversation(place.unwrap_or_default())?;
+        Ok(last.filter(|last| self.core.roster.get(*last).is_some()))
+    }
+
+    /// The conversation that `-c` continues: the last one here, or one of which only a draft is there.
+    fn last_to_continue(&self, place: Option<&str>) -> Result<Option<AgentId>> {
+        if let Some(last) = self.last_here(place)? {
+            return Ok(Some(last));
+        }
+        let drafted = self.core.store.drafted_conversation(place)?;
+        Ok(drafted.filter(|drafted| self.core.roster.get(*drafted).is_some()))
+    }
+
+    fn describe_last(&self, last: AgentId) -> Result<String> {
+        let (said, at) = self.core.store.conversation(last)?;
+        let age = u64::try_from(self.core.clock.unix_ms() - at).unwrap_or(0);
+        let age = text::age(Duration::from_millis(age));
+        let label = self.core.name_of(last);
+        let said = if said.is_empty() { String::new() } else { format!(": {:?}", title(&said)) };
+        Ok(format!("the last conversation here is {label}, {age} ago{said}; polylogue -c continues it"))
+    }
+
+    /// How to come back to the conversation that a terminal shows.
+    pub(super) fn way_back(&self, terminal: TerminalId) -> WayBack {
+        let Some(shown) = self.terminals.get(terminal).filter(|_| !self.terminals.is_picking(terminal)) else {
+            return WayBack::Unopened;
+        };
+        let Some(agent) = self.core.roster.get(shown.focus) else { return WayBack::Unwritten };
+        let is_root = self.core.roster.parent(shown.focus).is_none();
+        if self.core.store.is_unwritten(shown.focus).unwrap_or(false)
+            && (is_root || self.terminals.has_begun(shown.focus))
+        {
+            return WayBack::Unwritten;
+        }
+        let place = self.place(self.terminals.directory_of(terminal).as_deref());
+        if self.last_to_continue(place.as_deref()).is_ok_and(|last| last == Some(shown.focus)) {
+            return WayBack::Options(" -c".into());
+        }
+        let name = agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string());
+        WayBack::Options(format!(" -r {name}"))
+    }
+
+    /// How to come back to the conversation that the terminal of this process has shown, after the end of the loop.
+    pub(crate) fn take_way_back(&mut self) -> WayBack {
+        self.way_back.take().unwrap_or(WayBack::Unopened)
+    }
+
+    /// `/new`: a conversation in the directory of the terminal, with what conversations begin with there.
+    pub(super) fn begin_conversation(&mut self, origin: Origin, new: NewHere) -> Result<()> {
+        let (directory, choices) = self.terminals.beginning_of(origin);
+        let choices = match &new.model {
+            Some(model) => choices.with_model(model),
+            None => choices,
+        };
+        let directory: Option<PathBuf> = directory;
+        let child = begin(
+            &mut self.core,
+            Beginning {
+                name: new.name,
+                directory: directory.as_deref(),
+                choices: &choices,
+                is_print_run: false,
+                may_be_root: false,
+            },
+        )?;
+        self.terminals.switch(&mut self.core, origin, child)?;
+        if let Some(terminal) = origin.terminal() {
+            self.terminals.note_begun(&mut self.core, terminal, child);
+        }
+        new.prompt.map_or(Ok(()), |prompt| self.submit(origin, child, prompt))
+    }
+}
+
+/// What `/new` says of the conversation.
+pub(super) struct NewHere {
+    pub prompt: Option<String>,
+    pub name: Option<String>,
+    pub model: Option<String>,
+}
