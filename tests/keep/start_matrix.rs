@@ -263,8 +263,9 @@ impl World {
             _ => None,
         };
         let new = cell.source.settings(cell.place);
-        // The flags of a conversation that exists hold from now on; nothing else changes it.
-        let expected = match &existing {
+        // The flags of a conversation that exists hold from now on; nothing else changes it. It keeps its environment by name:
+        // what that means is as the process that has the agents is configured, unless it began in another one.
+        let mut expected = match &existing {
             Some((_, settings)) if cell.source == Source::Flag => {
                 let Settings { model, thinking, policy, .. } = new;
                 Settings { model, thinking, policy, ..settings.clone() }
@@ -272,6 +273,9 @@ impl World {
             Some((_, settings)) => settings.clone(),
             None => new,
         };
+        if existing.is_some() && cell.beside == Beside::Nothing {
+            expected.is_configured = cell.source == Source::Configuration;
+        }
         let (body, id) = match cell.command {
             Command::Print => self.print(cell, &text),
             _ => self.chat(cell, &text, existing.as_ref().map(|(id, _)| *id)),
