@@ -12,6 +12,7 @@ use crate::domain::flow::{Change, Decision, InputResult, Origin, Shown};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::{archive_for_person, fork_ended};
 use crate::repl::core::delete::delete;
+use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
 use crate::repl::core::{Core, agent_gone, drafts};
@@ -124,7 +125,7 @@ impl Repl {
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
             Change::EditQueue(edit) => queue_edits::apply(core, origin, agent_id, edit),
             Change::Resume => self.resume(agent_id),
-            Change::Retry => core.retry_turn(origin, agent_id),
+            Change::Retry => retry_turn(core, origin, agent_id),
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
             Change::Name(name) => steer::set_name(core, agent_id, name),
             Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),

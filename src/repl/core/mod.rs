@@ -15,7 +15,7 @@ pub(super) mod log;
 mod mail;
 pub(super) mod model;
 pub(super) mod programs;
-mod queue;
+pub(super) mod queue;
 mod remove;
 pub(super) mod spawn;
 pub(super) mod turns;

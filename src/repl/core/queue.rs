@@ -23,7 +23,7 @@ impl Core {
         self.load(agent_id)?;
         self.save_unsaved(agent_id)?;
         let (draft, now) = (drafts::slot_of(self, origin), self.clock.unix_ms());
-        let replaced = self.replaced_by(agent_id, draft, &text);
+        let replaced = replaced_by(self, agent_id, draft, &text);
         let (rewound, message) = self.transaction(|core| {
             let rewind = replaced.map(|id| vec![Body::Rewind(MessageId(id.0 - 1))]);
             let rewound = rewind.map(|bodies| core.store.append(agent_id, bodies, now)).transpose()?;
@@ -31,34 +31,6 @@ impl Core {
         })?;
         self.remember(agent_id, rewound.unwrap_or_default());
         self.start_turn(origin, agent_id, |agent, context| agent.begin(message, context));
-        Ok(())
-    }
-
-    /// The message that a text replaces: that of the last turn, which failed or was interrupted, if the text was made from
-    /// it. Without a part of a reply, a failed message is left out anyway.
-    fn replaced_by(&mut self, agent_id: AgentId, draft: Option<DraftSlot>, text: &str) -> Option<MessageId> {
-        let edited = self.roster.with(agent_id, |agent| agent.view.drafts.take_edited(draft?)).flatten();
-        let agent = self.roster.get(agent_id).filter(|agent| agent.can_retry())?;
-        let turn = agent.inputs.history.as_ref()?.open_turn()?;
-        let id = turn.message.0;
-        let is_left_out = agent.has_failed() && turn.is_unanswered;
-        let is_made_from_it = edited == Some(id) || draft.is_some() && text == turn.message.1;
-        Some(id).filter(|id| is_made_from_it && !is_left_out && *id > agent.identity.fork_point)
-    }
-
-    /// Tries the last turn of an idle agent again, which failed or was interrupted.
-    ///
-    /// # Errors
-    /// There is none, or the store cannot be read or written.
-    pub(in crate::repl) fn retry_turn(&mut self, origin: Origin, agent_id: AgentId) -> Result<()> {
-        let nothing = || Error::usage("nothing to try again: the last turn of this agent is complete");
-        self.roster.get(agent_id).filter(|agent| agent.can_retry()).ok_or_else(nothing)?;
-        self.load(agent_id)?;
-        self.save_unsaved(agent_id)?;
-        let history = self.roster.get(agent_id).and_then(|agent| agent.inputs.history.as_ref());
-        let turn = history.and_then(History::open_turn).ok_or_else(nothing)?;
-        self.store.begin_again(agent_id)?;
-        self.start_turn(origin, agent_id, |agent, context| agent.begin_again(turn, context));
         Ok(())
     }
 
@@ -126,4 +98,32 @@ impl Core {
         self.emit(Event::QueueChanged { agent: agent_id });
         Ok(())
     }
+}
+
+/// The message that a text replaces: that of the last turn, which failed or was interrupted, if the text was made from
+/// it. Without a part of a reply, a failed message is left out anyway.
+fn replaced_by(core: &mut Core, agent_id: AgentId, draft: Option<DraftSlot>, text: &str) -> Option<MessageId> {
+    let edited = core.roster.with(agent_id, |agent| agent.view.drafts.take_edited(draft?)).flatten();
+    let agent = core.roster.get(agent_id).filter(|agent| agent.can_retry())?;
+    let turn = agent.inputs.history.as_ref()?.open_turn()?;
+    let id = turn.message.0;
+    let is_left_out = agent.has_failed() && turn.is_unanswered;
+    let is_made_from_it = edited == Some(id) || draft.is_some() && text == turn.message.1;
+    Some(id).filter(|id| is_made_from_it && !is_left_out && *id > agent.identity.fork_point)
+}
+
+/// Tries the last turn of an idle agent again, which failed or was interrupted.
+///
+/// # Errors
+/// There is none, or the store cannot be read or written.
+pub(in crate::repl) fn retry_turn(core: &mut Core, origin: Origin, agent_id: AgentId) -> Result<()> {
+    let nothing = || Error::usage("nothing to try again: the last turn of this agent is complete");
+    core.roster.get(agent_id).filter(|agent| agent.can_retry()).ok_or_else(nothing)?;
+    core.load(agent_id)?;
+    core.save_unsaved(agent_id)?;
+    let history = core.roster.get(agent_id).and_then(|agent| agent.inputs.history.as_ref());
+    let turn = history.and_then(History::open_turn).ok_or_else(nothing)?;
+    core.store.begin_again(agent_id)?;
+    core.start_turn(origin, agent_id, |agent, context| agent.begin_again(turn, context));
+    Ok(())
 }
