@@ -3,7 +3,7 @@
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -129,11 +129,25 @@ fn require_regular(found: &fs::Metadata) -> io::Result<()> {
     }
 }
 
+/// What tells an empty directory that this program keeps in the place of a protected name from others: the sticky bit.
+pub const COVER_MARK: u32 = 0o1000;
+
+/// Whether a path is such a directory, or one that a killed process has left.
+pub fn is_cover(path: &Path) -> bool {
+    let is_marked = path.symlink_metadata().is_ok_and(|found| found.is_dir() && found.mode() & COVER_MARK != 0);
+    is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The `.git` of a directory: git takes no notice of an empty one.
+pub fn git_in(directory: &Path) -> Option<PathBuf> {
+    let git = directory.join(".git");
+    (git.symlink_metadata().is_ok() && !is_cover(&git)).then_some(git)
+}
+
 /// The directory and its ancestors up to the root of its repository. Outside of a repository only the directory itself:
 /// its ancestors may belong to other users.
 pub fn ancestors_in_repository(directory: &Path) -> impl Iterator<Item = &Path> {
-    let is_root = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
-    let root = directory.ancestors().find(is_root).unwrap_or(directory);
+    let root = directory.ancestors().find(|path| git_in(path).is_some()).unwrap_or(directory);
     directory.ancestors().take_while(move |path| path.starts_with(root))
 }
 

@@ -448,7 +448,7 @@ impl Environments {
         let Some(worktree) = self.worktree_around(directory) else { return Vec::new() };
         let Ok(origin) = read_followed(&origin_file(&worktree), MAX_PATH) else { return Vec::new() };
         let origin = PathBuf::from(OsString::from_vec(origin));
-        let repository = origin.ancestors().find(|above| above.join(".git").exists());
+        let repository = origin.ancestors().find(|above| file::git_in(above).is_some());
         let below = directory.strip_prefix(&worktree).unwrap_or(Path::new(""));
         repository.map(|repository| repository.join(below)).into_iter().chain([origin.clone()]).collect()
     }

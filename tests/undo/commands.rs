@@ -141,6 +141,16 @@ fn what_a_command_puts_in_the_place_of_a_file_of_git_is_not_read() {
 }
 
 #[test]
+fn a_command_that_has_git_ignore_everything_is_named_by_an_undo() {
+    for ignore in [".gitignore", "src/.gitignore"] {
+        let Some(mut app) = app_in_repository() else { return };
+        run(&mut app, 0, &format!("printf '*\\n' > {ignore}; echo x > src/hidden; echo changed > a"));
+        let said = undo(&mut app, "/undo").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("hides files since then"), "{ignore}: {said}");
+    }
+}
+
+#[test]
 fn commands_that_change_nothing_leave_nothing_to_undo() {
     let Some(mut app) = app_in_repository() else { return };
     run(&mut app, 0, "cat a");

@@ -44,7 +44,7 @@ impl Branches {
 
 /// The branch that is checked out in the repository of this directory, or the beginning of the commit.
 fn branch_of(directory: &Path) -> Option<String> {
-    let repository = directory.ancestors().map(|above| above.join(".git")).find(|path| path.exists())?;
+    let repository = directory.ancestors().find_map(file::git_in)?;
     // In a worktree or a submodule `.git` is a file that names the directory.
     let head = match read_file(&repository) {
         Some(link) => repository.parent()?.join(link.trim().strip_prefix("gitdir: ")?).join("HEAD"),

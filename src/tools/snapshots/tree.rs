@@ -10,7 +10,7 @@
 //!   DATA/snapshots/trees/ROOT/call-ID/    the copy of the index, and what git prints
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -24,7 +24,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{MOST_KEPT, OpenStep, Snapshots};
 use crate::base::beneath::{copy, open_path, read, read_followed};
-use crate::base::file::ancestors_in_repository;
+use crate::base::file::{ancestors_in_repository, git_in};
 use crate::base::id::AgentId;
 use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
@@ -40,6 +40,7 @@ use crate::tools::{Environment, Job};
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// The same after a command that was interrupted: the person waits for its end.
 const TIME_LIMIT_AT_END: Duration = Duration::from_secs(2);
+const IGNORE_FILE: &str = ".gitignore";
 /// Of an exclude file of a repository, in bytes.
 const MOST_EXCLUDED: u64 = 1 << 20;
 /// Of an index, in bytes.
@@ -119,6 +120,8 @@ struct Tree {
     out: PathBuf,
     /// The permissions before the command, of which git knows only whether a file can be run; without the usual ones.
     modes: HashMap<Vec<u8>, u32>,
+    /// The directories with files that git knows, and whether an ignore file there hides everything new.
+    hides_all: BTreeMap<PathBuf, bool>,
 }
 
 impl Drop for Tree {
@@ -131,7 +134,7 @@ impl Drop for Tree {
 impl Tree {
     fn before(env: &Environment, snapshots: &Snapshots, job: &Job) -> Result<Self, String> {
         let workspace = env.worktree.as_ref().unwrap_or(&env.working_directory);
-        let is_top = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+        let is_top = |path: &&Path| git_in(path).is_some();
         let top = ancestors_in_repository(workspace).find(is_top).ok_or("its directory is in no git repository")?;
         let common = sandbox::git_directory(top).ok_or("its repository is not readable")?;
         let data = snapshots.directory.parent().unwrap_or(&snapshots.directory);
@@ -143,16 +146,27 @@ impl Tree {
         }
         let git = snapshots.directory.join("trees").join(hex(Sha256::digest(top.as_os_str().as_bytes())));
         let out = git.join(format!("call-{}", AgentId::random()));
-        let mut tree = Self { top: top.to_owned(), objects: common.join("objects"), out, git, modes: HashMap::new() };
+        let mut tree = Self {
+            top: top.to_owned(),
+            objects: common.join("objects"),
+            out,
+            git,
+            modes: HashMap::new(),
+            hides_all: BTreeMap::new(),
+        };
         tree.prepare(&common).map_err(|error| reason(&error))?;
         tree.run(&format!("{FORGET_REPOSITORIES}{BEFORE}"), TIME_LIMIT, env, job)?;
-        tree.modes = tree.unusual_modes().map_err(|error| reason(&error))?;
+        let files = tree.printed("files").map_err(|error| reason(&error))?;
+        tree.modes = tree.unusual_modes(&files);
+        let parents = files.split(|byte| *byte == 0).filter_map(|path| Path::new(OsStr::from_bytes(path)).parent());
+        let top = real(top);
+        let directories: BTreeSet<PathBuf> = parents.map(|parent| top.join(parent)).chain([top.clone()]).collect();
+        tree.hides_all = directories.into_iter().map(|path| (path.clone(), hides_all(&path))).collect();
         Ok(tree)
     }
 
     /// The permissions of files and directories that git would not make in the same way.
-    fn unusual_modes(&self) -> io::Result<HashMap<Vec<u8>, u32>> {
-        let files = self.printed("files")?;
+    fn unusual_modes(&self, files: &[u8]) -> HashMap<Vec<u8>, u32> {
         let (mut modes, mut last) = (HashMap::new(), PathBuf::new());
         let mut look = |path: &Path| {
             let Ok(found) = self.top.join(path).symlink_metadata() else { return };
@@ -171,7 +185,15 @@ impl Tree {
             }
             look(path);
         }
-        Ok(modes)
+        modes
+    }
+
+    /// Ignored files are not compared, which a command can use.
+    fn hidden(&self) -> Option<String> {
+        let mut new = self.hides_all.iter().filter(|(directory, hid_all)| !**hid_all && hides_all(directory));
+        let (directory, _) = new.next()?;
+        let file = directory.join(IGNORE_FILE);
+        Some(format!("{} hides files since then, which are not known", file.display()))
     }
 
     /// Makes the git directory and the directory of this call, with a copy of the index.
@@ -263,7 +285,7 @@ impl Tree {
         }
         // The next call begins with what this one knows.
         let _ = fs::rename(self.out.join("index"), self.git.join("index"));
-        let mut flaw = None;
+        let mut flaw = self.hidden();
         let too_many = entries.len().checked_sub(MOST_FILES).filter(|more| *more > 0);
         if let Some(more) = too_many {
             flaw = Some(format!("it changed {} files, of which {more} were not kept", entries.len()));
@@ -414,6 +436,15 @@ impl Entry {
 
     fn is_repository(&self) -> bool {
         self.mode == 0o160_000 || self.mode_after == 0o160_000
+    }
+}
+
+/// Whether an ignore file of a directory hides everything that git does not know yet.
+fn hides_all(directory: &Path) -> bool {
+    let is_all = |line: &[u8]| matches!(line.trim_ascii(), b"*" | b"/*" | b"**" | b"/**" | b"**/*" | b"*/" | b"*.*");
+    match read(&directory.join(IGNORE_FILE), MOST_EXCLUDED) {
+        Ok(text) => text.split(|byte| *byte == b'\n').any(is_all),
+        Err(error) => error.kind() == io::ErrorKind::FileTooLarge,
     }
 }
 
