@@ -246,6 +246,19 @@ fn a_hook_reads_the_workspace_and_changes_it_only_where_its_agent_may() {
 }
 
 #[test]
+fn what_a_hook_plants_is_reported_as_of_commands() {
+    let peer = Peer::start();
+    let script = "mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/pre-commit";
+    let plan = Plan { policy: Policy::Yolo, rules: Rules::default(), ..Plan::peer(&peer.url()) };
+    let mut app = app_with(&peer, vec![hook(HookEvent::PostTool, "", script)], plan);
+    calls(&mut app, &peer, &[("list_dir", "{}")]);
+    let results = results_then(&mut app, &peer, 0, "done");
+    assert!(app.directory().join("sub/.git/hooks/pre-commit").exists(), "{results:?}");
+    assert_shows(&mut app, "sub/.git was created during this command");
+    assert!(results[0].contains("[protected: sub/.git was created during this command"), "{results:?}");
+}
+
+#[test]
 fn a_hook_after_a_call_adds_to_its_result() {
     let peer = Peer::start();
     let context = answers(json!({"additionalContext": "run the linter"}));

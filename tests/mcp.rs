@@ -36,6 +36,7 @@ pub fn server(behaviour: &str) -> McpServer {
         transport: transport("t0ken"),
         written: transport("${TOKEN}"),
         net: Vec::new(),
+        may_write: matches!(behaviour, "writes" | "library" | "hangs" | "plants"),
         start_timeout: Duration::from_secs(30),
         call_timeout: Duration::from_secs(60),
         enabled_tools: Vec::new(),
@@ -231,6 +232,32 @@ fn a_server_runs_in_the_sandbox_with_its_own_variables_only() {
     let shown = result_of(&mut app, &peer, "mcp__shows__first");
     let directory = app.directory().canonicalize().expect("a directory");
     assert_eq!(shown, format!("token t0ken, key none, at {}", directory.display()));
+}
+
+#[test]
+fn a_server_reads_the_workspace_unless_its_declaration_says_that_it_writes() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![McpServer { may_write: false, ..server("plants") }]);
+    assert_eq!(result_of(&mut app, &peer, "mcp__plants__first"), "read-only");
+    assert!(!app.directory().join("sub").exists());
+
+    let mut app = app_under(&peer, vec![server("plants")], Rules::default(), Policy::Auto);
+    assert_eq!(offered(&request_of(&mut app, &peer)), ["mcp__plants__start"]);
+    app.enter("start it");
+    reply_with_calls(&app.accept(&peer), &[("mcp__plants__start", "{}")]);
+    app.turn_until_asked(0);
+    assert!(in_one_line(&app.screen_text()).contains("it may write in the workspace"), "{}", app.screen_text());
+}
+
+#[test]
+fn what_a_server_plants_is_reported_as_of_commands() {
+    let peer = Peer::start();
+    let mut app = app_with(&peer, vec![server("plants")]);
+    let result = result_of(&mut app, &peer, "mcp__plants__first");
+    assert!(result.starts_with("planted\n[protected: sub/.git was created during this command: "), "{result}");
+    let shown = in_one_line(&app.screen_text());
+    assert!(shown.contains("mcp server plants: sub/.git was created"), "{shown}");
+    assert_eq!(result_of(&mut app, &peer, "mcp__plants__first"), "planted", "told once");
 }
 
 #[test]

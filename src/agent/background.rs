@@ -50,11 +50,11 @@ impl Agent {
     /// Collects the commands that have ended, and answers the calls that wait for them. Returns notes for the person.
     pub fn poll_background(&mut self, context: &mut Context) -> Vec<String> {
         let mut notes = Vec::new();
-        for ended in self.background.commands.poll() {
-            let is_over = |wait: &mut Wait| wait.id == ended.id;
+        for news in self.background.commands.poll() {
+            let is_over = |wait: &mut Wait| news.has_ended && wait.id == news.id;
             let waits: Vec<Wait> = self.background.waits.extract_if(.., is_over).collect();
             waits.into_iter().for_each(|wait| self.answer_wait(&wait, context));
-            notes.extend(ended.notes);
+            notes.extend(news.notes);
         }
         notes
     }

@@ -1,6 +1,7 @@
 //! What protects this process from others of the same user, and how much it uses.
 
 use std::fs;
+use std::path::PathBuf;
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
@@ -53,6 +54,11 @@ pub fn usage() -> Usage {
         descriptors: count("/proc/self/fd").saturating_sub(1),
         threads: count("/proc/self/task"),
     }
+}
+
+/// The home directory of this user as the system's database has it. `HOME` may name another one.
+pub fn account_home() -> Option<PathBuf> {
+    nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ pub struct McpServer {
     pub written: Transport,
     /// The hosts that its process may reach.
     pub net: Vec<HostPattern>,
+    /// Whether its process may write in the workspace; otherwise it reads there.
+    pub may_write: bool,
     /// How long it may take until its tools are known.
     pub start_timeout: Duration,
     /// How long a call may take without a sign of progress.
@@ -51,6 +53,7 @@ impl McpServer {
             written: transport.clone(),
             transport,
             net: Vec::new(),
+            may_write: false,
             start_timeout: START_TIMEOUT,
             call_timeout: CALL_TIMEOUT,
             enabled_tools: Vec::new(),

@@ -8,13 +8,55 @@ pub enum Use {
     /// Read, and written to in an overlay: what is written lasts until the end of the call, the real place stays as it
     /// was.
     Cache,
+    /// Empty, and what is written lasts until the end of the call. Other rows open parts of it.
+    Empty,
 }
 
 /// Below the home directory: what tool chains need. Everything else there is absent in the sandbox.
 pub const TOOL_CHAINS: &[(&str, Use)] = &[
     (".asdf", Use::Read),
     (".bun", Use::Read),
-    (".cache", Use::Cache),
+    (".cache", Use::Empty),
+    (".cache/Cypress", Use::Cache),
+    (".cache/bazel", Use::Cache),
+    (".cache/bazelisk", Use::Cache),
+    (".cache/bun", Use::Cache),
+    (".cache/ccache", Use::Cache),
+    (".cache/composer", Use::Cache),
+    (".cache/conan", Use::Cache),
+    (".cache/coursier", Use::Cache),
+    (".cache/deno", Use::Cache),
+    (".cache/dune", Use::Cache),
+    (".cache/electron", Use::Cache),
+    (".cache/electron-builder", Use::Cache),
+    (".cache/go-build", Use::Cache),
+    (".cache/golangci-lint", Use::Cache),
+    (".cache/hex", Use::Cache),
+    (".cache/huggingface", Use::Cache),
+    (".cache/matplotlib", Use::Cache),
+    (".cache/meson", Use::Cache),
+    (".cache/ms-playwright", Use::Cache),
+    (".cache/nix", Use::Cache),
+    (".cache/node", Use::Cache),
+    (".cache/node-gyp", Use::Cache),
+    (".cache/npm", Use::Cache),
+    (".cache/pip", Use::Cache),
+    (".cache/pipenv", Use::Cache),
+    (".cache/pnpm", Use::Cache),
+    (".cache/pre-commit", Use::Cache),
+    (".cache/puppeteer", Use::Cache),
+    (".cache/pypoetry", Use::Cache),
+    (".cache/rebar3", Use::Cache),
+    (".cache/ruff", Use::Cache),
+    (".cache/sccache", Use::Cache),
+    (".cache/selenium", Use::Cache),
+    (".cache/torch", Use::Cache),
+    (".cache/typescript", Use::Cache),
+    (".cache/uv", Use::Cache),
+    (".cache/vcpkg", Use::Cache),
+    (".cache/virtualenv", Use::Cache),
+    (".cache/yarn", Use::Cache),
+    (".cache/zig", Use::Cache),
     (".cargo", Use::Cache),
     (".config/git", Use::Read),
     (".deno", Use::Read),
@@ -173,19 +215,46 @@ pub const MOVED: &[(&str, &str)] = &[
 /// Below the home directory: our own data and configuration, also where this process uses other directories.
 pub const OWN: &[&str] = &[".config/polylogue", ".local/share/polylogue"];
 
-/// Names that are protected everywhere in a workspace, with everything below them.
-pub const PROTECTED: &[(&str, &str)] = &[
-    (".git", "git runs its hooks and what its configuration names"),
-    (".polylogue", "settings, commands, skills and hooks of polylogue"),
-    (".claude", "settings, commands, skills and hooks of other agents"),
-    (".agents", "skills of agents"),
-    ("AGENTS.md", "instructions of agents"),
-    ("CLAUDE.md", "instructions of agents"),
-    (".mcp.json", "programs that agents start"),
+/// A name that is protected everywhere in a workspace, with everything below it.
+#[derive(Debug, Clone, Copy)]
+pub struct ProtectedName {
+    pub name: &'static str,
+    /// Why.
+    pub about: &'static str,
+    /// Whether it is usually a directory.
+    pub is_directory: bool,
+}
+
+const fn directory(name: &'static str, about: &'static str) -> ProtectedName {
+    ProtectedName { name, about, is_directory: true }
+}
+
+const fn file(name: &'static str, about: &'static str) -> ProtectedName {
+    ProtectedName { name, about, is_directory: false }
+}
+
+/// The protected names: file tools, rules and the sandbox go by this table alone.
+pub const PROTECTED: &[ProtectedName] = &[
+    directory(".git", "git runs its hooks and what its configuration names"),
+    directory(".polylogue", "settings, commands, skills and hooks of polylogue"),
+    directory(".claude", "settings, commands, skills and hooks of other agents"),
+    directory(".agents", "skills of agents"),
+    directory(".codex", "settings and instructions of other agents"),
+    directory(".cursor", "settings, rules and programs of an editor with agents"),
+    directory(".vscode", "programs and settings that an editor runs and uses"),
+    directory(".idea", "programs and settings that an editor runs and uses"),
+    directory(".devcontainer", "programs that editors run for a container"),
+    directory(".husky", "hooks of git"),
+    file("AGENTS.md", "instructions of agents"),
+    file("CLAUDE.md", "instructions of agents"),
+    file("GEMINI.md", "instructions of agents"),
+    file(".mcp.json", "programs that agents start"),
+    file(".envrc", "a script that shells run on entering the directory"),
 ];
 
-/// In every git directory: what makes git run programs, and what leads it to another configuration (gitrepository-layout(5)).
-pub const PROTECTED_IN_GIT: &[&str] = &["config", "hooks", "config.worktree", "commondir", "gitdir"];
+/// In every git directory: what makes git run programs, what leads it to another configuration, and what hides files from it
+/// and so from /undo (gitrepository-layout(5)).
+pub const PROTECTED_IN_GIT: &[&str] = &["config", "hooks", "config.worktree", "commondir", "gitdir", "info/exclude"];
 
 /// What makes git take a directory for a git directory, whatever its name is (gitrepository-layout(5)).
 pub const GIT_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];

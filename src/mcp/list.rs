@@ -181,6 +181,7 @@ mod tests {
             transport: Transport::Http { url: String::new(), headers: Vec::new() },
             written: Transport::Http { url: String::new(), headers: Vec::new() },
             net: Vec::new(),
+            may_write: false,
             start_timeout: Duration::ZERO,
             call_timeout: Duration::ZERO,
             enabled_tools: Vec::new(),

@@ -204,7 +204,8 @@ impl AllowedDirectories {
 
 /// Whether one of the names is protected. File systems may ignore case.
 fn is_protected(path: &Path) -> bool {
-    path.components().any(|part| PROTECTED.iter().any(|(name, _)| part.as_os_str().eq_ignore_ascii_case(name)))
+    path.components()
+        .any(|part| PROTECTED.iter().any(|protected| part.as_os_str().eq_ignore_ascii_case(protected.name)))
 }
 
 fn denied_of_system(path: &Path) -> Option<&'static str> {

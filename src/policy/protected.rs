@@ -4,7 +4,7 @@ use super::paths::PROTECTED;
 
 /// The protected name in a path, if there is one. Case does not matter, since some file systems ignore it.
 fn protected_name(path: &str) -> Option<&'static str> {
-    let names = || PROTECTED.iter().map(|(name, _)| *name);
+    let names = || PROTECTED.iter().map(|protected| protected.name);
     path.split('/').find_map(|part| names().find(|name| part.eq_ignore_ascii_case(name)))
 }
 

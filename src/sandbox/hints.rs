@@ -28,6 +28,8 @@ const NO_NETWORK: [&str; 17] = [
 const READ_ONLY: [&str; 2] = ["read-only file system", "erofs"];
 /// Renaming into or out of a directory with protected files fails as between two file systems.
 const BUSY: [&str; 4] = ["device or resource busy", "ebusy", "invalid cross-device link", "exdev"];
+/// How git says that a configuration file cannot be replaced.
+const CONFIG: [&str; 4] = ["could not write", "could not lock", "failed to write", "unable to write"];
 const NOT_PERMITTED: [&str; 2] = ["operation not permitted", "eperm"];
 const DENIED: [&str; 2] = ["permission denied", "eacces"];
 const MISSING: [&str; 2] = ["no such file or directory", "enoent"];
@@ -48,10 +50,16 @@ pub fn likely_cause(plan: &Plan, output: &str) -> Option<String> {
     let is_denied = |path: &Path| plan.denied.iter().any(|denied| path.starts_with(denied));
     let seen = || plan.readable.iter().chain(&plan.caches).chain(&plan.missing_caches);
     let is_seen = |path: &Path| seen().any(|open| path.starts_with(open));
-    let is_in_home = |path: &Path| plan.home.as_ref().is_some_and(|home| path.starts_with(home));
+    let is_in_home = |path: &Path| plan.homes().any(|home| path.starts_with(home));
     let is_hidden = |path: &Path| is_in_home(path) && !is_open(path) && !is_seen(path);
     let is_outside = |path: &Path| plan.level == Level::Landlock && !is_open(path) && !path.starts_with("/dev");
-    let cause = if plan.network == Network::Off && has(&NO_NETWORK) {
+    let mut lines = text.lines();
+    let is_configuration =
+        lines.any(|line| line.contains("config file") && CONFIG.iter().any(|sign| line.contains(sign)));
+    let cause = if is_configuration {
+        "commands cannot change the configuration of a repository, because git runs programs that it names; for one \
+         command use git -c NAME=VALUE, or let the user run git config, in the chat with ! before it"
+    } else if plan.network == Network::Off && has(&NO_NETWORK) {
         "commands have no network but the hosts that `network` of a call names; the user can allow more with \
          sandbox.network in config.toml"
     } else if has(&READ_ONLY) {
@@ -95,7 +103,7 @@ mod tests {
         let mut plan = Plan::new(
             &places,
             &settings,
-            Some(Path::new("/home/ada")),
+            [Some(Path::new("/home/ada")), None],
             level,
             ResourceLimits::default(),
             &Index::default(),
@@ -112,7 +120,8 @@ mod tests {
             ("curl: (6) Could not resolve host: example.org", "sandbox.network"),
             ("npm error code EAI_AGAIN", "sandbox.network"),
             ("touch: cannot touch '/etc/x': Read-only file system", "sandbox.write"),
-            ("error: could not write config file .git/config: Device or resource busy", "protected"),
+            ("error: could not write config file .git/config: Device or resource busy", "git -c NAME=VALUE"),
+            ("mv: cannot move '.git' to 'g': Device or resource busy", "protected"),
             ("fatal: renaming 'docs/page' failed: Invalid cross-device link", "copy and remove"),
             ("cat: /home/ada/.ssh/id: Permission denied", "keys and logins"),
             ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "debug"),

@@ -15,6 +15,7 @@
 //! | `policy` | what the person decided, for all calls; remembers which level works |
 //! | `plan` | what one call may do, in absolute paths; sent to the helpers |
 //! | `protection` | what is read-only in the open places, and what cannot be kept so |
+//! | `covers` | keeps protected names that do not exist from processes that last |
 //! | `git` | what a repository makes git obey |
 //! | `search` | looks through the open places for what has to be protected |
 //! | `watch` | compares that before and after a command |
@@ -35,6 +36,7 @@ mod unavailable;
 #[cfg(not(target_os = "linux"))]
 pub use unavailable::{INIT_FLAG, init, start};
 
+mod covers;
 mod git;
 mod hints;
 mod level;

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Level;
+use super::covers::can_cover;
 use super::git::GitDirectory;
 use super::protection::{Finder, Protection};
 use super::search::{Index, Search, TIME_LIMIT};
-use crate::domain::places::{DENIED, MOVED, OWN, TOOL_CHAINS, Use, matches};
+use crate::base::file::git_in;
+use crate::domain::places::{DENIED, MOVED, OWN, PROTECTED, TOOL_CHAINS, Use, matches};
 use crate::domain::sandbox::{Network, SandboxSettings};
 
 /// How often the open places are searched before they count as too large.
@@ -22,13 +24,16 @@ pub struct Plan {
     /// Where the command starts.
     pub directory: PathBuf,
     pub home: Option<PathBuf>,
+    /// The home directory of the account, if that is another one.
+    pub account_home: Option<PathBuf>,
     /// The workspace first.
     pub writable: Vec<PathBuf>,
     /// Below the home directory, which is empty otherwise, or below another one that is covered.
     pub readable: Vec<PathBuf>,
     /// The same, written to in an overlay.
     pub caches: Vec<PathBuf>,
-    /// Caches that do not exist: empty directories below the home directory, which last until the end of the call.
+    /// Empty directories below the home directory, which last until the end of the call: for caches that do not exist, and
+    /// where only parts of a directory of caches are open.
     pub missing_caches: Vec<PathBuf>,
     /// Symbolic links below the home directory, and where they lead to.
     pub links: Vec<(PathBuf, PathBuf)>,
@@ -40,6 +45,8 @@ pub struct Plan {
     /// Why a command could change something protected nevertheless, one line each.
     #[serde(skip)]
     pub gaps: Vec<String>,
+    /// Protected names that do not exist, where directories are kept while the command runs.
+    pub covers: Vec<PathBuf>,
     /// Socket files in writable places.
     pub sockets: Vec<PathBuf>,
     /// The places that were searched, and what was found there.
@@ -141,13 +148,15 @@ impl Plan {
     pub fn new(
         places: &Places<'_>,
         settings: &SandboxSettings,
-        home: Option<&Path>,
+        [home, account_home]: [Option<&Path>; 2],
         level: Level,
         limits: ResourceLimits,
         index: &Index,
     ) -> Result<Self, Refusal> {
-        let home = home.map(real).filter(|home| home.is_absolute() && home.parent().is_some());
-        let denied = denied(home.as_deref(), settings);
+        let is_home = |home: &PathBuf| home.is_absolute() && home.parent().is_some();
+        let home = home.map(real).filter(is_home);
+        let account_home = account_home.map(real).filter(is_home).filter(|account| Some(account) != home.as_ref());
+        let denied = denied(&[home.as_deref(), account_home.as_deref()], settings);
         let workspace = real(places.workspace);
         let is_denied = |path: &Path| denied.iter().any(|denied| path.starts_with(denied));
         check_workspace(&workspace, is_denied(&workspace) && !places.is_own_worktree)?;
@@ -163,6 +172,7 @@ impl Plan {
             protected: Vec::new(),
             kept_links: Vec::new(),
             gaps: Vec::new(),
+            covers: Vec::new(),
             sockets: Vec::new(),
             searched: Vec::new(),
             search: Search::default(),
@@ -173,6 +183,7 @@ impl Plan {
             sharing: Sharing::Nothing,
             limits,
             home,
+            account_home,
             denied: denied.clone(),
         };
         plan.writable.extend(places.more.iter().map(|path| real(path)));
@@ -202,17 +213,54 @@ impl Plan {
         self.protected.clear();
         self.kept_links.clear();
         self.gaps.clear();
+        self.covers.clear();
+        self
+    }
+
+    /// The same for a process that lasts: protected names that do not exist are covered, so that it cannot change what
+    /// somebody else creates there.
+    pub fn lasting(mut self) -> Self {
+        if !self.level.has_namespaces() {
+            return self;
+        }
+        for root in &self.searched {
+            let names = PROTECTED.iter().filter(|protected| protected.is_directory);
+            let paths = names.map(|protected| root.join(protected.name)).filter(|path| can_cover(path));
+            self.covers.extend(paths.filter(|path| !self.kept_links.iter().any(|(link, _)| link == path)));
+        }
+        let new = self.covers.iter().filter(|path| !self.protected.contains(path)).cloned();
+        let new: Vec<PathBuf> = new.collect();
+        // The whole of it, from what is in it now.
+        self.protected.retain(|path| !new.iter().any(|cover| path.starts_with(cover)));
+        self.protected.extend(new);
         self
     }
 
     fn add_tool_chains(&mut self, is_denied: &dyn Fn(&Path) -> bool) {
-        let Some(home) = self.home.clone() else { return };
+        for home in self.homes().cloned().collect::<Vec<_>>() {
+            self.add_tool_chains_of(&home, is_denied);
+        }
+    }
+
+    /// The home directories that the sandbox empties.
+    pub fn homes(&self) -> impl Iterator<Item = &PathBuf> {
+        self.home.iter().chain(&self.account_home)
+    }
+
+    fn add_tool_chains_of(&mut self, home: &Path, is_denied: &dyn Fn(&Path) -> bool) {
         // Elsewhere nothing covers the home directory: a directory would be created in the real one.
         let is_covered = home.is_dir() && !self.writable.iter().any(|open| home.starts_with(open));
+        let is_emptied =
+            |path: &Path| TOOL_CHAINS.iter().any(|(row, access)| *access == Use::Empty && path.starts_with(row));
         for (below, access) in TOOL_CHAINS {
             let named = home.join(below);
+            if *access == Use::Empty {
+                self.missing_caches.extend(Some(named).filter(|_| is_covered));
+                continue;
+            }
             let Ok(path) = named.canonicalize() else {
-                if is_covered && *access == Use::Cache && named.symlink_metadata().is_err() {
+                let is_missing = named.symlink_metadata().is_err() && !is_emptied(Path::new(below));
+                if is_covered && *access == Use::Cache && is_missing {
                     self.missing_caches.push(named);
                 }
                 continue;
@@ -226,7 +274,7 @@ impl Plan {
             // What lies elsewhere can be read there anyway.
             if *access == Use::Cache && path.is_dir() {
                 self.caches.push(path);
-            } else if path.starts_with(&home) {
+            } else if path.starts_with(home) {
                 self.readable.push(path);
             }
         }
@@ -265,8 +313,7 @@ impl Plan {
     fn open_repository(&mut self) -> Option<(PathBuf, GitDirectory)> {
         self.searched = self.writable.clone();
         let workspace = self.workspace().to_owned();
-        let around = workspace.ancestors().map(|above| above.join(".git"));
-        let around: Vec<PathBuf> = around.filter(|git| git.symlink_metadata().is_ok()).collect();
+        let around: Vec<PathBuf> = workspace.ancestors().filter_map(git_in).collect();
         // The repository, and those that it is a submodule of.
         around.iter().for_each(|git| self.show_working_tree(git));
         let git = around.into_iter().next()?;
@@ -306,10 +353,10 @@ fn check_workspace(workspace: &Path, is_denied: bool) -> Result<(), Refusal> {
 }
 
 /// Everything on the deny list that exists.
-fn denied(home: Option<&Path>, settings: &SandboxSettings) -> Vec<PathBuf> {
+fn denied(homes: &[Option<&Path>], settings: &SandboxSettings) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> = settings.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let rows = || DENIED.iter().map(|(below, _)| below).chain(OWN);
-    let mut below: Vec<PathBuf> = rows().filter_map(|row| Some(home?.join(row))).collect();
+    let mut below: Vec<PathBuf> = homes.iter().flatten().flat_map(|home| rows().map(|row| home.join(row))).collect();
     for (variable, part) in MOVED {
         let moved = std::env::var_os(variable).map(PathBuf::from).filter(|moved| moved.is_absolute());
         let Some(moved) = moved else { continue };
@@ -349,7 +396,7 @@ mod tests {
         Plan::new(
             &places,
             &SandboxSettings::default(),
-            Some(home),
+            [Some(home), None],
             Level::Namespaces,
             ResourceLimits::default(),
             &Index::default(),

@@ -8,13 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::plan::{Places, Plan, Refusal, ResourceLimits};
 use super::search::Index;
 use super::{Level, variables};
+use crate::base::process::account_home;
 use crate::domain::sandbox::{Network, SandboxSettings};
 
 /// Copies share the level and what is known of the workspaces.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub settings: SandboxSettings,
+    /// The home directory that `HOME` names.
     pub home: Option<PathBuf>,
+    /// The home directory of the account, whatever `HOME` says.
+    pub account_home: Option<PathBuf>,
     pub limits: ResourceLimits,
     level: Arc<AtomicU8>,
     index: Index,
@@ -43,6 +47,7 @@ impl Policy {
         Self {
             settings,
             home: std::env::home_dir(),
+            account_home: account_home(),
             limits: ResourceLimits::default(),
             level: Arc::new(AtomicU8::new(first as u8)),
             index: Index::default(),
@@ -81,7 +86,8 @@ impl Policy {
     /// # Errors
     /// No command may run there.
     pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
-        let plan = Plan::new(places, &self.settings, self.home.as_deref(), self.level(), self.limits, &self.index)?;
+        let homes = [self.home.as_deref(), self.account_home.as_deref()];
+        let plan = Plan::new(places, &self.settings, homes, self.level(), self.limits, &self.index)?;
         if plan.level.has_namespaces() && !places.is_git {
             let mut all = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
             if plan.gaps.is_empty() {

@@ -20,6 +20,8 @@ use crate::domain::places::PROTECTED;
 
 /// Each makes mounts of itself and of the directories above it, which cannot be moved or removed then.
 const MAX_PLACES: usize = 1_000;
+/// How many of them need not exist.
+const MAX_PATHS: usize = 10 * MAX_PLACES;
 /// How many files in protected directories are looked at.
 const MAX_FILES: usize = 10_000;
 /// As the kernel (path_resolution(7)).
@@ -62,7 +64,7 @@ impl<'a> Finder<'a> {
     pub fn add_search(&mut self, roots: &[PathBuf], search: &Search) {
         for root in roots {
             // Parts of a git directory have to be written; the others follow below.
-            let names = PROTECTED.iter().map(|(name, _)| *name).filter(|name| *name != ".git");
+            let names = PROTECTED.iter().map(|protected| protected.name).filter(|name| *name != ".git");
             names.for_each(|name| self.add(root.join(name)));
         }
         search.repositories.iter().for_each(|git| self.add_repository(git, git.parent().unwrap_or(git)));
@@ -98,7 +100,9 @@ impl<'a> Finder<'a> {
         let is_below = |path: &Path| path.ancestors().skip(1).any(|above| self.paths.contains(above));
         let mut paths: Vec<PathBuf> = self.paths.iter().filter(|path| !is_below(path)).cloned().collect();
         let mut links: Vec<(PathBuf, PathBuf)> = self.links.into_iter().filter(|(link, _)| !is_below(link)).collect();
-        if paths.len() + links.len() > MAX_PLACES {
+        // What does not exist takes no mount, but place in the plan.
+        let existing = paths.iter().filter(|path| path.symlink_metadata().is_ok()).count();
+        if existing + links.len() > MAX_PLACES || paths.len() > MAX_PATHS {
             self.gaps.insert(format!("it has more than {MAX_PLACES} protected files"));
             paths.sort_by_key(|path| path.components().count());
             links.sort_by_key(|(link, _)| link.components().count());

@@ -145,7 +145,7 @@ impl Search {
 }
 
 fn is_protected(name: &OsStr) -> bool {
-    PROTECTED.iter().any(|(protected, _)| name.eq_ignore_ascii_case(protected))
+    PROTECTED.iter().any(|protected| name.eq_ignore_ascii_case(protected.name))
 }
 
 /// The directories below one, the nearest first, without those in git directories and those of objects. `None` if the tree is

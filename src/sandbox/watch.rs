@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 use super::Level;
 use super::plan::Plan;
 use super::search::{Index, Search, TIME_LIMIT};
+use crate::base::file::is_cover;
 use crate::domain::places::PROTECTED;
 
 /// A git directory with a `commondir` takes its configuration from elsewhere. No command has a reason to create one.
 const LEADS_ELSEWHERE: &str = "commondir";
-/// How many changes are listed.
-const MAX_LISTED: usize = 8;
-/// How many files in one protected directory are compared.
-const MAX_FILES: usize = 1_000;
+/// How many files in one protected directory are compared; with more, commands ask.
+const MAX_FILES: usize = 10_000;
 
 /// The protected files as they were before a command.
 pub struct Watch {
@@ -61,29 +60,43 @@ impl Watch {
         })
     }
 
-    /// What was created or changed, one line each for the user and the model. What leads git elsewhere is removed at once.
-    pub fn changes(self) -> Vec<String> {
+    /// What was created or changed since the last look, one line each for the user and the model, changes first. What leads
+    /// git elsewhere is removed at once.
+    pub fn changes(&mut self) -> Vec<String> {
         let search = self.index.search(&self.roots, TIME_LIMIT);
         let after = states(&self.protected, &search);
-        let mut lines = Vec::new();
-        let mut created: Option<&PathBuf> = None;
-        for (path, state) in &after {
-            let before = self.before.get(path);
-            if before == Some(state) || before.is_none() && created.is_some_and(|above| path.starts_with(above)) {
-                continue;
-            }
-            created = before.is_none().then_some(path).or(created);
-            lines.push(self.line(path, before.is_some()));
-        }
-        if lines.len() > MAX_LISTED {
-            let more = lines.len() - MAX_LISTED;
-            lines.truncate(MAX_LISTED);
-            lines.push(format!("{more} more protected files were created or changed"));
-        }
+        let mut lines = self.compare(&after);
+        self.before = after;
         if self.is_partial || search.is_partial {
             lines.push(format!("the workspace is too large to be searched whole in {TIME_LIMIT:?}"));
         }
         lines
+    }
+
+    /// The same for the protected files that were known at the start and the usual names at the top, which takes no search.
+    pub fn glance(&mut self) -> Vec<String> {
+        let after = states(&self.protected, &Search::default());
+        let lines = self.compare(&after);
+        self.before.extend(after);
+        lines
+    }
+
+    fn compare(&self, after: &BTreeMap<PathBuf, State>) -> Vec<String> {
+        let (mut changed, mut created) = (Vec::new(), Vec::new());
+        let mut above: Option<&PathBuf> = None;
+        for (path, state) in after {
+            match self.before.get(path) {
+                Some(before) if before == state => {}
+                Some(_) => changed.push(self.line(path, true)),
+                None if above.is_some_and(|above| path.starts_with(above)) => {}
+                None => {
+                    above = Some(path);
+                    created.push(self.line(path, false));
+                }
+            }
+        }
+        changed.extend(created);
+        changed
     }
 
     fn line(&self, path: &Path, was_there: bool) -> String {
@@ -100,26 +113,30 @@ impl Watch {
 
 /// Why it matters.
 fn about(path: &Path) -> &'static str {
-    let row = |part: &std::ffi::OsStr| PROTECTED.iter().find(|(name, _)| part.eq_ignore_ascii_case(name));
-    let about = path.components().rev().find_map(|part| row(part.as_os_str()));
-    about.map_or("git or a hook obeys it", |(_, about)| about)
+    let row = |part: &std::ffi::OsStr| PROTECTED.iter().find(|row| part.eq_ignore_ascii_case(row.name));
+    let row = path.components().rev().find_map(|part| row(part.as_os_str()));
+    row.map_or("git or a hook obeys it", |row| row.about)
 }
 
-/// What matters in a git directory is protected by itself.
+/// What matters in a git directory is protected by itself. Covers are nothing.
 fn states(protected: &[PathBuf], search: &Search) -> BTreeMap<PathBuf, State> {
     let mut states = BTreeMap::new();
     for path in protected.iter().chain(&search.protected) {
         add(path, &mut MAX_FILES.clone(), &mut states);
     }
-    states.extend(search.repositories.iter().map(|path| (path.clone(), State::Directory)));
+    let repositories = search.repositories.iter().filter(|path| !is_cover(path));
+    states.extend(repositories.map(|path| (path.clone(), State::Directory)));
     states
 }
 
 fn add(path: &Path, left: &mut usize, states: &mut BTreeMap<PathBuf, State>) {
     let Ok(found) = path.symlink_metadata() else { return };
+    if found.is_dir() && is_cover(path) {
+        return;
+    }
     let file = || State::File(found.dev(), found.ino(), found.len(), found.ctime(), found.ctime_nsec());
     states.insert(path.to_owned(), if found.is_dir() { State::Directory } else { file() });
-    if !found.is_dir() {
+    if !found.is_dir() || path.ends_with(".git") {
         return;
     }
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {

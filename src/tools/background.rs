@@ -12,8 +12,8 @@ use grep_matcher::Matcher as _;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use serde_json::Value;
 
-use super::capture::Capture;
-use super::{Environment, Judged, Prepared, Question, Run, Running, ToolSpec, bash, one_line};
+use super::capture::{Capture, Sink};
+use super::{Environment, Judged, Prepared, Question, Run, Running, ToolSpec, bash, one_line, visible};
 use crate::domain::flow::ToolRequest;
 use crate::domain::tool::{Reach, ToolCall, ToolDeclaration};
 
@@ -119,8 +119,34 @@ struct BackgroundCommand {
     id: String,
     /// Its first line.
     title: String,
-    output: Arc<Mutex<Capture>>,
+    printed: Arc<Mutex<Printed>>,
     progress: Progress,
+}
+
+/// What a command has printed, and what happened to protected files meanwhile, for the person.
+struct Printed {
+    output: Capture,
+    warnings: Vec<String>,
+}
+
+/// Takes it on the thread of the command.
+struct Printer {
+    printed: Arc<Mutex<Printed>>,
+    wake: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Sink for Printer {
+    fn push(&mut self, bytes: &[u8]) {
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner).output.push(bytes);
+    }
+
+    fn warn(&mut self, line: &str) {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        printed.output.warn(line);
+        printed.warnings.push(visible(line));
+        drop(printed);
+        (self.wake)();
+    }
 }
 
 enum Progress {
@@ -129,9 +155,10 @@ enum Progress {
     Ended(String),
 }
 
-/// A command that has ended since the last [`BackgroundCommands::poll`].
-pub struct EndedCommand {
+/// What happened to a command since the last [`BackgroundCommands::poll`].
+pub struct CommandNews {
     pub id: String,
+    pub has_ended: bool,
     /// For the person, one line each.
     pub notes: Vec<String>,
 }
@@ -161,15 +188,16 @@ impl BackgroundCommands {
         })?;
         let id = format!("bash_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let title = one_line(prepared.arguments["command"].as_str().unwrap_or_default(), 60);
-        let output = Arc::new(Mutex::new(Capture::in_parts(env.output_cap, &env.output_directory)));
-        let sink = Arc::clone(&output);
+        let output = Capture::in_parts(env.output_cap, &env.output_directory);
+        let printed = Arc::new(Mutex::new(Printed { output, warnings: Vec::new() }));
+        let mut printer = Printer { printed: Arc::clone(&printed), wake: Arc::clone(&wake) };
         let work = move |job: &_| {
             let _counted = counted;
-            bash::run_in_background(&prepared, &env, &mut &*sink, job)
+            bash::run_in_background(&prepared, &env, &mut printer, job)
         };
         let running = Running::spawn(call, work, wake).map_err(|error| error.message)?;
         let result = format!("running in the background as {id}; bash_output returns its output, bash_kill ends it");
-        self.commands.push(BackgroundCommand { id, title, output, progress: Progress::Running(running) });
+        self.commands.push(BackgroundCommand { id, title, printed, progress: Progress::Running(running) });
         self.forget_ended();
         Ok(result)
     }
@@ -195,8 +223,8 @@ impl BackgroundCommands {
         running.map(|command| format!("{}  {}", command.id, command.title)).collect()
     }
 
-    /// Collects those that have ended.
-    pub fn poll(&mut self) -> Vec<EndedCommand> {
+    /// Collects those that have ended, and what is to be said of the others.
+    pub fn poll(&mut self) -> Vec<CommandNews> {
         self.commands.iter_mut().filter_map(BackgroundCommand::poll).collect()
     }
 
@@ -270,9 +298,12 @@ impl BackgroundCommand {
         matches!(self.progress, Progress::Running(_))
     }
 
-    fn poll(&mut self) -> Option<EndedCommand> {
+    fn poll(&mut self) -> Option<CommandNews> {
+        let warnings = std::mem::take(&mut self.printed.lock().unwrap_or_else(PoisonError::into_inner).warnings);
+        let mut notes: Vec<String> =
+            warnings.iter().map(|line| format!("{} ({}): {line}", self.id, self.title)).collect();
         if !matches!(&self.progress, Progress::Running(running) if running.is_complete()) {
-            return None;
+            return (!notes.is_empty()).then(|| CommandNews { id: self.id.clone(), has_ended: false, notes });
         }
         let collected = std::mem::replace(&mut self.progress, Progress::Ended(String::new()));
         let Progress::Running(running) = collected else { return None };
@@ -281,11 +312,13 @@ impl BackgroundCommand {
         let last = how.lines().last().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let note = format!("{} ended: {last} ({})", self.id, self.title);
         self.progress = Progress::Ended(how);
-        Some(EndedCommand { id: self.id.clone(), notes: [note].into_iter().chain(warnings).collect() })
+        notes.extend([note].into_iter().chain(warnings));
+        Some(CommandNews { id: self.id.clone(), has_ended: true, notes })
     }
 
     fn read(&mut self, filter: Option<&RegexMatcher>) -> String {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = &mut printed.output;
         let mut text = output.take(!self.runs());
         if let Some(filter) = filter {
             let all = text.lines().count();

@@ -14,6 +14,7 @@ use super::{
     Environment, Job, Judged, NetworkRequest, Output, Prepared, Question, Run, ToolSpec, one_line, remote, snapshots,
     visible,
 };
+use crate::base::text::counted;
 use crate::domain::tool::{Reach, ToolDeclaration};
 use crate::sandbox;
 
@@ -63,6 +64,11 @@ pub const SPEC: ToolSpec = ToolSpec {
 
 /// In bytes. The kernel accepts 128 KiB in one argument (`MAX_ARG_STRLEN`, execve(2)).
 const MAX_COMMAND_LENGTH: usize = 100_000;
+
+/// How much of a list of protected files that were changed is shown to the model, in bytes.
+const MAX_LISTED: usize = 16 << 10;
+/// How many of them are shown to the person.
+const MAX_WARNINGS: usize = 20;
 
 /// The time limit of a command in the background: in effect none.
 const NO_LIMIT: Duration = Duration::from_secs(300 * 24 * 3600);
@@ -162,7 +168,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let has_run = ending.is_some_and(|ending| !matches!(ending, Ending::NotStarted(_) | Ending::Weaker(_)));
     let changed = watched.and_then(|watched| watched.finish(has_run, job.is_cancelled())).map(Box::new);
     let output = match outcome {
-        Ok(outcome) => output_of(SPEC.declaration.name, capture.finish(), &outcome, timeout(&call.arguments, env)),
+        Ok(outcome) => output_of(SPEC.declaration.name, capture.finish(), &outcome, timeout(&call.arguments, env), env),
         Err(message) => Output::failure(message),
     };
     Output { changed, ..output }
@@ -177,7 +183,7 @@ pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink
         Ok(outcome) => outcome,
         Err(message) => return Output::failure(format!("[{message}]")),
     };
-    let (mut content, warnings) = notes(SPEC.declaration.name, String::new(), &outcome);
+    let (mut content, warnings) = notes(SPEC.declaration.name, String::new(), &outcome, env);
     match &outcome.ending {
         Ending::Exited(Some(0)) => content.push_str("[exit code 0]"),
         ending => content = ended(content, ending, timeout(&call.arguments, env)).content,
@@ -195,7 +201,7 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     let program = Program {
         network: call.question.network.as_ref(),
         promised: call.promise,
-        is_background: is_in_background(&call.arguments),
+        is_lasting: is_in_background(&call.arguments),
         ..Program::new(&arguments, &directory)
     };
     command::run(&program, env, sink, timeout(&call.arguments, env), job).map_err(|error| {
@@ -205,18 +211,18 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
 }
 
 /// The result of a program that has ended, with what was refused and what happened to protected files.
-pub(super) fn output_of(tool: &str, content: String, outcome: &Outcome, limit: Duration) -> Output {
-    let (content, warnings) = notes(tool, content, outcome);
+pub(super) fn output_of(tool: &str, content: String, outcome: &Outcome, limit: Duration, env: &Environment) -> Output {
+    let (content, warnings) = notes(tool, content, outcome, env);
     Output { warnings, ..ended(content, &outcome.ending, limit) }
 }
 
 /// Adds what was refused, and what happened to protected files, of which the person is warned too.
-fn notes(tool: &str, mut content: String, outcome: &Outcome) -> (String, Vec<String>) {
+fn notes(tool: &str, mut content: String, outcome: &Outcome, env: &Environment) -> (String, Vec<String>) {
     let has_failed = matches!(outcome.ending, Ending::Exited(Some(code)) if code != 0);
     let plan = outcome.plan.as_ref().filter(|_| has_failed);
     let cause = plan.and_then(|plan| sandbox::likely_cause(plan, &content));
-    let changes: Vec<String> = outcome.changes.iter().map(|change| visible(change)).collect();
-    let notes = changes.iter().map(|change| format!("[protected: {change}]"));
+    let (listed, warnings) = protected_changes(tool, &outcome.changes, &env.output_directory);
+    let notes = listed.lines().map(str::to_owned);
     let refused = outcome.refused.iter().map(|why| format!("[network: {}]", visible(why)));
     for line in refused.chain(notes).chain(cause.map(|cause| format!("[{cause}]"))) {
         if !content.is_empty() && !content.ends_with('\n') {
@@ -224,8 +230,22 @@ fn notes(tool: &str, mut content: String, outcome: &Outcome) -> (String, Vec<Str
         }
         let _ = writeln!(content, "{line}");
     }
-    let warnings = changes.iter().map(|change| format!("{tool}: {change}")).collect();
     (content, warnings)
+}
+
+/// What happened to protected files: lines for the model, and for the person. Where they are too many to be shown, all of them
+/// are in a file.
+pub fn protected_changes(tool: &str, changes: &[String], directory: &Path) -> (String, Vec<String>) {
+    let mut listed = Capture::new(MAX_LISTED, directory);
+    changes.iter().for_each(|change| listed.warn(change));
+    let mut warnings: Vec<String> =
+        changes.iter().take(MAX_WARNINGS).map(|change| format!("{tool}: {}", visible(change))).collect();
+    if let Some(more) = changes.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+        let whole = listed.path().map(|path| format!("; all are in {}", path.display()));
+        let more = counted(more, "more protected file was", "more protected files were");
+        warnings.push(format!("{tool}: {more} created or changed{}", whole.unwrap_or_default()));
+    }
+    (listed.finish(), warnings)
 }
 
 fn ended(mut content: String, ending: &Ending, limit: Duration) -> Output {

@@ -14,10 +14,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::file_access::reason;
+use super::visible;
 
 /// How many bytes of one output are written to its file.
 pub const FILE_CAP: u64 = 64 << 20;
@@ -29,6 +29,11 @@ pub trait Sink {
     /// Standard error, where it is read by itself.
     fn push_errors(&mut self, bytes: &[u8]) {
         self.push(bytes);
+    }
+
+    /// What happened to a protected file while the command runs.
+    fn warn(&mut self, line: &str) {
+        self.push(format!("[protected: {}]\n", visible(line)).as_bytes());
     }
 
     /// Whether the command is to be ended because no more is wanted.
@@ -151,13 +156,6 @@ impl Sink for Capture {
         self.tail.extend(&to_tail[to_tail.len().saturating_sub(self.half)..]);
         let surplus = self.tail.len().saturating_sub(self.half);
         self.tail.drain(..surplus);
-    }
-}
-
-/// Read by another thread meanwhile.
-impl Sink for &Mutex<Capture> {
-    fn push(&mut self, bytes: &[u8]) {
-        self.lock().unwrap_or_else(PoisonError::into_inner).push(bytes);
     }
 }
 

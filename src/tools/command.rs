@@ -47,6 +47,9 @@ const STOP_POLL_AT_END: Duration = Duration::from_millis(20);
 /// pipe (pipe(7)). A process that could not be ended might write for ever.
 const READ_CAP: usize = 128 << 10;
 
+/// How often it is looked what happens to protected files while a command runs that lasts.
+const GLANCE: Duration = Duration::from_secs(1);
+
 /// How long a command may take that only shows whether a sandbox can be built.
 const TRIAL: Duration = Duration::from_secs(20);
 
@@ -89,8 +92,9 @@ pub struct Program<'a> {
     pub separates_errors: bool,
     /// It changes nothing that outlasts the call.
     pub is_read_only: bool,
-    /// Other commands of the agent reach its network while it runs.
-    pub is_background: bool,
+    /// It runs while other things happen in the workspace, in the background or as a server. Other commands of the agent reach
+    /// its network.
+    pub is_lasting: bool,
 }
 
 impl<'a> Program<'a> {
@@ -109,7 +113,7 @@ impl<'a> Program<'a> {
             readable: &[],
             separates_errors: false,
             is_read_only: false,
-            is_background: false,
+            is_lasting: false,
         }
     }
 }
@@ -157,9 +161,11 @@ pub fn run(
             Ok(plan) => plan,
             Err(refusal) => return Ok(Ending::NotStarted(refusal).into()),
         };
-        let watch = Watch::start(&plan);
-        let Attempt { ending, reports, refused } = attempt(program, &plan, env, capture, limit, job)?;
-        let changes = watch.map(Watch::changes).unwrap_or_default();
+        let mut watch = Watch::start(&plan);
+        let glances = watch.as_mut().filter(|_| program.is_lasting);
+        let attempt = attempt(program, &plan, env, capture, (limit, job), glances)?;
+        let Attempt { ending, reports, refused } = attempt;
+        let changes = watch.map(|mut watch| watch.changes()).unwrap_or_default();
         match (reports.into_iter().next(), ending) {
             (None, ending) => return Ok(Outcome { ending, changes, refused, plan: Some(plan) }),
             (Some(Report::NotStarted(why)), _) => return Ok(Ending::NotStarted(why).into()),
@@ -239,8 +245,9 @@ pub fn try_proxy(env: &Environment, level: Level) -> Result<(), String> {
 fn try_plan(env: &Environment, program: &Program<'_>, plan: Result<Plan, Refusal>) -> Result<(), String> {
     let job = Job::new().map_err(|error| error.to_string())?;
     let mut capture = Capture::new(env.output_cap, &env.output_directory);
-    let tried = plan
-        .and_then(|plan| attempt(program, &plan, env, &mut capture, TRIAL, &job).map_err(|error| error.to_string()));
+    let tried = plan.and_then(|plan| {
+        attempt(program, &plan, env, &mut capture, (TRIAL, &job), None).map_err(|error| error.to_string())
+    });
     let Attempt { ending, reports, .. } = tried?;
     let failure = reports.into_iter().next().map(|(Report::Unavailable(why) | Report::NotStarted(why))| why);
     match (failure, ending) {
@@ -264,7 +271,11 @@ pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Ref
     let is_open = |path: &&PathBuf| !plan.denied.iter().any(|denied| path.starts_with(denied));
     let opened: Vec<PathBuf> = program.readable.iter().filter(is_open).cloned().collect();
     plan.readable.extend(opened);
-    Ok(if program.is_read_only { plan.read_only() } else { plan })
+    Ok(match (program.is_read_only, program.is_lasting) {
+        (true, _) => plan.read_only(),
+        (false, true) => plan.lasting(),
+        (false, false) => plan,
+    })
 }
 
 /// One way through the sandbox with a command.
@@ -280,15 +291,15 @@ fn attempt(
     plan: &Plan,
     env: &Environment,
     capture: &mut dyn Sink,
-    limit: Duration,
-    job: &Job,
+    (limit, job): (Duration, &Job),
+    watch: Option<&mut Watch>,
 ) -> io::Result<Attempt> {
     // The proxy serves the command until this is closed.
     let proxy = match (&plan.network, &env.proxy) {
         (Network::Hosts(hosts), Some(calls)) => Some(calls.announce(network::hosts(hosts, &env.rules))?),
         _ => None,
     };
-    let shared = env.networks.of(plan, program.is_background)?;
+    let shared = env.networks.of(plan, program.is_lasting)?;
     let input = program.input.map(memory_file::with).transpose()?;
     let (output, into_output) = io::pipe()?;
     let mut command = Command::new(&env.supervisor);
@@ -303,7 +314,8 @@ fn attempt(
         into_output.try_clone()?
     };
     command.stdout(into_output).stderr(into_errors);
-    let mut output = Captured { output: Pipe::new(output)?, errors, capture };
+    let glances = watch.map(|watch| (watch, Instant::now() + GLANCE));
+    let mut output = Captured { output: Pipe::new(output)?, errors, capture, glances };
     let mut supervised = Supervised::start(command)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
     let mut plan = plan.clone();
@@ -330,6 +342,8 @@ struct Captured<'a> {
     output: Pipe,
     errors: Option<Pipe>,
     capture: &'a mut dyn Sink,
+    /// Looks at protected files while a command runs that lasts, the next time at this moment.
+    glances: Option<(&'a mut Watch, Instant)>,
 }
 
 impl OutputReader for Captured<'_> {
@@ -340,6 +354,10 @@ impl OutputReader for Captured<'_> {
     fn read(&mut self) {
         self.output.read(|bytes| self.capture.push(bytes));
         self.errors.iter_mut().for_each(|errors| errors.read(|bytes| self.capture.push_errors(bytes)));
+        if let Some((watch, at)) = self.glances.as_mut().filter(|(_, at)| *at <= Instant::now()) {
+            *at = Instant::now() + GLANCE;
+            watch.glance().iter().for_each(|line| self.capture.warn(line));
+        }
     }
 
     fn has_enough(&self) -> bool {

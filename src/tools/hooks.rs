@@ -14,6 +14,7 @@ use grep_matcher::Matcher as _;
 use grep_regex::RegexMatcherBuilder;
 use serde_json::{Value, json};
 
+use super::bash::protected_changes;
 use super::{Environment, Job, Judged, Output, Running, ToolSpec};
 use crate::base::error::Result;
 use crate::domain::approval::Policy;
@@ -146,7 +147,11 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
         if job.is_cancelled() || matches!(outcome.decision, Some(HookDecision::Deny(_))) {
             break;
         }
-        let answer = answer(hook, &occasion, env, job);
+        let mut changes = Vec::new();
+        let answer = answer(hook, &occasion, env, job, &mut changes);
+        let (listed, warnings) = protected_changes(&hook.label(), &changes, &env.output_directory);
+        outcome.notes.extend(warnings);
+        outcome.context.extend(Some(listed.trim_end().to_owned()).filter(|listed| !listed.is_empty()));
         outcome.add(hook, answer, process::lies_in_workspace(hook, env));
         // The next hook sees the call as it is now.
         if let (Some(call), Some(updated)) = (&mut occasion.call, &outcome.updated) {
@@ -156,11 +161,17 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
     outcome
 }
 
-/// What one hook answers. While its files are not the trusted ones, it asks for the person in its own place.
+/// What one hook answers, and what it did to protected files. While its files are not the trusted ones, it asks for the person in its own place.
 ///
 /// # Errors
 /// It failed: why.
-fn answer(hook: &Hook, occasion: &Occasion, env: &Environment, job: &Job) -> std::result::Result<Answer, Failure> {
+fn answer(
+    hook: &Hook,
+    occasion: &Occasion,
+    env: &Environment,
+    job: &Job,
+    changes: &mut Vec<String>,
+) -> std::result::Result<Answer, Failure> {
     let place = match scripts::place(hook, env) {
         Ok(place) => place,
         Err(why) if hook.event == HookEvent::PreTool && !hook.is_required => {
@@ -170,7 +181,8 @@ fn answer(hook: &Hook, occasion: &Occasion, env: &Environment, job: &Job) -> std
     };
     let input = input(hook, occasion, env).to_string();
     let may_write = may_write(occasion.policy, env);
-    let ended = process::run(hook, &input, &process::Place { directory: &place, may_write }, env, job)?;
+    let mut ended = process::run(hook, &input, &process::Place { directory: &place, may_write }, env, job)?;
+    changes.append(&mut ended.changes);
     answer::read(&ended, hook.event).map_err(Failure::Failed)
 }
 

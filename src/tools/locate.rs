@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use super::Environment;
 use super::file_access::{not_readable, reason, suggestion};
 use crate::base::beneath::{self, FileId};
+use crate::base::process::account_home;
 use crate::domain::places::{GIT_MARKS, PROTECTED_IN_GIT};
 use crate::policy::paths::{self, Access, DenyList, PathPolicy, Verdict};
 
@@ -131,10 +132,13 @@ pub(super) fn canonical(path: &Path, links: usize) -> io::Result<PathBuf> {
     Ok(canonical(parent, links)?.join(name))
 }
 
-/// The directories to which variables of this process move parts of the table, with the part.
+/// The directories to which variables of this process move parts of the table, with the part; `HOME` may move all of it away
+/// from the home directory of the account.
 pub fn moved_directories() -> Vec<(PathBuf, &'static str)> {
     let directory = |(name, part): &(&str, &'static str)| Some((PathBuf::from(std::env::var_os(name)?), *part));
-    paths::MOVED.iter().filter_map(directory).filter(|(directory, _)| directory.is_absolute()).collect()
+    let moved = paths::MOVED.iter().filter_map(directory).filter(|(directory, _)| directory.is_absolute());
+    let account = account_home().filter(|home| home.is_absolute() && home.parent().is_some());
+    moved.chain(account.map(|home| (home, ""))).collect()
 }
 
 /// Where the denied files of this machine are.

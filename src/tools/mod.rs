@@ -80,7 +80,7 @@ use crate::sandbox::{Policy, Promise};
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use background::BackgroundCommands;
-pub use bash::is_in_background;
+pub use bash::{is_in_background, protected_changes};
 use capture::{Capture, Sink as _};
 pub use command::{find_level, try_proxy};
 pub use file_access::suggestion as similar_name;
@@ -397,7 +397,8 @@ impl Environment {
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
         let workspace = self.local_workspace();
-        let has_home = self.denied.home.as_ref().is_some_and(|home| home.starts_with(workspace));
+        let mut homes = self.denied.home.iter().chain(&self.sandbox.account_home);
+        let has_home = homes.any(|home| home.starts_with(workspace));
         let is_held = self.remote.as_ref().map_or_else(
             || self.sandbox.is_whole() && self.sandbox.gaps(workspace).is_empty(),
             |remote| remote.is_contained(),

@@ -6,6 +6,7 @@
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd as _;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -15,7 +16,7 @@ use super::{Environment, supervisor};
 use crate::domain::host::HostPattern;
 use crate::domain::sandbox::Network;
 use crate::proxy::Announced;
-use crate::sandbox::{Level, Report, send_descriptor};
+use crate::sandbox::{Level, Report, Watch, send_descriptor};
 
 /// What is started.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +27,8 @@ pub struct ServerProgram {
     pub variables: Vec<(String, String)>,
     /// The hosts that it may reach.
     pub hosts: Vec<HostPattern>,
+    /// Whether it may write in the workspace.
+    pub may_write: bool,
     /// It is not started under another sandbox than this one, in the words of `network::summary`; `None` if nobody was
     /// asked.
     pub promised: Option<String>,
@@ -53,6 +56,8 @@ pub struct ServerProcess {
     pub output: PipeReader,
     /// What it writes for people. Does not block.
     pub errors: PipeReader,
+    /// What happens to protected files; `None` if it cannot write any. Not for the event loop.
+    pub watch: Option<Arc<Mutex<Watch>>>,
     /// The proxy serves the process until this is dropped.
     _proxy: Option<Announced>,
 }
@@ -76,6 +81,8 @@ impl ServerProcess {
         let program = Program {
             network: network.as_ref(),
             variables: &server.variables,
+            is_read_only: !server.may_write,
+            is_lasting: true,
             ..Program::new(&arguments, &env.working_directory)
         };
         let mut plan = plan(&program, env)?;
@@ -86,6 +93,7 @@ impl ServerProcess {
             }
             _ => None,
         };
+        let watch = Watch::start(&plan).map(|watch| Arc::new(Mutex::new(watch)));
         let ((their_input, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
         let mut command = Command::new(&env.supervisor);
         command.args([supervisor::FLAG, supervisor::SANDBOX, "--"]).args(program.arguments);
@@ -101,7 +109,7 @@ impl ServerProcess {
         let _ = plan
             .send(supervised.control(), proxy.as_ref().map(Announced::socket))
             .and_then(|()| send_descriptor(supervised.control(), their_input.as_fd()));
-        Ok(Self { supervised, input: Some(input), output, errors, _proxy: proxy })
+        Ok(Self { supervised, input: Some(input), output, errors, watch, _proxy: proxy })
     }
 
     /// Why it was not started after all, if that is known.

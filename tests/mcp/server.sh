@@ -80,6 +80,7 @@ while read -r line; do
         draws) answer '{"content":[{"type":"text","text":"a dot"},{"type":"image","mimeType":"image/png","data":"iVBORw0KGgogbm90IGEgd2hvbGUgb25l"},{"type":"audio","mimeType":"audio/wav","data":"AAAA"},{"type":"image","mimeType":"image/png","data":"AAAA"}]}' ;;
         fails) answer '{"content":[{"type":"text","text":"no such word"}],"isError":true}' ;;
         writes) if echo x > /polylogue-was-here; then text 'wrote outside'; else echo mine > inside; text 'outside is closed'; fi ;;
+        plants) if mkdir -p sub/.git/hooks && echo x > sub/.git/hooks/pre-commit; then text 'planted'; else text 'read-only'; fi ;;
         shows) text "token $TOKEN, key ${OPENAI_API_KEY-none}, at $PWD" ;;
         *) text "marker $marker" ;;
         esac ;;

@@ -85,6 +85,39 @@ fn everything_on_the_deny_list_is_unreadable_also_with_the_home_as_workspace() {
 }
 
 #[test]
+fn the_home_of_the_account_is_closed_as_well_where_home_names_another() {
+    everywhere(|place, level| {
+        for file in ["account/.ssh/id", "account/notes", "account/.cargo/tool", "account/.cargo/credentials.toml"] {
+            fs::create_dir_all(place.path(file).parent().expect("a parent")).expect("a directory");
+            fs::write(place.path(file), "SECRET\n").expect("a file");
+        }
+        place.own();
+        let account = place.path("account").display().to_string();
+        let lines = [".ssh/id", "notes", ".cargo/credentials.toml", ".cargo/tool"].map(|file| {
+            let line = format!("cat {account}/{file}");
+            (file, line)
+        });
+        let attempts: Vec<(&str, &str)> = lines.iter().map(|(name, line)| (*name, &**line)).collect();
+        let allowed = place.allowed(&place.path("home/work"), level, &attempts);
+        assert_eq!(allowed, [".cargo/tool"], "{level:?} {:?}", place.user);
+    });
+}
+
+#[test]
+fn of_the_directory_of_caches_only_those_of_tool_chains_are_seen() {
+    everywhere(|place, level| {
+        for file in ["home/.cache/pip/wheel", "home/.cache/some-program/private"] {
+            fs::create_dir_all(place.path(file).parent().expect("a parent")).expect("a directory");
+            fs::write(place.path(file), "SECRET\n").expect("a file");
+        }
+        place.own();
+        let attempts = [("a package", "cat ~/.cache/pip/wheel"), ("another", "cat ~/.cache/some-program/private")];
+        let allowed = place.allowed(&place.path("home/work"), level, &attempts);
+        assert_eq!(allowed, ["a package"], "{level:?} {:?}", place.user);
+    });
+}
+
+#[test]
 fn what_is_written_to_a_cache_is_gone_after_the_call() {
     everywhere(|place, level| {
         let response = place.run(level, "cat ~/.cargo/tool; echo x > ~/.cargo/new && cat ~/.cargo/new");

@@ -8,6 +8,7 @@
 mod bombs;
 mod escapes;
 mod fallback;
+mod lasting;
 mod links;
 mod network;
 mod obeyed;
@@ -48,6 +49,8 @@ struct Place {
     limits: ResourceLimits,
     /// A script that runs before the program, in a mount namespace of its own, where it is root.
     before: Option<String>,
+    /// Whether commands run as those in the background do.
+    is_lasting: bool,
 }
 
 struct Response {
@@ -61,8 +64,14 @@ struct Response {
 impl Place {
     fn new(user: Option<u32>) -> Self {
         let top = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        let place =
-            Self { top, user, settings: SandboxSettings::default(), limits: ResourceLimits::default(), before: None };
+        let place = Self {
+            top,
+            user,
+            settings: SandboxSettings::default(),
+            limits: ResourceLimits::default(),
+            before: None,
+            is_lasting: false,
+        };
         for directory in
             ["outside", "home/work", "home/.ssh", "home/.aws", "home/.cargo", "home/.local/share/polylogue"]
         {
@@ -128,7 +137,9 @@ impl Place {
         let mut policy = Policy::new(settings);
         (policy.home, policy.limits) = (Some(home.to_owned()), self.limits);
         let places = Places { workspace, is_own_worktree: false, directory: workspace, more: &[], is_git: false };
+        policy.account_home = Some(self.path("account"));
         let plan = policy.at_level(level).plan(&places).expect("a plan");
+        let plan = if self.is_lasting { plan.lasting() } else { plan };
         let (control, theirs) = UnixStream::pair().expect("a socket");
         let mut command = match &self.before {
             None => self.command(PROGRAM),
@@ -150,7 +161,7 @@ impl Place {
         let watch = Watch::start(&plan);
         plan.send(&control, None).expect("the supervisor reads");
         let output = crate::support::output_of(child);
-        let changes = watch.map(Watch::changes).unwrap_or_default();
+        let changes = watch.map(|mut watch| watch.changes()).unwrap_or_default();
         let out = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         Response { out, code: output.status.code(), reports: Report::receive(&control), changes }
     }

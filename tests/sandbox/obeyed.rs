@@ -139,6 +139,53 @@ pub fn bash(place: &Place, level: Level, command: &str) -> (Output, Vec<String>)
 }
 
 #[test]
+fn decoys_neither_end_the_protection_nor_hide_what_was_changed() {
+    let place = Place::new(None);
+    if !super::levels(&place).contains(&Level::Namespaces) {
+        return eprintln!("there are no namespaces here");
+    }
+    let decoys = "for d in $(seq -w 200); do mkdir -p a$d/.claude; : > a$d/.claude/x; : > a$d/AGENTS.md; done
+        mkdir -p z/deep n/node_modules/p; echo before > z/deep/AGENTS.md; echo before > n/node_modules/p/CLAUDE.md";
+    set_up(&place, decoys);
+    let work = place.path("home/work");
+    let attempts =
+        [("instruct", "echo x >> z/deep/AGENTS.md"), ("move", "mv z y"), ("a decoy", "echo x > a200/AGENTS.md")];
+    assert_eq!(place.allowed(&work, Level::Namespaces, &attempts), Vec::<&str>::new());
+    // What a package manager replaces is not protected, but compared.
+    let many = "for d in $(seq -w 100); do mkdir -p b$d/.git; done; echo x >> n/node_modules/p/CLAUDE.md";
+    let told = place.run(Level::Namespaces, many).changes;
+    assert!(told[0].starts_with("n/node_modules/p/CLAUDE.md was changed"), "{told:?}");
+    assert_eq!(told.len(), 101);
+    // The tool shows the beginning, and names a file with all of it.
+    let (output, warnings) = bash(&place, Level::Namespaces, "for d in $(seq 300); do mkdir -p c$d/.git; done");
+    assert!(warnings.len() == 21 && warnings[20].contains("280 more protected files"), "{warnings:?}");
+    let file = warnings[20].rsplit(' ').next().expect("a file");
+    let all = std::fs::read_to_string(file).expect("all of them");
+    assert_eq!((all.lines().count(), output.content.contains(file)), (300, true), "{}", output.content);
+    // Past the limit it asks.
+    set_up(&place, "for d in $(seq -w 1000); do mkdir d$d; : > d$d/AGENTS.md; done");
+    let (output, _) = bash(&place, Level::Namespaces, "true");
+    assert!(output.content.contains("more than 1000 protected files"), "{}", output.content);
+}
+
+#[test]
+fn git_config_says_why_it_fails_and_what_to_do() {
+    if !has_git() {
+        return;
+    }
+    let place = Place::new(None);
+    for level in super::levels(&place).into_iter().filter(|level| level.has_namespaces()) {
+        let place = Place::new(None);
+        set_up(&place, "git init -q .");
+        for command in ["git config user.name x", "git remote add origin https://example.org/x"] {
+            let (output, _) = bash(&place, level, command);
+            assert!(output.content.contains("[the sandbox may be the cause: commands cannot change the configuration"));
+            assert!(output.content.contains("git -c NAME=VALUE"), "{level:?}: {}", output.content);
+        }
+    }
+}
+
+#[test]
 fn the_model_and_the_person_are_told() {
     let place = Place::new(None);
     for level in super::levels(&place) {

@@ -32,6 +32,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("args", "Its arguments"),
     ("env", "Table of variables for its process"),
     ("net", "Hosts that it may reach; its first start asks"),
+    ("write", "Whether it may write in the workspace; its first start asks (default false)"),
     ("url", "URL of a server over HTTP, instead of command"),
     ("headers", "Table of HTTP headers"),
     ("bearer_token_env_var", "Variable with the bearer token for the Authorization header"),
@@ -99,6 +100,7 @@ fn server(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<McpServer> {
                 fields.headers.extend(token.map(|token| ("Authorization".to_owned(), token)));
             }
             "net" => server.net = hosts(reader, &inner),
+            "write" => server.may_write = reader.boolean(&inner).unwrap_or(false),
             "start_timeout" => server.start_timeout = seconds(reader, &inner).unwrap_or(START_TIMEOUT),
             "timeout" => server.call_timeout = seconds(reader, &inner).unwrap_or(CALL_TIMEOUT),
             "enabled_tools" => server.enabled_tools = reader.texts(&inner),
@@ -196,7 +198,8 @@ impl ProjectFile {
             match declared {
                 Ok(transport) => {
                     let project = self.path.parent().map(Path::to_path_buf);
-                    servers.push(McpServer { transport, project, ..new_server(name, path.to_string()) });
+                    let may_write = entry["write"] == true;
+                    servers.push(McpServer { transport, may_write, project, ..new_server(name, path.to_string()) });
                 }
                 Err(problem) => warnings.push(format!("{path}: mcpServers.{name}: ignored: {problem}")),
             }

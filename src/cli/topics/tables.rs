@@ -94,7 +94,7 @@ pub fn files() -> String {
     }
     paths::DENIED_SYSTEM.iter().for_each(|(path, about)| item(&mut out, path, about));
     out += "\nProtected, wherever they are in a workspace, with everything below them:\n\n";
-    paths::PROTECTED.iter().for_each(|(name, about)| item(&mut out, name, about));
+    paths::PROTECTED.iter().for_each(|protected| item(&mut out, protected.name, protected.about));
     out
 }
 

@@ -15,6 +15,7 @@ fn server() -> McpServer {
         transport: Transport::Http { url: String::new(), headers: Vec::new() },
         written: Transport::Http { url: String::new(), headers: Vec::new() },
         net: Vec::new(),
+        may_write: false,
         start_timeout: Duration::from_secs(30),
         call_timeout: Duration::from_secs(60),
         enabled_tools: Vec::new(),

@@ -87,12 +87,13 @@ impl Mcp {
             Err(why) => (vec![Part::Text(why)], true),
         };
         let cap = core.config.settings.output_cap;
-        if let Some(text) = short_text(&parts, cap) {
+        let watch = server.watch().map(|watch| (watch, format!("mcp server {}", server.key.name)));
+        if let Some(text) = short_text(&parts, cap).filter(|_| watch.is_none()) {
             return answer(core, call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
         }
         // Images may be large, and a disk slow.
         let name = if let Asked::Tool(tool, _) = call.asked { tool } else { String::new() };
-        match Preparing::start(parts, Shape { name, is_error, cap, directory }, core) {
+        match Preparing::start(parts, Shape { name, is_error, cap, directory, watch }, core) {
             Ok(preparing) => self.preparing.push((call.agent, call.id, preparing)),
             Err(why) => answer(core, call.agent, &call.id, Err(why)),
         }

@@ -476,6 +476,7 @@ impl Mcp {
 
     fn take_prepared(&mut self, core: &mut Core) {
         for (agent, id, preparing) in self.preparing.extract_if(.., |(_, _, preparing)| preparing.is_complete()) {
+            preparing.warnings().iter().for_each(|line| core.note(agent, LineKind::Note, line));
             let result = preparing.finish(core);
             answer(core, agent, &id, result);
         }

@@ -13,6 +13,7 @@ use crate::mcp::Session;
 use crate::mcp::lines::{Lines, MAX_LINE};
 use crate::reactor::{Reactor, Source};
 use crate::repl::core::Core;
+use crate::sandbox::Watch;
 use crate::tools::Environment;
 use crate::tools::server_process::{ServerProcess, ServerProgram};
 
@@ -93,6 +94,11 @@ impl Process {
             reactor.watch(Source::Mcp(*number), new.fd(*port), true, false)?;
         }
         Ok(new)
+    }
+
+    /// What happens to protected files, if it can write any.
+    pub(super) fn watch(&self) -> Option<Arc<Mutex<Watch>>> {
+        self.process.watch.clone()
     }
 
     pub(super) fn sources(&self) -> impl Iterator<Item = (u64, Port)> {

@@ -127,7 +127,7 @@ impl Readings {
         });
         let item = &mut reading.items[at];
         let name = item.uri.rsplit('/').next().unwrap_or_default().to_owned();
-        let shape = Shape { name, is_error: false, cap: MAX_TEXT, directory };
+        let shape = Shape { name, is_error: false, cap: MAX_TEXT, directory, watch: None };
         let prepared = parts
             .and_then(|parts| if parts.is_empty() { Err("the server sent nothing".into()) } else { Ok(parts) })
             .and_then(|parts| Preparing::start(parts, shape, core));

@@ -12,7 +12,8 @@ use crate::domain::attachment::{MAX_IMAGE, marker, media_type, shown};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::mcp::content::Part;
 use crate::repl::core::Core;
-use crate::tools::{self, Job, Output, Running};
+use crate::sandbox::Watch;
+use crate::tools::{self, Job, Output, Running, protected_changes};
 
 /// Servers pad as they like.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -41,6 +42,8 @@ pub(super) struct Shape {
     /// Longer texts are cut, in bytes, and written whole to a file in this directory.
     pub(super) cap: usize,
     pub(super) directory: std::path::PathBuf,
+    /// The protected files that the server could have changed, and its name.
+    pub(super) watch: Option<(Arc<Mutex<Watch>>, String)>,
 }
 
 impl Preparing {
@@ -50,8 +53,17 @@ impl Preparing {
         let images = Arc::new(Mutex::new(Vec::new()));
         let slot = images.clone();
         let work = move |_: &Job| {
-            let (output, images) = prepare(parts, &shape);
+            let (mut output, images) = prepare(parts, &shape);
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = images;
+            if let Some((watch, server)) = &shape.watch {
+                let changes = watch.lock().unwrap_or_else(PoisonError::into_inner).changes();
+                let (listed, warnings) = protected_changes(server, &changes, &shape.directory);
+                if !listed.is_empty() {
+                    output.content.push('\n');
+                    output.content.push_str(&listed);
+                }
+                output.warnings = warnings;
+            }
             output
         };
         let call = ToolCall { id: String::new(), name: "mcp".into(), arguments: String::new() };
@@ -61,6 +73,11 @@ impl Preparing {
 
     pub(super) fn is_complete(&self) -> bool {
         self.running.is_complete()
+    }
+
+    /// For the person.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.running.warnings()
     }
 
     /// The text with the markers of its images, which are stored.
@@ -141,7 +158,7 @@ mod tests {
     const PNG: &str = "iVBORw0KGgoAAAANSUhEUg==";
 
     fn shape(cap: usize) -> Shape {
-        Shape { name: "shot".into(), is_error: false, cap, directory: std::env::temp_dir() }
+        Shape { name: "shot".into(), is_error: false, cap, directory: std::env::temp_dir(), watch: None }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -15,6 +15,7 @@ use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, Tr
 use crate::domain::rule::Rule;
 use crate::mcp::Catalog;
 use crate::mcp::list::{self, full_name};
+use crate::sandbox::Watch;
 use crate::tools::Environment;
 use crate::tools::mcp::START;
 use crate::tools::server_process::ServerProgram;
@@ -175,6 +176,14 @@ impl Server {
         matches!(self.state, State::Stopped) && self.has_consent && self.retry_at.is_none_or(|at| at <= now)
     }
 
+    /// What happens to protected files while it runs, if it can write any.
+    pub(super) fn watch(&self) -> Option<Arc<Mutex<Watch>>> {
+        match &self.state {
+            State::Running(Link::Pipe(process)) => process.watch(),
+            _ => None,
+        }
+    }
+
     /// `None` for a server that is no process.
     pub(super) fn program(&self) -> Option<ServerProgram> {
         let Transport::Stdio { command, args, env } = &self.declaration.transport else { return None };
@@ -183,6 +192,7 @@ impl Server {
             arguments,
             variables: env.clone(),
             hosts: self.declaration.net.clone(),
+            may_write: self.declaration.may_write,
             promised: self.promised.clone(),
         })
     }
@@ -198,17 +208,21 @@ impl Server {
     }
 }
 
-/// Whether a person has to agree before it starts: it uses the network, or it is a process that no sandbox holds.
+/// Whether a person has to agree before it starts: it uses the network or writes in the workspace, or it is a process that no
+/// sandbox holds.
 fn needs_consent(declaration: &McpServer, environment: &Environment) -> bool {
     let is_process = matches!(declaration.transport, Transport::Stdio { .. });
-    !declaration.net.is_empty() || is_process && !environment.sandbox.settings.is_enabled
+    let is_held = environment.sandbox.settings.is_enabled && !declaration.may_write;
+    !declaration.net.is_empty() || is_process && !is_held
 }
 
 /// The tool with which a model asks for the start of a server that needs consent.
 fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
     let hosts: Vec<String> = server.net.iter().map(ToString::to_string).collect();
+    let access = if server.may_write { "it may write in the workspace" } else { "it reads the workspace" };
     let about = vec![
         server.written.about(),
+        access.into(),
         format!("working directory: {}", environment.working_directory.display()),
         format!("declared in {}", server.source),
     ];
@@ -220,10 +234,10 @@ fn start_tool(server: &McpServer, environment: &Environment) -> McpTool {
             "Starts the MCP server {} and makes its tools available from your next message on. The user is asked first, because \
              the server {}.",
             server.name,
-            if hosts.is_empty() {
-                "runs without a sandbox".to_owned()
-            } else {
-                format!("uses the network ({})", hosts.join(", "))
+            match (hosts.is_empty(), server.may_write) {
+                (false, _) => format!("uses the network ({})", hosts.join(", ")),
+                (true, true) => "writes in the workspace".to_owned(),
+                (true, false) => "runs without a sandbox".to_owned(),
             }
         ),
         parameters: r#"{"type":"object","properties":{}}"#.into(),

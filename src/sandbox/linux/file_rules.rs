@@ -78,7 +78,7 @@ fn writable(init: &InitPlan) -> Vec<PathBuf> {
 fn readable(plan: &Plan) -> Vec<PathBuf> {
     let mut closed = plan.denied.clone();
     closed.extend(CLOSED.map(PathBuf::from));
-    closed.extend(plan.home.clone());
+    closed.extend(plan.homes().cloned());
     let opened = plan.readable.iter().chain(&plan.caches).flat_map(|path| without(path, &plan.denied));
     without(Path::new("/"), &closed).into_iter().chain(opened).collect()
 }

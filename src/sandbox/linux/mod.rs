@@ -22,6 +22,7 @@ use std::process::{Child, Command};
 use nix::sched::CloneFlags;
 use serde::{Deserialize, Serialize};
 
+use super::covers::Covers;
 use super::report::{send_descriptor, send_text};
 use super::{Descriptors, Level, Plan, Report, Sharing, variables};
 use crate::base::descriptors::send_with;
@@ -47,6 +48,8 @@ pub struct Started {
     pub child: Child,
     reports: Option<UnixStream>,
     temporary: Option<PathBuf>,
+    /// Until all processes have ended.
+    _covers: Covers,
 }
 
 /// Starts a program with the restrictions of its plan.
@@ -65,11 +68,12 @@ pub fn start(
         command.args(arguments).stdin(descriptors.take_input()).process_group(0);
         command.env_clear().envs(variables::given(&plan.variables, &[])).envs(plan.own_variables);
         let child = command.spawn().map_err(|error| not_started(program, &error))?;
-        return Ok(Started { child, reports: None, temporary: None });
+        return Ok(Started { child, reports: None, temporary: None, _covers: Covers::hold(&[]) });
     }
     let temporary = (!plan.level.has_namespaces()).then(private_directory).transpose();
     let temporary = temporary.map_err(|error| Report::NotStarted(format!("temporary directory: {error}")))?;
     let sockets = sockets::to_mask(&plan.sockets);
+    let covers = Covers::hold(&plan.covers);
     if plan.level.has_namespaces() {
         match (plan.sharing, descriptors.shared.as_slice()) {
             (Sharing::Join, [user, network]) => join_namespaces(user, network).map_err(Report::NotStarted)?,
@@ -88,7 +92,7 @@ pub fn start(
     let plan = InitPlan { plan, sockets, temporary: temporary.clone() };
     let (reports, child) = start_init(&plan, &descriptors, program, arguments)
         .map_err(|error| Report::NotStarted(format!("cannot start the init process: {error}")))?;
-    Ok(Started { child, reports: Some(reports), temporary })
+    Ok(Started { child, reports: Some(reports), temporary, _covers: covers })
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> Report {

@@ -162,7 +162,10 @@ impl Builder<'_> {
         let mut covered: Vec<(PathBuf, Step)> =
             covered.into_iter().map(|(path, step)| (PathBuf::from(path), step)).collect();
         let is_open = |path: &Path| plan.writable.iter().any(|open| path.starts_with(open));
-        covered.extend(plan.home.clone().filter(|home| !is_open(home)).map(|home| (home, Step::Cover)));
+        let mut homes: Vec<&PathBuf> = plan.homes().filter(|home| !is_open(home)).collect();
+        // One may be in the other.
+        homes.sort();
+        covered.extend(homes.into_iter().map(|home| (home.clone(), Step::Cover)));
         let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         covered.retain(|(path, _)| path.starts_with("/dev") || is_there(path));
         for (path, _) in &covered {

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn ended(code: i32, output: &str, errors: &str) -> Ended {
-        Ended { code: Some(code), output: output.into(), errors: errors.into() }
+        Ended { code: Some(code), output: output.into(), errors: errors.into(), ..Ended::default() }
     }
 
     fn decision(output: &str) -> Option<HookDecision> {

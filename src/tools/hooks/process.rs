@@ -10,7 +10,7 @@ use crate::base::text::{sanitise, shortened};
 use crate::domain::hook::Hook;
 use crate::domain::skill::Author;
 use crate::policy::paths::{Access, OWN, Verdict};
-use crate::sandbox::{Level, Plan, Report, send_descriptor};
+use crate::sandbox::{Level, Plan, Report, Watch, send_descriptor};
 use crate::tools::command::{Ending, OutputReader, Pipe, Program, Supervised, plan};
 use crate::tools::file_access::reason;
 use crate::tools::linux::memory_file;
@@ -69,6 +69,8 @@ pub struct Ended {
     pub code: Option<i32>,
     pub output: String,
     pub errors: String,
+    /// What happened to protected files, one line each.
+    pub changes: Vec<String>,
 }
 
 /// Why a hook has no answer.
@@ -136,20 +138,23 @@ fn attempt(
     command.stdout(into_output).stderr(into_errors);
     let captured = |pipe| Captured::of(pipe).map_err(not_started);
     let mut outputs = Outputs { output: captured(output)?, errors: captured(errors)? };
+    let watch = Watch::start(&plan);
     let mut supervised = Supervised::start(command).map_err(not_started)?;
     // If it cannot be sent, the supervisor has ended, which is found out next.
     let _ = plan.send(supervised.control(), None).and_then(|()| send_descriptor(supervised.control(), input.as_fd()));
     let ending = supervised.watch(&mut outputs, hook.timeout, job);
+    let changes = watch.map(|mut watch| watch.changes()).unwrap_or_default();
+    let told = |why: String| Failure::Failed(changes.iter().fold(why, |why, change| format!("{why}; {change}")));
     match (Report::receive(supervised.control()).into_iter().next(), ending) {
         (Some(Report::Unavailable(_)), _) => Ok(None),
         (Some(Report::NotStarted(why)), _)
         | (None, Ending::NotStarted(why) | Ending::Weaker(why) | Ending::Lost(why)) => Err(Failure::NotStarted(why)),
-        (None, Ending::TimedOut) => Err(Failure::Failed(format!("timed out after {:?}", hook.timeout))),
+        (None, Ending::TimedOut) => Err(told(format!("timed out after {:?}", hook.timeout))),
         (None, Ending::Interrupted) if outputs.has_enough() => {
-            Err(Failure::Failed(format!("printed more than {} KiB", MAX_OUTPUT / 1024)))
+            Err(told(format!("printed more than {} KiB", MAX_OUTPUT / 1024)))
         }
-        (None, Ending::Interrupted) => Err(Failure::Failed("interrupted".into())),
-        (None, Ending::Exited(code)) => Ok(Some(outputs.ended(code))),
+        (None, Ending::Interrupted) => Err(told("interrupted".into())),
+        (None, Ending::Exited(code)) => Ok(Some(Ended { changes, ..outputs.ended(code) })),
     }
 }
 
@@ -248,7 +253,7 @@ struct Outputs {
 
 impl Outputs {
     fn ended(&self, code: Option<i32>) -> Ended {
-        Ended { code, output: self.output.text(), errors: self.errors.text() }
+        Ended { code, output: self.output.text(), errors: self.errors.text(), changes: Vec::new() }
     }
 }
 

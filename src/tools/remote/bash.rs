@@ -13,7 +13,7 @@ use crate::sandbox::Watch;
 use crate::tools::capture::{Capture, Sink};
 use crate::tools::{
     Environment, INTERRUPTED, Job, Judged, Output, Prepared, Question, Run, ToolSpec, bash, is_in_background, one_line,
-    visible,
+    protected_changes,
 };
 
 pub const SPEC: ToolSpec = ToolSpec {
@@ -74,7 +74,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let mut capture = Capture::new(env.output_cap, &env.output_directory);
     let watch = watch(env);
     let ended = execute(call, env, &mut capture, job);
-    let (notes, warnings) = changes(watch);
+    let (notes, warnings) = changes(watch, env);
     let output = output(ended, capture, (call, env), &notes);
     Output { warnings, ..output }
 }
@@ -85,10 +85,9 @@ fn watch(env: &Environment) -> Option<Watch> {
 }
 
 /// What happened to them: for the model, and for the person.
-fn changes(watch: Option<Watch>) -> (String, Vec<String>) {
-    let changes: Vec<String> = watch.map(Watch::changes).unwrap_or_default().iter().map(|line| visible(line)).collect();
-    let notes = changes.iter().map(|change| format!("[protected: {change}]\n")).collect();
-    (notes, changes.iter().map(|change| format!("bash: {change}")).collect())
+fn changes(watch: Option<Watch>, env: &Environment) -> (String, Vec<String>) {
+    let changes = watch.map(|mut watch| watch.changes()).unwrap_or_default();
+    protected_changes("bash", &changes, &env.output_directory)
 }
 
 fn output(
@@ -123,7 +122,7 @@ fn with_notes(content: String, notes: &str) -> String {
 pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Output {
     let watch = watch(env);
     let ended = execute(call, env, sink, job);
-    let (notes, warnings) = changes(watch);
+    let (notes, warnings) = changes(watch, env);
     let output = match ended {
         Ok(ending) => Output::success(notes + &note(&ending, call, env)),
         Err(message) => Output::failure(format!("[not started: {message}]")),
