@@ -259,7 +259,7 @@ fn a_trace_that_cannot_be_written_is_reported_once() {
 
 #[test]
 fn unknown_keys_are_notes_on_the_screen() {
-    let home = Home::new().configure("modle = \"echo\"");
+    let home = Home::new().configure("model = \"echo\"\nmodle = \"echo\"");
     let mut pty = home.chat("");
     pty.wait_for_text("unknown key modle: ignored; did you mean model?");
     pty.leave();

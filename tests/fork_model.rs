@@ -8,8 +8,9 @@ use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, History, Probe, State};
 use crate::support::random::Random;
 
-/// A message whose reply begins and never ends.
-const ENDLESS: &str = "part\n%hang";
+/// The beginning of a message whose reply begins and never ends. Each has another end: the text of a message that was
+/// interrupted replaces it when it is sent again.
+const ENDLESS: &str = "part\n%hang\n";
 /// The most agents that one run creates.
 const MOST_AGENTS: usize = 14;
 
@@ -42,7 +43,7 @@ impl Model {
         while !self.is_busy && !self.queue.is_empty() {
             let text = self.queue.remove(0);
             self.conversation_so_far.push(format!("user {text}"));
-            self.is_busy = text == ENDLESS;
+            self.is_busy = text.starts_with(ENDLESS);
             if !self.is_busy {
                 self.conversation_so_far.push(format!("reply {text}"));
             }
@@ -82,6 +83,8 @@ struct World {
     models: Vec<Model>,
     random: Random,
     created: usize,
+    /// How many endless messages there were.
+    endless: usize,
 }
 
 impl World {
@@ -95,7 +98,12 @@ impl World {
             queue: Vec::new(),
             is_busy: false,
         };
-        Self { app: Some(app), models: vec![root], random: Random(seed), created: 1 }
+        Self { app: Some(app), models: vec![root], random: Random(seed), created: 1, endless: 0 }
+    }
+
+    fn endless(&mut self) -> String {
+        self.endless += 1;
+        format!("{ENDLESS}{}", self.endless)
     }
 
     fn app(&mut self) -> &mut Harness {
@@ -112,14 +120,20 @@ impl World {
             7..=9 => self.rewind(agent_id),
             10..=13 => self.fork(agent_id, None),
             14 | 15 => self.fork(agent_id, Some("go")),
-            16 => self.fork(agent_id, Some(ENDLESS)),
+            16 => {
+                let text = self.endless();
+                self.fork(agent_id, Some(&text));
+            }
             17..=19 => self.fork_by_tool(agent_id),
             20 | 21 => self.kill(agent_id, false),
             22 => self.kill(agent_id, true),
             23..=25 => self.restart(),
             26..=28 => self.interrupt(agent_id),
             29 => self.resume(agent_id),
-            30..=32 => self.say(agent_id, ENDLESS),
+            30..=32 => {
+                let text = self.endless();
+                self.say(agent_id, &text);
+            }
             _ => self.say(agent_id, &format!("word {what}")),
         }
         self.settle();

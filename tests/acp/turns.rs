@@ -154,7 +154,7 @@ fn the_reason_of_the_end_and_errors_of_the_provider_are_told() {
     }
     let all = editor.turn(&session, "%fail auth wrong key", "");
     let (code, message) = fault(all.last().expect("a response"));
-    assert!(code == -32603 && message.contains("wrong key"), "{message}");
+    assert!(code == -32000 && message.contains("wrong key"), "{message}");
     assert_eq!(all.last().expect("a response")["error"]["data"]["kind"], "auth");
 }
 

@@ -38,6 +38,7 @@ const ROWS: &[Row] = &[
     row("/compare", |app| shows(app, "nothing to compare")),
     row("/timeline", |app| shows(app, "─ timeline ─")),
     row("/search word", |app| shows(app, "── search ─")),
+    row("/setup", |app| shows(app, "── set up a model ─")),
     row("/resume", |app| shows(app, "── resume ─")),
     row("/name first", |app| app.agent(0).identity.name.as_deref() == Some("first")),
     row("/kill other", |app| app.repl.roster().len() == 1),

@@ -357,6 +357,10 @@ fn a_full_context_is_compacted_between_two_requests_of_a_run() {
     let folder = home.directory.path().join(".config/polylogue");
     std::fs::create_dir_all(&folder).expect("a directory");
     std::fs::write(folder.join("config.toml"), file).expect("a file");
+    // A summary is used only if it is shorter than what it replaces.
+    for number in 0..40 {
+        std::fs::write(home.directory.path().join(format!("a file with a long name {number}")), "").expect("a file");
+    }
     let program = home.start(&["-p", "list it"]);
     let exchange = peer.accept();
     exchange.stream().tool_call(0, "call-0", "list_dir", "{}").finish("tool_calls").usage(9_000, 10).done();

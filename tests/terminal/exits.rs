@@ -82,6 +82,20 @@ fn no_command_of_a_tool_outlives_any_exit() {
     let mut ways = WAYS.to_vec();
     ways[0] = ("Ctrl+C twice", |chat| chat.insists("\x03"));
     ways[1] = ("Ctrl+D twice", |chat| chat.insists("\x04"));
+    ways[2] = ("/exit twice", |chat| {
+        chat.pty.send("/exit\r");
+        chat.sees("agent 0 is busy: press Enter again to exit and end this");
+        // Enter counts again after 300 ms. The spinner makes a step every 80 ms.
+        let (mut last, mut steps) = (String::new(), 0);
+        let has_stepped = |screen: &vt100::Screen| {
+            let now = screen.contents();
+            steps += usize::from(now != last);
+            last = now;
+            steps > 8
+        };
+        chat.pty.wait_for(has_stepped, "steps of the spinner");
+        chat.pty.send("\r");
+    });
     for (way, leave) in ways {
         let mut chat = Chat::new();
         let command = chat.run_for_ever();

@@ -22,9 +22,11 @@ fn refused_with(args: &[&str], directory: &Path) -> (i32, String) {
 fn a_second_process_on_the_same_directory_learns_which_one_holds_it() {
     let mut chat = Chat::new();
     chat.answers_no_other_process();
-    let (code, message) = refusal(Start { size: (200, 24), ..Start::default() }.on(chat.directory.path()));
-    assert_eq!(code, 1);
-    assert!(message.contains(&format!("process {}", chat.pty.pid())) && message.contains("--read-only"), "{message}");
+    let mut second = Start { size: (200, 24), ..Start::default() }.on(chat.directory.path());
+    second.wait_for_text(&format!("waiting for process {}", chat.pty.pid()));
+    second.send("\x03");
+    assert_eq!(second.wait_exit().code(), None, "it waited");
+    assert_eq!(second.terminal_left(), TerminalLeft::CLEAN);
     chat.pty.send("still here\r");
     chat.sees_answer("still here", "still here");
 }
