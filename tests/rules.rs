@@ -174,7 +174,7 @@ fn a_rule_that_was_given_for_the_sandbox_is_not_one_for_commands_without_it() {
     let peer = Peer::start();
     let mut app = app(&peer, Policy::Ask);
     let make = ("bash", json!({"command": "touch made"}).to_string());
-    calls(&mut app, &peer, 0, &[make.clone()]);
+    calls(&mut app, &peer, 0, std::slice::from_ref(&make));
     app.turn_until_asked(0);
     app.press_at_question(b"a");
     app.turn();
@@ -182,7 +182,7 @@ fn a_rule_that_was_given_for_the_sandbox_is_not_one_for_commands_without_it() {
     app.advance(std::time::Duration::from_millis(300));
     app.type_bytes(b"t");
     last_result(&mut app, &peer);
-    calls(&mut app, &peer, 0, &[make.clone()]);
+    calls(&mut app, &peer, 0, std::slice::from_ref(&make));
     last_result(&mut app, &peer);
     app.reconfigure(|plan| Plan { has_sandbox: false, ..plan });
     let mut app = app.crash_and_restart();

@@ -156,7 +156,7 @@ impl Agent {
     ///
     /// # Errors
     /// It is as long as what it leaves out, or longer.
-    pub fn measured(&self, mut compaction: Compaction) -> Result<Compaction, Compaction> {
+    pub fn measured(&self, mut compaction: Compaction) -> Result<Compaction, Box<Compaction>> {
         let (Some(known), Some(history)) = (&self.context_use, &self.inputs.history) else { return Ok(compaction) };
         let model = self.inputs.endpoint.full_name();
         let is_left_out = |message: &&&Message| {
@@ -170,7 +170,7 @@ impl Agent {
         let added = known.tokens_of(&model, own_length);
         let removed = known.tokens_of(&model, left_out);
         compaction.after = (compaction.before + added).saturating_sub(removed).max(added);
-        if own_length < left_out { Ok(compaction) } else { Err(compaction) }
+        if own_length < left_out { Ok(compaction) } else { Err(Box::new(compaction)) }
     }
 
     /// The request waits for a compaction.

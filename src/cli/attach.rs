@@ -71,7 +71,7 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Ended> {
     attached.reactor.watch(Source::Signals, attached.signals.fd(), true, false)?;
     let terminal = terminal_facts(attached.tty.size()?, modes.plain);
     let Options { opening, is_read_only, directory, .. } = options;
-    attached.send(&Request::Attach { opening, is_read_only, terminal, directory });
+    attached.send(&Request::Attach { opening: Box::new(opening), is_read_only, terminal, directory });
     let outcome = loop {
         if let Some(end) = attached.turn().transpose() {
             break end;

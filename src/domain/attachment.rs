@@ -8,8 +8,8 @@
 //!   see @src/main.rs                                 a reader sees see @src/main.rs
 //!                                                                  [file: src/main.rs, 2 lines]
 //!   <file path="src/main.rs">
-//!   1	fn main() {
-//!   2	}
+//!   1    fn main() {
+//!   2    }
 //!   </file>
 //! ```
 

@@ -130,7 +130,7 @@ pub enum Request {
     /// The terminal shows the conversation that the opening says.
     Attach {
         #[serde(flatten)]
-        opening: Opening,
+        opening: Box<Opening>,
         #[serde(default, rename = "read_only")]
         is_read_only: bool,
         terminal: TerminalFacts,

@@ -78,7 +78,7 @@ impl Repl {
         match request {
             Request::Stop => return Ok(Answer::Exit),
             Request::Attach { opening, is_read_only, terminal, directory } => {
-                self.attach_client(client, opening, is_read_only, (&terminal, directory))?;
+                self.attach_client(client, *opening, is_read_only, (&terminal, directory))?;
             }
             Request::Logs { agent, from, last, follows } => {
                 self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;

@@ -20,12 +20,12 @@ fn requests_of_attached_terminals_survive_a_round_trip() {
     };
     for request in [
         Request::Attach {
-            opening: Opening {
+            opening: Box::new(Opening {
                 opens: Opens::New,
                 choices: Choices { model: Some("a/b".into()), ..Choices::default() },
                 prompt: Some("x".into()),
                 ..Opening::default()
-            },
+            }),
             is_read_only: true,
             terminal,
             directory: Some("/w".into()),

@@ -480,10 +480,10 @@ fn use_everywhere(core: &mut Core, focus: AgentId, entry: Option<ProviderEntry>,
     core.factory.set_usual(entry, endpoint);
     for id in core.roster.ids() {
         let is_without = core.roster.get(id).is_some_and(|agent| agent.inputs.endpoint.is_none());
-        if id == focus || is_without {
-            if let Err(error) = give_model(core, id, &name) {
-                core.note(id, LineKind::Error, &format!("the model was not saved: {error}"));
-            }
+        if (id == focus || is_without)
+            && let Err(error) = give_model(core, id, &name)
+        {
+            core.note(id, LineKind::Error, &format!("the model was not saved: {error}"));
         }
     }
 }

@@ -174,7 +174,7 @@ impl SetupView {
         query.push(self.shown(self.typed.text()), Style::default());
         let before = text::width(prompt) + text::width(&self.shown(&self.typed.text()[..self.typed.cursor()]));
         let mut rows = vec![rule(&self.title(), columns), query];
-        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, columns.max(1).into()).into_iter());
+        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, columns.max(1).into()));
         rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
         rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
         let hints = hint_rows(self.hints(), columns);
