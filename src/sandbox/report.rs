@@ -60,7 +60,7 @@ impl Report {
 
 impl Plan {
     /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
-    /// has an input, or shares its network, [`send_descriptor`] has to follow for each descriptor.
+    /// has an input, or shares its network, `send_descriptor` has to follow for each descriptor.
     ///
     /// # Errors
     /// The supervisor has ended.
