@@ -65,6 +65,7 @@ fn home(url: &str) -> Home {
     std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o600)).expect("permissions");
     home.variables = vec![
         ("WORK_API_KEY".into(), KEY.into()),
+        ("POLYLOGUE_MODEL".into(), String::new()),
         ("XDG_CONFIG_HOME".into(), home.directory.path().join(".config").display().to_string()),
     ];
     home

@@ -166,7 +166,7 @@ fn a_person_uses_a_skill_by_name_and_sees_what_is_wrong_with_others() {
     assert!(said.last().expect("a message").ends_with("\n\nSay it all."), "{said:?}");
     assert_refused(&mut app, "/skill quiet", "only the model can use the skill quiet");
     assert_refused(&mut app, "/skill note", "did you mean notes?");
-    assert_refused(&mut app, "/note", "did you mean /notes?");
+    assert_refused(&mut app, "/notec", "did you mean /notes?");
     app.enter("/skills");
     for shown in ["notes", "only the model: For models.", "bad/SKILL.md: ignored: the header is not valid YAML"] {
         assert_shows(&mut app, shown);

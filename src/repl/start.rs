@@ -263,7 +263,10 @@ impl LoadedAgents {
             let mut row = store.create_root(AgentId::random(), Some(&model), Some(DEFAULT_ENVIRONMENT), unix_ms)?;
             row.directory = project_directory(&factory.environments.usual().environment.working_directory);
             store.set_directory(row.id, row.directory.as_deref())?;
-            roster.add(factory.restore(&row), None);
+            let mut root = factory.restore(&row);
+            // It begins with this start, so it has the policy of this start.
+            root.policy = factory.new_policy();
+            roster.add(root, None);
         }
         Ok(Self { roster, damaged: registry.damaged, is_fresh, unseen: unseen(&registry.agents, unix_ms) })
     }

@@ -1,5 +1,6 @@
 //! Images in the results of calls, as each protocol takes them.
 
+use polylogue::Change;
 use polylogue::config::{Endpoint, ModelFacts};
 use serde_json::{Value, json};
 
@@ -21,9 +22,11 @@ fn next_request(app: &mut Harness, peer: &Peer) -> Value {
 
 /// The program with another model, after a restart.
 fn with(app: Harness, endpoint: Endpoint) -> Harness {
-    let mut app = app;
+    let (mut app, model) = (app, endpoint.full_name());
     app.reconfigure(|plan| Plan { endpoint, ..plan });
-    app.crash_and_restart()
+    let mut app = app.crash_and_restart();
+    app.ask(0, Change::Model(model));
+    app
 }
 
 #[test]

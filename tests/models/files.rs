@@ -195,8 +195,8 @@ fn the_content_of_a_text_file_goes_along_and_is_one_line_on_the_screen() {
     let mut app = Harness::new(plan("openai", "m", &peer));
     write(&app, "main.rs", b"fn main() {\n}\n");
     write(&app, "a b.txt", b"no end");
-    app.enter("compare @main.rs, with @\"a b.txt\" and @main.rs");
-    let expected = "compare @main.rs, with @\"a b.txt\" and @main.rs\n\n<file path=\"a b.txt\">\n1\tno end\n</file>\n\n\
+    app.enter("compare @main.rs, with @\"a b.txt\" and @main.rs please");
+    let expected = "compare @main.rs, with @\"a b.txt\" and @main.rs please\n\n<file path=\"a b.txt\">\n1\tno end\n</file>\n\n\
                     <file path=\"main.rs\">\n1\tfn main() {\n2\t}\n</file>";
     assert_eq!(sent_text(&mut app, &peer), expected);
     let shown = |app: &mut Harness| {

@@ -60,6 +60,6 @@ fn an_escape_still_interrupts_the_reply() {
     let mut app = replying(40);
     app.enter("/name");
     app.escape();
-    app.turn_until("the end", |app| app.screen_text().contains("interrupted: Enter continues"));
+    app.turn_until("the end", |app| app.screen_text().contains("interrupted: Enter tries again"));
     assert_eq!(count(&mut app, "this agent is"), 0);
 }

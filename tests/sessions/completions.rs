@@ -59,7 +59,7 @@ fn bash_completes_subcommands_options_values_files_and_agents() {
     let config = "[providers.local]\nbase_url = \"http://localhost:1/v1\"\nmodels = [\"small\", \"large\"]\n";
     std::fs::write(app.path().join(".config/polylogue/config.toml"), config).expect("a file");
     let table: [(&[&str], &[&str]); 11] = [
-        (&["polylogue", "se"], &["serve", "search", "sessions"]),
+        (&["polylogue", "se"], &["setup", "serve", "search", "sessions"]),
         (&["polylogue", "kill", "sc"], &["scout", "scribe"]),
         (&["polylogue", "kill", "--cascade", "scr"], &["scribe"]),
         (&["polylogue", "kill", "--c"], &["--cascade", "--config", "--compact-at"]),

@@ -13,7 +13,7 @@ fn states(app: &mut Harness, n: usize) -> Vec<String> {
 }
 
 fn is_state(line: &str) -> bool {
-    ["[idle]", "[running]", "[awaiting_approval]", "[interrupted]", "[dead]"].contains(&line)
+    ["[idle]", "[running]", "[awaiting_approval]", "[interrupted]", "[failed]", "[dead]"].contains(&line)
 }
 
 /// The conversation as a viewer reads it.
@@ -98,7 +98,7 @@ fn every_change_of_state_is_reported_once_and_when_it_is_true() {
     for (line, expected) in [
         ("words", vec!["[running]", "[idle]"]),
         ("%tool bash {\"command\":\"true\"}", vec!["[running]", "[awaiting_approval]", "[running]", "[idle]"]),
-        ("%fail 400 no", vec!["[running]", "[idle]"]),
+        ("%fail 400 no", vec!["[running]", "[failed]"]),
     ] {
         let before = states(&mut app, 0).len();
         app.say(0, line);
