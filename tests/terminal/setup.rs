@@ -90,7 +90,7 @@ fn a_refused_key_is_asked_for_and_kept_for_the_person_alone() {
     assert_eq!(exchange.request().header("authorization"), Some("Bearer k-1234567890"));
     exchange.answer(200, "application/json", MODELS);
     chat.sees("which model of server?");
-    chat.pty.send("\r");
+    chat.pty.send("tiny\r");
     let exchange = peer.accept();
     exchange.error(404, "not_found", "no such model today");
     chat.sees("no such model today");
