@@ -37,6 +37,8 @@ fn a_first_start_without_a_model_sets_one_up_and_goes_on() {
     names_server(&mut chat, &peer);
     peer.accept().answer(200, "application/json", MODELS);
     chat.sees("which model of server?");
+    // The title is there before the list of the server.
+    chat.sees("large");
     chat.pty.send("lar\r");
     let exchange = peer.accept();
     assert_eq!(exchange.request().json()["model"], "large");
@@ -90,7 +92,9 @@ fn a_refused_key_is_asked_for_and_kept_for_the_person_alone() {
     assert_eq!(exchange.request().header("authorization"), Some("Bearer k-1234567890"));
     exchange.answer(200, "application/json", MODELS);
     chat.sees("which model of server?");
-    chat.pty.send("tiny\r");
+    // The title is there before the list of the server.
+    chat.sees("large");
+    chat.pty.send("\r");
     let exchange = peer.accept();
     exchange.error(404, "not_found", "no such model today");
     chat.sees("no such model today");
