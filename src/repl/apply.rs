@@ -114,7 +114,7 @@ impl Repl {
             Change::ForkAt { agent, message } => fork_at(core, origin, agent, message),
             Change::EditFork { after, text } => self.edit_fork(origin, agent_id, after, &text),
             Change::Land { agent, request } => self.jobs.land(core, origin, agent_id, agent, request),
-            Change::Undo { agent, request } => self.undos.begin(core, origin, agent_id, agent, request),
+            Change::Undo { agent, request } => self.jobs.undo(core, origin, agent_id, agent, request),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::ServerPrompt(prompt) => self.mcp.get_prompt(core, (origin, agent_id), prompt),
             Change::Shell { command, is_shared } => self.shell.start(core, agent_id, &command, is_shared),

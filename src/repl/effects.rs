@@ -69,7 +69,7 @@ impl Repl {
             }
             Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
             Effect::Request if self.user_tools.hold(&mut self.core, agent_id) => {}
-            Effect::Request if self.projects.hold(&self.core, agent_id) => {}
+            Effect::Request if self.jobs.hold_for_project(&self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
             Effect::Limited { provider, until, reason } => {

@@ -35,7 +35,6 @@ mod proxy;
 mod queue;
 mod queue_edits;
 mod record;
-mod remote_projects;
 mod requests;
 mod restored;
 mod retention;
@@ -44,7 +43,6 @@ mod search_index;
 mod server;
 mod shell;
 mod shutdown;
-mod skills;
 mod staged;
 mod start;
 mod steer;
@@ -54,7 +52,6 @@ mod timeout;
 mod tool_requests;
 mod trace;
 mod turn;
-mod undo;
 mod user_tools;
 mod viewers;
 mod watch;
@@ -87,14 +84,11 @@ use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
 use record::Record;
-use remote_projects::RemoteProjects;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
-use skills::SkillSearches;
 use terminals::Terminals;
 use trace::Trace;
-use undo::Undos;
 use user_tools::UserTools;
 use viewers::Callbacks;
 use web_fetches::WebFetches;
@@ -109,13 +103,10 @@ pub struct Repl {
     notify_hooks: NotifyHooks,
     objections: Objections,
     proxy: Proxy,
-    projects: RemoteProjects,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
     shell: ShellCommands,
     search_index: SearchIndex,
-    skills: SkillSearches,
-    undos: Undos,
     user_tools: UserTools,
     web_fetches: WebFetches,
     retention: retention::Retention,
@@ -142,7 +133,7 @@ pub struct Repl {
     tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 17 } else { 16 };
+const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
 
 impl Repl {
     /// The core, every component, in the order in which they get events and are stepped, and the trace.
@@ -156,13 +147,10 @@ impl Repl {
             notify_hooks,
             objections,
             proxy,
-            projects,
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,
             search_index,
-            skills,
-            undos,
             user_tools,
             web_fetches,
             terminals,
@@ -178,13 +166,10 @@ impl Repl {
             notify_hooks,
             objections,
             proxy,
-            projects,
             #[cfg(feature = "coordinator")]
             coordinator,
             shell,
             search_index,
-            skills,
-            undos,
             user_tools,
             web_fetches,
             terminals,

@@ -94,7 +94,7 @@ impl Probe for Repl {
     }
 
     fn is_undoing(&self) -> bool {
-        self.undos.is_busy()
+        self.jobs.is_undoing()
     }
 
     fn proxied(&self) -> usize {

@@ -109,7 +109,7 @@ impl Repl {
                 };
                 self.core.require_writable()?;
                 let request = UndoRequest::new(to, skips, is_redo);
-                self.undos.begin(&mut self.core, Origin::Client(client), agent, agent, request)?;
+                self.jobs.undo(&mut self.core, Origin::Client(client), agent, agent, request)?;
                 self.server.begin_job(&mut self.core, client);
             }
             Request::Land { agent, is_rebase, commit, verifies } => {

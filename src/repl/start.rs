@@ -18,16 +18,15 @@ use crate::repl::core::spawn::project_directory;
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::undo;
 use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
 use crate::repl::record::Record;
-use crate::repl::remote_projects::RemoteProjects;
 use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
 use crate::repl::trace::Trace;
-use crate::repl::undo::{self, Undos};
 use crate::repl::viewers::Callbacks;
 use crate::repl::web_fetches::WebFetches;
 use crate::repl::{Device, Repl, TerminalMode, learned};
@@ -121,7 +120,6 @@ impl Repl {
             notify_hooks: crate::repl::notify_hooks::NotifyHooks::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
-            projects: RemoteProjects::default(),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
             editor: None,
@@ -129,8 +127,6 @@ impl Repl {
             welcome: Vec::new(),
             shell: crate::repl::shell::ShellCommands::default(),
             search_index: crate::repl::search_index::SearchIndex::default(),
-            skills: crate::repl::skills::SkillSearches::default(),
-            undos: Undos::default(),
             web_fetches: WebFetches::default(),
             retention: crate::repl::retention::Retention::default(),
             terminals: Terminals::default(),

@@ -13,7 +13,6 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 use crate::base::beneath::read_followed;
 use crate::base::error::{Error, Result};
@@ -59,14 +58,6 @@ pub struct Environments {
     connections: RefCell<Connections>,
     /// What the projects there bring, by [`Remote::project_key`].
     projects: HashMap<String, RemoteProject>,
-}
-
-/// A place that a thread connects to.
-pub struct Reaching {
-    pub running: tools::Running,
-    /// To be kept until somebody has it.
-    pub connection: Arc<Connection>,
-    pub project: Receiver<RemoteProject>,
 }
 
 #[derive(Debug, Clone)]
@@ -200,24 +191,11 @@ impl Environments {
         ResolvedEnvironment { environment: Arc::new(environment), system }
     }
 
-    /// Connects to the place of a specification on a thread, which finds the directory there. The connection ends when
-    /// nobody has it.
+    /// The connection to a place, which is made when it is first used, and ends when the last holder drops it.
     ///
     /// # Errors
-    /// The place cannot be used from here, or no thread or descriptor is left.
-    pub fn reach(
-        &self,
-        spec: &EnvironmentSpec,
-        directory: &Path,
-        wake: Arc<dyn Fn() + Send + Sync>,
-    ) -> Result<Reaching> {
-        let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
-        let connection = self.connection(&place, directory)?;
-        let (running, project) = remote::reach(place, directory.to_path_buf(), Arc::clone(&connection), wake)?;
-        Ok(Reaching { running, connection, project })
-    }
-
-    fn connection(&self, place: &RemotePlace, directory: &Path) -> Result<Arc<Connection>> {
+    /// The place cannot be used from here.
+    pub fn connection(&self, place: &RemotePlace, directory: &Path) -> Result<Arc<Connection>> {
         let local = Environment {
             working_directory: directory.to_path_buf(),
             worktree: self.worktree_around(directory),

@@ -20,7 +20,7 @@ pub mod undo;
 mod viewers;
 
 pub use agreement::agreement;
-pub use environments::{Environments, Reaching, Resolution, ResolvedEnvironment};
+pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::{AgentFactory, SCHEMA, SET};
 pub use inbox::{InboxEntry, Need, UnseenEnd, inbox};
 pub use instructions::{instruction_file, instruction_files};

@@ -4,31 +4,25 @@
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use super::file_access::reason;
 use super::git::Git;
 use super::snapshots::MOST_IN_INDEX;
-use super::worktree::{Left, branch_of, call};
-use super::{Environment, Job, Output, Running};
+use super::worktree::{Left, branch_of};
+use super::{Environment, Job, Outcome};
 use crate::base::beneath::copy;
-use crate::base::error::Result as StartResult;
 use crate::sandbox;
 
 /// The most bytes of a diff that are shown.
 const MAX_DIFF: usize = 256 << 10;
 
-/// Compares on a thread. The result is the diff.
+/// The diff of the worktree at `root`.
 ///
 /// # Errors
-/// No thread or no descriptor is left.
-pub fn diff(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
-    let run = move |job: &Job| match compare(&root, &env, job) {
-        Ok(text) => Output::success(text),
-        Err(why) => Output::failure(format!("cannot compare {}: {why}", root.display())),
-    };
-    Running::spawn(call("diff"), run, wake)
+/// Git fails, or the worktree is part of no repository.
+pub fn diff(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
+    compare(root, env, job).map_err(|why| format!("cannot compare {}: {why}", root.display()))
 }
 
 fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> {

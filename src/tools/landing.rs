@@ -14,12 +14,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::git::Git;
-use super::worktree::{Left, branch_of, call};
-use super::{Environment, Job, Output, Running};
-use crate::base::error::Result as StartResult;
+use super::worktree::{Left, branch_of};
+use super::{Environment, Job, Outcome};
 use crate::base::text::counted;
 use crate::domain::file_change::LandRequest;
 use crate::sandbox;
@@ -57,23 +55,12 @@ const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 /// So many files are named in a message.
 const MOST_NAMED: usize = 10;
 
-type Outcome<T> = Result<T, String>;
-
-/// Lands the worktree at `root` on a thread. The result is a message for the person.
+/// Lands the worktree at `root`. The result is a message for the person.
 ///
 /// # Errors
-/// No thread or no descriptor is left.
-pub fn land(
-    root: PathBuf,
-    request: LandRequest,
-    env: Arc<Environment>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-) -> StartResult<Running> {
-    let run = move |job: &Job| match Landing::prepare(&root, &env, job).and_then(|landing| landing.land(&request)) {
-        Ok(text) => Output::success(text),
-        Err(why) => Output::failure(why),
-    };
-    Running::spawn(call("land"), run, wake)
+/// Nothing was landed.
+pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Outcome<String> {
+    Landing::prepare(root, env, job)?.land(request)
 }
 
 struct Landing<'a> {

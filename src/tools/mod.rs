@@ -92,7 +92,7 @@ pub use read_file::beginning as beginning_of_file;
 use remote::Remote;
 pub use shared_network::SharedNetworks;
 use snapshots::{Recorder, Snapshots};
-pub use tool_thread::{Job, Running};
+pub use tool_thread::{Job, JobThread, Outcome, Running};
 pub use web_fetch::Received;
 
 /// Every built-in tool, in the order in which they are declared to models.

@@ -1,12 +1,9 @@
 //! What `/review` shows to the reviewers: the changes of a working tree, with the names of new files.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::Path;
 
 use super::git::Git;
-use super::worktree::call;
-use super::{Environment, Job, Output, Running};
-use crate::base::error::Result as StartResult;
+use super::{Environment, Job, Outcome};
 use crate::base::text::counted;
 use crate::sandbox;
 
@@ -15,24 +12,11 @@ const MAX_DIFF: usize = 128 << 10;
 /// New files whose names are listed.
 const MAX_NEW: usize = 200;
 
-/// Compares on a thread. The result is the task for the reviewers; it is empty if there are no changes.
+/// The task for the reviewers of the working tree around `directory`; empty if there are no changes.
 ///
 /// # Errors
-/// No thread or no descriptor is left.
-pub fn task(
-    directory: PathBuf,
-    base: Option<String>,
-    env: Arc<Environment>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-) -> StartResult<Running> {
-    let run = move |job: &Job| match compare(&directory, base.as_deref(), &env, job) {
-        Ok(text) => Output::success(text),
-        Err(why) => Output::failure(why),
-    };
-    Running::spawn(call("review"), run, wake)
-}
-
-fn compare(directory: &std::path::Path, base: Option<&str>, env: &Environment, job: &Job) -> Result<String, String> {
+/// Git fails, `base` is no commit, or the directory is in no repository.
+pub fn task(directory: &Path, base: Option<&str>, env: &Environment, job: &Job) -> Outcome<String> {
     let root = directory.ancestors().find(|above| sandbox::git_directory(above).is_some());
     let root = root.ok_or_else(|| format!("{} is in no git repository", directory.display()))?;
     let common = sandbox::git_directory(root).ok_or("the repository cannot be read")?;

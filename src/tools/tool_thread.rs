@@ -1,4 +1,4 @@
-//! Runs one call on its own thread.
+//! Runs one call, or other work, on its own thread.
 //!
 //! ```text
 //!   loop                                      tool thread
@@ -13,7 +13,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -56,17 +56,98 @@ impl AsFd for Job {
     }
 }
 
-struct Slot {
+struct Slot<T> {
     complete: AtomicBool,
-    outcome: Mutex<Option<Output>>,
+    /// What the work returned, or the message of its panic.
+    outcome: Mutex<Option<Outcome<T>>>,
     job: Job,
+}
+
+/// The value of some work, or why it failed.
+pub type Outcome<T> = std::result::Result<T, String>;
+
+/// Work on a thread of its own, which is under way or complete and not yet collected. Dropping it cancels the work without
+/// waiting for its thread.
+pub struct JobThread<T> {
+    slot: Arc<Slot<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> JobThread<T> {
+    /// Starts the work. `wake` is called on its thread once it is complete.
+    ///
+    /// # Errors
+    /// No thread or no descriptor is left.
+    pub fn spawn(
+        name: String,
+        work: impl FnOnce(&Job) -> Outcome<T> + Send + 'static,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> Result<Self> {
+        let slot = Arc::new(Slot { complete: AtomicBool::new(false), outcome: Mutex::new(None), job: Job::new()? });
+        let thread_slot = Arc::clone(&slot);
+        let run = move || {
+            thread_slot.fill(work);
+            wake();
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(run).map_err(not_started)?;
+        Ok(Self { slot, thread: Some(thread) })
+    }
+
+    /// Joins the thread and takes the outcome.
+    ///
+    /// # Panics
+    /// If called before [`JobThread::is_complete`]: the loop would block until the work ends.
+    pub fn collect(mut self) -> Outcome<T> {
+        assert!(self.is_complete(), "work is collected only after it is complete");
+        if let Some(thread) = self.thread.take() {
+            // After completion only `wake` can panic, and the outcome does not depend on it.
+            let _ = thread.join();
+        }
+        self.slot.outcome().take().expect("the outcome is stored before the work is complete")
+    }
+}
+
+impl<T> JobThread<T> {
+    /// Whether the outcome can be collected without waiting.
+    pub fn is_complete(&self) -> bool {
+        self.slot.complete.load(Ordering::Acquire)
+    }
+
+    /// Asks the work to stop; it completes soon after. May be called repeatedly; never blocks.
+    pub fn cancel(&self) {
+        self.slot.job.cancel();
+    }
+
+    /// Whether [`JobThread::cancel`] was called.
+    pub fn has_been_cancelled(&self) -> bool {
+        self.slot.job.is_cancelled()
+    }
+}
+
+impl<T> Drop for JobThread<T> {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+impl<T> Slot<T> {
+    /// Does the work and stores its outcome, also if it panics.
+    fn fill(&self, work: impl FnOnce(&Job) -> Outcome<T>) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&self.job)))
+            .unwrap_or_else(|panic| Err(panic_message(panic.as_ref())));
+        *self.outcome() = Some(outcome);
+        self.complete.store(true, Ordering::Release);
+    }
+
+    fn outcome(&self) -> MutexGuard<'_, Option<Outcome<T>>> {
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A call that runs, or is complete and not yet collected. Dropping it cancels the call without waiting for its thread.
 pub struct Running {
     call: ToolCall,
-    slot: Arc<Slot>,
-    thread: Option<JoinHandle<()>>,
+    thread: JobThread<Output>,
 }
 
 impl Running {
@@ -85,7 +166,7 @@ impl Running {
         Self::spawn(call, work, wake)
     }
 
-    /// Starts work of the program itself that is not a tool; `call` names it in the result.
+    /// Starts work of the program itself whose output is for a model; `call` names it in the result.
     ///
     /// # Errors
     /// As for [`Running::start`].
@@ -94,84 +175,49 @@ impl Running {
         work: impl FnOnce(&Job) -> Output + Send + 'static,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Self> {
-        let slot = Arc::new(Slot { complete: AtomicBool::new(false), outcome: Mutex::new(None), job: Job::new()? });
-        let thread_slot = Arc::clone(&slot);
-        let thread = std::thread::Builder::new()
-            .name(format!("tool {}", call.name))
-            .spawn(move || {
-                thread_slot.fill(work);
-                wake();
-            })
-            .map_err(not_started)?;
-        Ok(Self { call, slot, thread: Some(thread) })
+        let thread = JobThread::spawn(format!("tool {}", call.name), |job| Ok(work(job)), wake)?;
+        Ok(Self { call, thread })
     }
 
-    /// Whether the result can be collected without waiting.
+    /// As [`JobThread::is_complete`].
     pub fn is_complete(&self) -> bool {
-        self.slot.complete.load(Ordering::Acquire)
+        self.thread.is_complete()
     }
 
-    /// Asks the call to stop; it completes soon after, with the output so far. May be called repeatedly; never blocks.
+    /// As [`JobThread::cancel`]; the output so far is kept.
     pub fn cancel(&self) {
-        self.slot.job.cancel();
+        self.thread.cancel();
     }
 
-    /// Whether [`Running::cancel`] was called.
+    /// As [`JobThread::has_been_cancelled`].
     pub fn has_been_cancelled(&self) -> bool {
-        self.slot.job.is_cancelled()
+        self.thread.has_been_cancelled()
     }
 
     /// What the person has to know about a call that is complete.
     pub fn warnings(&self) -> Vec<String> {
-        let outcome = self.slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.as_ref().map(|output| output.warnings.clone()).unwrap_or_default()
+        let outcome = self.thread.slot.outcome();
+        outcome.as_ref().and_then(|output| Some(output.as_ref().ok()?.warnings.clone())).unwrap_or_default()
     }
 
     /// Takes what a call that is complete has changed.
     pub fn take_changed(&self) -> Option<Box<FileStep>> {
-        let mut outcome = self.slot.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.as_mut().and_then(|output| output.changed.take())
+        self.thread.slot.outcome().as_mut()?.as_mut().ok()?.changed.take()
     }
 
     /// Joins the thread and takes the result, whose duration its caller measures.
     ///
     /// # Panics
-    /// If called before [`Running::is_complete`]: the loop would block until the tool ends.
-    pub fn collect(mut self) -> ToolResult {
-        assert!(self.is_complete(), "a call is collected only after it is complete");
-        if let Some(thread) = self.thread.take() {
-            // After completion only `wake` can panic, and the result does not depend on it.
-            let _ = thread.join();
-        }
-        let output = self.slot.take();
+    /// As [`JobThread::collect`].
+    pub fn collect(self) -> ToolResult {
+        let output = self.thread.collect().unwrap_or_else(Output::failure);
         ToolResult {
-            call_id: self.call.id.clone(),
-            name: self.call.name.clone(),
+            call_id: self.call.id,
+            name: self.call.name,
             content: output.content,
             is_error: output.is_error,
             duration: Duration::ZERO,
         }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.cancel();
-    }
-}
-
-impl Slot {
-    /// Runs the tool and stores its output, also if it panics.
-    fn fill(&self, work: impl FnOnce(&Job) -> Output) {
-        let output = catch_unwind(AssertUnwindSafe(|| work(&self.job)))
-            .unwrap_or_else(|panic| Output::failure(panic_message(panic.as_ref())));
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(output);
-        self.complete.store(true, Ordering::Release);
-    }
-
-    fn take(&self) -> Output {
-        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.take().expect("the result is stored before the call is complete")
     }
 }
 

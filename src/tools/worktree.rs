@@ -13,18 +13,13 @@ use std::fs::{self, DirBuilder};
 use std::io::Read as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::file_access::reason;
 use super::git::Git;
-use super::{Environment, Job, Output, Running};
+use super::{Environment, Job, Outcome};
 use crate::base::beneath::read_followed;
-use crate::base::error::Result as StartResult;
 use crate::base::file;
-use crate::domain::tool::ToolCall;
 
-/// In the result of [`add`] between the directory and what is missing there. No path has it.
-pub const END_OF_PATH: char = '\0';
 /// The beginning of a pointer (git-lfs, docs/spec.md).
 const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
 /// So many files are looked at.
@@ -76,59 +71,35 @@ pub fn forget(root: &Path) {
     drop(fs::remove_file(left_file(root)));
 }
 
-/// Adds a worktree at `root` of the repository that contains `directory`. The result is the directory in the worktree
-/// that corresponds to `directory`, then [`END_OF_PATH`] and what git has not checked out there, or why there is no worktree.
+/// A worktree that was added.
+pub struct Added {
+    /// The directory in it that corresponds to the one it was made for.
+    pub directory: PathBuf,
+    /// What git has not checked out there, for the person; empty if all is there.
+    pub incomplete: String,
+}
+
+/// Adds a worktree at `root` of the repository that contains `directory`.
 ///
 /// # Errors
-/// No thread or no descriptor is left.
-pub fn add(
-    directory: PathBuf,
-    root: PathBuf,
-    env: Arc<Environment>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-) -> StartResult<Running> {
-    let run = move |job: &Job| match Git::beside(&directory, &root, &env, job).without_filters(&directory) {
-        Ok(git) => run_add(&directory, &root, &git),
-        Err(why) => Output::failure(why),
-    };
-    Running::spawn(call("worktree add"), run, wake)
-}
-
-/// Removes the worktree at `root` unless work would be lost. The result is a message for the user.
-///
-/// # Errors
-/// No thread or no descriptor is left.
-pub fn remove(root: PathBuf, env: Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<Running> {
-    let run = move |job: &Job| match Git::to_remove(&root, &env, job).without_filters(&root) {
-        Ok(git) => run_remove(&root, &git),
-        Err(why) => Output::failure(kept(&root, &why)),
-    };
-    Running::spawn(call("worktree remove"), run, wake)
-}
-
-pub(super) fn call(name: &str) -> ToolCall {
-    ToolCall { id: String::new(), name: name.into(), arguments: String::new() }
-}
-
-fn run_add(directory: &Path, root: &Path, git: &Git) -> Output {
-    let prefix = match prefix_in_repository(directory, git) {
-        Ok(prefix) => prefix,
-        Err(why) => return Output::failure(why),
-    };
+/// There is no worktree.
+pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<Added> {
+    let git = Git::beside(directory, root, env, job).without_filters(directory)?;
+    let prefix = prefix_in_repository(directory, &git)?;
     let branch = branch_of(root);
     let parent = root.parent().unwrap_or(Path::new("/"));
     let created = DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| reason(&error));
     let arguments = ["worktree", "add", "--quiet", "-b", &branch, &root.to_string_lossy(), "HEAD"];
-    let noted = created.and_then(|()| Left::note(root, directory, git));
+    let noted = created.and_then(|()| Left::note(root, directory, &git));
     match noted.and_then(|()| git.run(directory, &arguments)) {
         Ok(_) if !git.job.is_cancelled() => {
             let inside = Some(root.join(prefix)).filter(|inside| inside.is_dir());
             let inside = inside.unwrap_or(root.into());
-            Output::success(format!("{}{END_OF_PATH}{}", inside.display(), incomplete(root, git)))
+            Ok(Added { directory: inside, incomplete: incomplete(root, &git) })
         }
         outcome => {
             undo(directory, root, git.env);
-            Output::failure(outcome.err().unwrap_or("interrupted".into()))
+            Err(outcome.err().unwrap_or("interrupted".into()))
         }
     }
 }
@@ -189,12 +160,15 @@ fn undo(directory: &Path, root: &Path, env: &Environment) {
     drop(git.run(directory, &["branch", "-D", &branch_of(root)]));
 }
 
-fn run_remove(root: &Path, git: &Git) -> Output {
+/// Removes the worktree at `root` unless work would be lost. The result is a message for the person.
+///
+/// # Errors
+/// It is still there, because git fails.
+pub fn remove(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
     let (shown, branch) = (root.display(), branch_of(root));
-    match unsaved_work(root, &branch, git) {
-        Ok(None) => {}
-        Ok(Some(what)) => return Output::success(kept(root, what)),
-        Err(why) => return Output::failure(kept(root, &why)),
+    let git = Git::to_remove(root, env, job).without_filters(root).map_err(|why| kept(root, &why))?;
+    if let Some(what) = unsaved_work(root, &branch, &git).map_err(|why| kept(root, &why))? {
+        return Ok(kept(root, what));
     }
     let outcome = git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).and_then(|common| {
         let common = PathBuf::from(common);
@@ -203,8 +177,8 @@ fn run_remove(root: &Path, git: &Git) -> Output {
         git.run(&common, &["branch", "-D", &branch])
     });
     match outcome {
-        Ok(_) => Output::success(format!("removed the worktree {shown}, which had no changes")),
-        Err(why) => Output::failure(format!("cannot remove the worktree {shown}: {why}")),
+        Ok(_) => Ok(format!("removed the worktree {shown}, which had no changes")),
+        Err(why) => Err(format!("cannot remove the worktree {shown}: {why}")),
     }
 }
 

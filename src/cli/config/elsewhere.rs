@@ -1,15 +1,14 @@
 //! What a project on another machine brings, to be trusted: its instructions and its skills.
 
-use std::sync::{Arc, mpsc};
-
 use super::environment::ProcessEnvironment;
 use super::trust::Contents;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::config::Config;
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::remote_place::RemotePlace;
-use crate::team::{Environments, Reaching};
-use crate::tools::remote::Remote;
+use crate::team::Environments;
+use crate::tools::Job;
+use crate::tools::remote::{Remote, reach};
 
 /// Connects to the place and reads what is there.
 ///
@@ -23,19 +22,10 @@ pub fn contents(text: &str, env: &ProcessEnvironment) -> Result<Contents> {
     };
     let environments =
         Environments::new(&Config { working_directory: env.directory.clone(), ..Config::default() }, None);
-    let (sender, done) = mpsc::channel();
-    let wake = Arc::new(move || {
-        let _ = sender.send(());
-    });
-    let Reaching { running, connection, project } = environments.reach(&spec, &env.directory, wake)?;
-    // It says so when it is complete.
-    while !running.is_complete() && done.recv().is_ok() {}
-    let result = running.collect();
-    if result.is_error {
-        return Err(Error::new(ErrorKind::System, result.content));
-    }
-    let remote = Remote::new(place.with_directory(&result.content), &env.directory, connection);
-    let project = project.try_recv().unwrap_or_default();
+    let connection = environments.connection(&place, &env.directory)?;
+    let (directory, project) =
+        reach(&place, &env.directory, &connection, &Job::new()?).map_err(|why| Error::new(ErrorKind::System, why))?;
+    let remote = Remote::new(place.with_directory(&directory), &env.directory, connection);
     if let Some(problem) = project.problem {
         return Err(Error::new(ErrorKind::System, format!("{text}: {problem}")));
     }

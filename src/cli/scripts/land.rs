@@ -1,7 +1,6 @@
 //! `land`: merges the worktree of an agent, through the server or, without one, directly.
 
 use std::path::Path;
-use std::sync::{Arc, mpsc};
 
 use super::stored::open;
 use crate::base::error::{Error, Result};
@@ -15,7 +14,7 @@ use crate::domain::config::Config;
 use crate::domain::file_change::LandRequest;
 use crate::domain::wire::Request;
 use crate::team::Environments;
-use crate::tools::landing;
+use crate::tools::{Job, landing};
 
 /// Prints what was done.
 ///
@@ -44,18 +43,8 @@ pub fn run(options: &Land, arguments: &Arguments, directory: &Path) -> Result<()
     let root = root.filter(|root| root.exists());
     let root =
         root.ok_or_else(|| Error::usage(format!("{} does not work in a git worktree of its own", row.label())))?;
-    let (done, wait) = mpsc::channel();
-    let wake = Arc::new(move || {
-        let _ = done.send(());
-    });
     let request = LandRequest { is_rebase, commit, verifies };
-    let running = landing::land(root, request, environments.usual().environment, wake)?;
-    // The thread ends with that, or without it if it panicked.
-    let _ = wait.recv();
-    let result = running.collect();
-    if result.is_error {
-        return Err(Error::usage(result.content.to_string()));
-    }
-    print_line(&result.content);
+    let landed = landing::land(&root, &request, &environments.usual().environment, &Job::new()?);
+    print_line(&landed.map_err(Error::usage)?);
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind as IoError;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
@@ -11,22 +10,12 @@ use crate::base::text::counted;
 use crate::commands::ExportSubject;
 use crate::domain::flow::Origin;
 use crate::domain::message::Message;
-use crate::domain::tool::ToolCall;
-use crate::repl::core::drafts::return_refused;
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::landing::report;
+use crate::repl::jobs::tasks::Kind;
 use crate::store::Store;
-use crate::tools::{Output, Running};
-
-/// A conversation that is being written.
-pub(super) struct ExportJob {
-    running: Running,
-    origin: Origin,
-    agent: AgentId,
-    /// The command, to type it again.
-    line: String,
-}
+use crate::tools::Job;
 
 /// A log, and what of it could not be read.
 type Log = (Vec<Message>, Vec<String>);
@@ -51,34 +40,15 @@ impl Jobs {
         let directory = core.store.directory().map(Path::to_owned);
         // A store without a file is in memory.
         let known = if directory.is_none() { Some(core.store.full_log(agent_id)?) } else { None };
-        let work = move |_: &_| {
+        let work = move |_: &Job| {
             let read = || -> Result<Log> { known.map_or_else(|| read_again(directory.as_deref(), agent_id), Ok) };
-            let exported = read().and_then(|(messages, damaged)| {
-                write(&file, &subject.text(&messages, &damaged, is_json))?;
-                Ok(counted(messages.len(), "message", "messages"))
-            });
-            match exported {
-                Ok(count) => Output::success(format!("exported {count} to {}", path.display())),
-                Err(error) => Output::failure(error.message),
-            }
+            let (messages, damaged) = read().map_err(|error| error.message)?;
+            write(&file, &subject.text(&messages, &damaged, is_json)).map_err(|error| error.message)?;
+            Ok(format!("exported {} to {}", counted(messages.len(), "message", "messages"), path.display()))
         };
-        let call = ToolCall { id: String::new(), name: "export".into(), arguments: String::new() };
-        let running = Running::spawn(call, work, Arc::clone(&core.waker))?;
-        self.exports.push(ExportJob { running, origin, agent: agent_id, line });
-        Ok(())
-    }
-
-    /// Says what was written, or why not.
-    pub(super) fn poll_exports(&mut self, core: &mut Core) {
-        let done: Vec<ExportJob> = self.exports.extract_if(.., |job| job.running.is_complete()).collect();
-        for ExportJob { running, origin, agent, line } in done {
-            let result = running.collect();
-            let text = result.content.to_string();
-            if result.is_error && !matches!(origin, Origin::Client(_)) {
-                return_refused(core, agent, origin, &line);
-            }
-            report(core, origin, agent, if result.is_error { Err(Error::usage(text)) } else { Ok(text) });
-        }
+        self.tasks.spawn(core, (Kind::Export, agent_id, None), work, move |_, core, outcome| {
+            report(core, origin, agent_id, &line, outcome.map_err(Error::usage));
+        })
     }
 }
 

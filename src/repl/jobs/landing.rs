@@ -1,7 +1,6 @@
 //! `/land` and `/diff` of agents that work in a git worktree.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::agent::State;
 use crate::base::error::{Error, Result};
@@ -12,26 +11,9 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::{Core, drafts, file_steps};
 use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
 use crate::team::changes::other_changes;
-use crate::tools::{Running, branch_diff, landing};
-
-/// A git command that runs on a thread for a person.
-pub(super) struct LandingJob {
-    running: Running,
-    origin: Origin,
-    /// Where it was asked for.
-    shown_at: AgentId,
-    agent: AgentId,
-    root: PathBuf,
-    kind: Kind,
-}
-
-enum Kind {
-    /// With the line that was typed.
-    Land(String),
-    /// With what git cannot show.
-    Diff(String),
-}
+use crate::tools::{Job, branch_diff, landing};
 
 impl Jobs {
     /// Brings the work in the worktree of an agent, which may have been killed, to the branch that it left.
@@ -55,15 +37,19 @@ impl Jobs {
             let label = core.roster.label_of(busy);
             return Err(Error::usage(format!("{label} is at work in the worktree: wait, or press Esc there")));
         }
-        let is_same = |job: &LandingJob| job.root == root && matches!(job.kind, Kind::Land(_));
-        if self.landings.iter().any(is_same) {
-            return Err(Error::usage("the worktree is being landed already"));
+        if self.tasks.is_running_in(Kind::Land, &root) {
+            return Err(Error::usage("merge already in progress"));
         }
         let environment = core.factory.environments.usual().environment;
         let line = line_of(core, shown_at, agent, &request);
-        let running = landing::land(root.clone(), request, environment, Arc::clone(&core.waker))?;
-        self.landings.push(LandingJob { running, origin, shown_at, agent, root, kind: Kind::Land(line) });
-        Ok(())
+        let (task, there) = ((Kind::Land, agent, Some(root.clone())), root.clone());
+        let work = move |job: &Job| landing::land(&there, &request, &environment, job);
+        self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
+            if outcome.is_ok() {
+                jobs.on_landed(core, agent, root, shown_at);
+            }
+            report(core, origin, shown_at, &line, outcome.map_err(Error::usage));
+        })
     }
 
     /// Compares the worktree of an agent with where it left; false if the agent works in none.
@@ -83,36 +69,13 @@ impl Jobs {
             Err(_) => String::new(),
         };
         let environment = core.factory.environments.usual().environment;
-        let running = branch_diff::diff(root.clone(), environment, Arc::clone(&core.waker))?;
-        let kind = Kind::Diff(elsewhere);
-        self.landings.push(LandingJob { running, origin, shown_at, agent, root, kind });
+        let task = (Kind::Diff, agent, Some(root.clone()));
+        let work = move |job: &Job| branch_diff::diff(&root, &environment, job);
+        self.tasks.spawn(core, task, work, move |_, core, outcome| {
+            let outcome = outcome.map(|text| format!("{text}{elsewhere}")).map_err(Error::usage);
+            report(core, origin, shown_at, "", outcome);
+        })?;
         Ok(true)
-    }
-
-    /// Shows what has ended.
-    pub(super) fn poll_landings(&mut self, core: &mut Core) {
-        let done: Vec<LandingJob> = self.landings.extract_if(.., |job| job.running.is_complete()).collect();
-        for job in done {
-            let LandingJob { running, origin, shown_at, agent, root, kind } = job;
-            let result = running.collect();
-            let text = result.content.to_string();
-            let outcome = match (result.is_error, kind) {
-                (true, Kind::Land(line)) => {
-                    // A client has it still.
-                    if !matches!(origin, Origin::Client(_)) {
-                        drafts::return_refused(core, shown_at, origin, &line);
-                    }
-                    Err(Error::usage(text))
-                }
-                (true, Kind::Diff(_)) => Err(Error::usage(text)),
-                (false, Kind::Diff(elsewhere)) => Ok(format!("{text}{elsewhere}")),
-                (false, Kind::Land(_)) => {
-                    self.on_landed(core, agent, root, shown_at);
-                    Ok(text)
-                }
-            };
-            report(core, origin, shown_at, outcome);
-        }
     }
 
     fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
@@ -125,11 +88,18 @@ impl Jobs {
     }
 }
 
-pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, outcome: Result<String>) {
+/// Shows a person or a client the outcome of a task. The line that was typed for one that failed comes back, unless it is
+/// empty; a client has it still.
+pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, line: &str, outcome: Result<String>) {
     match (origin, outcome) {
         (Origin::Client(client), outcome) => core.emit(Event::ClientJobEnded { client, outcome }),
         (_, Ok(text)) => core.note(shown_at, LineKind::Note, &text),
-        (_, Err(error)) => core.note(shown_at, LineKind::Error, &error.message),
+        (_, Err(error)) => {
+            if !line.is_empty() {
+                drafts::return_refused(core, shown_at, origin, line);
+            }
+            core.note(shown_at, LineKind::Error, &error.message);
+        }
     }
 }
 

@@ -1,5 +1,4 @@
-//! Work that ends later: forks that wait for tools, worktrees that git makes or removes, slices and compactions that wait
-//! for summaries.
+//! Work that ends later: forks that wait for tools, slices and compactions that wait for summaries, and tasks on threads.
 //!
 //! ```text
 //!   /fork --include-current, /env while tools run ──► parked ──the tools are done──► child
@@ -10,6 +9,9 @@
 //!   the first exchange of a conversation ──► an agent of `title_model` ──► a title
 //!   /land, /diff of a worktree ──► git, on a thread ──► a note
 //!   /export ──► a thread reads the log and writes the file ──► a note
+//!   /undo ──► a thread brings files back ──► a note
+//!   a turn begins ──► a thread looks for skills ──► those of the next request
+//!   a request from another machine ──► a thread reads what the project there brings ──► the request
 //!   the last agent of a worktree is gone ──► git removes it, or it is kept because something new is in it
 //! ```
 //! Until then nothing has changed. Esc, the end of the agent and the end of the program cancel all of it and leave nothing.
@@ -18,12 +20,18 @@ mod compaction;
 mod export;
 mod landing;
 mod parked;
+mod projects;
 mod remote;
 #[cfg(feature = "coordinator")]
 mod review;
+mod skills;
 mod slice;
+mod tasks;
 mod titles;
+pub(super) mod undo;
 mod worktree;
+
+use std::path::PathBuf;
 
 use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
@@ -34,14 +42,16 @@ use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use compaction::CompactionJob;
-use export::ExportJob;
-use landing::LandingJob;
 pub(super) use parked::Parked;
-use remote::RemoteJob;
+use projects::RemoteProjects;
 pub(super) use slice::StagedSlice;
 use slice::{SliceJob, count_usage_of_removed};
+use tasks::{Kind, Tasks};
 use titles::Titles;
-use worktree::{UnusedWorktree, WorktreeJob};
+use worktree::UnusedWorktree;
+
+/// The tasks that the end of the program waits for.
+const AWAITED: [Kind; 5] = [Kind::AddWorktree, Kind::RemoveWorktree, Kind::Land, Kind::Diff, Kind::Export];
 
 #[derive(Default)]
 pub(super) struct Jobs {
@@ -50,14 +60,14 @@ pub(super) struct Jobs {
     compactions: Vec<CompactionJob>,
     /// Agents whose `/compact` has ended, and whose queue goes on.
     compacted: Vec<AgentId>,
-    worktrees: Vec<WorktreeJob>,
+    tasks: Tasks,
     unused_worktrees: Vec<UnusedWorktree>,
-    landings: Vec<LandingJob>,
-    exports: Vec<ExportJob>,
-    remotes: Vec<RemoteJob>,
-    #[cfg(feature = "coordinator")]
-    reviews: Vec<review::ReviewJob>,
+    projects: RemoteProjects,
+    /// The directory in which skills were looked for last, and when.
+    last_skill_search: Option<(PathBuf, Moment)>,
     titles: Titles,
+    /// Changes that tasks have asked for.
+    commands: Vec<Command>,
 }
 
 impl Jobs {
@@ -91,8 +101,7 @@ impl Jobs {
 
     /// Whether git is running or is to be run, or a conversation is being written.
     pub(super) fn has_to_end(&self) -> bool {
-        let is_git_busy = !self.worktrees.is_empty() || !self.unused_worktrees.is_empty() || !self.landings.is_empty();
-        is_git_busy || !self.exports.is_empty()
+        !self.unused_worktrees.is_empty() || self.tasks.has_any(&AWAITED)
     }
 
     /// Esc: stops what is done for an agent, and what it does itself.
@@ -118,14 +127,20 @@ impl Component for Jobs {
             Event::TurnStarted { agent, .. } => {
                 self.on_turn_started(core, *agent);
                 self.titles.on_turn_started(core, *agent);
+                self.find_skills(core, *agent);
             }
             Event::TurnEnded { agent, .. } => self.titles.on_turn_ended(core, *agent),
-            Event::Interrupted { agent, .. } => self.cancel_compaction(core, *agent),
+            Event::Interrupted { agent, .. } => {
+                self.projects.release(*agent);
+                self.cancel_compaction(core, *agent);
+            }
+            Event::Spawned { child, .. } => self.find_skills_of_new(core, *child),
             _ => {}
         }
         if let Event::Removed { agent, adopter, worktree, .. } = event {
             self.cancel_worktree(core, *agent);
             self.cancel_reaching(core, *agent);
+            self.projects.release(*agent);
             self.titles.on_removed(core, *agent);
             let adopter = adopter.unwrap_or(*agent);
             let dropped: Vec<Parked> = self.parked.extract_if(.., |parked| parked.agent == *agent).collect();
@@ -142,27 +157,20 @@ impl Component for Jobs {
     }
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
-        self.poll_landings(core);
-        self.poll_exports(core);
-        #[cfg(feature = "coordinator")]
-        self.poll_reviews(core, commands);
-        #[cfg(not(feature = "coordinator"))]
-        let _ = commands;
-        self.poll_git(core);
-        self.poll_remotes(core);
+        self.finish_tasks(core);
+        self.remove_unused_worktrees(core);
         self.titles.step(core);
+        commands.append(&mut self.commands);
     }
 
     fn has_work(&self, core: &Core) -> bool {
         self.titles.can_start(core)
-            || !self.unused_worktrees.is_empty() && core.draining.is_empty() && self.landings.is_empty()
+            || !self.unused_worktrees.is_empty()
+                && core.draining.is_empty()
+                && !self.tasks.has_any(&[Kind::Land, Kind::Diff])
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let has_threads = !self.worktrees.is_empty()
-            || !self.landings.is_empty()
-            || !self.exports.is_empty()
-            || !self.remotes.is_empty();
-        has_threads.then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
+        self.tasks.has_any(&AWAITED).then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
     }
 }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 use crate::agent::State;
 use crate::base::error::{Error, Result};
@@ -13,24 +12,10 @@ use crate::domain::remote_place::RemotePlace;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
 use crate::repl::jobs::worktree::spawn_in;
-use crate::team::Reaching;
-use crate::tools::Running;
-use crate::tools::remote::{Connection, Remote, RemoteProject};
-
-/// A place that a thread tries to reach.
-pub(super) struct RemoteJob {
-    running: Running,
-    /// Kept until the child has it.
-    connection: Arc<Connection>,
-    /// What the project there brings.
-    project: Receiver<RemoteProject>,
-    agent: AgentId,
-    origin: Origin,
-    spec: EnvironmentSpec,
-    /// The directory of the agent on this machine.
-    directory: PathBuf,
-}
+use crate::tools::Job;
+use crate::tools::remote::{Remote, reach};
 
 impl Jobs {
     pub(super) fn reach(
@@ -44,52 +29,44 @@ impl Jobs {
         if self.is_reaching(agent) || self.is_making_worktree(agent) {
             return Err(Error::usage("another environment is already being entered: Esc cancels it"));
         }
-        let Reaching { running, connection, project } =
-            core.factory.environments.reach(&spec, &directory, Arc::clone(&core.waker))?;
+        let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
+        let connection = core.factory.environments.connection(&place, &directory)?;
         let note = match &spec.remote {
             Some(RemotePlace::Ssh { host, .. }) => format!("connecting to {host}"),
             _ => "starting the container (its image may have to be fetched)".to_owned(),
         };
         core.note(agent, LineKind::Note, &note);
-        self.remotes.push(RemoteJob { running, connection, project, agent, origin, spec, directory });
+        let (local, shared) = (directory.clone(), Arc::clone(&connection));
+        let work = {
+            let place = place.clone();
+            move |job: &Job| reach(&place, &local, &shared, job)
+        };
+        self.tasks.spawn(core, (Kind::Connect, agent, None), work, move |jobs, core, outcome| {
+            core.roster.with(agent, |agent| agent.makes_worktree = false);
+            let entered = outcome.map_err(Error::usage).and_then(|(there, project)| {
+                let place = place.with_directory(&there);
+                // The connection is kept until the child has it.
+                let remote = Remote::new(place.clone(), &directory, connection);
+                core.factory.environments.learn_project(&remote, project);
+                jobs.enter(core, (origin, agent), spec.at(place), directory)
+            });
+            if let Err(error) = entered {
+                core.note(agent, LineKind::Error, &error.message);
+            }
+        })?;
         core.roster.with(agent, |agent| agent.makes_worktree = true);
         Ok(())
     }
 
     pub(super) fn is_reaching(&self, agent: AgentId) -> bool {
-        self.remotes.iter().any(|job| job.agent == agent && !job.running.has_been_cancelled())
+        self.tasks.is_running(Kind::Connect, agent)
     }
 
     pub(super) fn cancel_reaching(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_reaching(agent) {
-            self.remotes.iter().filter(|job| job.agent == agent).for_each(|job| job.running.cancel());
+            self.tasks.cancel(Kind::Connect, agent);
             core.roster.with(agent, |agent| agent.makes_worktree = false);
             core.note(agent, LineKind::Note, "cancelled the environment");
-        }
-    }
-
-    pub(super) fn poll_remotes(&mut self, core: &mut Core) {
-        let done: Vec<RemoteJob> = self.remotes.extract_if(.., |job| job.running.is_complete()).collect();
-        for RemoteJob { running, connection, project, agent, origin, spec, directory } in done {
-            let is_unwanted = running.has_been_cancelled();
-            let result = running.collect();
-            if is_unwanted {
-                continue;
-            }
-            core.roster.with(agent, |agent| agent.makes_worktree = false);
-            let entered = match (result.is_error, &spec.remote) {
-                (false, Some(place)) => {
-                    let place = place.with_directory(&result.content);
-                    let remote = Remote::new(place.clone(), &directory, Arc::clone(&connection));
-                    core.factory.environments.learn_project(&remote, project.try_recv().unwrap_or_default());
-                    self.enter(core, (origin, agent), spec.at(place), directory)
-                }
-                _ => Err(Error::usage(result.content)),
-            };
-            if let Err(error) = entered {
-                core.note(agent, LineKind::Error, &error.message);
-            }
-            drop(connection);
         }
     }
 

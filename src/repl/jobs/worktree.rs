@@ -1,7 +1,6 @@
 //! `/env`: children in other environments, and the git worktrees that some of them work in.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
@@ -10,25 +9,16 @@ use crate::base::text;
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::domain::tool::ToolResult;
 use crate::repl::core::drafts::return_refused;
 use crate::repl::core::file_steps::tell_model;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
 use crate::store::AgentRow;
 use crate::team::{Resolution, ResolvedEnvironment};
-use crate::tools::{Running, worktree};
-
-/// A git command that runs on a thread.
-pub(super) struct WorktreeJob {
-    running: Running,
-    root: PathBuf,
-    agent: AgentId,
-    origin: Origin,
-    /// The environment for which the worktree is created; none if it is removed.
-    spec: Option<EnvironmentSpec>,
-}
+use crate::tools::worktree::{self, Added};
+use crate::tools::{Job, Outcome};
 
 /// A worktree in which no agent works any more.
 pub(super) struct UnusedWorktree {
@@ -78,44 +68,39 @@ impl Jobs {
         core.factory.environments.note_origin(&root, &directory)?;
         let environment = core.factory.environments.usual().environment;
         core.note(agent, LineKind::Note, &format!("creating a git worktree of {}", directory.display()));
-        let running = worktree::add(directory, root.clone(), environment, Arc::clone(&core.waker))?;
-        self.worktrees.push(WorktreeJob { running, root, agent, origin, spec: Some(spec) });
+        let (task, there) = ((Kind::AddWorktree, agent, Some(root.clone())), root.clone());
+        let work = move |job: &Job| worktree::add(&directory, &there, &environment, job);
+        self.tasks.spawn(core, task, work, move |jobs, core, outcome| {
+            jobs.on_worktree_made(core, (origin, agent), &spec, root, outcome);
+        })?;
         core.roster.with(agent, |agent| agent.makes_worktree = true);
         Ok(())
     }
 
     pub(super) fn is_making_worktree(&self, agent: AgentId) -> bool {
-        let is_wanted = |job: &WorktreeJob| job.spec.is_some() && !job.running.has_been_cancelled();
-        self.worktrees.iter().any(|job| job.agent == agent && is_wanted(job))
+        self.tasks.is_running(Kind::AddWorktree, agent)
     }
 
     pub(super) fn cancel_worktree(&mut self, core: &mut Core, agent: AgentId) {
         if self.is_making_worktree(agent) {
-            let jobs = self.worktrees.iter().filter(|job| job.agent == agent && job.spec.is_some());
-            jobs.for_each(|job| job.running.cancel());
+            self.tasks.cancel(Kind::AddWorktree, agent);
             core.roster.with(agent, |agent| agent.makes_worktree = false);
             core.note(agent, LineKind::Note, "cancelled the worktree");
         }
     }
 
-    /// Handles the git commands that have ended, and starts the removal of unused worktrees.
-    pub(super) fn poll_git(&mut self, core: &mut Core) {
-        let done: Vec<WorktreeJob> = self.worktrees.extract_if(.., |job| job.running.is_complete()).collect();
-        for WorktreeJob { running, root, agent, origin, spec } in done {
-            let is_unwanted = running.has_been_cancelled();
-            let result = running.collect();
-            if !root.exists() {
-                core.factory.environments.forget_origin(&root);
-            }
-            match spec {
-                Some(_) if is_unwanted && result.is_error => {}
-                Some(_) if is_unwanted => self.release_worktree(root, agent),
-                Some(spec) => self.on_worktree_made(core, origin, agent, &spec, root, &result),
-                None => core.note(agent, LineKind::Note, &result.content),
-            }
+    /// Git may have made it all the same.
+    pub(super) fn on_worktree_cancelled(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
+        if root.exists() {
+            self.release_worktree(root, agent);
+        } else {
+            core.factory.environments.forget_origin(&root);
         }
-        // Before that, tools of removed agents may still write there.
-        if core.draining.is_empty() && self.landings.is_empty() {
+    }
+
+    /// Starts the removal of unused worktrees, once no tool of a removed agent can write there.
+    pub(super) fn remove_unused_worktrees(&mut self, core: &mut Core) {
+        if core.draining.is_empty() && !self.tasks.has_any(&[Kind::Land, Kind::Diff]) {
             for UnusedWorktree { root, adopter } in std::mem::take(&mut self.unused_worktrees) {
                 self.remove_worktree(core, root, adopter);
             }
@@ -125,29 +110,31 @@ impl Jobs {
     fn on_worktree_made(
         &mut self,
         core: &mut Core,
-        origin: Origin,
-        agent: AgentId,
+        (origin, agent): (Origin, AgentId),
         spec: &EnvironmentSpec,
         root: PathBuf,
-        made: &ToolResult,
+        made: Outcome<Added>,
     ) {
         core.roster.with(agent, |agent| agent.makes_worktree = false);
-        if made.is_error {
-            core.note(agent, LineKind::Error, &format!("cannot create a worktree: {}", made.content));
-            return return_refused(core, agent, origin, &format!("/env {spec}"));
-        }
-        let (directory, missing) = made.content.split_once(worktree::END_OF_PATH).unwrap_or((&made.content, ""));
-        let there = spec.in_directory(Some(directory.as_ref()));
+        let Added { directory, incomplete } = match made {
+            Ok(added) => added,
+            Err(why) => {
+                core.factory.environments.forget_origin(&root);
+                core.note(agent, LineKind::Error, &format!("cannot create a worktree: {why}"));
+                return return_refused(core, agent, origin, &format!("/env {spec}"));
+            }
+        };
+        let there = spec.in_directory(Some(&directory));
         if let Err(error) = self.enter_environment(core, origin, agent, there.to_string()) {
             core.note(agent, LineKind::Error, &error.message);
             return self.release_worktree(root, agent);
         }
-        if !missing.is_empty() {
+        if !incomplete.is_empty() {
             let is_there = |agent: &&Agent| agent.inputs.environment.worktree.as_ref() == Some(&root);
             // Until the tools are done there is no child.
             let shown_at = core.roster.iter().find(is_there).map_or(agent, Agent::id);
-            core.note(shown_at, LineKind::Mark, missing);
-            tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {missing}.")));
+            core.note(shown_at, LineKind::Mark, &incomplete);
+            tell_model(core, shown_at, (shown_at != agent).then(|| format!("In this worktree {incomplete}.")));
         }
         // If the change is parked now, its line is what the user typed, without the new directory.
         self.set_parked_line(core, agent, format!("/env {spec}"));
@@ -164,7 +151,7 @@ impl Jobs {
                 self.release_worktree(root, adopter);
             }
         }
-        self.poll_git(core);
+        self.remove_unused_worktrees(core);
     }
 
     /// Marks a worktree as unused; it is removed once no agent works in it.
@@ -191,13 +178,17 @@ impl Jobs {
             return;
         }
         let environment = core.factory.environments.usual().environment;
-        match worktree::remove(root.clone(), environment, Arc::clone(&core.waker)) {
-            Ok(running) => {
-                self.worktrees.push(WorktreeJob { running, root, agent, origin: Origin::Internal, spec: None });
+        let (task, there) = ((Kind::RemoveWorktree, agent, Some(root.clone())), root.clone());
+        let work = move |job: &Job| worktree::remove(&there, &environment, job);
+        let removed = self.tasks.spawn(core, task, work, move |_, core, outcome| {
+            if !root.exists() {
+                core.factory.environments.forget_origin(&root);
             }
-            Err(error) => {
-                core.note(agent, LineKind::Error, &format!("cannot remove the worktree {}: {error}", root.display()))
-            }
+            let (Ok(text) | Err(text)) = outcome;
+            core.note(agent, LineKind::Note, &text);
+        });
+        if let Err(error) = removed {
+            core.note(agent, LineKind::Error, &format!("cannot remove a worktree: {error}"));
         }
     }
 }

@@ -32,16 +32,14 @@ mod ssh;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 
-use super::{Environment, Job, Output, Question, Running, ToolSpec, worktree};
-use crate::base::error::Result as StartResult;
+use super::{Environment, Job, Outcome, Question, ToolSpec};
 use crate::domain::remote_place::RemotePlace;
 pub use bash::run_in_background;
 use call::{Ending, Request};
 pub use connection::{Connection, Connections};
 use place::directory_there;
-pub use project::{RemoteProject, look};
+pub use project::RemoteProject;
 
 /// The tools of this machine and those that do the same elsewhere, under the same names.
 const SPECS: &[&ToolSpec] = &[
@@ -192,28 +190,17 @@ fn remote_of(env: &Environment) -> &Remote {
     env.remote.as_ref().expect("these tools are only given to environments that run elsewhere")
 }
 
-/// Connects to a place, or starts its container, finds its directory and reads what the project there brings. The result is
-/// that directory.
+/// Connects to a place, or starts its container, finds its directory and reads what the project there brings.
 ///
 /// # Errors
-/// No thread or no descriptor is left.
+/// The place cannot be reached, or has no such directory.
 pub fn reach(
-    place: RemotePlace,
-    local: PathBuf,
-    connection: Arc<Connection>,
-    wake: Arc<dyn Fn() + Send + Sync>,
-) -> StartResult<(Running, Receiver<RemoteProject>)> {
-    let (sender, project) = mpsc::channel();
-    let work = move |job: &Job| {
-        let remote = Remote::new(place.clone(), &local, Arc::clone(&connection));
-        let directory = match directory_there(&remote, job) {
-            Ok(directory) => directory,
-            Err(message) => return Output::failure(message),
-        };
-        let remote = Remote::new(place.with_directory(&directory), &local, connection);
-        // The loop may be gone.
-        drop(sender.send(RemoteProject::read(&remote, job)));
-        Output::success(directory)
-    };
-    Ok((Running::spawn(worktree::call("environment"), work, wake)?, project))
+    place: &RemotePlace,
+    local: &Path,
+    connection: &Arc<Connection>,
+    job: &Job,
+) -> Outcome<(String, RemoteProject)> {
+    let directory = directory_there(&Remote::new(place.clone(), local, Arc::clone(connection)), job)?;
+    let remote = Remote::new(place.with_directory(&directory), local, Arc::clone(connection));
+    Ok((directory, RemoteProject::read(&remote, job)))
 }

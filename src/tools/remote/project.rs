@@ -2,16 +2,13 @@
 //! level of files that a `CLAUDE.md` imports.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 
 use super::call::Request;
 use super::place::LOOK_LIMIT;
 use super::{Remote, script};
-use crate::base::error::Result as StartResult;
 use crate::domain::instructions::{IMPORTER, InstructionFile, MAX_BYTES, MAX_DEPTH, MAX_FILES, imports};
+use crate::tools::Job;
 use crate::tools::skill::find::{self, IN_PROJECT};
-use crate::tools::{Job, Output, Running, worktree};
 
 /// The most bytes of all files together.
 const MAX_OUTPUT: usize = 4 << 20;
@@ -47,20 +44,6 @@ impl RemoteProject {
         let file = |(folder, text): &(PathBuf, Vec<u8>)| (remote.shown(&find::file(folder)), text.clone());
         self.skills.iter().map(file).collect()
     }
-}
-
-/// Reads it on a thread.
-///
-/// # Errors
-/// No thread or no descriptor is left.
-pub fn look(remote: Arc<Remote>, wake: Arc<dyn Fn() + Send + Sync>) -> StartResult<(Running, Receiver<RemoteProject>)> {
-    let (sender, found) = mpsc::channel();
-    let work = move |job: &Job| {
-        // The loop may be gone.
-        drop(sender.send(RemoteProject::read(&remote, job)));
-        Output::success(String::new())
-    };
-    Ok((Running::spawn(worktree::call("project"), work, wake)?, found))
 }
 
 fn read(remote: &Remote, job: &Job) -> Result<RemoteProject, String> {

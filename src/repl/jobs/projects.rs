@@ -3,60 +3,66 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 use crate::base::id::AgentId;
-use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::core::programs::waits_for_slot;
-use crate::repl::event::Event;
-use crate::tools::Running;
-use crate::tools::remote::{Remote, RemoteProject, look};
-
-struct Search {
-    remote: Arc<Remote>,
-    running: Running,
-    found: Receiver<RemoteProject>,
-}
+use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
+use crate::tools::remote::{Remote, RemoteProject};
+use crate::tools::{Job, Outcome};
 
 #[derive(Default)]
 pub(super) struct RemoteProjects {
-    running: Vec<Search>,
+    /// Those that are being read, by [`Remote::project_key`].
+    reading: BTreeSet<String>,
     /// Agents whose request waits.
     held: BTreeSet<AgentId>,
 }
 
 impl RemoteProjects {
+    pub fn release(&mut self, agent: AgentId) {
+        self.held.remove(&agent);
+    }
+}
+
+impl Jobs {
     /// Whether the request of an agent has to wait, because it is not known what the project at its place brings. It joins the
     /// send queue when that is known, or cannot be.
-    pub(super) fn hold(&mut self, core: &Core, agent: AgentId) -> bool {
+    pub(in crate::repl) fn hold_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
         let Some(remote) = core.roster.get(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;
         };
         if core.factory.environments.knows_project(&remote) {
             return false;
         }
-        if !self.is_searching(&remote) {
+        let key = remote.project_key();
+        if !self.projects.reading.contains(&key) {
+            let place = Arc::clone(&remote);
+            let work = move |job: &Job| Ok(RemoteProject::read(&place, job));
+            let then = move |jobs: &mut Self, core: &mut Core, project: Outcome<RemoteProject>| {
+                jobs.projects.reading.remove(&remote.project_key());
+                learn(core, &remote, project.unwrap_or_default());
+                jobs.release_held(core);
+            };
             // Without a thread the agent goes on as it is.
-            let Ok((running, found)) = look(Arc::clone(&remote), Arc::clone(&core.waker)) else { return false };
-            self.running.push(Search { remote, running, found });
+            if self.tasks.spawn(core, (Kind::ReadProject, agent, None), work, then).is_err() {
+                return false;
+            }
+            self.projects.reading.insert(key);
         }
-        self.held.insert(agent);
+        self.projects.held.insert(agent);
         true
     }
 
-    fn is_searching(&self, remote: &Remote) -> bool {
-        self.running.iter().any(|search| search.remote.project_key() == remote.project_key())
-    }
-
-    fn release(&mut self, core: &mut Core) {
+    fn release_held(&mut self, core: &mut Core) {
+        let RemoteProjects { reading, held } = &mut self.projects;
         let is_free = |agent: &AgentId| {
             let remote = core.roster.get(*agent).and_then(|agent| agent.inputs.environment.remote.as_ref());
-            remote.is_none_or(|remote| !self.is_searching(remote))
+            remote.is_none_or(|remote| !reading.contains(&remote.project_key()))
         };
-        let free: Vec<AgentId> = self.held.iter().copied().filter(is_free).collect();
+        let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
         for agent in free {
-            self.held.remove(&agent);
             if core.roster.get(agent).is_some_and(waits_for_slot) {
                 core.join_send_queue(agent);
             }
@@ -80,25 +86,5 @@ fn learn(core: &mut Core, remote: &Remote, project: RemoteProject) {
                 inputs.move_to(environment, system, has_own_instructions);
             }
         });
-    }
-}
-
-impl Component for RemoteProjects {
-    fn on_event(&mut self, event: &Event, _: &mut Core) {
-        if let Event::Removed { agent, .. } | Event::Interrupted { agent, .. } = event {
-            self.held.remove(agent);
-        }
-    }
-
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        let done: Vec<Search> = self.running.extract_if(.., |search| search.running.is_complete()).collect();
-        if done.is_empty() {
-            return;
-        }
-        for Search { remote, running, found } in done {
-            drop(running.collect());
-            learn(core, &remote, found.try_recv().unwrap_or_default());
-        }
-        self.release(core);
     }
 }

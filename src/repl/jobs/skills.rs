@@ -3,73 +3,52 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
+use crate::agent::Agent;
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::scrollback::LineKind;
 use crate::domain::skill::{Skill, SkillList};
-use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
-use crate::repl::event::Event;
+use crate::repl::jobs::Jobs;
+use crate::repl::jobs::tasks::Kind;
+use crate::tools::Job;
 use crate::tools::skill::find;
 
 /// A directory is not searched again within this time.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// A search that is under way.
-struct Search {
-    directory: PathBuf,
-    /// The agent that is told of changes.
-    agent: AgentId,
-    found: Receiver<SkillList>,
-}
-
-/// The searches for skills.
-#[derive(Default)]
-pub(super) struct SkillSearches {
-    running: Option<Search>,
-    last: Option<(PathBuf, Moment)>,
-}
-
-impl SkillSearches {
-    /// Starts a search for the directory of an agent, unless one is under way or was not long ago. A disk that hangs holds one
-    /// thread.
-    fn begin(&mut self, core: &Core, agent: AgentId) {
+impl Jobs {
+    /// Looks for the skills of the directory of an agent, unless a search is under way or was not long ago. A disk that hangs
+    /// holds one thread.
+    pub(super) fn find_skills(&mut self, core: &Core, agent: AgentId) {
         // One that works elsewhere has no skills.
         let known = core.roster.get(agent).filter(|agent| agent.inputs.environment.remote.is_none());
         let Some(known) = known else { return };
         let directory = known.inputs.environment.working_directory.clone();
         let origins = known.inputs.environment.origins.clone();
         let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.clock.now() < *at + PAUSE;
-        if self.running.is_some() || self.last.as_ref().is_some_and(is_recent) {
+        if self.tasks.has_any(&[Kind::FindSkills]) || self.last_skill_search.as_ref().is_some_and(is_recent) {
             return;
         }
         let (person, trusted) = (core.config.skill_directories.clone(), core.config.trusted_instructions.clone());
-        let (sender, found) = mpsc::channel();
-        let (wake, searched) = (Arc::clone(&core.waker), directory.clone());
-        let work = move || {
-            // The loop may be gone.
-            drop(sender.send(find::skills(&person, &searched, &origins, &trusted)));
-            wake();
-        };
+        let searched = directory.clone();
+        let work = move |_: &Job| Ok(find::skills(&person, &searched, &origins, &trusted));
         // Without a thread the known skills stay.
-        if std::thread::Builder::new().name("skills".into()).spawn(work).is_ok() {
-            self.running = Some(Search { directory, agent, found });
-        }
+        drop(self.tasks.spawn(core, (Kind::FindSkills, agent, None), work, move |jobs, core, found| {
+            jobs.last_skill_search = Some((directory.clone(), core.clock.now()));
+            if let Ok(list) = found {
+                learn(core, directory, agent, list);
+            }
+        }));
     }
 
-    fn collect(&mut self, core: &mut Core) {
-        let Some(search) = &self.running else { return };
-        let found = match search.found.try_recv() {
-            Err(TryRecvError::Empty) => return,
-            found => found,
-        };
-        let Some(Search { directory, agent, .. }) = self.running.take() else { return };
-        self.last = Some((directory.clone(), core.clock.now()));
-        if let Ok(list) = found {
-            learn(core, directory, agent, list);
+    /// Looks for the skills of a new agent whose directory no agent had before.
+    pub(super) fn find_skills_of_new(&mut self, core: &Core, agent: AgentId) {
+        let lacks = |agent: &Agent| core.factory.environments.lacks_skills(&agent.inputs.environment.working_directory);
+        if core.roster.get(agent).is_some_and(lacks) {
+            self.find_skills(core, agent);
         }
     }
 }
@@ -111,26 +90,5 @@ fn note(before: &SkillList, now: &SkillList) -> Option<String> {
         (true, false) => None,
         (true, true) => Some("skills: /skills says what is wrong with some".into()),
         (false, _) => Some(format!("skills: {}", parts.join("; "))),
-    }
-}
-
-impl Component for SkillSearches {
-    fn on_event(&mut self, event: &Event, core: &mut Core) {
-        match event {
-            Event::TurnStarted { agent, .. } => self.begin(core, *agent),
-            Event::Spawned { child, .. } => {
-                let is_unknown = core.roster.get(*child).is_some_and(|agent| {
-                    core.factory.environments.lacks_skills(&agent.inputs.environment.working_directory)
-                });
-                if is_unknown {
-                    self.begin(core, *child);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        self.collect(core);
     }
 }

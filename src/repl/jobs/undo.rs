@@ -1,0 +1,76 @@
+//! Brings files back that tools of agents have changed. Files are read and written on a thread; the loop stores what was done.
+
+use crate::base::error::{Error, Result};
+use crate::base::id::{AgentId, MessageId};
+use crate::domain::file_change::UndoRequest;
+use crate::domain::flow::Origin;
+use crate::domain::scrollback::LineKind;
+use crate::repl::core::{Core, file_steps};
+use crate::repl::jobs::Jobs;
+use crate::repl::jobs::landing::report;
+use crate::repl::jobs::tasks::Kind;
+use crate::team::undo::{IN_CHAT, IN_SHELL, conclude, plan, take_up as take_up_journals};
+use crate::tools::Job;
+use crate::tools::snapshots::{self, UndoOutcome};
+
+impl Jobs {
+    /// Starts an undo. Its result is shown at `shown_at`.
+    ///
+    /// # Errors
+    /// The agent is busy, or there is nothing to undo.
+    pub(in crate::repl) fn undo(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        shown_at: AgentId,
+        agent: AgentId,
+        request: UndoRequest,
+    ) -> Result<()> {
+        if let Some(found) = core.roster.get(agent) {
+            if let Some(remote) = &found.inputs.environment.remote {
+                let place = &remote.place;
+                return Err(Error::usage(format!("{place}: files that are changed there cannot be brought back")));
+            }
+            core.require_idle(agent)?;
+        }
+        if self.tasks.is_running(Kind::Undo, agent) {
+            return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
+        }
+        let snapshots = file_steps::snapshots(core)?;
+        let undo = plan(&core.store, agent, request)?;
+        let (before, kept) = (MessageId(undo.message), snapshots.clone());
+        // If the loop ends meanwhile, the next start takes the journal up.
+        let work = move |_: &Job| Ok(snapshots::undo(&kept, undo));
+        self.tasks.spawn(core, (Kind::Undo, agent, None), work, move |_, core, outcome| {
+            let lost = |_| UndoOutcome::Failed("internal error; the next start completes it".into());
+            let command = if matches!(origin, Origin::Client(_)) { IN_SHELL } else { IN_CHAT };
+            let undone = conclude(&core.store, &snapshots, before, outcome.unwrap_or_else(lost), command);
+            let undone = undone.map(|undone| {
+                file_steps::tell_model(core, agent, undone.for_model);
+                undone.text
+            });
+            if let (Origin::Client(_), Ok(text)) = (origin, &undone) {
+                core.note(shown_at, LineKind::Note, text);
+            }
+            report(core, origin, shown_at, "", undone);
+        })
+    }
+
+    /// Whether files are being brought back.
+    pub(in crate::repl) fn is_undoing(&self) -> bool {
+        self.tasks.has_any(&[Kind::Undo])
+    }
+}
+
+/// Takes up what an earlier process has left.
+pub(in crate::repl) fn take_up(core: &mut Core) {
+    let Ok(snapshots) = file_steps::snapshots(core) else { return };
+    if core.store.is_read_only() {
+        return;
+    }
+    let root = core.roster.nth(0);
+    for (agent, note) in take_up_journals(&core.store, &snapshots, IN_CHAT) {
+        let shown_at = if core.roster.get(agent).is_some() { Some(agent) } else { root };
+        shown_at.into_iter().for_each(|at| core.note(at, LineKind::Note, &note));
+    }
+}
