@@ -2,7 +2,6 @@
 //! it reads; [`super::attach`] does not.
 
 use std::io::{BufRead as _, BufReader, ErrorKind as IoKind, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -48,16 +47,6 @@ impl Client {
     /// The socket option cannot be set.
     pub fn wait_forever(&mut self) -> Result<()> {
         Ok(self.stream.get_ref().set_read_timeout(None)?)
-    }
-
-    /// The connection, to wait for responses.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.stream.get_ref().as_fd()
-    }
-
-    /// Whether a response was received that was not read yet.
-    pub fn has_line(&self) -> bool {
-        self.stream.buffer().contains(&b'\n')
     }
 
     /// The connection, after all responses were read.

@@ -13,6 +13,8 @@ pub mod config;
 mod connect;
 mod data_directory;
 mod doctor;
+mod host;
+mod links;
 mod man;
 mod mcp;
 #[cfg(feature = "coordinator")]

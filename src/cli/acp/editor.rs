@@ -5,17 +5,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::host::Host;
-use super::links::{Links, Purpose};
 use super::permissions::Permissions;
+use super::purpose::Purpose;
 use super::rpc::{self, Fault, INTERNAL, INVALID_REQUEST, Incoming};
 use super::session::Session;
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
+use crate::cli::client::Client;
 use crate::cli::code;
-use crate::cli::config::ProcessEnvironment;
+use crate::cli::config::{Loaded, ProcessEnvironment};
+use crate::cli::host::{Host, HostOptions};
+use crate::cli::links::Links;
 use crate::cli::stdio::input::{Input, InputLines, MAX_BYTES};
+use crate::cli::stdio::print_note;
 use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, Streams, WriteError};
+use crate::domain::config::Config;
 use crate::domain::custom::CustomCommand;
 use crate::domain::wire::Request;
 use crate::reactor::Signals;
@@ -30,7 +34,7 @@ pub struct Editor<'a> {
     arguments: &'a Arguments,
     env: &'a ProcessEnvironment,
     pub(super) host: Host,
-    pub(super) links: Links,
+    pub(super) links: Links<Purpose>,
     streams: Streams,
     input: InputLines,
     /// There may be another line in what was read.
@@ -55,7 +59,7 @@ impl<'a> Editor<'a> {
     /// The configuration is invalid, or the store cannot be used.
     pub fn start(arguments: &'a Arguments, env: &'a ProcessEnvironment) -> Result<Self> {
         let signals = Signals::catch_termination()?;
-        let (host, commands) = Host::open(arguments, env)?;
+        let (host, Config { commands, .. }) = open(arguments, env)?;
         Ok(Self {
             arguments,
             env,
@@ -114,7 +118,7 @@ impl<'a> Editor<'a> {
         let signal = self.handle_ready()?;
         if reads {
             self.links.read();
-            while let Some((number, news)) = self.links.next() {
+            while let Some((number, news)) = self.links.next(|purpose| *purpose == Purpose::Questions) {
                 self.on_news(number, news)?;
             }
         }
@@ -252,7 +256,7 @@ impl<'a> Editor<'a> {
         if !self.host.is_local() {
             self.note("the server has ended: opening the conversations again");
             self.abandon_links()?;
-            (self.host, self.commands) = Host::open(self.arguments, self.env)?;
+            (self.host, Config { commands: self.commands, .. }) = open(self.arguments, self.env)?;
         }
         if self.questions.is_none() {
             self.follow_questions();
@@ -272,16 +276,46 @@ impl<'a> Editor<'a> {
             self.close_session(&session)?;
         }
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
-        while self.links.is_waiting() || self.streams.is_waiting() {
+        while self.links.all().iter().any(|(_, purpose)| !purpose.is_lasting()) || self.streams.is_waiting() {
             let left = give_up.saturating_duration_since(Instant::now());
             if left.is_zero() || self.turn(Some(left))?.is_some() {
                 break;
             }
         }
-        self.host.leave()?;
+        self.host.leave()?.iter().for_each(|loss| print_note(loss));
         self.streams.flush();
         Ok(())
     }
+}
+
+fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config)> {
+    let check_server = |client: &mut Client| {
+        require_same_version(client)?;
+        arguments.permission_option().map_or(Ok(()), |option| {
+            Err(Error::usage(format!(
+                "{option} has no effect on the agents of the running server: leave it out and choose a mode in the \
+                 editor, or stop the server (polylogue stop)"
+            )))
+        })
+    };
+    Host::open(&HostOptions {
+        arguments,
+        env,
+        deadline: None,
+        configure: &Loaded::into_config,
+        check_server: &check_server,
+    })
+}
+
+/// An editor would wait for questions that a server of another version does not send.
+fn require_same_version(client: &mut Client) -> Result<()> {
+    let status = client.request(&Request::Status)?;
+    let (own, other) = (env!("CARGO_PKG_VERSION"), status["version"].as_str().unwrap_or("unknown"));
+    if other == own {
+        return Ok(());
+    }
+    let message = format!("the running server is of version {other}, this program of {own}: stop it (polylogue stop)");
+    Err(Error::new(ErrorKind::System, message))
 }
 
 /// The error for what was under way in a server that has ended.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::content::Content;
 use super::editor::Editor;
-use super::links::Purpose;
+use super::purpose::Purpose;
 use super::rpc::{Fault, INVALID_REQUEST, UNKNOWN_METHOD};
 use super::servers;
 use super::session::{CHOOSABLE, Prompt, Session, text_of};
@@ -229,7 +229,7 @@ impl Editor<'_> {
         let Some(known) = self.sessions.remove(session) else { return Ok(()) };
         self.permissions.forget(session);
         if let Some(prompt) = known.prompt {
-            prompt.link.into_iter().for_each(|link| self.links.disown(link));
+            prompt.link.into_iter().for_each(|link| self.links.set_purpose(link, Purpose::Aside));
             self.respond(&prompt.id, json!({"stopReason": "cancelled"}));
         }
         for link in known.follow.into_iter().chain(known.offer) {

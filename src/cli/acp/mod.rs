@@ -9,7 +9,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `rpc` | messages of JSON-RPC |
-//! | `host`, `links` | the loop and the connections to it |
+//! | `purpose` | what the connections to the loop are for |
 //! | `editor` | one turn: what the editor and the loop have sent |
 //! | `methods` | the requests of the editor |
 //! | `responses` | what the loop answers |
@@ -17,10 +17,9 @@
 
 mod content;
 mod editor;
-mod host;
-mod links;
 mod methods;
 mod permissions;
+mod purpose;
 mod responses;
 mod rpc;
 mod servers;

@@ -7,11 +7,12 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::editor::{Editor, lost};
-use super::links::{News, Purpose};
 use super::methods::canonical;
+use super::purpose::Purpose;
 use super::rpc::{Fault, NOT_FOUND};
 use super::session::{Prompt, Session, text_of};
 use crate::base::error::Result;
+use crate::cli::links::News;
 use crate::domain::chunk::{Chunk, Position};
 use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{Request, Response};
@@ -173,7 +174,7 @@ impl Editor<'_> {
             return Err(Fault::params(format!("this conversation works in {directory}: open it there")));
         }
         let before = self.sessions.insert(session.to_owned(), Session::new(agent, servers)).unwrap_or_default();
-        before.follow.into_iter().for_each(|follow| self.links.disown(follow));
+        before.follow.into_iter().for_each(|follow| self.links.set_purpose(follow, Purpose::Aside));
         before.offer.map_or(Ok(()), |offer| self.links.close(&mut self.host, offer))?;
         self.offer(session);
         if !is_replayed {

@@ -11,8 +11,7 @@
 //!
 //! The agents work in this process, or in the server that holds the data directory.
 
-mod local;
-mod remote;
+mod ask;
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -20,11 +19,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, Compare};
-use super::client::server_ended;
-use super::config::{self, ProcessEnvironment};
+use super::config::ProcessEnvironment;
 use super::print::summary::{Failure, Summary};
 use super::stdio::{print_line, print_note};
-use super::{code, connect, print};
+use super::{code, print};
 use crate::base::error::{Error, Result};
 use crate::base::text::dollars;
 use crate::base::text::{sanitise, with_commas};
@@ -56,18 +54,7 @@ pub fn run(arguments: &Arguments, compare: &Compare, env: &ProcessEnvironment) -
     };
     let answers = LETTERS.chars().zip(models).map(|(letter, model)| Answer::new(letter, model, started)).collect();
     let mut answers = Answers { answers, printed: 0, is_json: compare.json, is_closed: false };
-    let ended = loop {
-        let loaded = config::load(arguments, env);
-        if let Some(client) = connect::find_server(arguments, loaded.config())? {
-            let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
-            let new = connect::agent_for_run(arguments, loaded.config(), approval);
-            let directory = loaded.config().data_directory.as_deref().ok_or_else(server_ended)?;
-            break remote::run(client, directory, &new, &prompt, &mut answers, deadline)?;
-        }
-        if let Some(ended) = local::run(loaded, &prompt, &mut answers, deadline)? {
-            break ended;
-        }
-    };
+    let ended = ask::ask((arguments, env), &prompt, &mut answers, deadline)?;
     Ok(answers.finish(ended))
 }
 

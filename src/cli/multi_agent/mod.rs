@@ -6,8 +6,7 @@
 //! | `files` | workflows that are named by a path |
 //! | `plan` | the task, its members and settings, checked before anything runs |
 //! | `run` | begins the run: in this process, or in the one that holds the data directory |
-//! | `session` | the run itself, over a `Host` |
-//! | `local`, `remote` | the two hosts |
+//! | `session` | the run itself |
 //! | `report` | the output and the exit code |
 //! | `show` | `list`, `show` and `status` |
 //!
@@ -15,9 +14,7 @@
 //! `task_completed` or `task_failed`, is the result.
 
 mod files;
-mod local;
 mod plan;
-mod remote;
 mod report;
 mod run;
 mod session;
@@ -41,11 +38,11 @@ pub fn run(command: &MultiAgentCommand, arguments: &Arguments, env: &ProcessEnvi
     match command {
         MultiAgentCommand::Run(run) => {
             let plan = Plan::of_members(run, &definitions, &team)?;
-            run::run(plan, (arguments, env), loaded, run.options.json)
+            run::run(&plan, arguments, env, run.options.json)
         }
         MultiAgentCommand::RunWorkflow(run) => {
             let plan = Plan::of_workflow(run, &definitions, &team)?;
-            run::run(plan, (arguments, env), loaded, run.options.json)
+            run::run(&plan, arguments, env, run.options.json)
         }
         MultiAgentCommand::List => Ok(show::list(&definitions)),
         MultiAgentCommand::Show { name } => show::show(name, &definitions),

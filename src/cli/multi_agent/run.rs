@@ -1,19 +1,16 @@
-//! Begins the run: in an event loop of its own, or in the process that holds the data directory.
+//! Begins the run, in a loop of this process or in the one that holds the data directory.
 
-use super::local::LocalHost;
-use super::remote::ServerHost;
 use super::report::Report;
 use super::session::Session;
-use crate::base::clock::Clock;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::Result;
 use crate::cli::arguments::{Arguments, EVERYTHING_ALLOWED};
 use crate::cli::config::{Loaded, ProcessEnvironment};
-use crate::cli::opening;
+use crate::cli::connect;
+use crate::cli::host::{Host, HostOptions};
 use crate::cli::stdio::streams::Streams;
-use crate::cli::{data_directory, process};
 use crate::domain::config::Config;
+use crate::domain::wire::Request;
 use crate::reactor::Signals;
-use crate::repl::Repl;
 use crate::team::coordinator::plan::Plan;
 use crate::team::coordinator::settings::MAX_MEMBERS;
 
@@ -21,44 +18,30 @@ use crate::team::coordinator::settings::MAX_MEMBERS;
 ///
 /// # Errors
 /// The run could not begin: the configuration is invalid, a model is not configured, or the store cannot be opened.
-pub fn run(
-    plan: Plan,
-    (arguments, env): (&Arguments, &ProcessEnvironment),
-    loaded: Loaded,
-    is_json: bool,
-) -> Result<u8> {
+pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json: bool) -> Result<u8> {
     let mut report = Report::new(Streams::of_process()?, is_json);
-    if let Some(mut host) = ServerHost::begin(arguments, env, loaded.config(), &plan)? {
-        return Session::new(&mut host, report, Signals::catch_termination()?).run();
-    }
-    process::prepare();
-    // The default is meant for a chat; here all members may work at once.
-    let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MAX_MEMBERS };
-    let config =
-        Config { supervisor: process::own_binary()?, working_limit: limit, ..loaded.unattended().into_config()? };
-    plan.check_models(&config.catalog)?;
-    let directory = config.data_directory.clone();
-    let store = loop {
-        if let Some(store) = opening::open(directory.as_deref(), None)? {
-            break store;
-        }
-        if let Some(mut host) = ServerHost::begin(arguments, env, &config, &plan)? {
-            return Session::new(&mut host, report, Signals::catch_termination()?).run();
-        }
-    };
-    config.notes.iter().for_each(|note| report.streams.note(note));
-    let model = config.endpoint.full_name();
     let signals = Signals::catch_termination()?;
-    let mut repl = Repl::open(config, store, Clock::system())?;
+    let configure = |loaded: Loaded| {
+        // The default is meant for a chat; here all members may work at once.
+        let limit = if loaded.is_explicit("working_limit") { loaded.config().working_limit } else { MAX_MEMBERS };
+        let config = Config { working_limit: limit, ..loaded.unattended().into_config()? };
+        plan.check_models(&config.catalog).map(|()| config)
+    };
+    let options = HostOptions { arguments, env, deadline: None, configure: &configure, check_server: &|_| Ok(()) };
+    let (mut host, config) = Host::open(&options)?;
+    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
+    let new = host.request(&Request::New(connect::agent_for_run(arguments, &config, approval)))?;
+    let agent = new["id"].as_str().unwrap_or_default().to_owned();
     if arguments.dangerously_allow_everything {
-        let root = repl.roster().nth(0).expect("there is at least agent 0");
-        repl.lift_restrictions(root);
+        host.lift_restrictions(&agent)?;
         report.streams.note(EVERYTHING_ALLOWED);
     }
-    let mut host = LocalHost::begin(repl, plan, &model)?;
-    let code = Session::new(&mut host, report, signals).run()?;
-    if let Some(loss) = data_directory::loss(directory.as_deref(), None) {
-        return Err(Error::new(ErrorKind::Store, loss));
+    let team = Request::Team { agent: agent.clone(), plan: plan.to_json() };
+    let parameters = connect::parameters(arguments, &agent)?;
+    if let Err(error) = parameters.iter().try_for_each(|request| host.request(request).map(drop)) {
+        // The first error says more than one of the clean-up.
+        let _ = host.request(&Request::Archive { agent, when_idle: true });
+        return Err(error.context("--set"));
     }
-    Ok(code)
+    Session::begin(host, &team, report, signals)?.run()
 }

@@ -1,5 +1,4 @@
-//! A run: waits until there is an outcome, a signal, or no reader of the output. A [`Host`] is the process in which the
-//! members work: this one or a server.
+//! A run: waits until there is an outcome, a signal, or no reader of the output. It is interrupted if this process ends.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -7,55 +6,44 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::report::{Report, code_of};
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::cli::client::{no_response, refusal, server_ended};
 use crate::cli::code;
+use crate::cli::host::Host;
+use crate::cli::links::{Links, News};
 use crate::cli::stdio::streams::{LAST_OUTPUT_TIMEOUT, WriteError};
+use crate::domain::wire::{Request, Response};
 use crate::reactor::{Signal, Signals};
 use crate::repl::Turn;
 
-/// Where the members work.
-pub trait Host {
-    /// Polls a descriptor of the run, like [`crate::repl::Repl::watch_external`].
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
-    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()>;
+/// How long the loop may take to end a run that was interrupted.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Takes the descriptors of the run that were reported by the poll.
-    fn take_ready(&mut self) -> Vec<RawFd>;
-
-    /// One turn of the event loop, which waits no longer than `limit`; reports what happened.
-    ///
-    /// # Errors
-    /// The poll fails, or the server is lost.
-    fn turn(&mut self, limit: Option<Duration>, report: &mut Report) -> Result<Turn>;
-
-    /// Ends the run with what it has.
-    fn interrupt(&mut self);
-
-    /// The limit of a tree of agents that was reached, in words.
-    fn limit_reached(&self) -> Option<String>;
-
-    /// The outcome as an object, when the run has ended.
-    fn outcome(&self) -> Option<Value>;
-
-    /// The run is over. Returns what was lost.
-    ///
-    /// # Errors
-    /// The poll fails.
-    fn leave(&mut self) -> Result<Option<String>>;
-}
-
-pub struct Session<'a> {
-    host: &'a mut dyn Host,
+pub struct Session {
+    host: Host,
+    /// That of the run.
+    links: Links<()>,
+    link: u64,
     report: Report,
     signals: Signals,
+    outcome: Option<Value>,
+    /// The limit of a tree of agents that was reached, in words.
+    limit: Option<String>,
     exit_code: Option<u8>,
+    /// When an interrupted run must have ended.
+    give_up: Option<Instant>,
 }
 
-impl<'a> Session<'a> {
-    pub fn new(host: &'a mut dyn Host, report: Report, signals: Signals) -> Self {
-        Self { host, report, signals, exit_code: None }
+impl Session {
+    /// Begins the run that the request asks for.
+    ///
+    /// # Errors
+    /// The request is too long, or the server has ended.
+    pub fn begin(mut host: Host, request: &Request, report: Report, signals: Signals) -> Result<Self> {
+        let mut links = Links::default();
+        let link = links.send(&mut host, request, ())?;
+        let (outcome, limit, exit_code, give_up) = (None, None, None, None);
+        Ok(Self { host, links, link, report, signals, outcome, limit, exit_code, give_up })
     }
 
     /// Returns the exit code.
@@ -63,7 +51,6 @@ impl<'a> Session<'a> {
     /// # Errors
     /// The poll fails, or the server is lost.
     pub fn run(mut self) -> Result<u8> {
-        self.host.watch(self.signals.fd(), true, false)?;
         let outcome = self.wait();
         self.report.streams.flush();
         match outcome {
@@ -76,14 +63,14 @@ impl<'a> Session<'a> {
     /// The outcome; none if the loop has ended.
     fn wait(&mut self) -> Result<Option<Value>> {
         loop {
-            if let Some(outcome) = self.host.outcome() {
+            if let Some(outcome) = self.outcome.take() {
                 return Ok(Some(outcome));
             }
             if let (None, Some(error)) = (self.exit_code, self.report.streams.error()) {
                 let code = self.code_of_error(&error);
                 self.interrupt(code);
             }
-            if let (None, Some(limit)) = (self.exit_code, self.host.limit_reached()) {
+            if let (None, Some(limit)) = (self.exit_code, self.limit.take()) {
                 self.report.streams.note(&limit);
                 self.interrupt(code::LIMIT);
             }
@@ -96,7 +83,8 @@ impl<'a> Session<'a> {
     /// Ends the run with what it has.
     fn interrupt(&mut self, code: u8) {
         self.exit_code = Some(code);
-        self.host.interrupt();
+        self.links.send_more(self.link, &Request::Cut);
+        self.give_up = self.give_up.or_else(|| Instant::now().checked_add(END_TIMEOUT));
     }
 
     fn code_of_error(&mut self, error: &WriteError) -> u8 {
@@ -114,33 +102,62 @@ impl<'a> Session<'a> {
     }
 
     fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
-        let watched: Vec<(RawFd, bool)> = self.report.streams.watched().collect();
-        for (fd, writable) in watched {
+        let left = self.give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::new(ErrorKind::System, no_response().message));
+        }
+        self.host.watch(self.signals.fd(), true, false)?;
+        for (fd, writable) in self.report.streams.watched().collect::<Vec<(RawFd, bool)>>() {
             self.host.watch(fd, true, writable)?;
         }
-        let turn = self.host.turn(limit, &mut self.report)?;
+        self.links.watch(&mut self.host, true)?;
+        let least = self.links.has_more().then_some(Duration::ZERO);
+        let turn = self.host.turn(limit.into_iter().chain(left).chain(least).min())?;
         for fd in self.host.take_ready() {
             if fd == self.signals.fd() {
                 let number = |signal| if let Signal::Terminate(number) = signal { Some(number) } else { None };
                 if let Some(number) = self.signals.take().into_iter().find_map(number) {
                     self.interrupt(code::of_signal(number));
                 }
-                self.host.watch(fd, true, false)?;
             } else {
                 self.report.streams.on_ready(fd);
+                self.links.on_ready(fd);
             }
         }
-        Ok(turn)
+        self.links.read();
+        self.handle_responses().map(|()| turn)
+    }
+
+    fn handle_responses(&mut self) -> Result<()> {
+        while let Some((number, news)) = self.links.next(|()| false) {
+            match news {
+                News::Response(Response::Chunk(event)) => self.on_event(&event),
+                News::Response(Response::Done(outcome)) => {
+                    self.outcome = Some(outcome);
+                    self.give_up = None;
+                    return self.links.close(&mut self.host, number);
+                }
+                News::Response(Response::Refused { kind, message }) => return Err(refusal(&kind, message)),
+                News::Response(_) => {}
+                // Not of kind `network`, which is about a provider.
+                News::Lost => return Err(Error::new(ErrorKind::System, server_ended().message)),
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &Value) {
+        let text = |key: &str| event[key].as_str().unwrap_or_default();
+        match text("type") {
+            "refused" => self.report.streams.note_refused_call(text("title")),
+            "limit" => self.limit = Some(text("text").to_owned()),
+            _ => self.report.on_event(event),
+        }
     }
 
     /// Writes the answer, and waits until it is read; after a signal or an error only for a moment.
     fn end(mut self, outcome: &Value) -> Result<u8> {
-        let loss = self.host.leave()?;
         self.report.finish(outcome);
-        if let Some(loss) = loss.filter(|_| self.exit_code.is_none() && code_of(outcome) == code::DONE) {
-            self.report.streams.note(&loss);
-            self.exit_code = Some(code::FAILED);
-        }
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
         while self.report.streams.is_waiting() {
             let left = self.exit_code.map(|_| give_up.saturating_duration_since(Instant::now()));
@@ -151,6 +168,14 @@ impl<'a> Session<'a> {
         }
         self.report.streams.flush();
         let error = self.report.streams.error().map(|error| self.code_of_error(&error));
-        Ok(self.exit_code.or(error).unwrap_or_else(|| code_of(outcome)))
+        let code = self.exit_code.or(error).unwrap_or_else(|| code_of(outcome));
+        match self.host.leave()? {
+            Some(loss) => {
+                self.report.streams.note(&loss);
+                self.report.streams.flush();
+                Ok(if code == code::DONE { code::FAILED } else { code })
+            }
+            None => Ok(code),
+        }
     }
 }

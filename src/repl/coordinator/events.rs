@@ -108,7 +108,15 @@ impl Coordinator {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),
             Effect::Finish(bodies) => self.on_messages(agent, bodies, true, now),
             // What the user has queued for the agent may begin next; it is not part of the task.
-            Effect::Settled(outcome) => self.on_settled(agent, outcome, now),
+            Effect::Settled(outcome) => {
+                self.on_settled(agent, outcome, now);
+                // No person can raise the limit: the next member would reach it as well.
+                if core.trees.reached(|other| other == agent).is_some()
+                    && let Some(run) = self.assignments.get(&agent).map(|assignment| assignment.run.clone())
+                {
+                    self.interrupt(&run, now);
+                }
+            }
             Effect::ReturnText(_) => return None,
             _ => {}
         }

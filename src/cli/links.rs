@@ -1,55 +1,24 @@
-//! The connections of this program to the loop: one for every request that is under way there.
+//! The connections of this program to the loop: one for every request that is under way there, with what its responses are
+//! for.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-
-use serde_json::Value;
+use std::time::Duration;
 
 use super::host::Host;
 use crate::base::error::{Error, Result};
 use crate::cli::client::request_line;
-use crate::domain::mcp::ClientServer;
 use crate::domain::wire::{Request, Response};
+use crate::repl::Turn;
 use crate::socket::{Connection, Line};
 
 /// More connections are refused: a server has a limit for all its clients.
 const MOST_LINKS: usize = 48;
 const BYTES_PER_TURN: usize = 256 * 1024;
 
-/// What the responses of a connection are for. `id` is that of a request of the editor.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Purpose {
-    /// A session is created, with these MCP servers of the editor.
-    New { id: Value, servers: Vec<ClientServer> },
-    /// A session is taken up; perhaps its conversation is sent to the editor.
-    TakeUp { id: Value, session: String, cwd: String, is_replayed: bool, servers: Vec<ClientServer> },
-    /// Its conversation so far.
-    Replay { id: Value, session: String },
-    /// Its conversation from now on.
-    Follow { session: String },
-    /// Its commands; the servers of the editor last as long as this connection.
-    Commands { session: String },
-    /// An image of its prompt is stored.
-    Image { session: String },
-    /// Its prompt is under way.
-    Turn { session: String },
-    /// Its title, mode and use of the context after a turn.
-    Refresh { session: String },
-    /// A mode is set.
-    Mode { id: Value, session: String, mode: String },
-    /// The conversations from this one on are listed.
-    List { id: Value, start: usize },
-    /// The open questions of all agents.
-    Questions,
-    /// An answer to the one with this id.
-    Answer { question: String },
-    /// Nobody waits for the response.
-    Aside,
-}
-
-struct Link {
+struct Link<P> {
     connection: Connection,
-    purpose: Purpose,
+    purpose: P,
 }
 
 /// What a connection brought.
@@ -59,18 +28,23 @@ pub enum News {
     Lost,
 }
 
-#[derive(Default)]
-pub struct Links {
-    all: BTreeMap<u64, Link>,
+pub struct Links<P> {
+    all: BTreeMap<u64, Link<P>>,
     count: u64,
 }
 
-impl Links {
+impl<P> Default for Links<P> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), count: 0 }
+    }
+}
+
+impl<P: Clone> Links<P> {
     /// Sends a request over a new connection.
     ///
     /// # Errors
     /// The request is too long, too many are under way, or the server has ended.
-    pub fn send(&mut self, host: &mut Host, request: &Request, purpose: Purpose) -> Result<u64> {
+    pub fn send(&mut self, host: &mut Host, request: &Request, purpose: P) -> Result<u64> {
         let line = request_line(request)?;
         if self.all.len() >= MOST_LINKS {
             return Err(Error::usage("too many requests and sessions at once: close some sessions"));
@@ -91,19 +65,18 @@ impl Links {
         }
     }
 
-    pub fn purpose(&self, number: u64) -> Option<&Purpose> {
+    pub fn purpose(&self, number: u64) -> Option<&P> {
         self.all.get(&number).map(|link| &link.purpose)
     }
 
     /// All connections.
-    pub fn all(&self) -> Vec<(u64, Purpose)> {
+    pub fn all(&self) -> Vec<(u64, P)> {
         self.all.iter().map(|(number, link)| (*number, link.purpose.clone())).collect()
     }
 
-    /// Nobody waits for what this connection brings.
-    pub fn disown(&mut self, number: u64) {
+    pub fn set_purpose(&mut self, number: u64, purpose: P) {
         if let Some(link) = self.all.get_mut(&number) {
-            link.purpose = Purpose::Aside;
+            link.purpose = purpose;
         }
     }
 
@@ -146,12 +119,24 @@ impl Links {
         self.all.values().any(|link| link.connection.has_line() || link.connection.can_read())
     }
 
-    /// The next response of any connection; questions last, so that what happened before them is shown before them.
-    pub fn next(&mut self) -> Option<(u64, News)> {
-        self.next_of(|purpose| *purpose != Purpose::Questions).or_else(|| self.next_of(|_| true))
+    /// One turn of the loop, for a program that polls nothing else.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<Turn> {
+        self.watch(host, true)?;
+        let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
+        host.take_ready().into_iter().for_each(|fd| self.on_ready(fd));
+        self.read();
+        Ok(turn)
     }
 
-    fn next_of(&mut self, is_meant: impl Fn(&Purpose) -> bool) -> Option<(u64, News)> {
+    /// The next response of any connection; those whose purpose is `last` come after all others.
+    pub fn next(&mut self, last: impl Fn(&P) -> bool) -> Option<(u64, News)> {
+        self.next_of(|purpose| !last(purpose)).or_else(|| self.next_of(last))
+    }
+
+    fn next_of(&mut self, is_meant: impl Fn(&P) -> bool) -> Option<(u64, News)> {
         for (number, link) in self.all.iter_mut().filter(|(_, link)| is_meant(&link.purpose)) {
             match link.connection.next_line() {
                 Line::Whole(line) => match Response::read(&line) {
@@ -164,12 +149,5 @@ impl Links {
             }
         }
         None
-    }
-
-    pub fn is_waiting(&self) -> bool {
-        let stays = |purpose: &Purpose| {
-            matches!(purpose, Purpose::Follow { .. } | Purpose::Commands { .. } | Purpose::Questions)
-        };
-        self.all.values().any(|link| !stays(&link.purpose))
     }
 }

@@ -1,21 +1,23 @@
-//! Where the agents of the editor work: in this process, or in the server that holds the data directory. In both cases
-//! this program is a client of that loop.
+//! Where agents work: in this process, or in the server that holds the data directory. In both cases this program is a client
+//! of that loop.
 
 use std::os::fd::RawFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::Arguments;
-use crate::cli::client::{Client, server_ended};
+use crate::cli::client::{Client, RESPONSE_TIMEOUT, no_response, refusal, server_ended};
 use crate::cli::config::{Loaded, ProcessEnvironment};
+use crate::cli::links::{Links, News};
 use crate::cli::stdio::print_note;
 use crate::cli::{config, connect, data_directory, opening, process};
 use crate::domain::config::Config;
-use crate::domain::custom::CustomCommand;
-use crate::domain::wire::Request;
+use crate::domain::wire::{Request, Response};
 use crate::reactor::{Reactor, Source};
 use crate::repl::{Repl, Turn};
 use crate::socket::{self, Listener};
@@ -29,18 +31,30 @@ pub enum Host {
     Remote { reactor: Reactor, directory: PathBuf, ready: Vec<RawFd> },
 }
 
+/// How a [`Host`] is opened.
+pub struct HostOptions<'a> {
+    pub arguments: &'a Arguments,
+    pub env: &'a ProcessEnvironment,
+    /// Until when another process that holds the data directory is waited for.
+    pub deadline: Option<Instant>,
+    /// The configuration of a loop in this process.
+    pub configure: &'a dyn Fn(Loaded) -> Result<Config>,
+    /// Checks the server that holds the data directory.
+    pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
+}
+
 impl Host {
-    /// The server that holds the data directory, or a loop in this process. Returns also the custom commands.
+    /// The server that holds the data directory, or a loop in this process. Returns also the configuration that was read.
     ///
     /// # Errors
     /// The configuration is invalid, or the store cannot be used.
-    pub fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Self, Vec<CustomCommand>)> {
+    pub fn open(options: &HostOptions) -> Result<(Self, Config)> {
         let give_up = Instant::now() + END_TIMEOUT;
         loop {
-            match Self::open_once(arguments, env) {
+            match Self::open_once(options) {
                 // A server that is being killed closes its connections before it releases the store.
                 Err(error) if error.kind == ErrorKind::Network && Instant::now() < give_up => {
-                    let directory = config::load(arguments, env).config().data_directory.clone();
+                    let directory = config::load(options.arguments, options.env).config().data_directory.clone();
                     let left = give_up.saturating_duration_since(Instant::now());
                     opening::await_end(directory.as_deref().and_then(store::holder), left);
                 }
@@ -49,36 +63,31 @@ impl Host {
         }
     }
 
-    fn open_once(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Self, Vec<CustomCommand>)> {
-        let loaded = config::load(arguments, env);
-        let commands = loaded.config().commands.clone();
-        let host = match Self::remote(arguments, &loaded)? {
+    fn open_once(options: &HostOptions) -> Result<(Self, Config)> {
+        let loaded = config::load(options.arguments, options.env);
+        let config = loaded.config().clone();
+        let host = match Self::remote(options, &config)? {
             Some(host) => host,
-            None => Self::local(arguments, env, loaded)?,
+            None => Self::local(options, loaded)?,
         };
-        Ok((host, commands))
+        Ok((host, config))
     }
 
-    fn remote(arguments: &Arguments, loaded: &Loaded) -> Result<Option<Self>> {
-        let Some(directory) = loaded.config().data_directory.clone() else { return Ok(None) };
-        let Some(mut client) = connect::find_server(arguments, loaded.config())? else { return Ok(None) };
-        require_same_version(&mut client)?;
-        if let Some(option) = arguments.permission_option() {
-            return Err(Error::usage(format!(
-                "{option} has no effect on the agents of the running server: leave it out and choose a mode in the \
-                 editor, or stop the server (polylogue stop)"
-            )));
-        }
+    fn remote(options: &HostOptions, config: &Config) -> Result<Option<Self>> {
+        let Some(directory) = config.data_directory.clone() else { return Ok(None) };
+        let Some(mut client) = connect::find_server(options.arguments, config)? else { return Ok(None) };
+        (options.check_server)(&mut client)?;
         Ok(Some(Self::Remote { reactor: Reactor::new()?, directory, ready: Vec::new() }))
     }
 
-    fn local(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded) -> Result<Self> {
+    fn local(options: &HostOptions, loaded: Loaded) -> Result<Self> {
         process::prepare();
-        let config = Config { supervisor: process::own_binary()?, ..loaded.into_config()? };
+        let config = Config { supervisor: process::own_binary()?, ..(options.configure)(loaded)? };
         let directory = config.data_directory.clone();
-        let Some(store) = opening::open(directory.as_deref(), None)? else {
+        let Some(store) = opening::open(directory.as_deref(), options.deadline)? else {
             // It was started at the same time.
-            return Self::remote(arguments, &config::load(arguments, env))?.ok_or_else(server_ended);
+            let config = config::load(options.arguments, options.env).config().clone();
+            return Self::remote(options, &config)?.ok_or_else(server_ended);
         };
         config.notes.iter().for_each(|note| print_note(note));
         // Before agents are loaded that others may want to reach.
@@ -91,6 +100,33 @@ impl Host {
             }
         }
         Ok(Self::Local { repl, directory })
+    }
+
+    /// Sends a request and waits for its response. Not while other descriptors are polled.
+    ///
+    /// # Errors
+    /// The request is refused, or the server has ended.
+    pub fn request(&mut self, request: &Request) -> Result<Value> {
+        let mut links = Links::default();
+        let number = links.send(self, request, ())?;
+        let give_up = Instant::now() + RESPONSE_TIMEOUT;
+        loop {
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() && !self.is_local() {
+                return Err(no_response());
+            }
+            let turn = links.turn(self, Some(left))?;
+            match links.next(|()| false) {
+                Some((_, News::Response(Response::Done(value)))) => {
+                    links.close(self, number)?;
+                    return Ok(value);
+                }
+                Some((_, News::Response(Response::Refused { kind, message }))) => return Err(refusal(&kind, message)),
+                Some((_, News::Lost)) => return Err(server_ended()),
+                None if turn == Turn::Exit => return Err(server_ended()),
+                _ => {}
+            }
+        }
     }
 
     /// A new connection to the loop.
@@ -148,29 +184,26 @@ impl Host {
         matches!(self, Self::Local { .. })
     }
 
-    /// Ends a loop of this process in order.
+    /// From now on an agent of this process runs without a sandbox and asks nothing. A server never allows that.
+    ///
+    /// # Errors
+    /// There is no such agent in this process.
+    pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
+        match self {
+            Self::Local { repl, .. } => repl.called(agent, true).map(|id| repl.lift_restrictions(id)),
+            Self::Remote { .. } => Err(Error::usage("only a process of its own can allow everything")),
+        }
+    }
+
+    /// Ends a loop of this process in order. Returns what was lost, in words.
     ///
     /// # Errors
     /// The poll fails.
-    pub fn leave(self) -> Result<()> {
-        let Self::Local { mut repl, directory } = self else { return Ok(()) };
+    pub fn leave(self) -> Result<Option<String>> {
+        let Self::Local { mut repl, directory } = self else { return Ok(None) };
         repl.leave()?;
         let loss = repl.loss();
         drop(repl);
-        if let Some(loss) = data_directory::loss(directory.as_deref(), loss) {
-            print_note(&loss);
-        }
-        Ok(())
+        Ok(data_directory::loss(directory.as_deref(), loss))
     }
-}
-
-/// An editor would wait for questions that a server of another version does not send.
-fn require_same_version(client: &mut Client) -> Result<()> {
-    let status = client.request(&Request::Status)?;
-    let (own, other) = (env!("CARGO_PKG_VERSION"), status["version"].as_str().unwrap_or("unknown"));
-    if other == own {
-        return Ok(());
-    }
-    let message = format!("the running server is of version {other}, this program of {own}: stop it (polylogue stop)");
-    Err(Error::new(ErrorKind::System, message))
 }

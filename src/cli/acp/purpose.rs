@@ -1,0 +1,43 @@
+//! What the connections of this program to the loop are for.
+
+use serde_json::Value;
+
+use crate::domain::mcp::ClientServer;
+
+/// What the responses of a connection are for. `id` is that of a request of the editor.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Purpose {
+    /// A session is created, with these MCP servers of the editor.
+    New { id: Value, servers: Vec<ClientServer> },
+    /// A session is taken up; perhaps its conversation is sent to the editor.
+    TakeUp { id: Value, session: String, cwd: String, is_replayed: bool, servers: Vec<ClientServer> },
+    /// Its conversation so far.
+    Replay { id: Value, session: String },
+    /// Its conversation from now on.
+    Follow { session: String },
+    /// Its commands; the servers of the editor last as long as this connection.
+    Commands { session: String },
+    /// An image of its prompt is stored.
+    Image { session: String },
+    /// Its prompt is under way.
+    Turn { session: String },
+    /// Its title, mode and use of the context after a turn.
+    Refresh { session: String },
+    /// A mode is set.
+    Mode { id: Value, session: String, mode: String },
+    /// The conversations from this one on are listed.
+    List { id: Value, start: usize },
+    /// The open questions of all agents.
+    Questions,
+    /// An answer to the one with this id.
+    Answer { question: String },
+    /// Nobody waits for the response.
+    Aside,
+}
+
+impl Purpose {
+    /// Whether the connection stays open until it is closed.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self, Self::Follow { .. } | Self::Commands { .. } | Self::Questions)
+    }
+}
