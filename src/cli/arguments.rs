@@ -30,25 +30,39 @@ use crate::domain::chunk::Position;
 pub struct Arguments {
     /// Send this prompt first
     pub prompt: Vec<String>,
-    /// Print the answer to standard output and exit; input from a pipe is added to the prompt
-    #[arg(short, long, conflicts_with = "read_only")]
-    pub print: bool,
-    /// Continue the last conversation of this directory; options given with it hold from then on
+    /// Continue the last conversation of this directory
+    ///
+    /// Options given with it hold from then on.
     #[arg(short = 'c', long = "continue", conflicts_with_all = ["resume", "ephemeral"])]
     pub continue_last: bool,
-    /// Continue with this agent, given by name, number or id; without AGENT, choose one in a list
+    /// Continue with this agent, or choose one
+    ///
+    /// It is given by name, number or id.
     #[arg(short, long, value_name = "AGENT", conflicts_with = "ephemeral")]
     pub resume: Option<Option<String>>,
-    /// Output format of --print
+    /// Print the answer to standard output and exit
+    ///
+    /// Input from a pipe is added to the prompt.
+    #[arg(short, long, conflicts_with = "read_only")]
+    pub print: bool,
+    /// Output of --print: text, json or stream-json
+    ///
+    /// text is the answer as it arrives, json one object at the end, stream-json one object per line for each event.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub output_format: OutputFormat,
-    /// Format of standard input for --print
+    /// Format of standard input for --print: text or stream-json
+    ///
+    /// text is added to the prompt, stream-json has one object per line, each a turn.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t, requires = "print")]
     pub input_format: InputFormat,
-    /// Attach an image, a PDF file or a text file of the workspace to the prompt of --print; can be repeated
+    /// Attach a file to the prompt of --print
+    ///
+    /// An image, a PDF file or a text file of the workspace; can be repeated.
     #[arg(long, value_name = "FILE", requires = "print")]
     pub attach: Vec<PathBuf>,
-    /// Have --print answer with JSON that conforms to the JSON schema in FILE, and check that
+    /// Answer with JSON of the schema in FILE
+    ///
+    /// The answer of --print is checked.
     #[arg(long, value_name = "FILE", requires = "print")]
     pub schema: Option<PathBuf>,
     /// Maximum number of model requests of --print
@@ -60,13 +74,20 @@ pub struct Arguments {
     /// Let the background commands of --print run on; a process serves them until they have ended
     #[arg(long, requires = "print", conflicts_with = "ephemeral")]
     pub keep_background: bool,
-    /// Model of new agents [env: POLYLOGUE_MODEL]
+    /// Model of new agents
+    ///
+    /// [env: POLYLOGUE_MODEL]
     #[arg(short, long, global = true, value_name = "PROVIDER/MODEL")]
     pub model: Option<String>,
-    /// What new agents may do without a question: ask, auto, plan, never or yolo [env: POLYLOGUE_APPROVAL] [default: ask, with --print and multi-agent never]
+    /// What runs unasked: ask, auto, plan, never, yolo
+    ///
+    /// What new agents may do without a question; see polylogue help approval.
+    /// [env: POLYLOGUE_APPROVAL] [default: ask, with --print and multi-agent never]
     #[arg(long, global = true, value_name = "POLICY")]
     pub approval: Option<String>,
-    /// Run what RULE matches without a question, for example 'bash(cargo test:*)'; can be repeated
+    /// Run what RULE matches, such as 'bash(make:*)'
+    ///
+    /// It runs without a question; can be repeated.
     #[arg(long, global = true, value_name = "RULE")]
     pub allow: Vec<String>,
     /// Refuse what RULE matches; can be repeated
@@ -78,19 +99,29 @@ pub struct Arguments {
     /// Offer no tools to models, for models and servers that refuse them [env: POLYLOGUE_TOOLS_ENABLED=false]
     #[arg(long, global = true)]
     pub no_tools: bool,
-    /// Configuration file [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
+    /// Configuration file
+    ///
+    /// [env: POLYLOGUE_CONFIG] [default: $XDG_CONFIG_HOME/polylogue/config.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Run this command with the polylogue of another machine, over ssh: ssh://USER@HOST:PORT, of which user and port may be left out [env: POLYLOGUE_HOST]
+    /// Run this command on another machine, over ssh
+    ///
+    /// With the polylogue there: ssh://USER@HOST:PORT, of which user and port may be left out. [env: POLYLOGUE_HOST]
     #[arg(long, global = true, value_name = "HOST")]
     pub host: Option<String>,
-    /// Directory of the stored conversations [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
+    /// Directory of the stored conversations
+    ///
+    /// [env: POLYLOGUE_DATA_DIR] [default: $XDG_DATA_HOME/polylogue]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
-    /// View the stored conversations without changing them, even while another process uses them
+    /// View the stored conversations without changing them
+    ///
+    /// Even while another process uses them.
     #[arg(long, conflicts_with_all = ["ephemeral", "prompt"])]
     pub read_only: bool,
-    /// Store nothing [env: POLYLOGUE_EPHEMERAL]
+    /// Store nothing
+    ///
+    /// [env: POLYLOGUE_EPHEMERAL]
     #[arg(long)]
     pub ephemeral: bool,
     /// Maximum number of agents that work at the same time; 0 for no limit [env: POLYLOGUE_WORKING_LIMIT] [default: 10]
@@ -99,7 +130,9 @@ pub struct Arguments {
     /// Maximum number of living agents that models make below one of yours [env: POLYLOGUE_MAX_AGENTS] [default: 64]
     #[arg(long, global = true, value_name = "N")]
     pub max_agents: Option<String>,
-    /// Maximum US dollars that an agent and those below it spend; the price of its model must be configured [env: POLYLOGUE_MAX_USD]
+    /// Most US dollars of an agent and those below it
+    ///
+    /// The price of its model must be configured. [env: POLYLOGUE_MAX_USD]
     #[arg(long, global = true, value_name = "USD")]
     pub max_usd: Option<String>,
     /// Summarise the older messages when the context is this full, in percent; 0: never [env: POLYLOGUE_COMPACT_AT] [default: 80]
@@ -120,10 +153,14 @@ pub struct Arguments {
     /// With --record: keep what was typed, answered and returned by tools
     #[arg(long, requires = "record")]
     pub record_texts: bool,
-    /// Line mode, for screen readers: print each line once, without control sequences [env: POLYLOGUE_DISPLAY_PLAIN]
+    /// Line mode, for screen readers and dumb terminals
+    ///
+    /// Each line is printed once, without control sequences. [env: POLYLOGUE_DISPLAY_PLAIN]
     #[arg(long, global = true)]
     pub plain: bool,
-    /// Print finished lines into the terminal's own scrollback, without the alternate screen [env: POLYLOGUE_DISPLAY_INLINE]
+    /// Use the terminal's own scrollback
+    ///
+    /// Finished lines are printed there, without the alternate screen. [env: POLYLOGUE_DISPLAY_INLINE]
     #[arg(long)]
     pub inline: bool,
     /// Run commands of tools without a sandbox: an approved command can then do whatever you can
@@ -193,7 +230,9 @@ pub enum Command {
     Acp,
     /// Attach this terminal to the server
     Attach {
-        /// Agent to show: a name, a number or the beginning of an id [default: the one shown last]
+        /// Agent to show [default: the one shown last]
+        ///
+        /// A name, a number or the beginning of an id.
         agent: Option<String>,
         /// View only
         #[arg(long)]
@@ -373,16 +412,20 @@ pub struct Compare {
 /// Options of `polylogue serve`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct Serve {
-    /// Run in the background; prints the process id once the server accepts connections
+    /// Run in the background
+    ///
+    /// Prints the process id once the server accepts connections.
     #[arg(long)]
     pub background: bool,
     /// Set by --background for the process that it starts.
     #[arg(long, hide = true)]
     pub detached: bool,
-    /// Maximum number of agents that work at the same time; 0 for no limit
+    /// Maximum number of agents that work at once; 0: all
     #[arg(long, value_name = "N")]
     pub working_limit: Option<String>,
-    /// Write a line of JSON to FILE for everything that happens in the event loop
+    /// Write what happens in the event loop to FILE
+    ///
+    /// A line of JSON for each event; see polylogue help trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }

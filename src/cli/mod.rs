@@ -13,6 +13,7 @@ pub mod config;
 mod connect;
 mod data_directory;
 mod doctor;
+mod help;
 mod host;
 mod links;
 mod man;
@@ -72,7 +73,17 @@ pub fn main() -> ExitCode {
                 ExitCode::from(code_of(error.kind))
             }
         },
-        Err(error) => ExitCode::from(report_usage(&error)),
+        Err(error) => ExitCode::from(report_usage(&with_groups(error))),
+    }
+}
+
+/// A help text with its options in groups.
+fn with_groups(error: clap::Error) -> clap::Error {
+    match error.kind() {
+        clap::error::ErrorKind::DisplayHelp | clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help::command().try_get_matches_from(std::env::args_os()).err().unwrap_or(error)
+        }
+        _ => error,
     }
 }
 

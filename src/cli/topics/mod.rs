@@ -7,9 +7,7 @@ mod tables;
 
 use std::fmt::Write as _;
 
-use clap::CommandFactory as _;
-
-use super::arguments::Arguments;
+use super::help;
 use crate::base::error::{Error, Result};
 
 pub struct Topic {
@@ -49,16 +47,17 @@ pub const TOPICS: &[Topic] = &[
 /// # Errors
 /// It names neither a topic nor a subcommand.
 pub fn help(path: &[String]) -> Result<String> {
-    let mut command = Arguments::command();
-    command.build();
-    if path.is_empty() {
-        return Ok(format!("{}\n{}", command.render_long_help(), list()));
+    match path {
+        [] => return Ok(help::overview()),
+        [name] if name == "topics" => return Ok(list()),
+        [name] => {
+            if let Some(topic) = find(name) {
+                return Ok((topic.text)());
+            }
+        }
+        _ => {}
     }
-    if let [name] = path
-        && let Some(topic) = find(name)
-    {
-        return Ok((topic.text)());
-    }
+    let mut command = help::command();
     let subcommand = path.iter().try_fold(&mut command, |command, word| command.find_subcommand_mut(word));
     subcommand.map(|command| command.render_long_help().to_string()).ok_or_else(|| {
         let name = path.join(" ");
@@ -97,8 +96,8 @@ mod tests {
     #[test]
     fn help_prints_topics_and_subcommands_and_refuses_other_words() {
         let help = |path: &[&str]| help(&path.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
-        let overview = help(&[]).unwrap();
-        assert!(TOPICS.iter().all(|topic| overview.contains(topic.about)) && overview.contains("--data-dir"));
+        let (overview, list) = (help(&[]).unwrap(), help(&["topics"]).unwrap());
+        assert!(TOPICS.iter().all(|topic| overview.contains(topic.name) && list.contains(topic.about)));
         assert_eq!(help(&["json"]).unwrap(), include_str!("json.txt"));
         assert!(help(&["multi-agent", "run"]).unwrap().contains("--strategy"));
         assert!(help(&["nonsense"]).unwrap_err().message.contains("polylogue help lists the topics"));
