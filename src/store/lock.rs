@@ -39,7 +39,13 @@ pub fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
         return Err(store_error(format!("{} is a file: the data directory must be a directory", dir.display())));
     }
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| io_error(dir, &error))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| {
+        let error = io_error(dir, &error).context("cannot create the data directory");
+        Error {
+            message: format!("{}; --data-dir DIR chooses another one, --ephemeral stores nothing", error.message),
+            ..error
+        }
+    })?;
     let mode = dir.metadata().map_err(|error| io_error(dir, &error))?.mode() & 0o777;
     if mode & 0o022 != 0 {
         let message = format!("other users can write in {0} (mode {mode:03o}): run chmod go-w '{0}'", dir.display());
@@ -117,6 +123,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_created_is_named_with_what_to_do() {
+        let refused = make_directory(Path::new("/proc/polylogue")).unwrap_err().message;
+        assert!(refused.starts_with("cannot create the data directory: /proc/polylogue: "), "{refused}");
+        assert!(refused.ends_with("; --data-dir DIR chooses another one, --ephemeral stores nothing"), "{refused}");
+    }
 
     #[test]
     fn a_directory_in_which_others_can_write_is_refused_with_what_to_do() {

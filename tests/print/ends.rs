@@ -233,6 +233,17 @@ fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
 }
 
 #[test]
+fn a_policy_that_asks_is_said_to_refuse_where_nobody_answers() {
+    let home = Home::new();
+    for (policy, count) in [("ask", 1), ("never", 0)] {
+        let output = home.run(&["-p", "-m", "echo", "--approval", policy, "hello"]);
+        assert_eq!((output.code, output.out.as_str()), (0, "hello\n"), "{output:?}");
+        let said = output.err.matches("approval ask: nobody answers questions of --print").count();
+        assert_eq!(said, count, "{output:?}");
+    }
+}
+
+#[test]
 fn all_calls_of_a_reply_that_need_approval_are_refused_and_the_turn_goes_on() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());

@@ -218,6 +218,11 @@ impl Loaded {
         self
     }
 
+    /// Whether the command line or the environment names a policy that asks, as far as only a terminal can answer.
+    pub fn asks_nobody(&self) -> bool {
+        self.is_explicit("approval") && self.values.config.policy == Policy::Ask
+    }
+
     /// The configuration as far as it is valid.
     pub fn config(&self) -> &Config {
         &self.values.config

@@ -479,7 +479,7 @@ impl Setting {
             Kind::Model => {
                 let provider = values.model.as_deref().map_or(provider, provider_of);
                 let is_other = wanted.model.as_deref().is_some_and(|model| provider_of(model) != provider);
-                is_other.then(|| format!("ignored: a project cannot change your provider, which is {provider}"))
+                is_other.then(|| format!("ignored: a project cannot choose another provider than yours ({provider})"))
             }
             Kind::Policy(_) if policy > allowed => {
                 Some(format!("{policy} ignored: a project cannot allow more than you"))

@@ -69,6 +69,10 @@ pub(super) use prompt::deadline;
 use schema::Schema;
 use session::{Host, Run};
 
+/// Said where the policy `ask` is named.
+const ASKS_NOBODY: &str = "approval ask: nobody answers questions of --print, so what would ask is refused; --allow RULE or \
+                           --approval auto permits it";
+
 /// Runs the mode. Returns the exit code.
 ///
 /// # Errors
@@ -101,6 +105,9 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     output.schema = schema;
     let start = Start { output, prompt, lines, deadline };
     let loaded = config::load(arguments, env);
+    if loaded.asks_nobody() {
+        print_note(ASKS_NOBODY);
+    }
     match remote::host(arguments, env, loaded.config(), start.output.schema.as_ref())? {
         Some((mut host, is_schema_set)) => start.run(&mut *host, Signals::catch_termination()?, !is_schema_set),
         None => run_here(arguments, env, loaded, start),

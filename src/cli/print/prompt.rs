@@ -12,6 +12,8 @@ pub struct Prompt {
     pub text: Option<String>,
     /// Standard input is appended to it.
     pub has_input: bool,
+    /// The agent that -r names.
+    agent: Option<String>,
 }
 
 impl Prompt {
@@ -24,10 +26,11 @@ impl Prompt {
         let has_dash = arguments.prompt.iter().any(|word| is_dash(&word));
         let parts: Vec<&str> = arguments.prompt.iter().filter(|word| !is_dash(word)).map(String::as_str).collect();
         let text = (!parts.is_empty()).then(|| parts.join(" "));
+        let agent = arguments.resume.clone().flatten();
         if text.is_none() && is_terminal && !has_dash {
-            return Err(nothing_to_send());
+            return Err(nothing_to_send(agent.as_deref()));
         }
-        Ok(Self { text, has_input: has_dash || !is_terminal })
+        Ok(Self { text, has_input: has_dash || !is_terminal, agent })
     }
 
     /// The whole prompt: text of the command line, an empty line, and the input.
@@ -41,7 +44,7 @@ impl Prompt {
             (Some(text), false) => format!("{text}\n\n{input}"),
             (None, _) => input.to_owned(),
         };
-        if text.trim().is_empty() { Err(nothing_to_send()) } else { Ok(text) }
+        if text.trim().is_empty() { Err(nothing_to_send(self.agent.as_deref())) } else { Ok(text) }
     }
 }
 
@@ -67,8 +70,13 @@ pub fn with_files(prompt: String, files: &[PathBuf]) -> Result<String> {
     Ok(prompt)
 }
 
-fn nothing_to_send() -> Error {
-    Error::usage("nothing to send: pass a prompt or pipe one in")
+fn nothing_to_send(agent: Option<&str>) -> Error {
+    Error::usage(match agent {
+        Some(agent) => {
+            format!("nothing to send: -r takes {agent:?} as the agent; pass a prompt after it, or pipe one in")
+        }
+        None => "nothing to send: pass a prompt or pipe one in".into(),
+    })
 }
 
 /// When a run with `--timeout` has to end.
@@ -114,6 +122,14 @@ mod tests {
                 text.map(str::to_owned),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn without_a_prompt_what_follows_r_is_said_to_be_the_agent() {
+        for (line, is_terminal) in [("-p -r fix-it", true), ("-p -r fix-it", false)] {
+            let sent = Prompt::of(&arguments(line), is_terminal).and_then(|prompt| prompt.with_input(""));
+            assert!(sent.unwrap_err().message.contains("-r takes \"fix-it\" as the agent; pass a prompt after it"));
         }
     }
 

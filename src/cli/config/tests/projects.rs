@@ -97,7 +97,7 @@ fn a_project_can_choose_a_model_of_the_users_provider_and_no_other_provider() {
     };
     let kept = |scene: Scene, expected: &str, provider: &str| {
         let (name, notes) = model(scene);
-        let warning = format!("1: model: ignored: a project cannot change your provider, which is {provider}");
+        let warning = format!("1: model: ignored: a project cannot choose another provider than yours ({provider})");
         assert_eq!(name, expected);
         assert!(notes.len() == 1 && notes[0].ends_with(&warning), "{notes:?}");
     };
