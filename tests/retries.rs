@@ -134,6 +134,25 @@ fn up_brings_the_text_back_and_what_is_made_of_it_replaces_it() {
 }
 
 #[test]
+fn a_draft_that_replaces_a_message_replaces_it_after_a_restart_too() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    app.enter("hello");
+    answer(&mut app, &peer);
+    fail(&mut app, &peer, "a qestion", |exchange| {
+        exchange.stream().text("half of ");
+        exchange.hang_up();
+    });
+    app.type_bytes(UP);
+    app.type_bytes(b" of mine");
+    app.turn_until("the stored draft", |app| app.stored_draft(0) == "a qestion of mine");
+    let mut app = app.crash_and_restart();
+    assert_eq!(app.draft(0).text(), "a qestion of mine");
+    app.enter("!");
+    assert_eq!(answer(&mut app, &peer), ["hello", "fine", "a qestion of mine!"]);
+}
+
+#[test]
 fn up_and_enter_send_the_text_once() {
     for is_interrupted in [false, true] {
         let peer = Peer::start();

@@ -59,9 +59,10 @@ impl Drafts {
         self.is_loaded
     }
 
-    /// Takes the stored drafts, each before what was typed meanwhile.
-    pub fn load(&mut self, stored: Vec<(DraftSlot, String)>) {
+    /// Takes the stored drafts, each before what was typed meanwhile, and the message that one of them replaces.
+    pub fn load(&mut self, stored: Vec<(DraftSlot, String)>, edited: Option<(DraftSlot, MessageId)>) {
         self.is_loaded = true;
+        self.edited = self.edited.or(edited);
         stored.into_iter().for_each(|(slot, text)| self.put_back(slot, &text));
     }
 
@@ -95,12 +96,18 @@ impl Drafts {
         let from = self.drafts.iter().find(is_left).map(|(other, _)| *other)?;
         let draft = self.drafts.remove(&from)?;
         self.drafts.insert(slot, draft);
+        self.edited.iter_mut().filter(|(edited, _)| *edited == from).for_each(|(edited, _)| *edited = slot);
         Some(from)
     }
 
     /// The draft in this slot was made from this message.
     pub fn set_edited(&mut self, slot: DraftSlot, message: MessageId) {
         self.edited = Some((slot, message));
+    }
+
+    /// The message from which the draft in this slot was made.
+    pub fn edited(&self, slot: DraftSlot) -> Option<MessageId> {
+        self.edited.filter(|(edited, _)| *edited == slot).map(|(_, message)| message)
     }
 
     /// The message from which the draft in this slot was made, which is forgotten.
@@ -130,7 +137,7 @@ mod tests {
     fn a_stored_draft_that_is_read_late_goes_before_what_was_typed() {
         let mut drafts = Drafts::default();
         drafts.at(DraftSlot(0)).insert("typed");
-        drafts.load(vec![(DraftSlot(0), "stored".into())]);
+        drafts.load(vec![(DraftSlot(0), "stored".into())], None);
         assert_eq!(drafts.get(DraftSlot(0)).map(Draft::text), Some("stored\ntyped"));
     }
 
@@ -140,14 +147,14 @@ mod tests {
         let [first, second, third] = [1, 2, 3].map(|number| slots.attach(TerminalId(number)));
         assert_eq!([first, second, third], [0, 1, 2].map(DraftSlot));
         let mut drafts = Drafts::default();
-        drafts.load(vec![(second, "of the second".into())]);
+        drafts.load(vec![(second, "of the second".into())], Some((second, MessageId(7))));
         assert_eq!(drafts.take_over(first, &slots), None, "it belongs to the second");
         slots.detach(TerminalId(2));
         drafts.at(first).insert("own");
         assert_eq!(drafts.take_over(first, &slots), None);
         assert_eq!(drafts.take_over(third, &slots), Some(second));
         assert_eq!(drafts.get(third).map(Draft::text), Some("of the second"));
-        assert!(drafts.is_empty(second));
+        assert_eq!((drafts.is_empty(second), drafts.edited(third)), (true, Some(MessageId(7))));
         assert_eq!(slots.attach(TerminalId(4)), second, "the lowest free one");
     }
 }

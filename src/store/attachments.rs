@@ -106,14 +106,14 @@ mod tests {
         store.append(root, vec![Body::User("before".into())], 0).expect("a message");
         let ((sent, of_sent), (kept, of_kept), (thrown, _)) = (put(&store, 1), put(&store, 2), put(&store, 3));
         store.append(root, vec![Body::User(format!("see {of_sent}"))], 0).expect("a message");
-        store.set_draft(root, DraftSlot::default(), &of_kept).expect("a draft");
+        store.set_draft(root, DraftSlot::default(), &of_kept, None).expect("a draft");
         assert!(sent.after > 0);
         let (files, old) = ([sent.clone(), kept.clone(), thrown.clone()], store.files_of_drafts().expect("drafts"));
         assert_eq!(old, [DraftFile { after: 0, ..kept.clone() }]);
         store.free_files_of_drafts(&files).expect("freed");
         let has = |file: &DraftFile| store.attachment(&file.digest).expect("the store").is_some();
         assert_eq!(files.each_ref().map(has), [true, true, false]);
-        store.set_draft(root, DraftSlot::default(), "").expect("no draft");
+        store.set_draft(root, DraftSlot::default(), "", None).expect("no draft");
         store.free_files_of_drafts(&old).expect("freed");
         assert_eq!(files.each_ref().map(has), [true, false, false]);
         assert_eq!(store.put_attachment(&format!("1{}", "0".repeat(63)), "image/png", &[1]), Ok(None));

@@ -173,7 +173,7 @@ mod tests {
         store.set_thinking(root, Some("high")).unwrap();
         store.append(root, vec![Body::User("of the root".into())], 0).unwrap();
         let [empty, drafted, written, steered] = [(); 4].map(|()| begin(&store, root));
-        store.set_draft(drafted, DraftSlot(0), "half").unwrap();
+        store.set_draft(drafted, DraftSlot(0), "half", None).unwrap();
         store.append(written, vec![Body::User("hello".into())], 2).unwrap();
         store.append(steered, vec![Body::Command("/model x".into())], 2).unwrap();
         assert_eq!(store.drafted_conversation(Some("/w")).unwrap(), Some(drafted));

@@ -5,17 +5,37 @@ use rusqlite::{Connection, params};
 use super::database::Store;
 use super::{ids, row};
 use crate::base::error::Result;
-use crate::base::id::AgentId;
+use crate::base::id::{AgentId, MessageId};
 use crate::domain::drafts::DraftSlot;
 
 #[doc(hidden)]
 impl Store {
-    /// Stores a draft of the agent; an empty one is removed.
+    /// Stores a draft of the agent, which may replace a message; an empty one is removed.
     ///
     /// # Errors
     /// The agent is not running, or the database cannot be written.
-    pub fn set_draft(&self, agent: AgentId, slot: DraftSlot, text: &str) -> Result<()> {
-        self.write(|conn| put(conn, ids::running(conn, agent)?, slot, text))
+    pub fn set_draft(&self, agent: AgentId, slot: DraftSlot, text: &str, edited: Option<MessageId>) -> Result<()> {
+        self.write(|conn| {
+            let ordinal = ids::running(conn, agent)?;
+            put(conn, ordinal, slot, text)?;
+            let sql = "UPDATE drafts SET edited = ?3 WHERE agent = ?1 AND slot = ?2";
+            conn.prepare_cached(sql)?.execute(params![ordinal, slot.0, edited.map(|message| message.0)])?;
+            Ok(())
+        })
+    }
+
+    /// The draft of the agent that replaces a message, and that message.
+    ///
+    /// # Errors
+    /// There is no such agent, or the database cannot be read.
+    pub fn edited_draft(&self, agent: AgentId) -> Result<Option<(DraftSlot, MessageId)>> {
+        let ordinal = ids::known(&self.conn, agent)?;
+        let sql =
+            "SELECT slot, edited FROM drafts WHERE agent = ?1 AND edited IS NOT NULL ORDER BY edited DESC LIMIT 1";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut rows = statement.query([ordinal])?;
+        // One that is damaged replaces nothing.
+        Ok(rows.next()?.and_then(|row| Some((DraftSlot(row.get(0).ok()?), MessageId(row.get(1).ok()?)))))
     }
 
     /// The agent's drafts that are not empty.
@@ -56,12 +76,13 @@ mod tests {
         let agent = AgentId::random();
         store.create_root(agent, None, None, 0).unwrap();
         let [first, second] = [0, 1].map(DraftSlot);
-        store.set_draft(agent, first, "half a thought").unwrap();
-        store.set_draft(agent, second, "another").unwrap();
-        store.set_draft(agent, second, "another one").unwrap();
+        store.set_draft(agent, first, "half a thought", None).unwrap();
+        store.set_draft(agent, second, "another", None).unwrap();
+        store.set_draft(agent, second, "another one", Some(MessageId(7))).unwrap();
         let both = [(first, "half a thought".to_owned()), (second, "another one".to_owned())];
         assert_eq!(store.drafts(agent).unwrap(), both);
-        store.set_draft(agent, first, "").unwrap();
+        assert_eq!(store.edited_draft(agent).unwrap(), Some((second, MessageId(7))));
+        store.set_draft(agent, first, "", None).unwrap();
         assert_eq!(store.drafts(agent).unwrap(), both[1..]);
     }
 }

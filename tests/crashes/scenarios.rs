@@ -298,7 +298,7 @@ fn a_queued_command_is_in_the_queue_or_was_carried_out_never_both_or_neither() {
 
 const SENT: Scenario = Scenario {
     name: "sent",
-    prepare: |app| app.repl.store().set_draft(app.id(0), DraftSlot(0), "%hang").expect("a draft"),
+    prepare: |app| app.repl.store().set_draft(app.id(0), DraftSlot(0), "%hang", None).expect("a draft"),
     actions: |run| {
         run.type_bytes(b"\r");
         run.acknowledge(1);

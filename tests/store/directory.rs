@@ -389,6 +389,19 @@ fn a_database_of_version_13_closes_a_reply_that_was_cut_without_usage() {
 }
 
 #[test]
+fn a_database_of_version_14_has_drafts_that_replace_no_message() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v14.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let root = store.load_agents().unwrap().agents[0].id;
+    assert_eq!((store.drafts(root).unwrap().len(), store.edited_draft(root).unwrap()), (2, None));
+    drop(store);
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
 fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();

@@ -21,7 +21,8 @@ pub(in crate::repl) fn load(core: &mut Core, id: AgentId) {
     if core.roster.get(id).is_some_and(|agent| !agent.view.drafts.is_loaded()) {
         // The same error is reported when a message is sent. Until they can be read, none are stored over them.
         let Ok(stored) = core.store.drafts(id) else { return };
-        core.roster.with(id, |agent| agent.view.drafts.load(stored));
+        let edited = core.store.edited_draft(id).unwrap_or_default();
+        core.roster.with(id, |agent| agent.view.drafts.load(stored, edited));
     }
 }
 
@@ -88,9 +89,10 @@ pub(in crate::repl) fn take_over(core: &mut Core, id: AgentId, slot: DraftSlot) 
 /// Stores a draft, so that it is there after a restart.
 pub(in crate::repl) fn save(core: &Core, id: AgentId, slot: DraftSlot) {
     if let Some(agent) = core.roster.get(id).filter(|agent| agent.view.drafts.is_loaded()) {
-        let text = agent.view.drafts.get(slot).map(Draft::to_store).unwrap_or_default();
+        let drafts = &agent.view.drafts;
+        let text = drafts.get(slot).map(Draft::to_store).unwrap_or_default();
         // The same error is reported when a message is sent; the draft stays in memory.
-        drop(core.store.set_draft(id, slot, &text));
+        drop(core.store.set_draft(id, slot, &text, drafts.edited(slot)));
     }
 }
 
