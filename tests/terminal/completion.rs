@@ -33,7 +33,7 @@ fn a_slash_opens_the_list_of_commands_which_filters_while_typing() {
     assert_shows(&mut app, "> /fork");
     app.type_bytes(b"ag");
     let screen = app.screen_text();
-    assert!(screen.contains("> /agents") && !screen.contains("/fork"), "{screen}");
+    assert!(screen.contains("> /agents") && !screen.contains("create a child"), "{screen}");
     app.type_bytes(b"\r");
     assert_eq!((draft(&app), app.replies(0).len()), ("/agents ".into(), 0), "Enter completes the beginning of a name");
     app.type_bytes(b"\x15/agents\r");
@@ -47,7 +47,7 @@ fn a_slash_opens_the_list_of_commands_which_filters_while_typing() {
     app.type_bytes(b"\x15/switch ");
     assert!(!app.screen_text().contains("show another agent"), "arguments are offered by Tab");
     app.type_bytes(b"\x15a/");
-    assert!(!app.screen_text().contains("/fork"), "only at the beginning");
+    assert!(!app.screen_text().contains("create a child"), "only at the beginning");
     app.type_bytes(b"\x15/");
     app.escape();
     assert_eq!(draft(&app), "/");
@@ -94,6 +94,25 @@ fn at_completes_files_and_agents_and_leaves_ignored_and_private_files_out() {
 }
 
 #[test]
+fn enter_takes_a_file_from_the_list_and_sends_a_name_that_is_whole() {
+    for (typed, is_sent_at_once) in [("read @no", false), ("read @notes.txt", true)] {
+        let mut app = Harness::new(Plan::default());
+        std::fs::write(app.directory().join("notes.txt"), "two lines").expect("a file");
+        app.type_bytes(b"read @");
+        app.turn_until("the files", |app| app.screen_text().contains("> notes.txt"));
+        app.type_bytes(typed["read @".len()..].as_bytes());
+        app.turn_until("the matches", |app| app.screen_text().contains("> notes.txt"));
+        app.type_bytes(b"\r");
+        if !is_sent_at_once {
+            assert_eq!(draft(&app), "read @notes.txt ");
+            app.type_bytes(b"\r");
+        }
+        assert_eq!(draft(&app), "", "{typed}");
+        app.turn_until("the answer", |app| app.replies(0).len() == 1);
+    }
+}
+
+#[test]
 fn ctrl_r_searches_the_history_and_puts_the_choice_into_the_draft() {
     let mut app = Harness::new(Plan::default());
     for line in ["cargo test", "git push", "cargo build"] {
@@ -117,12 +136,12 @@ fn help_is_a_list_that_is_searched_and_a_question_mark_shows_the_keys_first() {
     assert_shows(&mut app, "> /fork");
     app.type_bytes(b"tree");
     let screen = app.screen_text();
-    assert!(screen.contains("> /agents") && !screen.contains("/fork"), "{screen}");
+    assert!(screen.contains("> /agents") && !screen.contains("create a child"), "{screen}");
     app.type_bytes(b"\r");
     assert_eq!(draft(&app), "/agents ");
     app.type_bytes(b"\x15?");
-    assert_shows(&mut app, "Keys: input");
-    assert_shows(&mut app, "> Enter");
+    assert_shows(&mut app, "Most used");
+    assert_shows(&mut app, "> Alt+A");
     app.type_bytes(b"\x03x?");
     assert_eq!(draft(&app), "x?", "in a text it is a character");
     app.type_bytes(b"\x15");

@@ -15,8 +15,14 @@ use crate::repl::terminals::popup::{EnterTakes, Item, Popup, PopupAct, PopupKind
 impl Terminals {
     /// Gives a key to the open list. False if there is none, or if the key is for the draft.
     pub(super) fn press_in_popup(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> bool {
+        // The draft as it is: Enter sends it.
+        let mentioned = self.draft_at(core, id).and_then(|draft| mention_in(draft.text(), draft.cursor()));
+        let mentioned = mentioned.map(|(_, name)| name.to_owned());
         let Some(terminal) = self.get_mut(id) else { return false };
         let Some(popup) = &mut terminal.input.popup else { return false };
+        if matches!(key, Key::Press(KeyCode::Enter, _)) && mentioned.is_some_and(|name| popup.has_whole(&name)) {
+            return false;
+        }
         let (kind, act) = (popup.kind, popup.on_key(key));
         terminal.input.revision += 1;
         match act {

@@ -82,6 +82,13 @@ impl Popup {
         self.items = items;
     }
 
+    /// Whether this is the whole name of an item of the list, in which nobody has moved.
+    pub fn has_whole(&self, name: &str) -> bool {
+        matches!(self.kind, PopupKind::Mentions(_))
+            && self.selected == 0
+            && self.items.iter().any(|item| item.text == name)
+    }
+
     /// Whether all keys are for the list.
     pub fn is_modal(&self) -> bool {
         matches!(self.kind, PopupKind::History | PopupKind::Help)
