@@ -114,6 +114,10 @@ const GROUPS: &[(&str, &[&str])] = &[
 const OTHER_COMMANDS: &str = "Other commands";
 const CUSTOM: &str = "Your commands";
 
+/// What is shown first where a person asks for the keys: names of keys, and beginnings of lines.
+const FIRST_ROWS: &[&str] = &["inbox", "wall", "/fork ", "send", "complete"];
+const MOST_USED: &str = "Most used";
+
 /// A row of the help that is shown in a chat.
 pub struct HelpRow {
     /// The heading above it.
@@ -124,6 +128,8 @@ pub struct HelpRow {
     pub about: String,
     /// The beginning of the line, of a command.
     pub line: String,
+    /// The name of its action, of keys.
+    name: &'static str,
 }
 
 /// Commands and keys by group.
@@ -137,27 +143,45 @@ pub fn help_rows(context: &CommandContext, keys_first: bool) -> Vec<HelpRow> {
         term: format!("/{} {}", spec.name, spec.arguments).trim_end().to_owned(),
         about: spec.about.to_owned(),
         line: format!("/{} ", spec.name),
+        name: "",
     });
     let custom = context.config.commands.iter().map(|command| HelpRow {
         group: CUSTOM,
         term: format!("/{}", command.name),
         about: command.description.clone(),
         line: format!("/{} ", command.name),
+        name: "",
     });
     let prefixes = PREFIXES.iter().map(|(term, about)| HelpRow {
         group: "Lines that begin with",
         term: (*term).into(),
         about: (*about).into(),
         line: String::new(),
+        name: "",
     });
     let keys = key_rows(&context.config.keymap).into_iter().map(|row| HelpRow {
         group: key_group(row.group),
         term: row.keys,
         about: row.about.to_owned(),
         line: String::new(),
+        name: row.name,
     });
     let commands: Vec<HelpRow> = commands.chain(custom).chain(prefixes).collect();
-    if keys_first { keys.chain(commands).collect() } else { commands.into_iter().chain(keys).collect() }
+    if keys_first {
+        most_used_first(keys.chain(commands).collect())
+    } else {
+        commands.into_iter().chain(keys).collect()
+    }
+}
+
+fn most_used_first(mut rows: Vec<HelpRow>) -> Vec<HelpRow> {
+    let place = |row: &HelpRow| {
+        let id = if row.line.is_empty() { row.name } else { &row.line };
+        FIRST_ROWS.iter().position(|first| *first == id)
+    };
+    rows.iter_mut().filter(|row| place(row).is_some()).for_each(|row| row.group = MOST_USED);
+    rows.sort_by_key(|row| place(row).unwrap_or(FIRST_ROWS.len()));
+    rows
 }
 
 /// First characters of a line that mean something.
@@ -219,6 +243,26 @@ mod tests {
         let text = help_text(&context);
         let too_wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 78).collect();
         assert!(too_wide.is_empty(), "{too_wide:?}");
+    }
+
+    #[test]
+    fn the_keys_begin_with_what_is_used_most() {
+        let store = crate::store::Store::in_memory().unwrap();
+        let (roster, config) = (Roster::default(), Config::default());
+        let current = AgentId::random();
+        let context = CommandContext {
+            roster: &roster,
+            store: &store,
+            config: &config,
+            current,
+            unix_ms: 0,
+            terminal_infos: vec![],
+        };
+        let rows = help_rows(&context, true);
+        let first: Vec<&str> = rows[..6].iter().map(|row| row.term.split([' ', ',']).next().unwrap()).collect();
+        assert_eq!(first, ["Alt+A", "Alt+W", "/fork", "Enter", "Tab", "Ctrl+J"]);
+        assert_eq!((rows[4].group, rows[5].group), (MOST_USED, "Keys: input"));
+        assert_eq!(rows.len(), help_rows(&context, false).len());
     }
 
     #[test]

@@ -140,8 +140,14 @@ pub const KEY_ACTIONS: &[KeyActionSpec] = &[
     spec(KeyAction::Child, "child", AGENTS, &["ctrl+down", "leader down"], "go to the newest child"),
     spec(KeyAction::PreviousSibling, "previous_sibling", AGENTS, &["ctrl+left", "leader left"], "previous sibling"),
     spec(KeyAction::NextSibling, "next_sibling", AGENTS, &["ctrl+right", "leader right"], "next sibling"),
-    spec(KeyAction::View(ViewName::Inbox), "inbox", AGENTS, &["alt+a", "leader a"], "who needs you, from all agents"),
-    spec(KeyAction::View(ViewName::Wall), "wall", AGENTS, &["alt+w", "leader w"], "all agents as live tiles"),
+    spec(
+        KeyAction::View(ViewName::Inbox),
+        "inbox",
+        AGENTS,
+        &["alt+a", "leader a"],
+        "the inbox: who needs you, of all agents",
+    ),
+    spec(KeyAction::View(ViewName::Wall), "wall", AGENTS, &["alt+w", "leader w"], "the wall: all agents as live tiles"),
     spec(
         KeyAction::View(ViewName::Compare),
         "compare",
