@@ -44,8 +44,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
         true if arguments.model.is_none() => loaded.without_model_error(),
         _ => loaded,
     };
-    let sets_up = arguments.sets_up;
-    let config = Config { supervisor: process::own_binary()?, record, records_texts, sets_up, ..loaded.into_config()? };
+    let config = Config { supervisor: process::own_binary()?, record, records_texts, ..loaded.into_config()? };
     let directory = config.data_directory.clone();
     opening.notes.extend(process::inline_note(&config.display).map(str::to_owned));
     let (mut repl, tty) = open(arguments, config)?;

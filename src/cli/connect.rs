@@ -86,7 +86,8 @@ pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
         AgentChoice::Unnamed => (None, Opens::Listed),
     };
     let options = config::options(arguments, loaded)?;
-    Ok(Opening { agent, opens, choices: Choices::default(), options, prompt: arguments.prompt(), notes: Vec::new() })
+    let (prompt, sets_up) = (arguments.prompt(), arguments.sets_up);
+    Ok(Opening { agent, opens, choices: Choices::default(), options, prompt, notes: Vec::new(), sets_up })
 }
 
 /// An agent for one run without a terminal, which may do what the command line allows.

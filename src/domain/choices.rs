@@ -74,6 +74,8 @@ pub struct Opening {
     pub prompt: Option<String>,
     /// What the person is told there.
     pub notes: Vec<String>,
+    /// The panel that sets up a model is shown first.
+    pub sets_up: bool,
 }
 
 /// Which conversation a terminal shows that names none.

@@ -46,8 +46,6 @@ pub struct Config {
     pub endpoint: Endpoint,
     /// A hint how to set up a model, if none is configured.
     pub hint: Option<String>,
-    /// A person has asked to set up a model: the next terminal begins with that.
-    pub sets_up: bool,
     /// Notes about the configuration, one line each.
     pub notes: Vec<String>,
     /// The model that makes the titles of conversations, as `provider/model`; without one they are the first words.
@@ -220,7 +218,6 @@ impl Default for Config {
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),
             hint: None,
-            sets_up: false,
             notes: Vec::new(),
             thinking: Thinking::default(),
             working_directory: PathBuf::from("."),

@@ -29,6 +29,8 @@ pub(crate) struct Opened {
     choices: Choices,
     /// It was begun for the terminal.
     is_begun: bool,
+    /// The panel that sets up a model is shown first.
+    sets_up: bool,
 }
 
 /// How a person comes back to the conversation that a terminal has shown.
@@ -76,7 +78,7 @@ impl Repl {
             options.into_iter().chain(opening.prompt.clone().map(Change::Submit)).collect()
         });
         let prompt = opening.prompt.filter(|_| picks.is_none());
-        Ok(Opened { agent, picks, prompt, choices: opening.choices, is_begun })
+        Ok(Opened { agent, picks, prompt, choices: opening.choices, is_begun, sets_up: opening.sets_up })
     }
 
     /// What is to be said first: with the notes that the terminal brings, those of this process, unless they are at the root
@@ -128,13 +130,16 @@ impl Repl {
 
     /// The same for any terminal. A prompt that cannot be sent becomes its draft, with the reason beside it.
     pub(super) fn attach_opened(&mut self, device: Device, mode: TerminalMode, opened: Opened) -> TerminalId {
-        let Opened { agent, picks, prompt, choices, is_begun } = opened;
+        let Opened { agent, picks, prompt, choices, is_begun, sets_up } = opened;
         let picks_in_list = picks.is_some();
         let terminal = match picks {
             None => self.terminals.attach(&mut self.core, device, agent, mode),
             Some(then) => self.terminals.attach_picker(&mut self.core, device, (agent, mode), then),
         };
         self.terminals.set_beginning(terminal, choices);
+        if sets_up {
+            self.terminals.offer_setup(&mut self.core, terminal, true);
+        }
         if picks_in_list && !self.terminals.is_picking(terminal) {
             let agents = agent_tree(&self.core.command_context(agent, Vec::new()));
             let note = format!("to show an agent: /switch NAME, NUMBER or ID\n{agents}");

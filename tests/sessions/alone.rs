@@ -27,6 +27,16 @@ fn the_chat_attaches_to_a_running_server_and_begins_a_conversation_with_its_prom
 }
 
 #[test]
+fn setup_shows_its_panel_beside_a_server_too() {
+    let app = App::served();
+    let mut pty = app.terminal(&["setup"], (100, 30));
+    pty.wait_for_text("Esc goes back to the chat");
+    pty.send("\x03");
+    pty.wait_for_text("── agent 0");
+    pty.leave();
+}
+
+#[test]
 fn options_without_effect_on_a_running_server_are_listed() {
     let app = App::served();
     let mut pty = app.terminal(&["-m", "echo/echo", "--trace", "/dev/null"], (120, 24));

@@ -62,6 +62,34 @@ fn a_first_start_without_a_model_sets_one_up_and_goes_on() {
 }
 
 #[test]
+fn enter_while_the_models_are_loaded_says_so_and_keeps_what_is_typed() {
+    let peer = Peer::start();
+    let mut chat = panel(unconfigured());
+    names_server(&mut chat, &peer);
+    let list = peer.accept();
+    chat.sees("loading the models of server …");
+    chat.pty.send("lar\r");
+    chat.sees("press Enter again when that is done");
+    list.answer(200, "application/json", MODELS);
+    chat.sees("> large");
+    assert!(!chat.pty.screen_text().contains("tiny"), "{}", chat.pty.screen_text());
+    chat.pty.send("\r");
+    assert_eq!(peer.accept().request().json()["model"], "large");
+}
+
+#[test]
+fn ctrl_c_leaves_at_every_step_as_escape_does_at_the_first() {
+    for steps in ["", "another\r"] {
+        let mut chat = panel(unconfigured());
+        chat.pty.send(steps);
+        chat.sees(if steps.is_empty() { "which provider?" } else { "the URL of the server" });
+        chat.pty.send("\x03");
+        chat.sees("the built-in echo answers; polylogue setup or /setup chooses a model");
+        chat.sees_draft("");
+    }
+}
+
+#[test]
 fn escape_leaves_with_echo_and_says_how_to_come_back() {
     let mut chat = panel(unconfigured());
     chat.pty.send("\x1b");

@@ -24,6 +24,7 @@ fn requests_of_attached_terminals_survive_a_round_trip() {
                 opens: Opens::New,
                 choices: Choices { model: Some("a/b".into()), ..Choices::default() },
                 prompt: Some("x".into()),
+                sets_up: true,
                 ..Opening::default()
             }),
             is_read_only: true,

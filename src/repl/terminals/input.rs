@@ -74,7 +74,7 @@ impl Terminals {
         }
     }
 
-    fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
+    pub(super) fn on_key(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, key: &Key) -> Option<Act> {
         if self.press_in_popup(core, id, key) {
             return None;
         }

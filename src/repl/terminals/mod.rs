@@ -139,7 +139,7 @@ impl Terminals {
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
         let id = self.add_at(core, device, focus, mode);
         self.show(core, id, focus);
-        self.offer_setup(core, id);
+        self.offer_setup(core, id, false);
         id
     }
 

@@ -36,6 +36,11 @@ impl Terminals {
     ) -> Option<(AgentId, Act)> {
         self.update_view(core, id);
         let terminal = self.get_mut(id)?;
+        if terminal.input.view.is_none() {
+            // It has done what it was for: the key is for what is behind it.
+            let agent = terminal.focus;
+            return self.on_key(core, id, agent, key).map(|act| (agent, act));
+        }
         terminal.input.notice = None;
         terminal.input.revision += 1;
         if terminal.input.view.as_ref()?.text.is_some() {
@@ -88,7 +93,9 @@ impl Terminals {
             Action::Change(change @ Change::Show(Shown::View(_))) => Some((agent, Act::Change(change))),
             Action::Suspend => Some((agent, Act::Suspend)),
             Action::Leave => {
-                self.close_view(id);
+                if !self.get_mut(id)?.input.view.as_mut()?.leaves_setup() {
+                    self.close_view(id);
+                }
                 None
             }
             Action::Prefix(_) | Action::TooSoon | Action::TurnPage(_) | Action::ShowRules(_) | Action::Redraw => {

@@ -247,6 +247,15 @@ impl View {
         matches!(&self.kind, ViewKind::Picker(picker) if picker.is_first())
     }
 
+    /// Leaves the panel that sets up a model, as Esc does at its first step. False if this is another view.
+    fn leaves_setup(&mut self) -> bool {
+        match &mut self.kind {
+            ViewKind::Setup(setup) => setup.leave(),
+            _ => return false,
+        }
+        true
+    }
+
     /// Marks the next question of this agent when it asks.
     fn follow(&mut self, agent: AgentId) {
         if let ViewKind::Inbox(inbox) = &mut self.kind {
@@ -305,10 +314,10 @@ impl Terminals {
     }
 
     /// Shows the panel that sets up a model where there is none, or where a person has asked for it.
-    pub(super) fn offer_setup(&mut self, core: &mut Core, id: TerminalId) {
+    pub(in crate::repl) fn offer_setup(&mut self, core: &mut Core, id: TerminalId, is_wanted: bool) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
         let is_without = core.roster.get(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
-        if !core.store.is_read_only() && (is_without || std::mem::take(&mut core.config.sets_up)) {
+        if !core.store.is_read_only() && (is_without || is_wanted) {
             let view = View::new(core, ViewName::Setup, terminal.focus);
             self.set_view(core, id, Some(view));
         }

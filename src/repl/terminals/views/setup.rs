@@ -25,6 +25,10 @@ pub(super) struct SetupView {
     /// The conversation for which a model is chosen.
     focus: AgentId,
     is_left: bool,
+    /// The built-in model answers if the panel is left.
+    leaves_echo: bool,
+    /// Enter was pressed while something is waited for.
+    is_early: bool,
     revision: u64,
     /// The lines that were printed last in line mode.
     printed: String,
@@ -39,6 +43,8 @@ impl SetupView {
             at: 0,
             focus,
             is_left: false,
+            leaves_echo: core.config.endpoint.is_none(),
+            is_early: false,
             revision: 0,
             printed: String::new(),
         };
@@ -56,17 +62,24 @@ impl SetupView {
         if self.is_left || self.setup.finish(core, self.focus) {
             return false;
         }
-        if (step, was_waiting) != (self.setup.step, self.setup.is_waiting()) {
+        if step != self.setup.step {
             self.begin_step(core);
         } else {
+            // What was typed meanwhile filters what has come.
+            self.is_early &= was_waiting == self.setup.is_waiting();
             self.filter(core);
         }
         true
     }
 
+    /// Goes on with the built-in model.
+    pub fn leave(&mut self) {
+        self.is_left = true;
+    }
+
     fn begin_step(&mut self, core: &Core) {
         self.typed.set("");
-        self.at = 0;
+        (self.at, self.is_early) = (0, false);
         self.filter(core);
     }
 
@@ -102,8 +115,9 @@ impl SetupView {
         };
         let last = self.choices.len().saturating_sub(1);
         match code {
-            KeyCode::Escape if !self.setup.go_back() => self.is_left = true,
+            KeyCode::Escape if !self.setup.go_back() => self.leave(),
             KeyCode::Escape => self.begin_step(core),
+            KeyCode::Enter if self.setup.is_waiting() => self.is_early = true,
             KeyCode::Enter => self.choose(core),
             KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
@@ -160,11 +174,18 @@ impl SetupView {
         if is_secret { "•".repeat(typed.chars().count()) } else { text::sanitise(typed).replace('\n', " ") }
     }
 
-    fn waiting(&self) -> Option<&'static str> {
-        self.setup.is_waiting().then_some(match self.setup.step {
-            Step::Trying => "sending one request …",
-            Step::Model => "asking the server for its models …",
-            _ => "running the command …",
+    fn waiting(&self) -> Option<String> {
+        let (provider, model) = (self.setup.provider(), self.setup.model());
+        let what = match self.setup.step {
+            _ if !self.setup.is_waiting() => return None,
+            Step::Trying => format!("sending one request to {model} …"),
+            Step::Model => format!("loading the models of {provider} …"),
+            _ => "running the command …".to_owned(),
+        };
+        Some(if self.is_early {
+            format!("{what} press Enter again when that is done, or Esc to go back")
+        } else {
+            what
         })
     }
 
@@ -190,7 +211,10 @@ impl SetupView {
 
     fn hints(&self) -> &'static str {
         match self.setup.step {
-            Step::Provider => "Up Down mark  type to filter  Enter chooses  Esc goes on with the built-in echo",
+            Step::Provider if self.leaves_echo => {
+                "Up Down mark  type to filter  Enter chooses  Esc goes on with the built-in echo"
+            }
+            Step::Provider => "Up Down mark  type to filter  Enter chooses  Esc goes back to the chat",
             Step::Key => "Up Down mark  Enter chooses  Esc goes back",
             Step::Model => "Up Down mark  type to filter, or the name of another model  Enter tries it  Esc goes back",
             _ => "Enter goes on  Esc goes back",
@@ -201,7 +225,7 @@ impl SetupView {
     pub fn take_lines(&mut self) -> Option<String> {
         let mut lines = vec![self.title()];
         lines.extend(self.setup.error.clone());
-        lines.extend(self.waiting().map(str::to_owned));
+        lines.extend(self.waiting());
         let numbered = self.choices.iter().enumerate();
         lines.extend(numbered.map(|(at, choice)| format!("{:>3}  {}  {}", at + 1, choice.text, choice.about)));
         if !self.setup.is_waiting() {
