@@ -97,6 +97,11 @@ impl View {
         self.touch();
     }
 
+    /// Whether nothing was said here or before it was forked, as far as it was shown.
+    pub fn is_empty(&self) -> bool {
+        self.is_whole && self.newest.is_none() && self.speaker.is_none() && self.turn.is_none()
+    }
+
     /// A number that changes with every visible change.
     pub fn revision(&self) -> u64 {
         self.revision

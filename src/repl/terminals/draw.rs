@@ -24,7 +24,7 @@ use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
 use crate::repl::terminals::status::StatusLine;
-use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, unseen};
+use crate::repl::terminals::{Notice, Terminal, Terminals, leave_view, lines, overview, unseen};
 use crate::repl::timeout::SPINNER_STEP;
 use crate::team::Gate;
 
@@ -207,14 +207,14 @@ impl Terminals {
         progress: Progress,
     ) {
         let reader = self.reader(at);
-        let Some(terminal) = self.get_mut(at) else { return };
+        let (Some(terminal), Some(agent)) = (self.get_mut(at), core.roster.get(focus)) else { return };
+        let overview = overview::rows(core, terminal, agent);
         let Some(inline) = &mut terminal.inline else { return terminal.show(frame, title, progress) };
-        let Some(agent) = core.roster.get(focus) else { return };
         inline.retain(|agent| core.roster.get(agent).is_some());
         let is_overlaid = terminal.input.view.is_some()
             || terminal.input.popup.is_some()
             || agent.view.scrollback.has_position(reader);
-        let step = (!is_overlaid).then(|| inline.step(agent, frame, terminal.size.1));
+        let step = (!is_overlaid).then(|| inline.step(agent, frame, overview, terminal.size.1));
         let printed = inline.printed_of(focus);
         terminal.show_inline(step, frame, title, progress);
         if let Some(printed) = printed {
@@ -301,6 +301,7 @@ impl Terminals {
             asides: terminal.inline.is_none().then_some(terminal.input.asides),
             draft: self.shown_draft(core, at),
             reader: self.reader(at),
+            overview: overview::rows(core, terminal, core.roster.get(terminal.focus)?),
             screen_info: self.screen_info(core, terminal)?,
             activity: core.activity(state.focus, true),
             question: self.question_view(terminal, state),

@@ -39,15 +39,19 @@ impl Inline {
         self.next.retain(|agent, _| is_alive(*agent));
     }
 
-    /// Splits a frame: what is finished is printed, the rest of the reply and what is below it is live.
-    pub fn step(&mut self, agent: &Agent, frame: &Frame, height: u16) -> Step {
+    /// Splits a frame: what is finished is printed, the rest of the reply and what is below it is live. `overview` is shown
+    /// where there is no reply.
+    pub fn step(&mut self, agent: &Agent, frame: &Frame, overview: Vec<Row>, height: u16) -> Step {
         let printed = self.take_printed(agent, frame.width);
         let from = self.next[&agent.id()].1;
         let scrolling = usize::from(frame.scrolling_rows).min(frame.rows.len());
         let below = &frame.rows[scrolling..];
         let room = usize::from(height / 3).min(usize::from(height).saturating_sub(below.len() + 1));
         let end = agent.view.scrollback.end();
-        let growing = conversation::rows_between(&agent.view.scrollback, from, end, frame.width);
+        let mut growing = conversation::rows_between(&agent.view.scrollback, from, end, frame.width);
+        if growing.is_empty() && overview.len() <= room {
+            growing = overview;
+        }
         let mut live = growing[growing.len().saturating_sub(room)..].to_vec();
         let (column, row) = frame.cursor.unwrap_or_default();
         let row = usize::from(row).saturating_sub(scrolling) + live.len();

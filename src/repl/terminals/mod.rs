@@ -23,6 +23,7 @@ mod keyboard;
 mod leaving;
 mod lines;
 mod mentions;
+mod overview;
 mod painter;
 mod popup;
 mod question;

@@ -62,6 +62,8 @@ pub(super) struct Painter<'a> {
     pub asides: Option<u64>,
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
+    /// What is shown in a conversation in which nothing was said.
+    pub overview: Vec<Row>,
     pub screen_info: ScreenInfo<'a>,
     pub activity: String,
     /// What the terminal has shown of the question before.
@@ -141,7 +143,13 @@ impl Painter<'_> {
     }
 
     fn text_rows(&self, agent: &Agent, height: usize) -> Vec<Row> {
-        conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height, self.selected)
+        let mut rows = conversation::rows(&agent.view.scrollback, self.reader, self.size.0, height, self.selected);
+        if !self.overview.is_empty() {
+            let first = rows.iter().rposition(|row| !row.spans.is_empty()).map_or(0, |last| last + 2);
+            let place = rows.get_mut(first..first + self.overview.len());
+            place.into_iter().for_each(|place| place.clone_from_slice(&self.overview));
+        }
+        rows
     }
 
     /// The last rows of the conversation, without blank ones around them.

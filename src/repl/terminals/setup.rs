@@ -35,13 +35,6 @@ const TRY: Duration = Duration::from_secs(60);
 const MAX_KEY_BYTES: u64 = 64 << 10;
 const PROMPT: &str = "Say hello in one short sentence.";
 
-/// What makes this program different, for the first chat.
-const OVERVIEW: &str = "\
-/fork TASK   a child goes on from here beside you; Alt+0 to Alt+9 show agents
-Alt+A        the inbox: who has finished, failed or asks, of all agents
-Alt+W        the wall: all agents at work as live tiles
-/ask --models M,N PROMPT   several models answer, and Alt+C compares them";
-
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::repl::terminals) enum Step {
@@ -435,7 +428,6 @@ impl Setup {
             Err(error) => format!("{name} answers: {answer}\nfor this run only: {}", error.message),
         };
         core.note(focus, LineKind::Note, &note);
-        core.note(focus, LineKind::Note, OVERVIEW);
         true
     }
 
@@ -468,7 +460,6 @@ pub(in crate::repl::terminals) fn leave(core: &mut Core, focus: AgentId) {
     if core.config.endpoint.is_none() {
         use_everywhere(core, focus, None, Endpoint::echo());
         core.note(focus, LineKind::Note, "the built-in echo answers; polylogue setup or /setup chooses a model");
-        core.note(focus, LineKind::Note, OVERVIEW);
     }
 }
 
