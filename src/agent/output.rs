@@ -1,10 +1,12 @@
 //! The numbered chunks that an agent has produced and received. Viewers read them by number; a chunk is stored here before
 //! it is shown anywhere.
 
+use crate::agent::Agent;
 use crate::base::id::MessageId;
 use crate::base::ring::{Limits, Ring};
 use crate::domain::chunk::Chunk;
 use crate::domain::message::Message;
+use crate::domain::scrollback::LineKind;
 
 /// How much output of an agent is stored for viewers that attach later.
 pub const OUTPUT_LIMITS: Limits = Limits { records: 10_000, bytes: 10_000_000 };
@@ -20,6 +22,19 @@ pub struct Output {
     is_filled: bool,
     /// The oldest message held; older ones are only in the store.
     since: Option<MessageId>,
+}
+
+impl Agent {
+    /// Adds a note that is not stored, and shows it above the reply being streamed.
+    pub fn emit_note(&mut self, kind: LineKind, text: &str) {
+        let chunk = match kind {
+            LineKind::Error => Chunk::Error { kind: "internal".into(), message: text.to_owned() },
+            LineKind::Mark => Chunk::Mark(text.to_owned()),
+            _ => Chunk::Note(text.to_owned()),
+        };
+        self.output.push(&chunk);
+        self.view.add_note(kind, text);
+    }
 }
 
 impl Default for Output {

@@ -242,8 +242,18 @@ impl View {
         self.newest = Some(last);
     }
 
+    /// Shows a note that is not stored, above the streamed reply.
+    pub fn add_note(&mut self, kind: LineKind, text: &str) {
+        self.keep_note(kind, text);
+        self.touch();
+        self.turn.iter_mut().for_each(|turn| turn.thinks_since = None);
+        if let Some(lines) = self.scrollback.insert(kind, text) {
+            self.asides.add(Aside::new(kind, text, lines));
+        }
+    }
+
     /// Keeps a note that is not stored, for when the conversation is laid out again.
-    pub fn keep_note(&mut self, kind: LineKind, text: &str) {
+    fn keep_note(&mut self, kind: LineKind, text: &str) {
         let mut bytes = text.len() + self.notes.iter().map(|note| note.text.len()).sum::<usize>();
         while self.notes.len() == NOTES || bytes > NOTE_BYTES {
             let Some(oldest) = self.notes.pop_front() else { return };

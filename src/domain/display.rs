@@ -79,13 +79,13 @@ impl StatusField {
         (Self::Directory, "directory", "Working directory"),
         (Self::Branch, "branch", "Branch of its git repository"),
         (Self::Approval, "approval", "What the agent may do without a question"),
-        (Self::Model, "model", "Provider and model"),
+        (Self::Model, "model", "Model, with its provider where another one has it too"),
         (Self::Thinking, "thinking", "Thinking level, if one is set"),
         (Self::Context, "context", "How much of the model's context is used; ~ while a part of it is an estimate"),
         (Self::Cost, "cost", "What the agent and those below it have cost, and what is left of its limit of dollars"),
         (Self::Environment, "environment", "Environment, if it is not the default one"),
         (Self::Tokens, "tokens", "Tokens used since the program started"),
-        (Self::Connection, "connection", "Whether the agents run in this program or in a server"),
+        (Self::Connection, "connection", "Says where the agents run in a server"),
     ];
 
     /// The field of this name.

@@ -203,6 +203,11 @@ impl Endpoint {
         }
         if self.model.is_empty() { self.provider.to_string() } else { self.full_name() }
     }
+
+    /// The same without the provider, where the model is known.
+    pub fn own_name(&self) -> String {
+        if self.model.is_empty() || self.is_none() { self.shown_name() } else { self.model.clone() }
+    }
 }
 
 /// What is configured for one model.
@@ -323,6 +328,14 @@ impl Catalog {
     /// The providers that are configured or have a key.
     pub fn configured(&self) -> impl Iterator<Item = &ProviderEntry> {
         self.0.iter().filter(|entry| !entry.is_assumed)
+    }
+
+    /// Whether the name of a model does not say which one it is: another provider has it too, or nothing is configured of
+    /// its own.
+    pub fn needs_provider(&self, endpoint: &Endpoint) -> bool {
+        let (own, others): (Vec<_>, Vec<_>) = self.configured().partition(|entry| entry.name == endpoint.provider);
+        let is_known = !own.is_empty() || endpoint.provider == endpoint.model;
+        !is_known || others.iter().any(|entry| entry.names().any(|name| name == endpoint.model))
     }
 
     /// Adds a provider, or replaces the one of its name.

@@ -53,6 +53,8 @@ pub enum LineKind {
     ToolOutput,
     #[default]
     Note,
+    /// A note that the person should act on.
+    Warning,
     Error,
     /// A mark: a fork, a change of the model, the beginning of replay.
     Mark,

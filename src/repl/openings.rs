@@ -86,7 +86,7 @@ impl Repl {
     fn notes_at_start(&self, notes: &[String], agent: AgentId, is_local: bool) -> Vec<(LineKind, String)> {
         let is_root = self.core.roster.nth(0) == Some(agent);
         let welcome = self.welcome.iter().filter(|_| !is_root && is_local).cloned();
-        welcome.chain(notes.iter().map(|note| (LineKind::Note, note.clone()))).collect()
+        welcome.chain(notes.iter().map(|note| (LineKind::Warning, note.clone()))).collect()
     }
 
     fn note_all(&mut self, agent: AgentId, notes: &[(LineKind, String)]) {

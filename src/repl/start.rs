@@ -177,7 +177,7 @@ fn restore_unread(core: &mut Core) -> Result<()> {
 
 /// What the program says at its start.
 fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Vec<(LineKind, String)> {
-    let mut notes = Vec::new();
+    let (mut notes, mut warnings) = (Vec::new(), core.config.notes.clone());
     if is_fresh {
         notes.push(introduction(core, root));
     }
@@ -186,9 +186,8 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
     } else {
         // A terminal begins with the panel instead.
         let is_alone = !core.config.settings.is_interactive;
-        notes.extend(core.config.hint.clone().filter(|_| is_alone));
+        warnings.extend(core.config.hint.clone().filter(|_| is_alone));
     }
-    notes.extend(core.config.notes.clone());
     if let Some(copy) = core.store.copy_before_migration() {
         notes.push(format!("the schema of the database was changed; a copy from before is {}", copy.display()));
     }
@@ -196,8 +195,9 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
         let most = crate::net::AGENTS_WITHOUT_POLL;
         notes.push(format!("at most {most} agents can work at once: libcurl was built without poll"));
     }
-    let notes = notes.into_iter().map(|note| (LineKind::Note, note));
-    notes.chain(damaged.iter().map(|message| (LineKind::Error, message.clone()))).collect()
+    let of_kind = |kind: LineKind, notes: Vec<String>| notes.into_iter().map(move |note| (kind, note));
+    let notes = of_kind(LineKind::Note, notes).chain(of_kind(LineKind::Warning, warnings));
+    notes.chain(of_kind(LineKind::Error, damaged.to_vec())).collect()
 }
 
 /// What this is, where and with which model, and what to do next unless a hint says that.

@@ -10,7 +10,6 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
-use crate::domain::chunk::Chunk;
 use crate::domain::config::Config;
 use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts, ProviderEntry};
 use crate::domain::history::History;
@@ -173,9 +172,8 @@ impl AgentFactory {
             None => agent.policy = Policy::narrow(agent.policy, Policy::Ask),
         }
         if let Some(message) = warning {
-            agent.view.keep_note(LineKind::Error, &message);
-            agent.warnings.push(message.clone());
-            agent.emit_aside(&Chunk::Error { kind: "internal".into(), message });
+            agent.emit_note(LineKind::Error, &message);
+            agent.warnings.push(message);
         }
         agent
     }

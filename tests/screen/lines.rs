@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polylogue::config::{DisplaySettings, ModelFacts, Policy, Prices, StatusField};
+use polylogue::config::{DisplaySettings, ModelFacts, Policy, Prices, ProviderEntry, StatusField};
 
 use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::peer::Peer;
@@ -65,7 +65,7 @@ fn the_status_line_shows_directory_branch_model_and_context() {
     model.facts = ModelFacts { context: Some(20), ..ModelFacts::default() };
     let mut app = Harness::new(Plan { endpoint: model, size: Some((100, 20)), ..Plan::default() });
     let name = app.directory().file_name().expect("a name").to_string_lossy().into_owned();
-    assert_shows(&mut app, &format!("{name}   ask   openai/test   local   "));
+    assert_shows(&mut app, &format!("{name}   ask   test   "));
     fs::create_dir(app.directory().join(".git")).expect("a repository");
     fs::write(app.directory().join(".git/HEAD"), "ref: refs/heads/topic\n").expect("a branch");
     app.enter("/approval auto");
@@ -73,7 +73,7 @@ fn the_status_line_shows_directory_branch_model_and_context() {
     app.accept(&peer).stream().text("hello").usage(4, 1).finish("stop").done();
     app.turn_until_idle();
     app.turn();
-    assert_shows(&mut app, &format!("{name} topic   auto   openai/test   ctx 25%   5 tokens   local"));
+    assert_shows(&mut app, &format!("{name} topic   auto   test   ctx 25%   5 tokens   "));
 }
 
 #[test]
@@ -102,7 +102,59 @@ fn the_fields_of_the_status_line_are_those_of_the_configuration() {
     let display =
         DisplaySettings { status: vec![StatusField::Model, StatusField::Approval], ..DisplaySettings::default() };
     let mut app = Harness::new(Plan { display, policy: Policy::Plan, size: Some((40, 10)), ..Plan::default() });
-    assert_eq!(status(&mut app), format!("echo/echo   plan{:>22}", "? keys"));
+    assert_eq!(status(&mut app), format!("echo   plan{:>27}", "? keys"));
+}
+
+#[test]
+fn the_provider_of_a_model_is_shown_where_its_name_is_not_enough() {
+    let provider = |name: &str, model: &str| ProviderEntry {
+        name: name.into(),
+        kind: "openai".into(),
+        base_url: "http://127.0.0.1:9/v1".into(),
+        models: vec![(model.into(), ModelFacts::default())],
+        ..ProviderEntry::default()
+    };
+    for (other, expected) in [("two", "ask   one   "), ("one", "ask   far/one   ")] {
+        let endpoint = provider("far", "one").endpoint("one");
+        let providers = vec![provider("near", other)];
+        let mut app = Harness::new(Plan { endpoint, providers, size: Some((80, 10)), ..Plan::default() });
+        assert!(status(&mut app).contains(expected), "{}", status(&mut app));
+    }
+}
+
+#[test]
+fn a_policy_that_allows_more_is_seen() {
+    for (policy, is_dim, is_bold, is_inverse) in [
+        (Policy::Ask, true, false, false),
+        (Policy::Plan, false, true, false),
+        (Policy::Auto, false, true, false),
+        (Policy::Yolo, false, true, true),
+    ] {
+        let display = DisplaySettings { status: vec![StatusField::Approval], ..DisplaySettings::default() };
+        let mut app = Harness::new(Plan { display, policy, size: Some((40, 10)), ..Plan::default() });
+        let cell = app.screen().cell(9, 1).expect("the first letter of the policy").clone();
+        assert_eq!((cell.dim(), cell.bold(), cell.inverse()), (is_dim, is_bold, is_inverse), "{policy}");
+    }
+}
+
+#[test]
+fn an_empty_conversation_shows_what_to_do_with_many_agents_until_something_is_said() {
+    let terms = ["  /fork TASK ", "  Alt+A ", "  Alt+W ", "  /ask --models M,N "];
+    let shown = |app: &mut Harness| {
+        let screen = app.screen_text();
+        terms.map(|term| screen.lines().any(|line| line.starts_with(term)))
+    };
+    let mut app = Harness::new(Plan { size: Some((80, 24)), ..Plan::default() });
+    assert_eq!(shown(&mut app), [true; 4]);
+    app.enter("hello");
+    app.turn_until_idle();
+    assert_eq!(shown(&mut app), [false; 4]);
+    app.enter("/fork --name child");
+    assert_eq!(shown(&mut app), [false; 4], "it knows what was said before");
+    app.enter("/new");
+    assert_eq!(shown(&mut app), [true; 4]);
+    app.resize((80, 6));
+    assert_eq!(shown(&mut app), [false; 4], "all or nothing");
 }
 
 #[test]

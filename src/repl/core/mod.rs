@@ -31,7 +31,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
-use crate::domain::chunk::{Chunk, Status};
+use crate::domain::chunk::Status;
 use crate::domain::config::{Config, Settings};
 use crate::domain::drafts::DraftSlots;
 use crate::domain::rule::Grant;
@@ -214,14 +214,7 @@ impl Core {
 
     /// Shows a text at an agent. It is not part of the conversation.
     pub(super) fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
-        self.roster.with(id, |agent| agent.view.keep_note(kind, text));
-        let text = text.to_owned();
-        let chunk = match kind {
-            LineKind::Error => Chunk::Error { kind: "internal".into(), message: text },
-            LineKind::Mark => Chunk::Mark(text),
-            _ => Chunk::Note(text),
-        };
-        self.roster.with(id, |agent| agent.emit_aside(&chunk));
+        self.roster.with(id, |agent| agent.emit_note(kind, text));
     }
 }
 

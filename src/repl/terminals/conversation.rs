@@ -93,13 +93,13 @@ fn sign_of(row: &VisibleRow) -> (&'static str, Style) {
         (_, Mark::Done) => ("● ", Style::color(Color::Tool)),
         (_, Mark::Failed) => ("✗ ", Style::color(Color::Error)),
         (_, Mark::Thinking | Mark::Thought) => ("⋯ ", Style::DIM),
-        (LineKind::Error, _) => ("! ", style),
+        (LineKind::Warning | LineKind::Error, _) => ("! ", style),
         (LineKind::Mark, _) => ("- ", style),
         _ => ("  ", style),
     }
 }
 
-fn style_of(kind: LineKind) -> Style {
+pub(super) fn style_of(kind: LineKind) -> Style {
     match kind {
         LineKind::PersonName => Style { bold: true, ..Style::color(Color::User) },
         LineKind::AgentName => Style { bold: true, ..Style::color(Color::Activity) },
@@ -108,6 +108,21 @@ fn style_of(kind: LineKind) -> Style {
         LineKind::Thinking => Style { italic: true, ..Style::DIM },
         LineKind::ToolOutput | LineKind::Mark | LineKind::TurnEnd => Style::DIM,
         LineKind::Note => Style { dim: true, ..Style::color(Color::Note) },
+        LineKind::Warning => Style::color(Color::Attention),
         LineKind::Error => Style::color(Color::Error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_is_marked_and_not_dim() {
+        let mut scrollback = Scrollback::default();
+        scrollback.push(LineKind::Warning, "config.toml:1: unknown key x");
+        let row = rows(&scrollback, Reader::End, 80, 1, None).remove(0);
+        assert_eq!(row.text(), "! config.toml:1: unknown key x");
+        assert!(row.spans.iter().all(|span| span.style == Style::color(Color::Attention)), "{row:?}");
     }
 }

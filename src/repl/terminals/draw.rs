@@ -16,6 +16,7 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId, TerminalId};
 use crate::base::text;
 use crate::domain::display::Progress;
+use crate::domain::flow::TurnEnd;
 use crate::domain::frame::{Frame, Row};
 use crate::domain::scrollback::{LineKind, Reader};
 use crate::repl::core::log::count_context;
@@ -421,6 +422,7 @@ impl Terminals {
             settings: &core.config.display,
             branch: self.branches.get(&agent.inputs.environment.working_directory),
             money: core.trees.money(&core.roster, agent.id()),
+            names_provider: core.config.catalog.needs_provider(&agent.inputs.endpoint),
             is_attached: terminal.mode.is_attached,
             is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
         };
@@ -436,7 +438,10 @@ impl Terminals {
         let asking = asking.filter(|other| *other != id).filter_map(|other| roster.get(other));
         let asking: Vec<&Agent> = asking.filter(|agent| agent.role != Role::Summary).collect();
         let others = |set: &BTreeSet<AgentId>| set.len() - usize::from(set.contains(&id));
-        let ended = |is_interrupted| self.unseen.newest(is_interrupted).filter_map(|id| roster.get(id)).map(label);
+        let ended = |how| {
+            let labels = self.unseen.newest(how).filter_map(|id| roster.get(id)).map(label);
+            Names::of(labels, self.unseen.newest(how).count())
+        };
         Separator {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),
             label: label(agent),
@@ -447,8 +452,9 @@ impl Terminals {
                 .map(label),
             at_work: others(roster.at_work()),
             mail: agent.unread,
-            interrupted: Names::of(ended(true), self.unseen.count(true)),
-            finished: Names::of(ended(false), self.unseen.count(false)),
+            interrupted: ended(TurnEnd::Interrupted),
+            failed: ended(TurnEnd::Failed),
+            finished: ended(TurnEnd::Completed),
         }
     }
 }

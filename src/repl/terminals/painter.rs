@@ -5,7 +5,7 @@ use crate::base::text;
 use crate::domain::display::Progress;
 use crate::domain::draft::{Draft, DraftLayout};
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::scrollback::{LineKind, Reader};
+use crate::domain::scrollback::Reader;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::{GUTTER, QUEUE_ROWS, is_large_enough_to_ask, text_width};
@@ -222,7 +222,7 @@ impl Painter<'_> {
             agent.view.asides_after(seen).filter(|note| !scrollback.shows(&note.lines, self.reader, width, rows));
         let mut shown: Vec<Row> = Vec::new();
         for note in hidden.rev() {
-            let style = Style::color(if note.kind == LineKind::Error { Color::Error } else { Color::Note });
+            let style = Style { dim: false, ..conversation::style_of(note.kind) };
             let safe = text::expand_tabs(&text::sanitise(&note.text)).into_owned();
             let mut rows: Vec<Row> =
                 safe.trim_end().lines().flat_map(|line| self.wrapped(INDENT, line, style)).collect();

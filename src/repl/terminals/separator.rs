@@ -20,6 +20,8 @@ pub(super) struct Separator {
     pub mail: usize,
     /// Agents whose turn the end of the program has cut, and that were not shown since.
     pub interrupted: Names,
+    /// Agents whose turn has failed since they were last shown.
+    pub failed: Names,
     /// Agents that have finished since they were last shown.
     pub finished: Names,
 }
@@ -101,6 +103,8 @@ impl Separator {
         parts.extend(counted.iter().filter(|(n, _)| *n > 0).map(|(n, what)| (format!("{n} {what}"), Style::DIM)));
         let interrupted = self.interrupted.part('✗', detail == Detail::Names, ["interrupted", "interrupted"]);
         parts.extend(interrupted.map(|text| (text, Style::color(Color::Attention))));
+        let failed = self.failed.part('✗', detail == Detail::Names, ["failed", "failed"]);
+        parts.extend(failed.map(|text| (text, Style::color(Color::Error))));
         let finished = self.finished.part('●', detail == Detail::Names, ["new", "new"]);
         parts.extend(finished.map(|text| (text, Style::color(Color::Activity))));
         parts
@@ -149,6 +153,7 @@ mod tests {
             at_work: 4,
             mail: 2,
             interrupted: Names::default(),
+            failed: Names::default(),
             finished: names(&["docs"]),
         }
     }
@@ -182,6 +187,14 @@ mod tests {
             assert!(drawn(&some, columns).starts_with("── !"), "{columns}");
         }
         assert_eq!(drawn(&some, 20), "── !1 asks ─ a-ver…");
+    }
+
+    #[test]
+    fn a_turn_that_failed_is_not_called_new() {
+        let separator = Separator { failed: names(&["tests"]), interrupted: names(&["build"]), ..full() };
+        let expected =
+            "── !deploy asks ─ web ↑ plan ─ 4 at work ─ 2 mail ─ ✗build interrupted ─ ✗tests failed ─ ●docs new";
+        assert_eq!(drawn(&separator, 200), expected);
     }
 
     #[test]

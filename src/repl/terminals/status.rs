@@ -10,6 +10,7 @@ use crate::domain::environment::DEFAULT_ENVIRONMENT;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::thinking::Thinking;
 use crate::team::Money;
+use crate::tools::Environment;
 
 /// The fewest columns for the directory, of which the beginning is left out if it is longer.
 const DIRECTORY_COLUMNS: usize = 12;
@@ -22,6 +23,8 @@ pub(super) struct StatusLine<'a> {
     pub settings: &'a DisplaySettings,
     pub branch: Option<&'a str>,
     pub money: Money,
+    /// The name of the model alone does not say which provider has it.
+    pub names_provider: bool,
     /// The agents run in a server.
     pub is_attached: bool,
     pub is_read_only: bool,
@@ -73,20 +76,28 @@ impl StatusLine<'_> {
             }
             StatusField::Branch => self.branch?.to_owned(),
             StatusField::Approval => return Some(approval(agent)),
-            StatusField::Model => inputs.endpoint.shown_name(),
+            StatusField::Model if self.names_provider => inputs.endpoint.shown_name(),
+            StatusField::Model => inputs.endpoint.own_name(),
             StatusField::Thinking if inputs.thinking == Thinking::Unspecified => return None,
             StatusField::Thinking => inputs.thinking.to_string(),
             StatusField::Context => context(agent)?,
             StatusField::Cost => cost(self.money)?,
-            StatusField::Environment if inputs.environment.spec == DEFAULT_ENVIRONMENT => return None,
-            StatusField::Environment => text::shortened(&inputs.environment.spec, ENVIRONMENT_COLUMNS).into_owned(),
+            StatusField::Environment => environment(&inputs.environment)?,
             StatusField::Tokens => format!("{} tokens", tokens(agent.used.tokens())?),
-            StatusField::Connection => if self.is_attached { "server" } else { "local" }.to_owned(),
+            StatusField::Connection if !self.is_attached => return None,
+            StatusField::Connection => "server".to_owned(),
         };
         let is_joined = matches!(field, StatusField::Branch | StatusField::Thinking);
         let text = text::sanitise(&text).replace('\n', " ");
         Some(Field { text, style: Style::DIM, stays: false, is_joined }).filter(|field| !field.text.is_empty())
     }
+}
+
+/// The environment, if it is not the usual one; its directory has a field of its own.
+fn environment(environment: &Environment) -> Option<String> {
+    let is_own = |(_, directory): &(&str, &str)| Path::new(directory) == environment.working_directory;
+    let name = environment.spec.split_once('@').filter(is_own).map_or(&*environment.spec, |(name, _)| name);
+    (name != DEFAULT_ENVIRONMENT).then(|| text::shortened(name, ENVIRONMENT_COLUMNS).into_owned())
 }
 
 /// How full the context is, with a `~` if a part of it is an estimate.
@@ -112,14 +123,23 @@ impl Field {
     }
 }
 
-/// What the agent may do unasked stays on a narrow terminal, and is highlighted if that is everything.
+/// What the agent may do unasked: the more it is, the more it is seen. All but the usual policy stays on a narrow terminal.
 fn approval(agent: &Agent) -> Field {
     if agent.is_unrestricted() {
-        return Field::staying("everything allowed".into(), Style::color(Color::Attention));
+        return Field::staying("everything allowed".into(), policy_style(Policy::Yolo));
     }
     let policy = agent.policy();
-    let style = if policy == Policy::Yolo { Style::color(Color::Attention) } else { Style::DIM };
-    Field { stays: policy != Policy::default(), ..Field::staying(policy.name().to_owned(), style) }
+    Field { stays: policy != Policy::default(), ..Field::staying(policy.name().to_owned(), policy_style(policy)) }
+}
+
+fn policy_style(policy: Policy) -> Style {
+    let bold = |color| Style { bold: true, ..Style::color(color) };
+    match policy {
+        Policy::Plan | Policy::Never => bold(Color::Activity),
+        Policy::Ask => Style::DIM,
+        Policy::Auto => bold(Color::Attention),
+        Policy::Yolo => Style { reverse: true, ..bold(Color::Error) },
+    }
 }
 
 fn gap(at: usize, field: &Field) -> &'static str {

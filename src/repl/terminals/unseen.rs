@@ -43,14 +43,9 @@ impl Unseen {
         self.ends.iter()
     }
 
-    /// The agents whose last turn ended like this or not, with the one that finished last first.
-    pub fn newest(&self, is_interrupted: bool) -> impl Iterator<Item = AgentId> {
-        let of_kind = move |end: &&UnseenEnd| (end.end == TurnEnd::Interrupted) == is_interrupted;
-        self.ends.iter().rev().filter(of_kind).map(|end| end.agent)
-    }
-
-    pub fn count(&self, is_interrupted: bool) -> usize {
-        self.newest(is_interrupted).count()
+    /// The agents whose last turn ended like this, with the one that finished last first.
+    pub fn newest(&self, how: TurnEnd) -> impl Iterator<Item = AgentId> {
+        self.ends.iter().rev().filter(move |end| end.end == how).map(|end| end.agent)
     }
 
     pub fn contains(&self, agent: AgentId) -> bool {
