@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::picture;
 use crate::support::{PATIENCE, pty::Pty};
 
-const KEY: Duration = Duration::from_millis(24);
+pub const KEY: Duration = Duration::from_millis(24);
 const LOOK: Duration = Duration::from_millis(1400);
 
 /// Where the program runs: its home, and what is set in its environment.
@@ -38,7 +38,7 @@ pub struct Tour {
     pictures: Option<PathBuf>,
     is_watched: bool,
     /// How many keys were pressed.
-    pub pressed: usize,
+    pub pressed: u32,
 }
 
 /// Stops a server that a failed tour left behind; without one, `stop` fails quietly.
