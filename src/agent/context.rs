@@ -93,7 +93,7 @@ impl Effect {
             Self::Checkpoint(_) => "checkpoint",
             Self::Request => "request",
             Self::Limited { .. } => "limited",
-            Self::Accepted { .. } => "answered",
+            Self::Accepted { .. } => "accepted",
             Self::ContextLearned { .. } => "context_learned",
             Self::ToolsRefused(_) => "tools_refused",
             Self::KeyRefused { .. } => "key_refused",
@@ -107,7 +107,7 @@ impl Effect {
             Self::FallBack(_) => "fall_back",
             Self::ReturnText(_) => "return_text",
             Self::Settled(_) => "settled",
-            Self::StateChanged(..) => "moved",
+            Self::StateChanged(..) => "state_changed",
         }
     }
 }

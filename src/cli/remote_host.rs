@@ -196,7 +196,7 @@ fn sockets(env: &ProcessEnvironment) -> Option<PathBuf> {
     named.into_iter().chain([temporary]).find(|directory| is_private(directory))
 }
 
-/// Makes a directory if there is none. Whether nobody else can enter it.
+/// Makes a directory if there is none. Whether only this account can enter it.
 fn is_private(directory: &Path) -> bool {
     // If this fails because there is one, it is looked at as well.
     let _ = std::fs::DirBuilder::new().mode(0o700).create(directory);

@@ -101,7 +101,7 @@ pub(super) fn before_last_word(typed: &str) -> &str {
     &typed[..typed.rfind(' ').map_or(0, |at| at + 1)]
 }
 
-/// The configured models, those that servers have listed, and `echo`, and the default model first if it is none of them.
+/// The configured models, those that servers have listed, and `echo`, and first the default model if it is not among them.
 pub(super) fn models(context: &CommandContext) -> Vec<String> {
     let entries = context.config.catalog.0.iter();
     let known = entries.flat_map(|entry| entry.names().map(|model| format!("{}/{model}", entry.name)));

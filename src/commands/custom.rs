@@ -13,7 +13,7 @@ pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a C
     context.config.commands.iter().find(|command| command.name == name)
 }
 
-/// The message that a line such as `/review src` stands for; `None` if it names none of these commands.
+/// The message for a line such as `/review src`; `None` if it names no custom command.
 ///
 /// # Errors
 /// The command does not take these arguments.

@@ -40,7 +40,7 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     complete_options(context, &OPTIONS, typed)
 }
 
-/// Completes `options`, of which all but the flags have a value.
+/// Completes `options`; all but the flags take a value.
 pub(super) fn complete_options(context: &CommandContext, options: &[&str], typed: &str) -> Vec<String> {
     let mut words = before_last_word(typed).split_whitespace();
     while let Some(word) = words.next() {

@@ -22,7 +22,7 @@ pub const COMPACT: CommandSpec = CommandSpec {
     name: "compact",
     aliases: &[],
     arguments: "[GOAL | undo]",
-    about: "send the model a summary of the older messages instead of them",
+    about: "replace older messages with a summary",
     busy: WhenBusy::Queues,
     run: |_, arguments| {
         let change = match arguments {

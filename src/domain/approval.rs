@@ -67,8 +67,6 @@ impl fmt::Display for Policy {
 impl FromStr for Policy {
     type Err = Error;
 
-    /// # Errors
-    /// The name is unknown.
     fn from_str(text: &str) -> Result<Self, Error> {
         let found = Self::ALL.into_iter().find(|policy| policy.name() == text);
         let unknown = || format!("unknown policy {text:?}: expected ask, auto, plan, never or yolo");

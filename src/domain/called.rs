@@ -3,7 +3,7 @@
 
 use crate::base::id::AgentId;
 
-/// So many characters of an id name an agent.
+/// Minimum characters of an id that name an agent.
 const LEAST_OF_ID: usize = 4;
 /// The word before a number.
 const AGENT: &str = "agent";

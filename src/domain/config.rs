@@ -126,7 +126,7 @@ pub struct Config {
     pub replay: Option<Replay>,
 }
 
-/// What stands in place of the world in a replay.
+/// What replaces the provider and the tools in a replay.
 #[derive(Debug, Clone)]
 pub struct Replay {
     /// The Unix socket to which all requests go.

@@ -46,7 +46,7 @@ impl ContextUse {
         context_use
     }
 
-    /// The use by a history of which these are the newest messages; `None` if they do not tell.
+    /// The use by a history that ends with these messages; `None` if they do not say.
     pub fn of_tail(messages: &[Message]) -> Option<Self> {
         let mut context_use = Self::default();
         messages.iter().for_each(|message| context_use.add(&message.body));

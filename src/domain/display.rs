@@ -32,7 +32,7 @@ pub struct DisplaySettings {
     pub plain: bool,
     /// Finished lines go into the terminal's own scrollback instead of the alternate screen.
     pub inline: bool,
-    /// The shortest time between two frames of which the second only shows more streamed text.
+    /// Minimum time before a frame that only shows more streamed text.
     pub frame_interval: Duration,
     /// The person's home directory, which is shown as `~`.
     pub home: Option<PathBuf>,

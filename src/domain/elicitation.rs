@@ -102,7 +102,7 @@ impl Elicitation {
             }
             Wanted::Form(fields) => {
                 fields.iter().for_each(|field| lines.push(field.described()));
-                lines.push(format!("yes sends these values to {}; no sends nothing", self.server));
+                lines.push(format!("y: send these values to {}; n: decline", self.server));
             }
         }
         lines
@@ -231,9 +231,6 @@ impl Field {
     }
 
     /// The value that was typed; `None` if nothing was.
-    ///
-    /// # Errors
-    /// It does not fit, and what does.
     fn parse(&self, typed: &str) -> Result<Option<Value>, String> {
         if typed.is_empty() {
             return Ok(None);

@@ -381,9 +381,6 @@ impl Catalog {
     }
 
     /// The provider that has a model which is named without one.
-    ///
-    /// # Errors
-    /// Several have it.
     fn provider_of(&self, model: &str) -> Result<Option<&ProviderEntry>> {
         let mut found: Vec<&ProviderEntry> = self.configured().filter(|entry| entry.has(model)).collect();
         // The protocols of one server are not different places.

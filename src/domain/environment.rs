@@ -97,8 +97,6 @@ impl EnvironmentSpec {
 impl FromStr for EnvironmentSpec {
     type Err = Error;
 
-    /// # Errors
-    /// The specification is invalid; the error names the character.
     fn from_str(text: &str) -> Result<Self, Error> {
         let (names, remote, directory) = match RemotePlace::start_in(text) {
             Some(at) => {

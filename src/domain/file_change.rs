@@ -137,7 +137,7 @@ pub struct FileStep {
 }
 
 impl FileStep {
-    /// A step of which nothing is known yet, with a new id.
+    /// A step without results yet, with a new id.
     pub fn new(agent: AgentId, tool: &str) -> Self {
         Self {
             id: AgentId::random().to_string(),

@@ -506,7 +506,7 @@ impl Change {
             Self::Answer { .. } => "answer",
             Self::Resume => "resume",
             Self::Retry => "retry",
-            Self::TryNow => "try now",
+            Self::TryNow => "retry_now",
         }
     }
 }

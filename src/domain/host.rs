@@ -233,8 +233,6 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 impl FromStr for HostPattern {
     type Err = Error;
 
-    /// # Errors
-    /// It is no host.
     fn from_str(text: &str) -> Result<Self, Error> {
         let expected = || {
             Error::new(

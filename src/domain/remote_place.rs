@@ -65,8 +65,6 @@ impl RemotePlace {
 impl FromStr for RemotePlace {
     type Err = Error;
 
-    /// # Errors
-    /// It is invalid; the error says what is expected.
     fn from_str(text: &str) -> Result<Self, Error> {
         if let Some(rest) = text.strip_prefix(SSH) {
             // The colons of an address are in brackets.

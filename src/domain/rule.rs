@@ -314,8 +314,6 @@ impl fmt::Display for Rule {
 impl FromStr for Rule {
     type Err = Error;
 
-    /// # Errors
-    /// The subject is unknown or the pattern is invalid; the error says what is expected.
     fn from_str(text: &str) -> Result<Self, Error> {
         let text = text.trim();
         let expected = "expected SUBJECT(PATTERN), for example bash(git status*) or edit(src/**)";

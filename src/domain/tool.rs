@@ -63,9 +63,6 @@ impl ToolResult {
 /// Gives the results of tool calls in place of the tools, which then do not run: for a replay.
 pub trait ScriptedTools: std::fmt::Debug + Send + Sync {
     /// Blocks on the thread of the call until its result is to be there, or the call is cancelled.
-    ///
-    /// # Errors
-    /// The text of a call that fails.
     fn run(&self, name: &str, arguments: &serde_json::Value, is_cancelled: &dyn Fn() -> bool)
     -> Result<String, String>;
 }

@@ -8,7 +8,7 @@ pub const MAX_IMAGES: usize = 8;
 /// A part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// Text, or what stands for something that models do not get.
+    /// Text, or a placeholder for content that models do not get.
     Text(String),
     /// An image in base64, as the server sent it: nothing is known of its size and type.
     Image(String),

@@ -105,7 +105,7 @@ impl Failure {
     }
 }
 
-/// The messages in a line: one, or several in a list. `None` if it is none.
+/// The messages in a line: one, or several in a list. `None` if the line is not a message.
 pub fn parse(text: &[u8]) -> Option<Vec<Received>> {
     match serde_json::from_slice(text).ok()? {
         Value::Array(messages) => messages.into_iter().map(received).collect(),

@@ -22,7 +22,7 @@ impl Permissions<'_> {
             return denied(&rule);
         }
         let question = find(&self.rules.deny, Match::Possible)
-            .map(|rule| format!("it may run what the rule deny {rule} forbids"))
+            .map(|rule| format!("may run something that `deny {rule}` forbids"))
             .or_else(|| find(&self.rules.ask, Match::Possible).map(|rule| asks_for(&rule)));
         let granted = script
             .map_err(|what| format!("not a plain command: {what}"))

@@ -37,7 +37,7 @@ pub(super) enum Turn<'a> {
         text: String,
         /// Its calls with their results, in order.
         calls: Vec<Call<'a>>,
-        /// Its signatures, in order; empty if another model signatures the reply.
+        /// Its signatures, in order; empty if another model wrote the reply.
         signatures: Vec<&'a Signature>,
     },
 }

@@ -190,7 +190,7 @@ impl Repl {
         Ok(last.filter(|last| self.core.roster.get(*last).is_some()))
     }
 
-    /// The conversation that `-c` continues: the last one here, or one of which only a draft is there.
+    /// The conversation that `-c` continues: the last one here, or one that has only a draft.
     fn last_to_continue(&self, place: Option<&str>) -> Result<Option<AgentId>> {
         if let Some(last) = self.last_here(place)? {
             return Ok(Some(last));

@@ -98,9 +98,6 @@ pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Re
 }
 
 /// The file in which rules for the directory of this agent are saved.
-///
-/// # Errors
-/// They cannot be saved: there is no such file, or the directory is a worktree that is removed with its agent.
 fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
     if agent.inputs.environment.worktree.is_some() {
         return Err(Error::usage("rules for a worktree are not saved: it is removed with its agent"));

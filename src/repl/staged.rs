@@ -76,7 +76,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Reads a conversation again of which the beginning may be only in the store.
+    /// Reads a conversation again; its older messages may be in the store only.
     fn read_again(&mut self, agent: AgentId) -> Result<()> {
         let lacks = |history: &History| history.lacks_undone_clear();
         let is_cut = |agent: &Agent| agent.inputs.history.as_ref().is_none_or(lacks);

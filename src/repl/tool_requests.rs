@@ -139,9 +139,6 @@ fn answer_call(core: &mut Core, agent_id: AgentId, call: &str, answer: Result<St
 }
 
 /// Finds an agent for a model, by name, id, number or `parent`.
-///
-/// # Errors
-/// There is no such agent, or more than one.
 fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
     if name == commands::PARENT {
         return core.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));

@@ -104,8 +104,6 @@ impl UserTools {
 }
 
 impl Check {
-    /// # Errors
-    /// No thread is left.
     fn start(
         place: Place,
         entries: Vec<UserToolEntry>,

@@ -239,9 +239,6 @@ fn connect(core: &Core, url: &WebUrl, hosts: &AllowedHosts, until: Moment) -> st
 }
 
 /// The addresses that may be reached.
-///
-/// # Errors
-/// None of them may.
 fn direct(url: &WebUrl, hosts: &AllowedHosts, found: &[IpAddr]) -> std::result::Result<Route, String> {
     let is_allowed = |address: &&IpAddr| hosts.check_address(&url.target, **address).is_ok();
     let addresses: Vec<IpAddr> = found.iter().filter(is_allowed).copied().collect();

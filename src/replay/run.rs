@@ -32,7 +32,7 @@ const URL: &str = "http://127.0.0.1:1/v1";
 const WAKE_WAIT: Duration = Duration::from_millis(20);
 /// A timer of libcurl that is due so soon is a step of a transfer and not a time limit.
 const CURL_STEP: Duration = Duration::from_millis(5);
-/// So many turns without progress of the clock are a fault.
+/// Fail after this many turns in which the clock does not advance.
 const TURNS_PER_MOMENT: usize = 100_000;
 
 /// The loop in the middle of a scenario.

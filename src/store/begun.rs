@@ -85,7 +85,7 @@ impl Store {
         Ok(self.conn.prepare_cached(&sql)?.exists([agent])?)
     }
 
-    /// The newest conversation of this directory of which nothing but a draft is there.
+    /// The newest conversation of this directory that has only a draft.
     ///
     /// # Errors
     /// The database cannot be read.

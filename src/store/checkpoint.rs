@@ -137,7 +137,7 @@ impl Checkpoints {
         Ok(!is_busy && frames == copied)
     }
 
-    /// A connection the end of which copies nothing.
+    /// A connection that copies nothing when it is closed.
     fn connect(&self) -> std::result::Result<Connection, Failure> {
         let conn = connect(&self.dir, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Failure::Copy)?;
         leave_log(&conn).map_err(Failure::Copy)?;

@@ -59,7 +59,7 @@ impl Store {
         })
     }
 
-    /// The comparisons that were not ended and of which an agent is left, oldest first. A damaged column is left out.
+    /// The open comparisons that still have an agent, oldest first. A damaged column is left out.
     ///
     /// # Errors
     /// The database cannot be read.

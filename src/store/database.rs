@@ -240,7 +240,7 @@ impl Store {
         1 + self.total_changes()
     }
 
-    /// Has what was committed synced soon, although nobody waits for it.
+    /// Has what was committed synced soon.
     pub(crate) fn sync_soon(&self) {
         let ticket = self.ticket();
         if let Some(syncer) = self.syncer.as_ref().filter(|_| ticket > 1.max(self.told.get())) {

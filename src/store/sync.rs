@@ -57,7 +57,7 @@ struct State {
     wanted: u64,
     durable: u64,
     lost: Option<Error>,
-    /// Failures that nobody was told of.
+    /// Failures that were not reported yet.
     news: Vec<Error>,
     is_running: bool,
     closing: Closing,

@@ -16,7 +16,7 @@ const MOST_LINES: usize = 400;
 /// Files that are compared; more are only named.
 const MOST_FILES: usize = 100;
 
-/// Calls that are named of which it is not known what they changed.
+/// Maximum calls with unknown changes that are named.
 const MOST_FLAWS: usize = 10;
 
 /// The change of one file.
@@ -82,7 +82,7 @@ pub fn other_changes(store: &Store, snapshots: &Snapshots, agent: AgentId, workt
     Ok(text + &not_shown(store, agent)?)
 }
 
-/// The calls of an agent of which it is not known what they changed, as lines that follow a diff.
+/// The calls of an agent whose changes are unknown, as lines after a diff.
 ///
 /// # Errors
 /// The store cannot be read.

@@ -406,7 +406,7 @@ impl Environments {
         listed.into_iter().flatten().flatten().filter_map(worktree).collect()
     }
 
-    /// Notes of which directory a worktree is made, until [`Environments::forget_origin`].
+    /// Records the directory that a worktree is made from, until [`Environments::forget_origin`].
     ///
     /// # Errors
     /// The note cannot be written.
@@ -439,7 +439,7 @@ impl Environments {
     }
 }
 
-/// Where is written of which directory a worktree was made.
+/// The file that records the directory a worktree was made from.
 fn origin_file(worktree: &Path) -> PathBuf {
     let (worktrees, name) = (worktree.parent().unwrap_or(worktree), worktree.file_name().unwrap_or_default());
     worktrees.with_file_name("worktree-origins").join(name)

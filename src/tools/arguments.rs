@@ -109,8 +109,6 @@ fn array_in(text: &str) -> Value {
     }
 }
 
-/// # Errors
-/// What the value must be, and what it is.
 fn check(value: &Value, expected: &Value) -> Result<(), String> {
     let kind = expected["type"].as_str().unwrap_or_default();
     let fits = match kind {

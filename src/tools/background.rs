@@ -93,8 +93,6 @@ fn title_only(tool: &str, arguments: &Value) -> Result<Question, String> {
     Ok(Question::new(title.clone(), vec![title]))
 }
 
-/// # Errors
-/// A message for the model: it is not a regular expression, or one that is too large.
 fn filter(arguments: &Value) -> Result<Option<RegexMatcher>, String> {
     let compile = |pattern: &str| {
         if pattern.len() > MAX_FILTER {
@@ -223,7 +221,7 @@ impl BackgroundCommands {
         running.map(|command| format!("{}  {}", command.id, command.title)).collect()
     }
 
-    /// Collects those that have ended, and what is to be said of the others.
+    /// Collects those that have ended, and the news of the others.
     pub fn poll(&mut self) -> Vec<CommandNews> {
         self.commands.iter_mut().filter_map(BackgroundCommand::poll).collect()
     }

@@ -191,8 +191,6 @@ pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink
     Output { warnings, ..Output::success(content) }
 }
 
-/// # Errors
-/// A message for the model: the command could not be started.
 fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -> Result<Outcome, String> {
     let command = call.arguments["command"].as_str().unwrap_or_default();
     let directory = directory(&call.arguments, env);

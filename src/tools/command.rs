@@ -151,7 +151,7 @@ pub fn run(
     loop {
         let plan = match plan(program, env) {
             Ok(plan) if !plan.level.holds(program.promised.level) => {
-                let why = format!("this system cannot build the whole sandbox ({failed})");
+                let why = format!("cannot create the full sandbox ({failed})");
                 return Ok(Ending::Weaker(why).into());
             }
             Ok(plan) if program.promised.has_no_gap && !plan.gaps.is_empty() => {

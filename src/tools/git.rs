@@ -37,7 +37,7 @@ const ENV: [&str; 13] = [
 const GIT: [&str; 3] = ["git", "-c", "core.fsmonitor=false"];
 const NO_HOOKS: [&str; 2] = ["-c", "core.hooksPath=/dev/null"];
 
-/// The start of git's warnings, each of which is a line.
+/// The start of git's warnings, one a line.
 const WARNING: &str = "warning: ";
 
 /// Runs git in the sandbox unless the job is cancelled.

@@ -162,9 +162,6 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
 }
 
 /// What one hook answers, and what it did to protected files. While its files are not the trusted ones, it asks for the person in its own place.
-///
-/// # Errors
-/// It failed: why.
 fn answer(
     hook: &Hook,
     occasion: &Occasion,

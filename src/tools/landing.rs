@@ -52,7 +52,7 @@ const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "
 /// The hooks of a commit (githooks(5)).
 const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 
-/// So many files are named in a message.
+/// Maximum files named in a message.
 const MOST_NAMED: usize = 10;
 
 /// Lands the worktree at `root`. The result is a message for the person.

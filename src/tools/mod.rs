@@ -583,7 +583,7 @@ pub fn capped(text: &str, is_error: bool, cap: usize, directory: &Path) -> Outpu
 }
 
 /// Escapes every character that could make a line look different from what it is: control characters other than a tab,
-/// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing") or that nobody sees.
+/// and those that hide or reorder text (Unicode TR 36, "bidirectional text spoofing") or that are invisible.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {

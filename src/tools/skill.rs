@@ -55,8 +55,6 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::new(title.clone(), vec![title]))
 }
 
-/// # Errors
-/// A message for the model with the names that there are.
 fn known<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
     match list.find(name) {
         Some(skill) if skill.is_for_models => Ok(skill),

@@ -190,8 +190,6 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// # Errors
-    /// It was not started.
     fn run(&self, env: &Environment, sink: &mut dyn Sink, limit: Duration, job: &Job) -> Result<Outcome, String> {
         let program = self.files.first().map(|file| file.path.to_string_lossy()).unwrap_or_default();
         let words = self.entry.command.iter().skip(1).map(String::as_str);

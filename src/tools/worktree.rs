@@ -22,9 +22,9 @@ use crate::base::file;
 
 /// The beginning of a pointer (git-lfs, docs/spec.md).
 const POINTER: &[u8; 42] = b"version https://git-lfs.github.com/spec/v1";
-/// So many files are looked at.
+/// Maximum files that are checked.
 const MOST_POINTERS: usize = 20;
-/// So many submodules are named.
+/// Maximum submodules named in a message.
 const MOST_NAMED: usize = 5;
 
 /// The branch of the worktree at this path.

@@ -88,7 +88,7 @@ fn a_command_never_runs_without_a_sandbox_that_its_question_promised() {
     let running = tools::Running::start(bash, call, asked, shared, wake).expect("a thread");
     wakes.recv_timeout(crate::support::PATIENCE).expect("an end");
     let result = running.collect();
-    assert!(result.is_error && result.content.contains("cannot build the whole sandbox (a test)"), "{result:?}");
+    assert!(result.is_error && result.content.contains("cannot create the full sandbox (a test)"), "{result:?}");
     assert!(!workspace.join("it-ran").exists());
     // Copies of the environment know it too, and the next question says so.
     let asked = bash.prepare(&arguments, &env).expect("arguments");

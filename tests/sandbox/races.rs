@@ -89,7 +89,7 @@ fn a_command_that_was_judged_by_stronger_walls_does_not_run_behind_weaker_ones()
             }
         };
         let content = run(&env, "touch it-ran", weaken);
-        assert!(content.starts_with("[not started: this system cannot build the whole sandbox"), "{content}");
+        assert!(content.starts_with("[not started: cannot create the full sandbox"), "{content}");
         assert!(!place.path("home/work/it-ran").exists());
         assert!(!env.is_sandboxed(), "auto asks");
         let again = run(&env, "touch it-ran", || {});

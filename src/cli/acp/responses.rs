@@ -157,8 +157,6 @@ impl Editor<'_> {
         }
     }
 
-    /// # Errors
-    /// There is no such conversation, or it is one of another directory.
     fn on_taken_up(
         &mut self,
         id: &Value,

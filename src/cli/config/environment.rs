@@ -77,7 +77,7 @@ impl ProcessEnvironment {
         })
     }
 
-    /// `polylogue-UID` in `$TMPDIR`, by default `/tmp`. It stands for a data directory that cannot be used.
+    /// `polylogue-UID` in `$TMPDIR`, by default `/tmp`. It replaces a data directory that cannot be used.
     ///
     /// # Errors
     /// It cannot be created, or somebody else could use it.

@@ -119,7 +119,7 @@ fn server(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<McpServer> {
     }
 }
 
-/// A server of which it is not known yet how it is reached.
+/// A server whose transport is not known yet.
 fn new_server(name: &str, source: String) -> McpServer {
     let transport = Transport::Stdio { command: String::new(), args: Vec::new(), env: Vec::new() };
     McpServer::new(name, transport, source)

@@ -93,7 +93,7 @@ impl PrintOutput {
         self.missed_chunks += count;
     }
 
-    /// The ending of a run of which chunks were missed.
+    /// The ending of a run that missed chunks.
     pub fn missed(&self) -> Option<Ending> {
         let message = "the answer is incomplete: it arrived faster than it could be written";
         (self.missed_chunks > 0).then(|| Ending::Failed(Error::new(ErrorKind::Tool, message).into()))

@@ -15,11 +15,11 @@ use crate::domain::trace::{SCHEMA, TraceLine};
 use lanes::Lanes;
 use rows::{Row, rows_of};
 
-/// So many columns are drawn where the output is no terminal and `COLUMNS` is not set.
+/// Columns where the output is not a terminal and `COLUMNS` is not set.
 const COLUMNS: usize = 80;
-/// No trace has so long a line: what is read of a file that is none is bounded.
+/// Maximum length of a line, in bytes: bounds what is read of a file that is not a trace.
 const LONGEST_LINE: u64 = 1 << 20;
-/// So many lines that are no lines of a trace are reported one by one.
+/// Maximum invalid lines that are reported one by one.
 const REPORTED: usize = 20;
 
 /// Draws a trace. Returns whether every line of it could be read.
@@ -54,7 +54,7 @@ fn drawn(lines: &[TraceLine], options: &TraceShow, width: usize) -> Result<Strin
     Ok(lanes.draw(&rows, width))
 }
 
-/// The number of a line that is none of a trace, and the reason.
+/// The number of an invalid line, and the reason.
 type BadLine = (usize, String);
 
 fn read(path: &Path) -> Result<(Vec<TraceLine>, Vec<BadLine>)> {
@@ -104,7 +104,7 @@ mod tests {
 {"turn":1,"at_us":2000,"event":"ready","source":"terminal","read":true,"write":false,"error":false}
 {"turn":1,"at_us":2000,"event":"keys","agent":"A","terminal":1,"keys":3}
 {"turn":1,"at_us":2100,"event":"change","agent":"A","terminal":1,"change":"submit"}
-{"turn":1,"at_us":2100,"event":"effect","agent":"A","effect":"moved","from":"idle","to":"waiting for the model"}
+{"turn":1,"at_us":2100,"event":"effect","agent":"A","effect":"state_changed","from":"idle","to":"waiting for the model"}
 {"turn":1,"at_us":2900,"event":"end","duration_us":900}
 {"turn":2,"at_us":1002000,"event":"turn","timeout_us":1000000,"why":"retry","agent":"B"}
 {"turn":2,"at_us":1002000,"event":"ready","agent":"A","source":"socket","fd":9,"read":true,"write":false,"error":false}

@@ -30,7 +30,7 @@ pub struct Outcome {
     pub note: String,
     /// Its output, as parts of lines with their styles.
     pub output: Vec<Vec<(String, Style)>>,
-    /// So many lines of the output are shown although it is folded.
+    /// Lines of a folded output that stay visible.
     pub shown: usize,
 }
 

@@ -21,7 +21,7 @@ pub struct Code {
     pub id: Cell<Option<u64>>,
     /// The number that its first line had when it was needed last.
     first: Cell<i64>,
-    /// So many lines were handed out to be coloured.
+    /// Lines handed out for colouring.
     taken: Cell<usize>,
     colors: RefCell<Vec<Colors>>,
 }

@@ -11,7 +11,7 @@ pub struct Fold {
     pub first: i64,
     /// The line after the last one.
     pub end: i64,
-    /// So many of the first lines are shown all the same.
+    /// First lines of a folded block that stay visible.
     pub shown: u32,
     /// It is open where the others are folded, or folded where they are open.
     pub is_exception: bool,

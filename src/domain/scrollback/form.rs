@@ -142,7 +142,7 @@ impl Drawn {
         self.push_styled(line.text, part, line.styles());
     }
 
-    /// Appends a part of a text, of which these parts have a style.
+    /// Appends a part of a text with styled ranges.
     pub fn push_styled(&mut self, text: &str, part: Range<usize>, styles: impl Iterator<Item = (Range<usize>, Style)>) {
         let shift = self.text.len();
         self.text.push_str(&text[part.clone()]);

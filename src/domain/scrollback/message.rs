@@ -18,7 +18,7 @@ impl Scrollback {
         self.lines.get(line).is_some_and(|line| line.kind == LineKind::Person)
     }
 
-    /// Whether this line stands for the folded lines of a message.
+    /// Whether this line replaces the folded lines of a message.
     pub(super) fn is_fold_of_message(&self, line: i64) -> bool {
         self.is_of_message(line) && self.folds.at(line + 1).is_some()
     }

@@ -11,7 +11,7 @@ use super::{LineKind, Scrollback, Start};
 use crate::base::text;
 use crate::domain::frame::{Copied, Style};
 
-/// What is said of something folded.
+/// Hint on a folded block.
 pub const OPENS: &str = "Ctrl+O opens";
 
 /// A scroll position of its own.

@@ -137,7 +137,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// Takes a value for a variable that is no more than a setting of the program behind it.
+    /// Takes the value of a variable assignment in front of a command.
     fn assignment(&mut self, name: String, word: Word, written: String) -> Result<(), &'static str> {
         if word.is_glob {
             return Err("an assignment with a pattern");

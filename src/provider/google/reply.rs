@@ -119,9 +119,6 @@ fn blocked(feedback: &Feedback) -> Option<Error> {
 }
 
 /// The meaning of a `FinishReason`; `None` while the model has not stopped.
-///
-/// # Errors
-/// An invalid call, or no reply for an unknown reason.
 fn finish_of(reason: &str, has_begun: bool, message: &str) -> Result<Option<Finish>> {
     let what = match reason {
         "" | "FINISH_REASON_UNSPECIFIED" => return Ok(None),

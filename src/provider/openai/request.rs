@@ -55,9 +55,6 @@ fn thinks_over_responses_only(model: &str) -> bool {
 }
 
 /// The reasoning effort, if any.
-///
-/// # Errors
-/// The model does not support it together with tools.
 fn effort(conversation: &Conversation<'_>) -> Result<Option<String>> {
     let model = &conversation.endpoint.model;
     if conversation.tools.is_empty() || !thinks_over_responses_only(model) {
@@ -82,7 +79,7 @@ const PARAMETERS: &[(Parameter, &str)] = &[
     (Parameter::ServiceTier, "service_tier"),
 ];
 
-/// A text, or parts of which some are files.
+/// A text, or parts that may include files.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {

@@ -22,7 +22,7 @@ use crate::tools::{AttachedFile, beginning_of_file, open_attached, similar_name}
 const MAX_FILES: usize = 20;
 /// The bytes that tell the type of a file.
 const HEAD: u64 = 16;
-/// About so many images of results are sent with a request; of older ones only the markers.
+/// Maximum images from tool results per request; older ones are sent as markers.
 const MAX_OF_RESULTS: usize = 20;
 
 /// The most paths of a text that are looked up: a pasted text may have any number.

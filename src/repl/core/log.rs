@@ -13,7 +13,7 @@ use crate::repl::core::{Core, agent_gone};
 
 /// How many of the newest messages are read to find the last reply.
 const NEWEST_MESSAGES: usize = 64;
-/// So many parts of replies that fail one after the other are the fault of the store.
+/// Stop after this many failed checkpoints in a row.
 const MOST_FAILED_CHECKPOINTS: usize = 2;
 
 impl Core {

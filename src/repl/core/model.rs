@@ -1,4 +1,4 @@
-//! The model of an agent that nobody has named for it.
+//! The model of an agent whose model was not chosen.
 
 use crate::agent::Role;
 use crate::base::error::Result;

@@ -1,5 +1,5 @@
 //! What servers ask the person while a call waits: each question is shown by the agent of that call, one after the other.
-//! Where nobody can be asked, or the policy asks nobody, the answer is no.
+//! Without a person to ask, or with a policy that never asks, the answer is no.
 
 use std::collections::VecDeque;
 

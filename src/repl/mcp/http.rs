@@ -160,8 +160,6 @@ impl Http {
         (request, transfer)
     }
 
-    /// # Errors
-    /// A rule refuses an address of the host, or it is not known.
     fn check_addresses(&self, network: &Network, now: Moment) -> std::result::Result<(), String> {
         let Some((target, hosts)) = &self.guard else { return Ok(()) };
         if network.host_to_look_up(&self.url, now).is_some() {

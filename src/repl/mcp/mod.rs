@@ -484,9 +484,6 @@ impl Mcp {
 }
 
 /// What the rules refuse of the host of a server, to be checked against its addresses.
-///
-/// # Errors
-/// The rules refuse the name of the host.
 fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, AllowedHosts)>, String> {
     let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
     if denied.is_empty() {

@@ -137,8 +137,6 @@ fn prepare(parts: Vec<Part>, shape: &Shape) -> (Output, Vec<Image>) {
     (output, images)
 }
 
-/// # Errors
-/// Why models cannot get it.
 fn decode(data: &str) -> Result<Image, String> {
     if data.len() / 4 * 3 > MAX_IMAGE {
         return Err(format!("it is larger than {} MB", MAX_IMAGE >> 20));

@@ -22,7 +22,7 @@ use crate::repl::core::Core;
 pub(super) struct ClientRun {
     /// The parent of the members.
     pub(super) agent: AgentId,
-    /// Agents below it a call of which was refused; they may be gone.
+    /// Agents below it that had a call refused; they may be gone.
     refused: BTreeSet<AgentId>,
     /// The client was sent the limit that ends the run.
     is_limited: bool,

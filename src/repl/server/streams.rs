@@ -208,9 +208,6 @@ pub(super) fn has_stopped(core: &Core, id: AgentId) -> bool {
 }
 
 /// The status of an agent that has stopped.
-///
-/// # Errors
-/// It is not, and the time is over.
 fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
     let status = core.status(agent)?;
     if has_stopped(core, agent) {

@@ -290,9 +290,6 @@ fn is_over_limit(core: &Core, agent: AgentId) -> bool {
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.
-///
-/// # Errors
-/// The client's text is not in the queue any more, or the queue was resumed already and still does not go on.
 fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> Result<bool> {
     if !is_stuck(core, agent, id) {
         return Ok(false);

@@ -68,7 +68,7 @@ fn text_row(row: &VisibleRow, is_selected: bool) -> Row {
     drawn
 }
 
-/// Appends a part of the row in one style, of which parts may be links.
+/// Appends a part of the row in one style; some of it may be links.
 fn push_part(drawn: &mut Row, row: &VisibleRow, part: Range<usize>, style: Style) {
     let mut at = part.start;
     for (range, to) in &row.links {

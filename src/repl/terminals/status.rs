@@ -12,7 +12,7 @@ use crate::domain::thinking::Thinking;
 use crate::team::Money;
 use crate::tools::Environment;
 
-/// The fewest columns for the directory, of which the beginning is left out if it is longer.
+/// Minimum columns for the directory; a longer one is cut at its start.
 const DIRECTORY_COLUMNS: usize = 12;
 const ENVIRONMENT_COLUMNS: usize = 24;
 const HELP: &str = "? keys ";

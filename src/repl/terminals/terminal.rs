@@ -389,7 +389,7 @@ impl Terminal {
         !self.is_detached && self.edited.is_none() && self.device.takes_more()
     }
 
-    /// Draws a frame, of which only the changes are sent, and says what has changed besides.
+    /// Draws a frame by sending what has changed, and returns what else has changed.
     pub(in crate::repl) fn show(&mut self, frame: &Frame, title: String, progress: Progress) {
         self.device.write(self.display.draw(frame, &self.input.selection));
         self.device.write(self.announcer.after_frame(title, progress).as_bytes());

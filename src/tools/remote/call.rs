@@ -18,7 +18,7 @@ use crate::tools::{Job, visible};
 /// How long a script has to say its last word once its input has ended.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
-/// As often the descriptors are looked at if nothing happens.
+/// Poll interval.
 const POLL: Duration = Duration::from_millis(500);
 
 /// How much of what ssh or podman says about itself is kept.

@@ -35,7 +35,7 @@ const MAX_LINKS: usize = 4;
 
 /// How long a call waits for others to end before it fails.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// As often a waiting call looks whether it was cancelled.
+/// How often a waiting call checks whether it was cancelled.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A control socket has a longer path: the kernel takes 108 bytes, and ssh adds 17 for a moment.

@@ -105,7 +105,7 @@ impl Remote {
         if self.is_contained() { String::new() } else { self.place.to_string() }
     }
 
-    /// Whether what tools do stays inside of it: a container is a wall, another machine is none.
+    /// Whether it confines what tools do: a container does, another machine does not.
     pub fn is_contained(&self) -> bool {
         matches!(self.place, RemotePlace::Container { .. })
     }
@@ -156,9 +156,6 @@ impl Remote {
     }
 
     /// Runs a script there and collects what it writes, at most `limit` bytes.
-    ///
-    /// # Errors
-    /// A message for the model: the place cannot be reached, or the call was interrupted.
     fn collect(&self, request: &Request<'_>, limit: usize, job: &Job) -> Result<Collected, String> {
         let mut output = Vec::new();
         let ending = self.connection.run(request, job, &mut |bytes| {

@@ -8,7 +8,7 @@ use regex_syntax::hir::{Class, Hir, HirKind};
 
 /// Bytes that are no printable ASCII characters.
 const OTHERS: &str = "[^ -~]+";
-/// A longer one helps nobody, in bytes.
+/// Maximum length of a pattern, in bytes.
 const MAX_LENGTH: usize = 2000;
 
 /// None if it would match every line.

@@ -24,7 +24,7 @@ pub struct RemoteProject {
     pub problem: Option<String>,
 }
 
-/// A file, or something in its place that is none.
+/// A file, or something else at its path.
 struct Found {
     path: PathBuf,
     content: Result<Vec<u8>, ()>,

@@ -31,8 +31,6 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     }
 }
 
-/// # Errors
-/// It is gone, or was changed since the person has trusted it.
 fn read_again(remote: &Remote, known: &Skill, job: &Job) -> Result<(), String> {
     let fetched = remote.fetch(&known.file(), Access::Read, job)?;
     match fetched.kind {

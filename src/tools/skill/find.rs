@@ -153,8 +153,6 @@ fn entries(above: &Path) -> Vec<(String, PathBuf)> {
     found
 }
 
-/// # Errors
-/// Why it cannot be used.
 fn bytes(file: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let opened = open_regular(file).and_then(|file| file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes));

@@ -109,7 +109,7 @@ impl Recorder {
         open
     }
 
-    /// A step of which nothing is known yet.
+    /// A step without results yet.
     pub fn begin(&self, tool: &str) -> OpenStep {
         let now = unix_ms();
         let step =

@@ -47,7 +47,7 @@ const MOST_EXCLUDED: u64 = 1 << 20;
 pub const MOST_IN_INDEX: u64 = 1 << 30;
 /// Of a list of files, in bytes.
 const MOST_PRINTED: u64 = 128 << 20;
-/// So many changed files of one command are kept.
+/// Maximum changed files kept for one command.
 const MOST_FILES: usize = 5_000;
 /// Entries of one of the 256 directories of objects from which on all objects are removed, as in `git gc --auto`.
 const MANY_OBJECTS: usize = 27;
@@ -118,7 +118,7 @@ struct Tree {
     objects: PathBuf,
     /// The directory of this call.
     out: PathBuf,
-    /// The permissions before the command, of which git knows only whether a file can be run; without the usual ones.
+    /// Unusual permissions before the command: git records only whether a file is executable.
     modes: HashMap<Vec<u8>, u32>,
     /// The directories with files that git knows, and whether an ignore file there hides everything new.
     hides_all: BTreeMap<PathBuf, bool>,

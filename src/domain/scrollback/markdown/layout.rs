@@ -147,7 +147,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
         }
     }
 
-    /// The source is a table of which only the last row is laid out.
+    /// The source is a table; only its last row is laid out.
     pub fn continue_table(&mut self, columns: Rc<Columns>, is_open: bool) {
         self.known_table = Some(Table { is_continued: true, is_open, ..Table::new(columns) });
         self.gap = None;

@@ -345,7 +345,7 @@ impl Terminals {
         Ok(())
     }
 
-    /// Shows all conversations, of which the person chooses one, at which these changes are made then.
+    /// Lists all conversations. These changes are made to the one that the person chooses.
     pub(super) fn show_picker(&mut self, core: &mut Core, id: TerminalId, then: Vec<Change>) {
         let picker = Box::new(PickerView::first(then));
         self.set_view(core, id, Some(View { kind: ViewKind::Picker(picker), text: None }));
