@@ -122,7 +122,7 @@ impl Scene {
         let word = match activity {
             Activity::Nothing => return app.turn_until("the reply", |app| app.replies(victim) == ["done"]),
             Activity::Streaming => return app.turn_until("the half", |h| h.agent(victim).partial_text() == "half"),
-            Activity::Retrying => "waiting to retry",
+            Activity::Retrying => "retrying in",
             Activity::WaitingForMail => "waiting for mail",
             _ => "awaiting approval",
         };
@@ -210,6 +210,10 @@ fn tree(app: &Harness) -> String {
         current,
         unix_ms: 0,
         terminal_infos: Vec::new(),
+        activity: Box::new(|id| {
+            let listed = app.repl.list().into_iter().find(|agent| agent.id == id);
+            listed.and_then(|agent| agent.activity).unwrap_or_default()
+        }),
     })
 }
 

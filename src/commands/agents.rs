@@ -1,5 +1,6 @@
 //! `/agents`: all agents as a tree, and the archived ones.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::complete::complete_word;
@@ -152,18 +153,17 @@ fn state_and_task(_: &CommandContext, _: &str) -> Option<(&'static str, String)>
     None
 }
 
-fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String) {
-    // A deep chain of forks stays readable.
-    let indent = "  ".repeat(depth.min(16));
-    let here = if agent.id() == context.current { "> " } else { "  " };
+/// What an agent does, or for what it waits.
+fn state_in_words<'a>(context: &'a CommandContext, agent: &'a Agent) -> Cow<'a, str> {
     let state = match (agent.state(), agent.wait()) {
         _ if agent.is_compacting() => "compacting",
-        // For a slot or for the end of a rate limit: the agent's own screen shows which.
-        (State::WaitingForLlm, Wait::Slot) => "waiting for its turn",
-        (State::WaitingForLlm, Wait::Key) => "waiting for a key",
-        (State::WaitingForLlm, Wait::Retry { .. }) => "waiting to retry",
+        (State::WaitingForLlm, Wait::Slot | Wait::Key | Wait::Retry { .. }) => {
+            return (context.activity)(agent.id()).into();
+        }
         (State::WaitingForLlm, _) if !agent.partial_text().is_empty() => "replying",
-        (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => "waiting for its turn",
+        (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() || agent.waits_for_server() => {
+            return (context.activity)(agent.id()).into();
+        }
         (State::ExecutingTool, _) if !agent.has_live_tool() => agent.work_of_loop(),
         (State::Idle, _) if agent.summaries() > 0 => "waiting for a summary",
         (State::Idle, _) if agent.has_background_work() => "waiting for its team",
@@ -171,6 +171,14 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         (State::Idle, _) if agent.has_failed() => "failed",
         (state, _) => state.name(),
     };
+    state.into()
+}
+
+fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String) {
+    // A deep chain of forks stays readable.
+    let indent = "  ".repeat(depth.min(16));
+    let here = if agent.id() == context.current { "> " } else { "  " };
+    let state = state_in_words(context, agent);
     let mail = if agent.unread == 0 {
         String::new()
     } else {

@@ -239,6 +239,7 @@ mod tests {
             current: AgentId::random(),
             unix_ms: 0,
             terminal_infos: Vec::new(),
+            activity: Box::new(|_| String::new()),
         };
         let text = help_text(&context);
         let too_wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 78).collect();

@@ -87,6 +87,8 @@ pub struct CommandContext<'a> {
     pub unix_ms: i64,
     /// The attached terminals, oldest first; empty if the command does not come from one.
     pub terminal_infos: Vec<TerminalInfo>,
+    /// What an agent at work does, or for what it waits, as lists show it.
+    pub activity: Box<dyn Fn(AgentId) -> String + 'a>,
 }
 
 /// An attached terminal, for `/sessions`.

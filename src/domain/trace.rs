@@ -40,7 +40,7 @@ pub struct TraceLine {
     /// How long the wait could last at most; none: for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_us: Option<u64>,
-    /// What is due at the end of the wait.
+    /// What is due at the end of the wait, or for what an agent waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Name>,
     /// What a ready descriptor belongs to.
@@ -100,9 +100,9 @@ pub struct TraceLine {
 }
 
 /// Every value of [`TraceLine::event`].
-pub const EVENTS: [&str; 13] = [
-    "start", "agent", "spawned", "removed", "turn", "ready", "keys", "change", "callback", "effect", "focus", "render",
-    "end",
+pub const EVENTS: [&str; 14] = [
+    "start", "agent", "spawned", "removed", "turn", "ready", "keys", "change", "callback", "effect", "waits", "focus",
+    "render", "end",
 ];
 
 impl TraceLine {
@@ -125,6 +125,7 @@ impl TraceLine {
             "spawned" | "removed" | "keys" => Some(self.event.to_string()),
             "render" => Some("frame".into()),
             "focus" => Some("shown".into()),
+            "waits" => Some("waits".into()),
             _ => None,
         }
     }

@@ -19,6 +19,7 @@ use crate::repl::core::archive::{bring_back, called_or_archived};
 use crate::repl::core::begin::{Beginning, begin};
 use crate::repl::core::require_answered;
 use crate::repl::core::spawn::project_directory;
+use crate::repl::json::activity_of;
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
 use crate::repl::{Repl, ServerReport, steer};
@@ -38,6 +39,8 @@ pub struct AgentSummary {
     pub model: String,
     /// What the agent is doing.
     pub status: Status,
+    /// What it does, or for what it waits, in words; none if it is idle.
+    pub activity: Option<String>,
     /// How many agents are before it in the queue for a working slot; none if it does not wait for one.
     pub place: Option<usize>,
     /// Messages and commands in its queue.
@@ -72,6 +75,7 @@ impl Repl {
             parent: self.core.roster.parent(agent.id()),
             model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
+            activity: activity_of(&self.core, agent),
             place: self.core.send_queue.position_of(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,

@@ -68,10 +68,9 @@ impl Repl {
 
     /// Runs a command or sends a message. If that fails, the line returns to the draft.
     fn enter_line(&mut self, id: TerminalId, agent: AgentId, text: &str) -> Turn {
-        let context = self.core.command_context(agent, self.terminals.infos(id));
         let result = match change_of(text) {
             Some(change) => Ok(InputResult::NewState(change, None)),
-            None => commands::read(text, &context),
+            None => commands::read(text, &self.core.command_context(agent, self.terminals.infos(id))),
         };
         let is_repeated = self.terminals.is_repeated(&self.core, id, text);
         let warning = match &result {

@@ -82,7 +82,7 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
         "name": agent.identity.name,
         "parent": core.roster.parent(id).map(|parent| parent.to_string()),
         "status": agent.status().name(),
-        "activity": activity_as_json(core, agent),
+        "activity": activity_of(core, agent),
         "model": agent.inputs.endpoint.full_name(),
         "place": agent.inputs.environment.remote.as_ref().map(|remote| remote.place.to_string()),
         "unread": agent.unread,
@@ -97,7 +97,7 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
 }
 
 /// What the agent is doing, as a terminal shows it; none if it is idle.
-fn activity_as_json(core: &Core, agent: &Agent) -> Option<String> {
+pub(super) fn activity_of(core: &Core, agent: &Agent) -> Option<String> {
     match agent.question() {
         Some(pending) => Some(format!("asks: {}", pending.question.title)),
         None => agent.view.is_spinning().then(|| core.activity(agent.id(), false)),

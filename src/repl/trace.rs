@@ -30,6 +30,8 @@ pub struct Trace {
     watch: Option<Watch>,
 }
 
+type Waits = (String, Option<Moment>);
+
 struct Writer {
     out: BufWriter<File>,
     clock: Clock,
@@ -41,6 +43,8 @@ struct Writer {
     stable: Option<Vec<AgentId>>,
     /// What each terminal showed last.
     focus: BTreeMap<TerminalId, AgentId>,
+    /// For what each agent waited last, and until when.
+    waits: BTreeMap<AgentId, Waits>,
     /// Why a line could not be written; reported at the end of the turn.
     error: Option<io::Error>,
 }
@@ -63,6 +67,7 @@ impl Trace {
             turn: None,
             stable: config.trace_stable.then(Vec::new),
             focus: BTreeMap::new(),
+            waits: BTreeMap::new(),
             error: None,
         };
         writer.write(TraceLine { schema: Some(SCHEMA), ..TraceLine::of("start") });
@@ -181,6 +186,23 @@ impl Trace {
             if writer.focus.insert(terminal, agent) != Some(agent) {
                 writer.write_of(agent, TraceLine { terminal: Some(terminal.0), ..TraceLine::of("focus") });
             }
+        }
+    }
+
+    /// For what agents wait at the end of a turn; recorded where it has changed. That depends on the division into turns.
+    pub fn waits(&mut self, waits: impl FnOnce() -> BTreeMap<AgentId, Waits>) {
+        let Some(writer) = self.writer.as_mut().filter(|writer| writer.stable.is_none()) else { return };
+        let now = writer.clock.now();
+        let before = std::mem::replace(&mut writer.waits, waits());
+        let new: Vec<(AgentId, Waits)> = writer
+            .waits
+            .iter()
+            .filter(|(agent, waits)| before.get(agent) != Some(waits))
+            .map(|(a, w)| (*a, w.clone()))
+            .collect();
+        for (agent, (what, until)) in new {
+            let timeout_us = until.map(|until| micros(until - now));
+            writer.write_of(agent, TraceLine { timeout_us, why: Some(what.into()), ..TraceLine::of("waits") });
         }
     }
 

@@ -9,6 +9,7 @@ use crate::domain::scrollback::LineKind;
 use crate::reactor::{Ready, Signal, Signals, Source};
 use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::core::activity::waits_for;
 use crate::repl::core::archive::archive_idle;
 use crate::repl::core::unsaved;
 use crate::repl::timeout::TOOL_POLL;
@@ -211,6 +212,11 @@ impl Repl {
     /// said at the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
         self.core.store.sync_soon();
+        let core = &self.core;
+        self.trace.waits(|| {
+            let busy = core.roster.busy().iter().chain(core.roster.asking());
+            busy.filter_map(|agent| Some((*agent, waits_for(core, *agent)?))).collect()
+        });
         let ended = |what: &str, error: &str| format!("cannot write the {what}: {error}; it ends here");
         let mut failed: Vec<String> = self.core.store.take_sync_news().into_iter().map(|error| error.message).collect();
         failed.extend(self.trace.end().map(|error| ended("trace", &error.to_string())));

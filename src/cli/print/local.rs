@@ -76,7 +76,8 @@ impl LocalHost {
     /// Says each wait once.
     fn say_wait(&mut self, output: &mut PrintOutput) {
         let Some(held_up) = self.repl.held_up(self.agent_id) else { return };
-        if self.said_until.replace(held_up.until) != Some(held_up.until) {
+        if held_up.is_news(self.said_until) {
+            self.said_until = Some(held_up.until);
             let line = wait_line(&self.agent_id.to_string(), held_up.length, &held_up.reason);
             output.on_wait(held_up.length, &held_up.reason, || line.to_string());
         }

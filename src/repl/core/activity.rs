@@ -55,28 +55,70 @@ impl Core {
     }
 }
 
+/// For what an agent waits, in words that stay the same while it does, and until when, if that is known.
+pub(in crate::repl) fn waits_for(core: &Core, id: AgentId) -> Option<(String, Option<Moment>)> {
+    let agent = core.roster.get(id)?;
+    let provider = &agent.inputs.endpoint.provider;
+    let what = match (agent.state(), agent.wait()) {
+        (State::AwaitingApproval, _) => "an answer to a question".into(),
+        (State::ExecutingTool, _) if agent.waits_for_tool_slot_since().is_some() => "a slot to run a tool".into(),
+        (State::ExecutingTool, _) if agent.waits_for_server() => "an MCP server".into(),
+        (State::ExecutingTool, _) if !agent.has_live_tool() => {
+            agent.work_of_loop().strip_prefix("waiting for ")?.to_owned()
+        }
+        (State::WaitingForLlm, Wait::Key) => format!("the key command of {provider}"),
+        (State::WaitingForLlm, Wait::Compaction) => "a summary".into(),
+        (State::WaitingForLlm, Wait::Retry { at, error }) => {
+            return Some((format!("another try after {}", error.kind.name()), Some(*at)));
+        }
+        (State::WaitingForLlm, Wait::Slot) => match core.send_queue.gate_of(id, core.clock.now()) {
+            Some(Gate::Paused { until, .. }) => {
+                return Some((format!("the rate limit of {provider}"), Some(until)));
+            }
+            Some(Gate::Full { .. }) => format!("answers of {provider} to other agents"),
+            None if core.trees.held(id).is_some() => "a limit to be raised".into(),
+            None if core.send_queue.position_of(id).is_none() => prepares(&core.config)?.to_owned(),
+            None => "a slot".into(),
+        },
+        _ => return None,
+    };
+    Some((what, None))
+}
+
 /// What holds up a request.
 pub(crate) struct HeldUp {
     pub until: Moment,
     /// From now on.
     pub length: Duration,
     pub reason: String,
+    /// Until then the agent pauses by itself; otherwise it waits for its turn, which may come sooner or later.
+    is_fixed: bool,
 }
+
+impl HeldUp {
+    /// Whether somebody who was told of the wait until `told` hears something new.
+    pub fn is_news(&self, told: Option<Moment>) -> bool {
+        told.is_none_or(|told| if self.is_fixed { self.until != told } else { self.until > told + NEWS_AFTER })
+    }
+}
+
+/// A wait for a turn is told again when it lasts this much longer.
+const NEWS_AFTER: Duration = Duration::from_secs(10);
 
 /// What holds up the request of an agent, or of the one that writes a summary for it.
 pub(in crate::repl) fn held_up(core: &Core, agent_id: AgentId) -> Option<HeldUp> {
     let (now, agent_id) = (core.clock.now(), core.worker(agent_id));
     let agent = core.roster.get(agent_id)?;
-    let (until, reason) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
-        (Wait::Retry { at, error }, _) => (*at, error.message.clone()),
-        (_, Some(Gate::Paused { until, reason })) => (until, reason.to_string()),
+    let (until, reason, is_fixed) = match (agent.wait(), core.send_queue.gate_of(agent_id, now)) {
+        (Wait::Retry { at, error }, _) => (*at, error.message.clone(), true),
+        (_, Some(Gate::Paused { until, reason })) => (until, reason.to_string(), false),
         _ => return None,
     };
     let reason = match agent.retries() {
         0 => reason,
         failed => format!("{reason}; attempt {} follows", failed + 1),
     };
-    Some(HeldUp { until, length: until.since(now), reason })
+    Some(HeldUp { until, length: until.since(now), reason, is_fixed })
 }
 
 /// What the description depends on besides the agent.

@@ -195,6 +195,7 @@ impl Core {
             current,
             unix_ms: self.clock.unix_ms(),
             terminal_infos: terminals,
+            activity: Box::new(|agent| self.activity(agent, false)),
         }
     }
 

@@ -222,7 +222,8 @@ impl Server {
         let Some(client) = self.clients.get_mut(&id).filter(|client| client.connection.is_ready()) else { return };
         let ClientState::Turn(turn) = &mut client.state else { return };
         let Some(held_up) = held_up(core, turn.agent).filter(|_| turn.is_running()) else { return };
-        if turn.sent_until.replace(held_up.until) != Some(held_up.until) {
+        if held_up.is_news(turn.sent_until) {
+            turn.sent_until = Some(held_up.until);
             let line = wait_line(&turn.agent.to_string(), held_up.length, &held_up.reason);
             client.send(&Response::Chunk(line));
         }

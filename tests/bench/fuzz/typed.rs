@@ -204,6 +204,7 @@ pub fn commands() -> Step {
             current,
             unix_ms: 0,
             terminal_infos: Vec::new(),
+            activity: Box::new(|_| String::new()),
         };
         drop(commands::read(&line, &app));
         for ending in commands::complete(&line, &app) {
