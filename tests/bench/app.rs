@@ -2,6 +2,7 @@
 //! advance for the program itself.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{Catalog, Endpoint, ProviderEntry, Settings};
@@ -79,6 +80,17 @@ impl App {
         let App { repl, directory, workspace, .. } = self;
         drop(repl);
         (workspace, directory)
+    }
+
+    /// The program is killed: its files are those of this moment, without what it writes as it is dropped.
+    pub fn kill(self) -> (TempDir, TempDir) {
+        let left = TempDir::new().expect("a directory for the store");
+        let mut files = self.directory.path().as_os_str().to_owned();
+        files.push("/.");
+        let copied = Command::new("cp").arg("-a").arg(files).arg(left.path()).status();
+        assert!(copied.is_ok_and(|status| status.success()), "the files of the store can be copied");
+        let (workspace, _) = self.close();
+        (workspace, left)
     }
 
     /// Where a trace is written, if the configuration has it beside the store.

@@ -1,7 +1,7 @@
 //! Random users over many agents against a hostile provider, for as long as is asked.
 //!
 //! The time is cut into lives. In each a new program is used at random: people type, say, switch, fork, interrupt,
-//! answer, and now and then the program dies or is left and comes back. Every few seconds all agents come to rest,
+//! answer, and now and then the program is killed or is left and comes back. Every few seconds all agents come to rest,
 //! and the invariants are looked at. After each life nothing of it may be left: descriptors, threads, memory.
 
 mod project;
@@ -364,7 +364,7 @@ impl Life {
 
     /// What changes the conversation or ends it.
     fn rearrange(&mut self, agent_id: AgentId) {
-        let change = match self.chance.below(5) {
+        let change = match self.chance.below(8) {
             0 => Change::Kill { agent_id, cascade: self.chance.once_in(2) },
             1 => Change::EditHistory(HistoryEdit::Clear),
             2 => Change::EditHistory(HistoryEdit::Mark("here".into())),
@@ -399,16 +399,17 @@ impl Life {
         }
     }
 
-    /// The program dies, or is left in order, and is started again. Nothing that was stored may be gone.
+    /// The program is killed, or is left in order, and is started again. Nothing that was stored may be gone.
     fn restart(mut self, seen: &mut Seen) -> Life {
         seen.restarts += 1;
         self.note_longest(seen);
-        if self.chance.once_in(2) {
+        let is_killed = self.chance.once_in(2);
+        if !is_killed {
             self.app.repl.leave().expect("the program can be left");
         }
         let before = self.lengths();
         let Life { app, url, mut chance, sent, typed } = self;
-        let (workspace, directory) = app.close();
+        let (workspace, directory) = if is_killed { app.kill() } else { app.close() };
         let config = project::config(&mut chance, settings(), &directory.path().join("trace"));
         let app = App::open_in(workspace, directory, Some(&url), config, WORKING_LIMIT);
         let life = Life { app, url, chance, sent, typed };
@@ -441,8 +442,9 @@ impl Life {
             self.app.turn(Duration::from_millis(5));
         }
         for agent_id in self.app.repl.roster().busy().clone() {
-            let state = self.app.repl.roster().get(agent_id).map(|agent| agent.state().name());
-            seen.violations.push(format!("{agent_id} never came to rest: {state:?}"));
+            let listed = self.app.repl.list().into_iter().find(|agent| agent.id == agent_id);
+            let activity = listed.and_then(|agent| agent.activity).unwrap_or_default();
+            seen.violations.push(format!("{agent_id} never came to rest: {activity}"));
             let name = agent_id.to_string();
             println!("{name} never came to rest:");
             self.print_trace(20, |line| line.contains(&name));
