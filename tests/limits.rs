@@ -1,13 +1,14 @@
 //! Pauses of a provider: when it asks one agent to slow down, all agents that talk to it wait, and no others. At the
 //! end of the wait one request goes alone, that of the agent on the screen first.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use polylogue::{Change, Fork};
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Probe, State, Wait, WakeReason};
+use crate::support::internals::{Moment, Probe, State, TraceLine, Wait, WakeReason};
 use crate::support::limited::{Crowd, Headers, LimitedServer, Outcome};
 use crate::support::peer::Peer;
 use crate::support::scene::{answer, app_with_agents, assert_shows, is_in_send_queue, origin, turn_a_while};
@@ -213,9 +214,28 @@ fn a_switch_before_the_end_of_the_pause_changes_who_goes_first() {
     app.switch(2);
     assert_shows(&mut app, "openai is paused, retrying in 30 s");
     app.enter("/agents");
-    assert_shows(&mut app, "waiting for its turn");
+    assert_shows(&mut app, "openai is paused, retrying in 30 s: rate limit");
     app.advance(s(30));
     assert_eq!(origin(&app.accept(&peer)), "from 2");
+}
+
+#[test]
+fn the_trace_names_what_an_agent_waits_for_and_until_when() {
+    let peer = Peer::start();
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace");
+    let plan = Plan { trace: Some(trace.clone()), is_trace_stable: false, ..Plan::peer(&peer.url()) };
+    let mut app = app_with_agents(2, plan);
+    limit(&mut app, &peer, 1, "30");
+    app.say(0, "from 0");
+    turn_a_while(&mut app);
+    let names = [0, 1].map(|n| app.id(n).to_string());
+    let lines = std::fs::read_to_string(&trace).expect("a trace");
+    let waits = lines.lines().map(|line| TraceLine::parse(line).expect("a line")).filter(|line| line.event == "waits");
+    let of = |line: TraceLine| (line.agent.expect("an agent"), line.why.expect("why"), line.timeout_us);
+    let expected = [(&names[1], "another try after rate_limited"), (&names[0], "the rate limit of openai")];
+    let expected = expected.map(|(agent, why)| (agent.clone().into(), why.into(), Some(30_000_000)));
+    assert_eq!(waits.map(of).filter(|(_, why, _)| why != "a slot").collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -395,13 +415,66 @@ fn a_hundred_agents_use_the_rate_of_a_limited_server_and_none_fails() {
     }
 }
 
+/// The server has no limit and refuses one of twenty requests by chance.
+#[test]
+fn agents_are_at_full_speed_soon_after_refusals_by_chance_and_meanwhile_at_half_of_it() {
+    let mut crowd = Crowd::new(LimitedServer::start(Headers::None, 1_000_000, 1000), 22);
+    let mut app = app_with_agents(22, Plan::peer(&crowd.server.url()));
+    let mut accepted_until = |crowd: &mut Crowd, seconds| {
+        let before = crowd.server.accepted;
+        run(&mut app, crowd, s(seconds));
+        crowd.server.accepted - before
+    };
+    accepted_until(&mut crowd, 10);
+    let full = accepted_until(&mut crowd, 70);
+    crowd.server.refuses_one_in = 20;
+    let meanwhile = accepted_until(&mut crowd, 190) / 2;
+    let refused = crowd.server.refused;
+    crowd.server.refuses_one_in = 0;
+    let recovering = accepted_until(&mut crowd, 220) * 2;
+    let after = accepted_until(&mut crowd, 280);
+    let figures = format!("a minute: {full}, {meanwhile}, {recovering}, {after}; {refused} refused");
+    println!("{figures}");
+    assert!(refused > 10 && meanwhile >= full / 2, "{figures}");
+    assert!(after * 100 >= full * 95, "{figures}");
+    assert_eq!(crowd.outcome(s(280)).failed, 0, "{figures}");
+}
+
+/// What the provider asks for is the least that a process waits.
+#[test]
+fn processes_do_not_all_try_again_at_the_moment_that_the_server_names() {
+    let mut ends = BTreeSet::new();
+    for _ in 0..4 {
+        let peer = Peer::start();
+        let mut app = app_with_agents(2, Plan { spreads_waits: true, ..Plan::peer(&peer.url()) });
+        limit(&mut app, &peer, 1, "16");
+        app.say(0, "from 0");
+        app.advance(s(16) - Duration::from_micros(1));
+        turn_a_while(&mut app);
+        assert!(is_in_send_queue(&app, 0) && matches!(app.agent(1).wait(), Wait::Retry { .. }));
+        let left = app.timeout().after.expect("it waits");
+        assert!(left <= s(4));
+        ends.insert(left);
+        app.advance(s(4));
+        answer(&app.accept(&peer));
+        answer(&app.accept(&peer));
+        app.turn_until_idle();
+    }
+    assert!(ends.len() > 1, "{ends:?}");
+}
+
 fn three_minutes(mut crowd: Crowd) -> Outcome {
     let mut app = app_with_agents(100, Plan::peer(&crowd.server.url()));
-    let (start, end) = (app.clock.now(), s(180));
+    run(&mut app, &mut crowd, s(180));
+    crowd.outcome(s(180))
+}
+
+/// Lets the agents ask until this time after the start of the program.
+fn run(app: &mut Harness, crowd: &mut Crowd, end: Duration) {
     loop {
-        let now = app.clock.now() - start;
+        let now = app.clock.now() - Moment::default();
         if now >= end {
-            return crowd.outcome(end);
+            return;
         }
         app.turn_until("nothing is on its way", |app| {
             crowd.step(&mut app.repl, now);

@@ -6,6 +6,7 @@ mod compare;
 mod cut;
 mod ends;
 mod formats;
+mod paced;
 mod pipes;
 #[cfg(feature = "json-schema")]
 mod schema;

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -49,8 +50,8 @@ pub enum Effect {
     Checkpoint(Piece),
     /// Send the next request as soon as there is a slot.
     Request,
-    /// The provider limits requests: no agent may send one to it before `until`.
-    Limited { provider: String, until: Moment, reason: String },
+    /// The provider limits requests: no agent may send one to it before `until`, and this process as much later.
+    Limited { provider: String, until: Moment, spread: Duration, reason: String },
     /// The provider has accepted the request. It would refuse others until this moment.
     Accepted { provider: String, exhausted_until: Option<Moment> },
     /// The provider has told the context length of a model, in tokens.

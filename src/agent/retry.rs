@@ -47,13 +47,15 @@ impl Agent {
         if error.kind == ErrorKind::NoTools && self.request_without_tools(&error, context) {
             return;
         }
-        let until = context.now + self.wait_after(&error, context);
+        let wait = self.wait_after(&error, context);
+        let (until, mut spread) = (context.now + wait, Duration::ZERO);
         if is_limit(&error) {
-            let provider = self.request_endpoint().provider.clone();
-            context.outbox.push(self.id(), Effect::Limited { provider, until, reason: error.message.clone() });
+            let (provider, reason) = (self.request_endpoint().provider.clone(), error.message.clone());
+            spread = context.settings.retry.spread(wait, fastrand::f64());
+            context.outbox.push(self.id(), Effect::Limited { provider, until, spread, reason });
         }
         if !self.compacts_after(&error, context) {
-            self.retry_or_fail(error, until, context);
+            self.retry_or_fail(error, until + spread, context);
         }
     }
 
@@ -84,7 +86,7 @@ impl Agent {
         self.view.touch();
     }
 
-    /// The wait that the provider asks for, or else that of the retry policy. A provider that has accepted requests lately
+    /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit. A provider that has accepted requests lately
     /// counts them per minute, mostly: a longer wait would miss the next minute.
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let requested = error.retry_after.filter(|seconds| *seconds > 0);
@@ -93,7 +95,8 @@ impl Agent {
         let wait = self.exchange.failures.max(limits);
         let longest =
             if is_limit(error) && self.exchange.limits.is_accepted_lately { LONGEST_PROBE } else { LONGEST_WAIT };
-        requested.unwrap_or_else(|| context.settings.retry.wait(wait, fastrand::f64()).min(longest))
+        let random = if is_limit(error) { 0.0 } else { fastrand::f64() };
+        requested.unwrap_or_else(|| context.settings.retry.wait(wait, random).min(longest))
     }
 
     /// Whether the failure counts for the retry policy. A provider that limits requests refuses those of many agents: the

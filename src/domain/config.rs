@@ -37,6 +37,9 @@ pub const VI: &str = "vi";
 pub struct Config {
     /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
+    /// Where processes keep the pace of requests to a provider that limits them, which they share; none shares nothing. No
+    /// file is made unless a provider has refused a request.
+    pub pace_directory: Option<PathBuf>,
     /// Files and directories that tools of models never open, besides the data directory and the fixed list: the
     /// configuration.
     pub private_paths: Vec<PathBuf>,
@@ -214,6 +217,7 @@ impl Default for Config {
         Self {
             title_model: None,
             data_directory: None,
+            pace_directory: None,
             private_paths: Vec::new(),
             catalog: Catalog::default(),
             endpoint: Endpoint::echo(),
@@ -286,7 +290,16 @@ impl Default for RetryPolicy {
     }
 }
 
+/// Caps [`RetryPolicy::spread`].
+const LONGEST_SPREAD: Duration = Duration::from_secs(5);
+
 impl RetryPolicy {
+    /// What is added to a wait for which others wait too, so that they do not all act at its end; `random` is between 0 and
+    /// 1. Never negative: the wait may be one that a provider asks for.
+    pub fn spread(&self, wait: Duration, random: f64) -> Duration {
+        wait.mul_f64(self.jitter * random.clamp(0.0, 1.0)).min(LONGEST_SPREAD)
+    }
+
     /// The wait before retry number `retry` (from 0), at most `cap`; `random` is between 0 and 1.
     pub fn wait(&self, retry: u32, random: f64) -> Duration {
         let wait = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
@@ -305,5 +318,11 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(policy.wait(0, 1.0), Duration::from_millis(1250));
         assert_eq!(policy.wait(200, 1.0), policy.cap);
+    }
+
+    #[test]
+    fn a_wait_that_others_share_is_spread_by_a_quarter_and_never_by_more_than_five_seconds() {
+        let spread = |seconds, random| RetryPolicy::default().spread(Duration::from_secs(seconds), random).as_millis();
+        assert_eq!([spread(4, 0.0), spread(4, 0.5), spread(4, 1.0), spread(3600, 1.0)], [0, 500, 1000, 5000]);
     }
 }

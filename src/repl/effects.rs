@@ -11,6 +11,7 @@ use crate::repl::core::{drafts, file_steps};
 use crate::repl::offers::offer_auto;
 use crate::repl::{Repl, fallback, learned, limits, rules};
 use crate::store::input_line;
+use crate::team::Refusal;
 
 impl Repl {
     /// Delivers all events and applies all effects. Whatever happens next, a key perhaps, finds nothing pending.
@@ -72,9 +73,9 @@ impl Repl {
             Effect::Request if self.jobs.hold_for_project(&self.core, agent_id) => {}
             Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
             Effect::Request => self.core.join_send_queue(agent_id),
-            Effect::Limited { provider, until, reason } => {
-                let now = self.core.clock.now();
-                self.core.send_queue.on_refused(&provider, agent_id, (now, until), &reason);
+            Effect::Limited { provider, until, spread, reason } => {
+                let refusal = Refusal { at: self.core.clock.now(), until, spread };
+                self.core.send_queue.on_refused(&provider, agent_id, refusal, &reason);
             }
             Effect::Accepted { provider, exhausted_until } => self.on_accepted(agent_id, &provider, exhausted_until),
             Effect::ContextLearned { model, limit } => learned::learn_context(&mut self.core, agent_id, model, limit),

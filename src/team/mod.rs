@@ -24,7 +24,7 @@ pub use environments::{Environments, Resolution, ResolvedEnvironment};
 pub use factory::{AgentFactory, SCHEMA, SET};
 pub use inbox::{InboxEntry, Need, UnseenEnd, inbox};
 pub use instructions::{instruction_file, instruction_files};
-pub use pace::Gate;
+pub use pace::{Gate, Refusal};
 pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::Roster;

@@ -13,29 +13,34 @@
 //! - the requests without an answer: 1 after a pause, and one more with each answer;
 //! - the requests at once, if one was refused while as many were under way as were ever accepted: that many, and one
 //!   more from time to time;
-//! - the time between two requests: measured if a request is refused although more were accepted at once before, a little
-//!   less after each answer, and half of it after a minute without a refusal.
+//! - the time between two requests, which the [`Schedule`] measures. Processes of one data directory share it: each takes
+//!   the next place in the schedule of the provider's file before it sends.
+
+mod schedule;
+mod shared;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::agent::LimitsSeen;
-use crate::base::clock::Moment;
+use crate::base::clock::{Clock, Moment};
 use crate::base::id::AgentId;
+use schedule::{Schedule, Step, micros, moment};
+use shared::{Shared, Unchanged};
 
 /// Providers refuse at once, so a request that is neither answered nor refused for this long was accepted: some servers
 /// send no headers before the model has read the whole conversation.
 const ACCEPTED_AFTER: Duration = Duration::from_secs(10);
-/// Limits are counted per minute, mostly.
-const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// A provider that accepted a request this recently limits requests and will accept others.
 const LATELY: Duration = Duration::from_secs(90);
-/// One more request at once is tried after this many answers for each of those that are known to be accepted.
-const TRIED_AFTER: usize = 4;
-/// What each answer takes off the time between two requests: a request is refused after some twenty others, which
-/// corrects the measurement.
-const FASTER: f64 = 0.995;
+/// One more request at once is tried after this many answers.
+const TRIED_AFTER: usize = 10;
+/// The time between two requests of all processes that share a limit, before it was measured.
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
+/// Why a process waits that was not refused itself.
+const REFUSED_ELSEWHERE: &str = "rate limit, met by another process";
 
 /// What holds requests to a provider back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,20 +59,33 @@ impl Gate {
     }
 }
 
+/// A refusal for a provider's limit.
+#[derive(Debug, Clone, Copy)]
+pub struct Refusal {
+    pub at: Moment,
+    /// The provider gets no request before.
+    pub until: Moment,
+    /// How much longer this process waits, so that processes do not act in step.
+    pub spread: Duration,
+}
+
 /// The requests to one provider.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pace {
     /// Those that were not seen to end, and when those count as accepted that are not answered.
     under_way: BTreeMap<AgentId, Option<Moment>>,
     accepted_at: Option<Moment>,
     limit: Option<Limit>,
+    /// The file with the schedule of all processes.
+    shared: Option<Shared>,
 }
 
 /// What is known of a provider that has refused a request lately.
-#[derive(Debug)]
 struct Limit {
-    paused_until: Moment,
+    schedule: Schedule,
     reason: Rc<str>,
+    /// How much longer than the schedule says this process waits before its next request.
+    spread: Duration,
     /// Requests without an answer that may be under way.
     unanswered: usize,
     /// The most requests that were seen to be accepted at once.
@@ -76,91 +94,77 @@ struct Limit {
     at_once: Option<usize>,
     /// Answers since one more than that was tried.
     answers: usize,
-    /// The time between two requests, and when the next one may be sent.
-    interval: Duration,
-    next_at: Moment,
-    /// Accepted requests since the first refusal after which one was accepted.
-    accepted: u32,
-    counted_from: Moment,
-    refusals: u32,
-    forgotten_at: Moment,
 }
 
 impl Limit {
-    fn new(now: Moment, until: Moment, reason: &str) -> Self {
-        Self {
-            paused_until: until,
-            reason: reason.into(),
-            unanswered: 1,
-            seen: 1,
-            at_once: None,
-            answers: 0,
-            interval: Duration::ZERO,
-            next_at: now,
-            accepted: 0,
-            counted_from: now,
-            refusals: 1,
-            forgotten_at: until + FORGOTTEN_AFTER,
-        }
+    fn new(schedule: Schedule, reason: &str) -> Self {
+        let spread = Duration::ZERO;
+        Self { schedule, reason: reason.into(), spread, unanswered: 1, seen: 1, at_once: None, answers: 0 }
     }
 
-    /// A minute has passed without a refusal, and agents wait: they are not sent all at once.
-    fn relax(&mut self, now: Moment) {
-        (self.unanswered, self.at_once, self.interval) = (1, None, self.interval / 2);
-        (self.accepted, self.counted_from) = (0, now);
-        self.forgotten_at = now + FORGOTTEN_AFTER;
+    fn opens_at(&self) -> Moment {
+        moment(self.schedule.opens_at()) + self.spread
     }
 
-    fn pause_until(&mut self, until: Moment, reason: &str) {
-        self.paused_until = until;
-        self.reason = reason.into();
-        self.forgotten_at = self.forgotten_at.max(until + FORGOTTEN_AFTER);
+    fn is_paused(&self, now: Moment) -> bool {
+        self.schedule.paused_until > micros(now)
     }
 
-    /// A request was refused while `others` were under way.
-    fn on_refused(&mut self, others: usize, now: Moment, until: Moment, reason: &str) {
-        if self.paused_until > now {
-            // One refusal for all that were sent before.
-            return self.pause_until(self.paused_until.max(until), reason);
-        }
-        if others >= self.seen {
+    /// A request was refused, not during a pause, while `others` were under way. Returns whether the rate was too high.
+    fn on_refused(&mut self, others: usize) -> bool {
+        let is_rate = others < self.seen;
+        if !is_rate {
             self.at_once = Some(self.seen);
-        } else if self.accepted > 0 {
-            self.interval = ((now - self.counted_from) / self.accepted).min(FORGOTTEN_AFTER);
-        }
-        if self.accepted > 0 {
-            (self.accepted, self.counted_from) = (0, now);
         }
         (self.unanswered, self.answers) = (1, 0);
-        self.refusals += 1;
-        self.pause_until(until, reason);
+        is_rate
     }
 
     fn on_accepted(&mut self) {
-        self.refusals = 0;
         self.unanswered += 1;
-        self.accepted += 1;
         self.answers += 1;
-        self.interval = self.interval.mul_f64(FASTER);
-        if self.answers >= self.seen * TRIED_AFTER {
+        if self.answers >= TRIED_AFTER {
             self.at_once = self.at_once.map(|_| self.seen + 1);
         }
+    }
+
+    /// Agents wait, and the schedule was relaxed: they are not sent all at once.
+    fn relax(&mut self) {
+        (self.unanswered, self.at_once) = (1, None);
     }
 }
 
 impl Pace {
+    /// Shares the schedule with the processes that know this file, and looks what they have met.
+    pub fn share(&mut self, path: PathBuf, clock: Clock) {
+        self.shared = Some(Shared::new(path, clock));
+    }
+
+    /// Looks into the file, if there is one, unless a limit is known.
+    pub fn look(&mut self) {
+        if let (None, Some(shared)) = (&self.limit, &self.shared) {
+            self.limit = shared.look().map(|schedule| Limit::new(schedule, REFUSED_ELSEWHERE));
+        }
+    }
+
+    pub const fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// What holds the next request back.
     pub fn gate(&self, now: Moment) -> Option<Gate> {
         let limit = self.limit.as_ref()?;
-        let until = limit.paused_until.max(limit.next_at);
-        if until > now {
-            return Some(Gate::Paused { until, reason: Rc::clone(&limit.reason) });
+        let paused = |until| Some(Gate::Paused { until, reason: Rc::clone(&limit.reason) });
+        let is_taken = self.shared.as_ref().is_some_and(|shared| shared.is_taken(now));
+        if limit.opens_at() > now && !is_taken {
+            return paused(limit.opens_at());
         }
-        if self.has_room(limit) {
-            return None;
+        if !self.has_room(limit) {
+            let accepted_at = self.under_way.values().flatten().copied().filter(|at| *at > now).min();
+            let forgotten_at = moment(limit.schedule.forgotten_at);
+            return Some(Gate::Full { until: accepted_at.unwrap_or(forgotten_at).min(forgotten_at) });
         }
-        let accepted_at = self.under_way.values().flatten().copied().filter(|at| *at > now).min();
-        Some(Gate::Full { until: accepted_at.unwrap_or(limit.forgotten_at).min(limit.forgotten_at) })
+        self.shared.as_ref().filter(|_| !is_taken).and_then(|shared| paused(shared.busy_until.max(now)))
     }
 
     fn has_room(&self, limit: &Limit) -> bool {
@@ -169,36 +173,99 @@ impl Pace {
     }
 
     /// The provider has refused a request. During a pause, the longest pause counts, and one refusal for all.
-    pub fn on_refused(&mut self, agent: AgentId, now: Moment, until: Moment, reason: &str) {
+    pub fn on_refused(&mut self, agent: AgentId, refusal: Refusal, reason: &str) {
+        let Refusal { at, until, spread } = refusal;
         self.under_way.remove(&agent);
-        match &mut self.limit {
-            Some(limit) => limit.on_refused(self.under_way.len(), now, until, reason),
-            None => self.limit = Some(Limit::new(now, until, reason)),
+        let others = self.under_way.len();
+        let is_rate = match self.limit.as_mut().filter(|limit| !limit.is_paused(at)) {
+            Some(limit) => limit.on_refused(others),
+            None => true,
+        };
+        let is_longest = self.limit.as_ref().is_none_or(|limit| limit.schedule.paused_until <= micros(until));
+        self.step(Step::Refused { at: micros(at), until: micros(until), is_rate }, at, reason);
+        if let Some(limit) = &mut self.limit {
+            limit.reason = reason.into();
+            limit.spread = if is_longest { spread } else { limit.spread };
         }
     }
 
     /// The provider says that it would refuse requests before this moment.
     pub fn hold_until(&mut self, now: Moment, until: Moment, reason: &str) {
-        let limit = self.limit.get_or_insert_with(|| Limit::new(now, until, reason));
-        if until > limit.paused_until {
-            limit.pause_until(until, reason);
+        let is_longest = self.limit.as_ref().is_none_or(|limit| limit.schedule.paused_until < micros(until));
+        if is_longest {
+            self.step(Step::Held { at: micros(now), until: micros(until) }, now, reason);
+            if let Some(limit) = &mut self.limit {
+                limit.reason = reason.into();
+            }
         }
     }
 
     pub fn end_pause(&mut self, now: Moment) {
         if let Some(limit) = &mut self.limit {
-            limit.paused_until = limit.paused_until.min(now);
-            limit.next_at = limit.next_at.min(now);
+            limit.spread = Duration::ZERO;
+            self.step(Step::PauseEnded(micros(now)), now, "");
+        }
+    }
+
+    /// Changes the schedule, here and in the file.
+    fn step(&mut self, step: Step, now: Moment, reason: &str) {
+        match &mut self.limit {
+            Some(limit) => step.apply(&mut limit.schedule),
+            None => {
+                let interval = if self.shared.is_some() { FIRST_INTERVAL } else { Duration::ZERO };
+                self.limit = step.first(interval).map(|schedule| Limit::new(schedule, reason));
+            }
+        }
+        if let (Some(shared), Some(_)) = (&mut self.shared, &self.limit) {
+            shared.steps.push(step);
+        }
+        self.write(now);
+    }
+
+    /// Writes into the file what has changed, unless another process is writing.
+    fn write(&mut self, now: Moment) {
+        if let (Some(shared), Some(limit)) = (&mut self.shared, &mut self.limit)
+            && shared.is_due(now)
+            && shared.change(now, &mut limit.schedule, |_| ()) == Err(Unchanged::Unusable)
+        {
+            self.shared = None;
+        }
+    }
+
+    /// Takes the next place in the schedule of all processes, if it is time.
+    fn take_place(&mut self, now: Moment) {
+        let (Some(shared), Some(limit)) = (&mut self.shared, &mut self.limit) else { return };
+        if shared.is_taken(now) || shared.busy_until > now {
+            return;
+        }
+        let (at, mut is_open) = (micros(now), false);
+        let changed = shared.change(now, &mut limit.schedule, |schedule| {
+            is_open = schedule.opens_at() <= at;
+            if is_open {
+                schedule.on_sent(at);
+            }
+        });
+        match changed {
+            Ok(()) if is_open => shared.take(now),
+            Ok(()) => limit.spread = limit.schedule.slack(),
+            Err(Unchanged::Busy) => {}
+            Err(Unchanged::Unusable) => self.shared = None,
         }
     }
 
     pub fn on_sent(&mut self, agent: AgentId, now: Moment) -> LimitsSeen {
         let is_alone = self.under_way.is_empty();
         self.under_way.insert(agent, Some(now + ACCEPTED_AFTER));
-        let refusals = self.limit.as_mut().map_or(0, |limit| {
-            limit.next_at = limit.next_at.max(now) + limit.interval;
-            limit.refusals
-        });
+        let mut refusals = 0;
+        if let Some(limit) = &mut self.limit {
+            match &mut self.shared {
+                Some(shared) => shared.taken_until = None,
+                None => limit.schedule.on_sent(micros(now)),
+            }
+            limit.spread = Duration::ZERO;
+            refusals = limit.schedule.refusals();
+            self.accepted_at = self.accepted_at.max(limit.schedule.accepted_at.map(moment));
+        }
         let is_accepted_lately = self.accepted_at.is_some_and(|at| now < at + LATELY);
         LimitsSeen { refusals, is_alone, is_accepted_lately }
     }
@@ -209,15 +276,22 @@ impl Pace {
         self.accepted_at = Some(now);
         if let Some(limit) = self.limit.as_mut().filter(|_| is_counted) {
             limit.on_accepted();
+            self.step(Step::Accepted(micros(now)), now, "");
         }
     }
 
     /// Forgets requests that have ended, and counts those as accepted that were not refused for long. Forgets the limit
-    /// when it is of no more use, unless agents wait.
+    /// when it is of no more use, unless agents wait; then takes a place for the next request.
     pub fn settle(&mut self, now: Moment, has_waiting: bool, is_under_way: impl Fn(AgentId) -> bool) {
         match &mut self.limit {
-            Some(limit) if limit.forgotten_at <= now && has_waiting => limit.relax(now),
-            Some(limit) if limit.forgotten_at <= now => self.limit = None,
+            Some(limit) if limit.schedule.forgotten_at <= micros(now) && has_waiting => {
+                limit.relax();
+                self.step(Step::Relaxed(micros(now)), now, "");
+            }
+            Some(limit) if limit.schedule.forgotten_at <= micros(now) => {
+                self.limit = None;
+                self.shared.as_mut().into_iter().for_each(|shared| shared.steps.clear());
+            }
             _ => {}
         }
         if self.limit.is_none() {
@@ -230,6 +304,11 @@ impl Pace {
         let at_once = self.under_way.values().filter(|at| at.is_none()).count();
         if let Some(limit) = &mut self.limit {
             limit.seen = limit.seen.max(at_once);
+        }
+        self.write(now);
+        let is_open = |limit: &Limit| limit.opens_at() <= now && self.has_room(limit);
+        if has_waiting && self.limit.as_ref().is_some_and(is_open) {
+            self.take_place(now);
         }
     }
 
@@ -251,10 +330,14 @@ mod tests {
         std::array::from_fn(|_| AgentId::random())
     }
 
+    fn refusal(seconds: u64, until: u64) -> Refusal {
+        Refusal { at: at(seconds), until: at(until), spread: Duration::ZERO }
+    }
+
     /// The provider has refused a request at 1 s and asked for a pause.
     fn refused(until: u64) -> Pace {
         let mut pace = Pace::default();
-        pace.on_refused(AgentId::random(), at(1), at(until), "slow down");
+        pace.on_refused(AgentId::random(), refusal(1, until), "slow down");
         pace
     }
 
@@ -291,11 +374,11 @@ mod tests {
             pace.on_sent(agent, at(0));
             pace.on_accepted(agent, at(0));
         }
-        pace.on_refused(d, at(1), at(2), "slow down");
+        pace.on_refused(d, refusal(1, 2), "slow down");
         pace.settle(at(2), true, |_| true);
         assert!(allows(&pace, 2), "whether four are too many is not known");
         pace.on_sent(d, at(2));
-        pace.on_refused(d, at(2), at(3), "slow down");
+        pace.on_refused(d, refusal(2, 3), "slow down");
         assert!(!allows(&pace, 3), "three are under way");
         for _ in 0..3 * TRIED_AFTER {
             pace.settle(at(3), true, |agent| agent != a);
@@ -305,7 +388,7 @@ mod tests {
         }
         assert!(allows(&pace, 3), "a fourth is tried");
         pace.on_sent(d, at(3));
-        pace.on_refused(d, at(3), at(4), "slow down");
+        pace.on_refused(d, refusal(3, 4), "slow down");
         assert!(!allows(&pace, 4), "three are under way");
         pace.settle(at(4), true, |agent| agent != a);
         assert!(allows(&pace, 4));
@@ -322,7 +405,7 @@ mod tests {
             pace.settle(at(second), true, |_| false);
         }
         pace.on_sent(b, at(6));
-        pace.on_refused(b, at(7), at(8), "slow down");
+        pace.on_refused(b, refusal(7, 8), "slow down");
         // Three in 6 s.
         pace.on_sent(b, at(8));
         pace.on_accepted(b, at(8));
@@ -336,10 +419,10 @@ mod tests {
     fn refusals_during_a_pause_count_once_and_the_longest_pause_counts() {
         let [a, b] = agents();
         let mut pace = refused(5);
-        pace.on_refused(a, at(2), at(4), "still");
+        pace.on_refused(a, refusal(2, 4), "still");
         assert_eq!(pace.gate(at(4)), Some(Gate::Paused { until: at(5), reason: "still".into() }));
         assert_eq!(pace.on_sent(a, at(5)).refusals, 1);
-        pace.on_refused(a, at(5), at(9), "still");
+        pace.on_refused(a, refusal(5, 9), "still");
         assert_eq!(pace.on_sent(b, at(9)).refusals, 2);
     }
 
@@ -362,12 +445,42 @@ mod tests {
             pace.on_accepted(a, at(second));
             pace.settle(at(second), true, |_| false);
         }
-        pace.on_refused(a, at(25), at(26), "slow down");
+        pace.on_refused(a, refusal(25, 26), "slow down");
         pace.settle(at(86), true, |_| false);
         assert!(pace.is_limited() && allows(&pace, 86));
         pace.on_sent(a, at(86));
         pace.settle(at(86), true, |_| false);
         // Three in 24 s were one in 8 s.
         assert_eq!(pace.gate(at(86)).map(|gate| gate.until()), Some(at(90)));
+    }
+
+    #[test]
+    fn processes_share_a_pause_and_take_turns_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::manual();
+        clock.advance(Duration::from_secs(100));
+        let mut paces = [0, 1, 2].map(|_| Pace::default());
+        paces.iter_mut().for_each(|pace| pace.share(dir.path().join("pace"), clock.clone()));
+        let agents: [AgentId; 3] = agents();
+        let refusal = Refusal { at: clock.now(), until: clock.now() + Duration::from_secs(2), spread: Duration::ZERO };
+        paces[0].on_refused(agents[0], refusal, "slow down");
+        paces.iter_mut().for_each(Pace::look);
+        let reason: Rc<str> = REFUSED_ELSEWHERE.into();
+        assert_eq!(paces[1].gate(clock.now()), Some(Gate::Paused { until: refusal.until, reason }));
+        let mut sent = Vec::new();
+        clock.advance(Duration::from_millis(1990));
+        for _ in 0..200 {
+            clock.advance(Duration::from_millis(10));
+            let now = clock.now();
+            for ((number, pace), agent) in paces.iter_mut().enumerate().zip(agents) {
+                pace.settle(now, true, |_| false);
+                if pace.gate(now).is_none() {
+                    pace.on_sent(agent, now);
+                    sent.push((now.since(refusal.until).as_millis(), number));
+                }
+            }
+        }
+        let times: Vec<u128> = sent.iter().map(|(at, _)| *at / 100).collect();
+        assert_eq!(times, [0, 10], "one a second, whoever comes first: {sent:?}");
     }
 }

@@ -6,22 +6,30 @@
 //! ```
 //! Among open queues the agent that has waited longest is first; a retry keeps its original position.
 //!
-//! After a refusal (429) the [`Pace`] of the provider says when the next request may be sent.
+//! After a refusal (429) the [`Pace`] of the provider says when the next request may be sent, which all processes of one
+//! data directory share.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
 
 use crate::agent::LimitsSeen;
-use crate::base::clock::Moment;
+use crate::base::clock::{Clock, Moment};
 use crate::base::id::AgentId;
-use crate::team::pace::{Gate, Pace};
+use crate::base::text::hex;
+use crate::domain::endpoint::{Endpoint, Secret};
+use crate::team::pace::{Gate, Pace, Refusal};
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SendQueue {
     providers: BTreeMap<String, BTreeSet<Rank>>,
     ranks: HashMap<AgentId, (String, Rank)>,
     joined: u64,
     /// The requests to each provider.
     paces: BTreeMap<String, Pace>,
+    /// Where processes share the paces.
+    shared: Option<(PathBuf, Clock)>,
 }
 
 /// Compared field by field: the longest wait first, then the earliest to join.
@@ -33,6 +41,21 @@ struct Rank {
 }
 
 impl SendQueue {
+    /// A queue whose paces are shared with the other processes that use this directory.
+    pub fn shared_in(directory: Option<PathBuf>, clock: &Clock) -> Self {
+        Self { shared: directory.map(|directory| (directory, clock.clone())), ..Self::default() }
+    }
+
+    /// Takes over what another process has met at the host of this endpoint.
+    pub fn look(&mut self, endpoint: &Endpoint) {
+        let Some((directory, clock)) = self.shared.clone().filter(|_| endpoint.kind != "echo") else { return };
+        let pace = self.pace(&endpoint.provider);
+        if !pace.is_shared() {
+            pace.share(pace_file(&directory, endpoint), clock);
+        }
+        pace.look();
+    }
+
     /// Adds an agent that has waited since this moment. An agent that is in this queue already keeps its rank.
     pub fn join(&mut self, agent_id: AgentId, provider: &str, since: Moment) {
         if self.provider_of(agent_id) == Some(provider) {
@@ -77,8 +100,8 @@ impl SendQueue {
     }
 
     /// This provider has refused a request of an agent, and gets no other before this moment.
-    pub fn on_refused(&mut self, provider: &str, agent_id: AgentId, (now, until): (Moment, Moment), reason: &str) {
-        self.pace(provider).on_refused(agent_id, now, until, reason);
+    pub fn on_refused(&mut self, provider: &str, agent_id: AgentId, refusal: Refusal, reason: &str) {
+        self.pace(provider).on_refused(agent_id, refusal, reason);
     }
 
     /// This provider says that it would refuse requests before this moment.
@@ -134,11 +157,22 @@ impl SendQueue {
     }
 }
 
+/// The file of the pace of a host with a key. Its name tells neither.
+fn pace_file(directory: &Path, endpoint: &Endpoint) -> PathBuf {
+    let key = endpoint.key.as_ref().map(Secret::reveal).or(endpoint.key_command.as_deref());
+    let parts = [endpoint.base_url.as_bytes(), &[0], key.unwrap_or_default().as_bytes()];
+    directory.join(format!("pace-{}", &hex(Sha256::digest(parts.concat()))[..16]))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    fn refusal(seconds: u64, until: u64) -> Refusal {
+        Refusal { at: at(seconds), until: at(until), spread: Duration::ZERO }
+    }
 
     fn at(seconds: u64) -> Moment {
         Moment::default() + Duration::from_secs(seconds)
@@ -153,7 +187,7 @@ mod tests {
         send_queue.join(c, "one", at(3));
         assert_eq!(send_queue.next(at(3), |_| true), Some(a));
         assert_eq!(send_queue.next(at(3), |provider| provider != "one"), Some(b));
-        send_queue.on_refused("one", c, (at(3), at(7)), "slow down");
+        send_queue.on_refused("one", c, refusal(3, 7), "slow down");
         assert_eq!((send_queue.next(at(6), |_| true), send_queue.next(at(7), |_| true)), (Some(b), Some(a)));
         send_queue.leave(a);
         assert_eq!(send_queue.next(at(7), |_| true), Some(b));
@@ -187,7 +221,7 @@ mod tests {
         let mut send_queue = SendQueue::default();
         let [a, b] = [AgentId::random(), AgentId::random()];
         send_queue.join(a, "one", at(0));
-        send_queue.on_refused("one", b, (at(0), at(7)), "slow down");
+        send_queue.on_refused("one", b, refusal(0, 7), "slow down");
         assert!(!send_queue.allows("one", at(6)) && send_queue.allows("one", at(7)));
         assert!(send_queue.allows("two", at(0)));
         assert_eq!(send_queue.deadline(at(0)), Some(at(7)));

@@ -54,6 +54,9 @@ pub struct Plan {
     pub follows_forks: bool,
     /// Uses the system's clock instead of one that the test moves.
     pub real_time: bool,
+    /// Waits are spread as they are in use; with a manual clock they are not otherwise, and end at the moment that a test
+    /// says.
+    pub spreads_waits: bool,
     /// Providers besides the one of `endpoint`.
     pub providers: Vec<ProviderEntry>,
     /// Custom commands.
@@ -114,6 +117,7 @@ impl Default for Plan {
             looks_up_models: false,
             follows_forks: true,
             real_time: false,
+            spreads_waits: false,
             providers: Vec::new(),
             commands: Vec::new(),
             mcp: Vec::new(),
@@ -183,6 +187,10 @@ impl Plan {
 
     /// The configuration for a program with this data directory, in which no command can run.
     pub fn config(&self, directory: &Path) -> Config {
+        let mut settings = self.settings;
+        if !self.real_time && !self.spreads_waits {
+            settings.retry.jitter = 0.0;
+        }
         std::fs::create_dir_all(directory.join(WORK)).expect("a directory");
         Config {
             data_directory: Some(directory.into()),
@@ -192,7 +200,7 @@ impl Plan {
             user_file: Some(directory.join("config.toml")),
             supervisor: env!("CARGO_BIN_EXE_polylogue").into(),
             thinking: self.thinking,
-            settings: self.settings,
+            settings,
             working_limit: self.working_limit,
             looks_up_models: self.looks_up_models,
             follows_forks: self.follows_forks,

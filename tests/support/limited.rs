@@ -2,19 +2,23 @@
 //!
 //! The time is given with each step, so that the same scene runs in real time and with a manual clock.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use polylogue::{AgentId, Change, Repl};
 
 use super::internals::{Agent, Probe, State, Wait};
 use super::openai::last_user_text;
 use super::peer::{Exchange, Peer};
+use super::random::Random;
 
 /// What the server tells about its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headers {
     /// Nothing but the status 429.
     None,
+    /// `retry-after` with a refusal.
+    RetryAfter,
     /// As OpenAI does: `x-ratelimit-*-requests` with each answer, where the reset is that of the whole bucket, and
     /// `retry-after` with a refusal.
     OpenAi,
@@ -25,12 +29,24 @@ const REPLIES: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(5), 
 /// How long the person reads an answer.
 const READS: Duration = Duration::from_secs(5);
 
-/// A token bucket of so many requests, which is replenished within a minute, and so many requests at once.
+/// How long a server that plays for other processes waits for a request before it looks whether a reply is due.
+const STEP: Duration = Duration::from_millis(5);
+
+/// A token bucket of requests, into which so many come in a minute, and so many requests at once.
 pub struct LimitedServer {
     peer: Peer,
     headers: Headers,
     per_minute: f64,
     at_once: usize,
+    /// The size of the bucket.
+    burst: f64,
+    replies: [Duration; 3],
+    /// The first requests are refused when so many have come.
+    pub holds_first: usize,
+    held: Vec<Exchange>,
+    /// Of so many requests one is refused by chance; 0 is none.
+    pub refuses_one_in: usize,
+    random: Random,
     left: f64,
     replenished_at: Duration,
     under_way: Vec<(Duration, Exchange)>,
@@ -42,8 +58,45 @@ impl LimitedServer {
     pub fn start(headers: Headers, per_minute: u32, at_once: usize) -> Self {
         let per_minute = per_minute.into();
         let peer = Peer::start();
-        let (left, replenished_at, under_way) = (per_minute, Duration::ZERO, Vec::new());
-        Self { peer, headers, per_minute, at_once, left, replenished_at, under_way, accepted: 0, refused: 0 }
+        Self {
+            peer,
+            headers,
+            per_minute,
+            at_once,
+            burst: per_minute,
+            replies: REPLIES,
+            holds_first: 0,
+            held: Vec::new(),
+            refuses_one_in: 0,
+            random: Random(1),
+            left: per_minute,
+            replenished_at: Duration::ZERO,
+            under_way: Vec::new(),
+            accepted: 0,
+            refused: 0,
+        }
+    }
+
+    /// A bucket of so many requests, and replies that end at once.
+    pub fn with_burst(self, burst: u32) -> Self {
+        Self { burst: burst.into(), left: burst.into(), replies: [Duration::ZERO; 3], ..self }
+    }
+
+    /// Serves other processes until this is set. Returns when the last request was accepted.
+    pub fn serve_until(&mut self, is_over: &AtomicBool) -> Duration {
+        let (start, mut last) = (Instant::now(), Duration::ZERO);
+        while !is_over.load(Ordering::Relaxed) {
+            let accepted = self.accepted;
+            if let Some(exchange) = self.peer.accept_within(STEP) {
+                self.replenish(start.elapsed());
+                self.take(exchange, start.elapsed());
+            }
+            self.serve(start.elapsed());
+            if self.accepted > accepted {
+                last = start.elapsed();
+            }
+        }
+        last
     }
 
     pub fn url(&self) -> String {
@@ -52,8 +105,7 @@ impl LimitedServer {
 
     /// Ends the replies that are due and takes the requests that have come. Returns the texts of the accepted ones.
     fn serve(&mut self, now: Duration) -> Vec<String> {
-        let passed = now - std::mem::replace(&mut self.replenished_at, now);
-        self.left = (self.left + passed.as_secs_f64() * self.per_minute / 60.0).min(self.per_minute);
+        self.replenish(now);
         let (due, rest) = std::mem::take(&mut self.under_way).into_iter().partition(|(at, _)| *at <= now);
         self.under_way = rest;
         for (_, exchange) in due {
@@ -66,31 +118,49 @@ impl LimitedServer {
             .collect()
     }
 
+    fn replenish(&mut self, now: Duration) {
+        let passed = now - std::mem::replace(&mut self.replenished_at, now);
+        self.left = (self.left + passed.as_secs_f64() * self.per_minute / 60.0).min(self.burst);
+    }
+
     fn take(&mut self, exchange: Exchange, now: Duration) -> Option<String> {
+        if self.holds_first > 0 {
+            self.held.push(exchange);
+            if self.held.len() == self.holds_first {
+                self.holds_first = 0;
+                std::mem::take(&mut self.held).iter().for_each(|held| self.refuse(held, 1));
+            }
+            return None;
+        }
         let is_allowed = self.left >= 1.0;
-        if !is_allowed || self.under_way.len() == self.at_once {
-            self.refused += 1;
+        let is_unlucky = self.refuses_one_in > 0 && self.random.below(self.refuses_one_in) == 0;
+        if !is_allowed || is_unlucky || self.under_way.len() == self.at_once {
             // A full server does not know when it will not be.
             let wait = if is_allowed { 1.0 } else { (1.0 - self.left) * 60.0 / self.per_minute };
-            let mut headers = self.limit_headers();
-            if self.headers == Headers::OpenAi {
-                headers.push(("retry-after", wait.ceil().to_string()));
-            }
-            respond(&exchange, 429, &headers, ("content-length", "0"));
+            self.refuse(&exchange, wait.ceil() as u64);
             return None;
         }
         (self.left, self.accepted) = (self.left - 1.0, self.accepted + 1);
         respond(&exchange, 200, &self.limit_headers(), ("transfer-encoding", "chunked"));
         let text = last_user_text(&exchange.request().json());
-        self.under_way.push((now + REPLIES[self.accepted % REPLIES.len()], exchange));
+        self.under_way.push((now + self.replies[self.accepted % self.replies.len()], exchange));
         Some(text)
     }
 
+    fn refuse(&mut self, exchange: &Exchange, wait: u64) {
+        self.refused += 1;
+        let mut headers = self.limit_headers();
+        if self.headers != Headers::None {
+            headers.push(("retry-after", wait.to_string()));
+        }
+        respond(exchange, 429, &headers, ("content-length", "0"));
+    }
+
     fn limit_headers(&self) -> Vec<(&'static str, String)> {
-        if self.headers == Headers::None {
+        if self.headers != Headers::OpenAi {
             return Vec::new();
         }
-        let reset = (self.per_minute - self.left) * 60.0 / self.per_minute;
+        let reset = (self.burst - self.left) * 60.0 / self.per_minute;
         vec![
             ("x-ratelimit-limit-requests", self.per_minute.to_string()),
             ("x-ratelimit-remaining-requests", self.left.floor().to_string()),
@@ -99,8 +169,8 @@ impl LimitedServer {
     }
 
     /// How many requests it could have accepted by now.
-    fn allowed(&self, now: Duration) -> f64 {
-        self.per_minute * (1.0 + now.as_secs_f64() / 60.0)
+    pub fn allowed(&self, now: Duration) -> f64 {
+        self.burst + self.per_minute * now.as_secs_f64() / 60.0
     }
 }
 

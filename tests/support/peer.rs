@@ -73,6 +73,11 @@ impl Peer {
         self.arrivals.try_recv().ok().map(Exchange::checked)
     }
 
+    /// The next request that is there as a whole, if one comes in this time.
+    pub fn accept_within(&self, limit: Duration) -> Option<Exchange> {
+        self.arrivals.recv_timeout(limit).ok().map(Exchange::checked)
+    }
+
     /// How many connections have been opened so far.
     pub fn connections(&self) -> usize {
         locked(&self.shared.connections).len()

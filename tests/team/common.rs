@@ -19,9 +19,10 @@ pub fn members(names: &[&str]) -> Vec<Member> {
     names.iter().map(|name| Member { role: Some(format!("you are {name}")), ..Member::new(*name) }).collect()
 }
 
-/// Starts a task for agent 0.
-pub fn start(app: &mut Harness, members: &[Member], text: &str, settings: Settings) -> RunId {
+/// Starts a task for agent 0. Waits end when the server says.
+pub fn start(app: &mut Harness, members: &[Member], text: &str, mut settings: Settings) -> RunId {
     let root = app.id(0);
+    settings.retry.jitter = 0.0;
     app.repl.run_task(root, members.to_vec(), text, settings).expect("a run")
 }
 

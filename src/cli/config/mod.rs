@@ -242,8 +242,11 @@ impl Loaded {
     fn set_data_directory(&mut self, arguments: &Arguments, env: &ProcessEnvironment) {
         let directory = &mut self.values.config.data_directory;
         if self.values.ephemeral {
-            *directory = None;
-        } else if directory.is_none() {
+            // Nothing is stored there but the pace of a provider that has refused a request.
+            self.values.config.pace_directory = directory.take().or_else(|| env.data_directory());
+            return;
+        }
+        if directory.is_none() {
             let stored = env.data_directory().filter(|directory| arguments.only_reads() && Store::exists(directory));
             let found = match stored {
                 Some(directory) => Ok(directory),
@@ -254,6 +257,7 @@ impl Loaded {
                 Err(error) => self.diagnostics.errors.push(error),
             }
         }
+        self.values.config.pace_directory.clone_from(&self.values.config.data_directory);
     }
 
     /// A directory that takes the place of the default one.
