@@ -100,7 +100,7 @@ fn enter_takes_a_file_from_the_list_and_sends_a_name_that_is_whole() {
         std::fs::write(app.directory().join("notes.txt"), "two lines").expect("a file");
         app.type_bytes(b"read @");
         app.turn_until("the files", |app| app.screen_text().contains("> notes.txt"));
-        app.type_bytes(typed["read @".len()..].as_bytes());
+        app.type_bytes(&typed.as_bytes()["read @".len()..]);
         app.turn_until("the matches", |app| app.screen_text().contains("> notes.txt"));
         app.type_bytes(b"\r");
         if !is_sent_at_once {
