@@ -249,7 +249,7 @@ fn a_tool_call_that_names_no_agent_no_mail_or_the_parent_of_the_root_is_answered
     let results = results_of(&mut app, &peer, 0, &calls);
     assert!(results[0].contains("no agent \"nobody\"") && results[1].contains("no agent \"dead\""));
     assert!(results[2].contains("`to` must not be empty"), "{results:?}");
-    assert!(results[3].contains("the root agent has no parent"), "{results:?}");
+    assert!(results[3].contains("you have no parent"), "{results:?}");
     assert_eq!(results[4..], ["no unread mail", "no mail with id 9"]);
     assert_eq!(app.repl.store().read_mail(app.id(0), Some(MailId(1)), 0), Ok(None));
 }

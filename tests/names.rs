@@ -108,11 +108,11 @@ fn an_ambiguous_prefix_is_refused_with_all_matches() {
 fn names_and_numbers_are_preferred_to_id_prefixes() {
     let mut app = children(&[("", "wxyz"), ("wxyz", "other"), ("", "0001")]);
     assert_eq!(switched(&mut app, "wxyz"), 2);
-    assert_eq!(switched(&mut app, "0001"), 1, "a number is a position in the order of creation");
+    assert_eq!(switched(&mut app, "0001"), 1);
 }
 
 #[test]
-fn numbers_of_living_agents_do_not_change_when_others_are_killed() {
+fn a_number_is_kept_over_a_start_and_is_free_again_after_a_kill() {
     let mut app = app();
     for name in ["a", "b", "c"] {
         app.fork_named(0, name);
@@ -123,8 +123,12 @@ fn numbers_of_living_agents_do_not_change_when_others_are_killed() {
     let mut app = app.crash_and_restart();
     assert_eq!(app.draft(0).text(), "", "a command that failed is not kept over a start");
     assert_eq!(switched(&mut app, "3"), app.n("c"));
-    app.fork_named(0, "d");
-    assert_eq!(switched(&mut app, "4"), app.n("d"));
+    for (name, number) in [("d", "2"), ("e", "4")] {
+        app.fork_named(0, name);
+        assert_eq!(switched(&mut app, number), app.n(name), "the lowest that is free");
+    }
+    app.type_bytes(b"\x1b2");
+    assert_eq!(app.focus(), app.n("d"));
 }
 
 #[test]
@@ -209,6 +213,27 @@ fn completed_names_find_their_agents() {
         assert_eq!(app.focus(), n, "{typed}");
         app.switch(0);
     }
+}
+
+#[test]
+fn a_conversation_that_was_begun_has_no_parent_on_the_screen_for_keys_and_for_models() {
+    let mut app = app();
+    app.say(0, "hello");
+    app.turn_until_idle();
+    app.enter("/new");
+    assert_eq!(app.focus(), 1);
+    assert_shows(&mut app, "── agent 1 ─");
+    app.type_bytes(b"\x1b[1;5A");
+    assert_eq!(app.focus(), 1, "Ctrl+Up");
+    assert!(app.repl.list().iter().all(|agent| agent.parent.is_none()));
+    app.say(1, "%tool send_mail {\"to\":\"parent\",\"body\":\"x\"}");
+    app.turn_until_idle();
+    assert!(app.screen_text().contains("you have no parent"), "{}", app.screen_text());
+    app.type_bytes(b"\x1b[1;5C");
+    assert_eq!(app.focus(), 0, "Ctrl+Right: conversations are beside each other");
+    app.type_bytes(b"\x1b[1;5B");
+    assert_eq!(app.focus(), 0, "Ctrl+Down: it is not below the first one");
+    assert!(!app.screen_text().contains("forked"), "{}", app.screen_text());
 }
 
 #[test]

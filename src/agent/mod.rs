@@ -23,6 +23,7 @@ use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
+use crate::domain::called::{label, number_and_name};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::context_use::ContextUse;
@@ -61,6 +62,8 @@ pub struct Identity {
     pub id: AgentId,
     /// The order of creation, from 0.
     pub ordinal: i64,
+    /// As it is stored.
+    pub number: Option<i64>,
     pub name: Option<String>,
     /// The agent that forked it; `None` for agent 0.
     pub parent: Option<AgentId>,
@@ -85,6 +88,11 @@ impl Agent {
         self.identity.created_at = settings.identity.created_at;
         self.view.touch();
     }
+
+    /// Which agent this is and what it does, beside its name in a list.
+    pub fn about(&self) -> String {
+        format!("{}, {}", label(None, self.identity.number(), self.id()), self.state().name())
+    }
 }
 
 impl Identity {
@@ -93,9 +101,27 @@ impl Identity {
         self.parent.is_some() && !self.is_begun
     }
 
-    /// The name, or `agent N`.
+    /// The number by which people call it, if it has one: agents of `--print` runs and of teams have none.
+    pub fn number(&self) -> Option<i64> {
+        self.number.filter(|_| !self.is_print_run && self.team_run.is_none())
+    }
+
+    /// The number for a column of numbers.
+    pub fn digits(&self) -> String {
+        self.number().map(|number| number.to_string()).unwrap_or_default()
+    }
+
+    /// One word that names it in commands: the name, the number, or else the beginning of the id.
+    pub fn word(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.number().map_or_else(|| self.id.short(), |number| number.to_string()))
+    }
+
+    pub fn number_and_name(&self) -> String {
+        number_and_name(self.name.as_deref(), self.number(), self.id)
+    }
+
     pub fn label(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+        label(self.name.as_deref(), self.number(), self.id)
     }
 }
 

@@ -314,7 +314,7 @@ pub enum Command {
     },
     /// Bring an archived agent back
     Unarchive {
-        /// Archived agent: a name, a number or the beginning of an id
+        /// Archived agent: a name or the beginning of an id
         agent: String,
     },
     /// Delete an agent with its conversation, also an archived or killed one; this cannot be undone

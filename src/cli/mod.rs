@@ -34,6 +34,7 @@ mod trace;
 mod versions;
 mod waiting;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -43,6 +44,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::process as own_process;
 use crate::base::text::sanitise;
+use crate::domain::called::{AGENT, is_number};
 use crate::sandbox;
 use crate::tools::{html, supervisor};
 use agent_choice::AgentChoice;
@@ -64,7 +66,7 @@ pub fn main() -> ExitCode {
     }
     own_process::harden();
     completions::answer_shell();
-    match Arguments::try_parse() {
+    match Arguments::try_parse_from(with_numbers_joined(std::env::args_os())) {
         Ok(arguments) => match run(&arguments) {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
@@ -85,6 +87,22 @@ fn with_groups(error: clap::Error) -> clap::Error {
         }
         _ => error,
     }
+}
+
+/// The arguments up to `--`, with `agent` and `7` as one: `agent 7` is an agent. In a text both are the same.
+fn with_numbers_joined(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (mut joined, mut is_option) = (Vec::<OsString>::new(), true);
+    for argument in arguments {
+        is_option &= argument != "--";
+        match joined.last_mut() {
+            Some(last) if is_option && last == AGENT && argument.to_str().is_some_and(is_number) => {
+                last.push(" ");
+                last.push(argument);
+            }
+            _ => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// Prints help, the version or a usage error.

@@ -72,10 +72,9 @@ fn archived_list(context: &CommandContext) -> Result<Option<String>> {
         if rows.is_empty() {
             continue;
         }
-        let widest = rows.iter().map(|row| text::width(&row.label()) + 6).max().unwrap_or_default();
+        let widest = rows.iter().map(|row| text::width(&row.label()) + 2).max().unwrap_or_default();
         let mut list = TwoColumns::new(widest.min(MOST_FIRST) + 1);
-        rows.iter()
-            .for_each(|row| list.row(format!("  {:<3} {}", row.ordinal, row.label()), about_archived(context, row)));
+        rows.iter().for_each(|row| list.row(format!("  {}", row.label()), about_archived(context, row)));
         parts.push(format!("{heading}\n{}", list.to_text(context.columns())));
     }
     Ok((!parts.is_empty()).then(|| parts.join("\n")))
@@ -92,9 +91,8 @@ fn about_archived(context: &CommandContext, row: &AgentRow) -> String {
 /// All living agents, children below their nearest living ancestor.
 pub fn agent_tree(context: &CommandContext) -> String {
     let mut rows = Vec::new();
-    let is_root = |agent: &&Agent| !has_parent(context, agent.id());
-    let mut open: Vec<(AgentId, usize)> = context.roster.iter().filter(is_root).map(|agent| (agent.id(), 0)).collect();
-    open.reverse();
+    let mut open: Vec<(AgentId, usize)> =
+        context.roster.shown_below(None).into_iter().rev().map(|id| (id, 0)).collect();
     let mut run = None;
     while let Some((id, depth)) = open.pop() {
         let Some(agent) = context.roster.get(id) else { continue };
@@ -113,14 +111,9 @@ pub fn agent_tree(context: &CommandContext) -> String {
     list.to_text(context.columns())
 }
 
-/// Whether an agent is shown below another one.
-fn has_parent(context: &CommandContext, id: AgentId) -> bool {
-    context.roster.parent(id).is_some() && context.roster.get(id).is_some_and(|agent| agent.identity.has_parent())
-}
-
 /// The children of an agent, oldest first, with the members of a run together where its first one is.
 fn in_groups(context: &CommandContext, parent: AgentId) -> Vec<AgentId> {
-    let children: Vec<AgentId> = context.roster.children(parent).filter(|child| has_parent(context, *child)).collect();
+    let children = context.roster.shown_below(Some(parent));
     let run_of = |id: &AgentId| context.roster.get(*id).and_then(|agent| agent.identity.team_run.clone());
     let mut grouped = Vec::with_capacity(children.len());
     for (at, child) in children.iter().enumerate() {
@@ -191,7 +184,7 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
     };
     let tokens = agent.used.tokens();
     let cost = agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("  ${}", dollars(cost))).unwrap_or_default();
-    let left = format!("{here}{indent}{:<3} {}", agent.identity.ordinal, agent.identity.label());
+    let left = format!("{here}{indent}{:<3} {}", agent.identity.digits(), agent.identity.label());
     let right = format!(
         "{}  {state}{queued}{mail}{background}  {}  {tokens} tokens{cost}  {}",
         agent.id().short(),

@@ -108,8 +108,7 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     if is_models {
         return complete_word(typed, models(context).into_iter().map(in_list));
     }
-    let label = |agent: &Agent| agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string());
-    let names: Vec<String> = context.roster.iter().map(label).map(in_list).collect();
+    let names: Vec<String> = context.roster.iter().map(|agent| in_list(agent.identity.word())).collect();
     let first = [ALL, MODELS].map(|word| format!("{word} "));
     first.into_iter().filter(|_| list.is_empty()).chain(names).collect()
 }

@@ -74,7 +74,7 @@ fn about(context: &CommandContext, text: &str) -> String {
     let word = text.trim_end().rsplit(' ').next().unwrap_or_default();
     let called = |agent: &&Agent| agent.identity.name.as_deref() == Some(word) || agent.id().short() == word;
     let agent = context.roster.iter().find(called);
-    agent.map(|agent| format!("agent {}, {}", agent.identity.ordinal, agent.state().name())).unwrap_or_default()
+    agent.map(|agent| agent.about()).unwrap_or_default()
 }
 
 /// The typed text with each of these words instead of its last one.

@@ -411,7 +411,7 @@ pub fn any_stored(store: &Store, text: &str) -> Result<AgentId> {
 }
 
 fn called_among(rows: &[AgentRow], text: &str) -> Found {
-    let known = rows.iter().map(|row| Known { id: row.id, number: Some(row.ordinal), name: row.name.as_deref() });
+    let known = rows.iter().map(|row| Known { id: row.id, number: row.number, name: row.name.as_deref() });
     find_called(&known.collect::<Vec<_>>(), text)
 }
 

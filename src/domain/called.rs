@@ -6,7 +6,7 @@ use crate::base::id::AgentId;
 /// Minimum characters of an id that name an agent.
 const LEAST_OF_ID: usize = 4;
 /// The word before a number.
-const AGENT: &str = "agent";
+pub const AGENT: &str = "agent";
 
 /// What an agent may be called.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +17,24 @@ pub struct Known<'a> {
     pub number: Option<i64>,
     /// Its name, if it has one.
     pub name: Option<&'a str>,
+}
+
+/// What an agent is called: by its name, else as `agent 7`, else by the beginning of its id.
+pub fn label(name: Option<&str>, number: Option<i64>, id: AgentId) -> String {
+    match (name, number) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(number)) => format!("{AGENT} {number}"),
+        (None, None) => id.short(),
+    }
+}
+
+/// The number of an agent in a list, and its name; without both the beginning of its id.
+pub fn number_and_name(name: Option<&str>, number: Option<i64>, id: AgentId) -> String {
+    match (name, number) {
+        (Some(name), Some(number)) => format!("{number} {name}"),
+        (None, Some(number)) => number.to_string(),
+        (_, None) => label(name, number, id),
+    }
 }
 
 /// The agent that is called so.
@@ -46,7 +64,8 @@ pub fn number_in(text: &str) -> Option<i64> {
     is_number(digits).then(|| digits.parse().ok())?
 }
 
-fn is_number(text: &str) -> bool {
+/// Whether a text has digits only.
+pub fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

@@ -80,11 +80,25 @@ pub struct Signature {
     pub json: String,
 }
 
-/// What a reader is shown of a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`.
+/// In a [`Body::Fork`] before the name of an agent that shares no history.
+pub const STARTED: &str = "started ";
+
+/// What a reader is shown of a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`;
+/// `started` where no history is shared.
 pub fn fork_mark(stored: &str) -> String {
     let (id, name) = stored.split_once(' ').unwrap_or((stored, ""));
     let id = id.get(..6).unwrap_or(id);
-    if name.is_empty() { format!("forked {id}") } else { format!("forked {name} ({id})") }
+    match name {
+        "" => format!("forked {id}"),
+        name if name.starts_with(STARTED) => format!("{name} ({id})"),
+        name => format!("forked {name} ({id})"),
+    }
+}
+
+/// Whether a [`Body::Fork`] is that of the child's log.
+pub fn is_of_child(stored: &str) -> bool {
+    let name = stored.split_once(' ').map_or("", |(_, name)| name);
+    name.starts_with("from ") || name.strip_prefix(STARTED).is_some_and(|rest| rest.starts_with("by "))
 }
 
 impl Body {

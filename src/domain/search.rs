@@ -101,18 +101,18 @@ impl SearchQuery {
             .filter(|word| !word.is_empty())
     }
 
-    /// The query as an expression of FTS5; `None` if it finds nothing by itself. `numbers_of` finds the agents of a name.
+    /// The query as an expression of FTS5; `None` if it finds nothing by itself. `ordinals_of` finds the agents of a name.
     ///
     /// # Errors
-    /// Those of `numbers_of`.
-    pub fn expression(&self, numbers_of: impl Fn(&str) -> Result<Vec<i64>>) -> Result<Option<String>> {
+    /// Those of `ordinals_of`.
+    pub fn expression(&self, ordinals_of: impl Fn(&str) -> Result<Vec<i64>>) -> Result<Option<String>> {
         let mut parts: Vec<String> = Vec::new();
         for Term { text, is_prefix } in &self.terms {
             let star = if *is_prefix { " *" } else { "" };
             parts.push(format!("content : \"{}\"{star}", text.replace('"', "\"\"")));
         }
         if let Some(name) = &self.who {
-            let tags: Vec<String> = numbers_of(name)?.into_iter().map(tag_of_agent).collect();
+            let tags: Vec<String> = ordinals_of(name)?.into_iter().map(tag_of_agent).collect();
             parts.push(any_of(tags));
         }
         if !self.kinds.is_empty() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::call_title::title_of;
 use crate::domain::file_change::StoredStep;
-use crate::domain::message::{Body, Message, fork_mark};
+use crate::domain::message::{Body, Message, fork_mark, is_of_child};
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -151,7 +151,7 @@ impl Builder {
                     entry.context = Some(usage.tokens());
                 }
             }
-            Body::Fork(stored) if stored.split_once(' ').is_some_and(|(_, name)| name.starts_with("from ")) => {
+            Body::Fork(stored) if is_of_child(stored) => {
                 self.push(message, Kind::Event, fork_mark(stored), is_known);
             }
             Body::Command(_) | Body::Fork(_) => {}

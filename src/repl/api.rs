@@ -72,7 +72,7 @@ impl Repl {
         let listed = |agent: &Agent| AgentSummary {
             id: agent.id(),
             label: agent.identity.label(),
-            parent: self.core.roster.parent(agent.id()),
+            parent: self.core.roster.shown_parent(agent.id()),
             model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
             activity: activity_of(&self.core, agent),

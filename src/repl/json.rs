@@ -78,9 +78,9 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
     let age = core.clock.unix_ms().saturating_sub(agent.identity.created_at);
     json!({
         "id": id.to_string(),
-        "number": agent.identity.ordinal,
+        "number": agent.identity.number(),
         "name": agent.identity.name,
-        "parent": core.roster.parent(id).map(|parent| parent.to_string()),
+        "parent": core.roster.shown_parent(id).map(|parent| parent.to_string()),
         "status": agent.status().name(),
         "activity": activity_of(core, agent),
         "model": agent.inputs.endpoint.full_name(),
@@ -143,11 +143,12 @@ pub(super) fn approvals_as_json(core: &Core) -> Value {
 
 /// The agents above this one, its parent first.
 fn ancestors(core: &Core, id: AgentId) -> Vec<String> {
-    let above = std::iter::successors(core.roster.parent(id), |parent| core.roster.parent(*parent));
+    let above = std::iter::successors(core.roster.shown_parent(id), |parent| core.roster.shown_parent(*parent));
     above.map(|parent| parent.to_string()).collect()
 }
 
-/// The agent's number, that of the question, and the digest of its text.
+/// The agent's number, or the beginning of its id, the number of the question, and the digest of its text.
 pub(super) fn question_id(agent: &Agent, pending: &PendingQuestion) -> String {
-    format!("{}.{}-{}", agent.identity.ordinal, pending.number, pending.digest())
+    let called = agent.identity.number().map_or_else(|| agent.id().short(), |number| number.to_string());
+    format!("{called}.{}-{}", pending.number, pending.digest())
 }

@@ -224,7 +224,7 @@ impl Repl {
         if self.last_to_continue(place.as_deref()).is_ok_and(|last| last == Some(shown.focus)) {
             return WayBack::Options(" -c".into());
         }
-        let name = agent.identity.name.clone().unwrap_or_else(|| agent.identity.ordinal.to_string());
+        let name = agent.identity.word();
         WayBack::Options(format!(" -r {name}"))
     }
 

@@ -141,7 +141,7 @@ fn answer_call(core: &mut Core, agent_id: AgentId, call: &str, answer: Result<St
 /// Finds an agent for a model, by name, id, number or `parent`.
 fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
     if name == commands::PARENT {
-        return core.roster.parent(agent_id).ok_or_else(|| Error::usage("the root agent has no parent"));
+        return core.roster.shown_parent(agent_id).ok_or_else(|| Error::usage("you have no parent"));
     }
     commands::agent_called_by_model(&core.roster, name)
 }

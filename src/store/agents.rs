@@ -1,15 +1,17 @@
 //! Writing the registry of agents: fork, settings, kill. `registry` reads it.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row, params};
 
 use super::database::Store;
 use super::error::{is_duplicate, store_error};
 use super::ids::{self, ROOT};
 use super::log;
+use super::numbers::NUMBERED;
 use super::registry::AgentRow;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::message::{Body, Message};
+use crate::domain::called::label;
+use crate::domain::message::{Body, Message, STARTED};
 
 /// A child to be forked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +57,13 @@ impl Store {
         if !self.load_agents()?.agents.is_empty() {
             return Err(store_error("there is a root agent already"));
         }
-        let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment)
+        let sql = "INSERT INTO agents (ordinal, uuid, status, activity, created_at, endpoint, environment, number)
                    SELECT iif(EXISTS (SELECT 1 FROM agents WHERE ordinal = ?1), NULL, ?1),
-                       ?2, 'running', 'idle', ?3, ?4, ?5";
-        self.write(|conn| Ok(conn.execute(sql, params![ROOT, id, now_ms, endpoint, environment])?))?;
+                       ?2, 'running', 'idle', ?3, ?4, ?5, ?6";
+        self.write(|conn| {
+            let values = params![ROOT, id, now_ms, endpoint, environment, self.free_number()?];
+            Ok(conn.execute(sql, values)?)
+        })?;
         self.expect_agent(id)
     }
 
@@ -69,7 +74,7 @@ impl Store {
     /// The parent is not running, the name is taken ([`ErrorKind::Usage`]), the fork point does not exist, or the
     /// database cannot be written. Nothing is stored then.
     pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
-        let (in_parent, in_child) = self.write(|conn| register(conn, child, now_ms))?;
+        let (in_parent, in_child) = self.write(|conn| self.register(conn, child, now_ms))?;
         Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
     }
 
@@ -80,7 +85,7 @@ impl Store {
     /// As for [`Store::fork`].
     pub(crate) fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
         let (in_parent, in_child, prompt) = self.write(|conn| {
-            let (in_parent, in_child) = register(conn, child, now_ms)?;
+            let (in_parent, in_child) = self.register(conn, child, now_ms)?;
             Ok((in_parent, in_child, log::begin(conn, ids::running(conn, child.id)?, prompt, now_ms)?))
         })?;
         Ok((Forked { row: self.expect_agent(child.id)?, in_parent, in_child }, prompt))
@@ -95,11 +100,11 @@ impl Store {
             let sql = "SELECT ordinal, status = 'running' FROM agents WHERE uuid = ?1 AND deleted_at IS NULL";
             let found = conn.prepare_cached(sql)?.query_row([child.parent], |row| Ok((row.get(0)?, row.get(1)?)));
             let (parent, is_running): (i64, bool) = found.optional()?.ok_or_else(|| ids::unknown(child.parent))?;
-            let ordinal = insert_child(conn, child, now_ms)?;
+            let (ordinal, label) = self.insert_child(conn, child, now_ms)?;
             if is_running {
-                log::insert(conn, parent, in_parent_log(child, ordinal), now_ms)?;
+                log::insert(conn, parent, in_parent_log(child, &label, true), now_ms)?;
             }
-            let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent)?, now_ms)?;
+            let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent, true)?, now_ms)?;
             require_fork_point(child, in_child.id)
         })?;
         self.expect_agent(child.id)
@@ -112,6 +117,7 @@ impl Store {
     /// One of them is the root, was killed already or does not exist, or the database cannot be written. Nothing is
     /// stored then.
     pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
+        self.release_numbers();
         self.write(|conn| kill(conn, agents, now_ms))
     }
 
@@ -196,19 +202,34 @@ impl Store {
     /// # Errors
     /// The database cannot be written.
     pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
-        let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2) WHERE uuid = ?1";
+        self.release_numbers();
+        let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2), number = NULL WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, run]).map(drop)?))
     }
-}
 
-/// Inserts a child, and the fork into both logs, within the caller's transaction.
-fn register(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
-    let parent = ids::running(conn, child.parent)?;
-    let ordinal = insert_child(conn, child, now_ms)?;
-    let in_parent = log::insert(conn, parent, in_parent_log(child, ordinal), now_ms)?;
-    let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent)?, now_ms)?;
-    require_fork_point(child, in_parent.id)?;
-    Ok((in_parent, in_child))
+    /// Inserts a child, and the fork into both logs, within the caller's transaction.
+    fn register(&self, conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(Message, Message)> {
+        let parent = ids::running(conn, child.parent)?;
+        let (ordinal, label) = self.insert_child(conn, child, now_ms)?;
+        let in_parent = log::insert(conn, parent, in_parent_log(child, &label, true), now_ms)?;
+        let in_child = log::insert(conn, ordinal, in_child_log(conn, child, parent, true)?, now_ms)?;
+        require_fork_point(child, in_parent.id)?;
+        Ok((in_parent, in_child))
+    }
+
+    /// Inserts a child within the caller's transaction. Returns its ordinal, and what it is called.
+    pub(super) fn insert_child(&self, conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(i64, String)> {
+        let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
+                       endpoint, thinking, environment, system, policy, rules, parameters, directory, number)
+                   SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5, coalesce(?6, endpoint), thinking,
+                       coalesce(?7, environment), system, policy, rules, parameters, directory, ?8
+                   FROM agents WHERE uuid = ?3";
+        let NewAgent { id, name, parent, fork_point, endpoint, environment } = child;
+        let number = self.free_number()?;
+        let values = params![id, name, parent, fork_point.0, now_ms, endpoint, environment, number];
+        execute(conn.prepare_cached(sql)?, values, name.as_deref())?;
+        Ok((conn.last_insert_rowid(), label(name.as_deref(), Some(number), *id)))
+    }
 }
 
 /// `first` is the first message that the fork wrote.
@@ -219,33 +240,19 @@ fn require_fork_point(child: &NewAgent, first: MessageId) -> Result<()> {
     Err(store_error(format!("fork point {} is not an existing message", child.fork_point.0)))
 }
 
-/// The fork as the parent's log has it.
-pub(super) fn in_parent_log(child: &NewAgent, ordinal: i64) -> Body {
-    Body::Fork(format!("{} {}", child.id, name_or_number(child.name.clone(), ordinal)))
+/// The fork as the parent's log has it, perhaps of an agent that shares no history.
+pub(super) fn in_parent_log(child: &NewAgent, label: &str, is_shared: bool) -> Body {
+    let started = if is_shared { "" } else { STARTED };
+    Body::Fork(format!("{} {started}{label}", child.id))
 }
 
-/// The fork as the child's log has it.
-pub(super) fn in_child_log(conn: &Connection, child: &NewAgent, parent: i64) -> Result<Body> {
-    let name =
-        conn.prepare_cached("SELECT name FROM agents WHERE ordinal = ?1")?.query_row([parent], |row| row.get(0))?;
-    Ok(Body::Fork(format!("{} from {}", child.parent, name_or_number(name, parent))))
-}
-
-fn name_or_number(name: Option<String>, ordinal: i64) -> String {
-    name.unwrap_or_else(|| format!("agent {ordinal}"))
-}
-
-/// Inserts a child within the caller's transaction.
-pub(super) fn insert_child(conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<i64> {
-    let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
-                   endpoint, thinking, environment, system, policy, rules, parameters, directory)
-               SELECT ?1, ?2, uuid, ?4, 'running', 'idle', ?5, coalesce(?6, endpoint), thinking,
-                   coalesce(?7, environment), system, policy, rules, parameters, directory
-               FROM agents WHERE uuid = ?3";
-    let values =
-        params![child.id, child.name, child.parent, child.fork_point.0, now_ms, child.endpoint, child.environment];
-    execute(conn.prepare_cached(sql)?, values, child.name.as_deref())?;
-    Ok(conn.last_insert_rowid())
+/// The same as the child's log has it.
+pub(super) fn in_child_log(conn: &Connection, child: &NewAgent, parent: i64, is_shared: bool) -> Result<Body> {
+    let sql = format!("SELECT name, iif({NUMBERED}, number, NULL) FROM agents WHERE ordinal = ?1");
+    let named = |row: &Row<'_>| Ok((row.get::<_, Option<String>>(0)?, row.get(1)?));
+    let (name, number) = conn.prepare_cached(&sql)?.query_row([parent], named)?;
+    let (parent, from) = (label(name.as_deref(), number, child.parent), if is_shared { "from" } else { "started by" });
+    Ok(Body::Fork(format!("{} {from} {parent}", child.parent)))
 }
 
 /// Runs a statement that fails if it gives an agent a name that is taken.

@@ -5,6 +5,7 @@ use rusqlite::params;
 use super::database::Store;
 use super::error::store_error;
 use super::ids;
+use super::registry::AgentRow;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
@@ -16,6 +17,7 @@ impl Store {
     /// One of them is not running, or the database cannot be written; nothing is stored then.
     pub(crate) fn archive(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
         let sql = "UPDATE agents SET archived_at = coalesce(archived_at, ?2), unseen_since = NULL WHERE ordinal = ?1";
+        self.release_numbers();
         self.write(|conn| {
             for agent in agents {
                 let ordinal = ids::running(conn, *agent)?;
@@ -26,16 +28,17 @@ impl Store {
         })
     }
 
-    /// Brings an archived agent back. Unless another `--print` run goes on with it, it is not one of a run any more.
+    /// Brings an archived agent back, with a number of now. Unless another `--print` run goes on with it, it is not one of a
+    /// run any more.
     ///
     /// # Errors
     /// It is not archived, or the database cannot be written.
-    pub(crate) fn unarchive(&self, agent: AgentId, is_for_run: bool) -> Result<()> {
-        let sql = "UPDATE agents SET archived_at = NULL, is_print_run = is_print_run AND ?2
+    pub(crate) fn unarchive(&self, agent: AgentId, is_for_run: bool) -> Result<AgentRow> {
+        let sql = "UPDATE agents SET archived_at = NULL, is_print_run = is_print_run AND ?2, number = iif(run IS NULL, ?3, NULL)
                    WHERE uuid = ?1 AND status = 'running' AND archived_at IS NOT NULL";
-        self.write(|conn| match conn.prepare_cached(sql)?.execute(params![agent, is_for_run])? {
+        self.write(|conn| match conn.prepare_cached(sql)?.execute(params![agent, is_for_run, self.free_number()?])? {
             0 => Err(store_error(format!("agent {} is not archived", agent.short()))),
-            _ => Ok(()),
+            _ => self.expect_agent(agent),
         })
     }
 
@@ -44,6 +47,7 @@ impl Store {
     /// # Errors
     /// The agent is not running, or the database cannot be written.
     pub(crate) fn set_print_run(&self, agent: AgentId) -> Result<()> {
+        self.release_numbers();
         self.write(|conn| {
             let sql = "UPDATE agents SET is_print_run = 1 WHERE ordinal = ?1";
             Ok(conn.prepare_cached(sql)?.execute([ids::running(conn, agent)?]).map(drop)?)

@@ -46,13 +46,13 @@ impl Store {
     /// # Errors
     /// The name is taken ([`ErrorKind::Usage`](crate::base::error::ErrorKind)), or the database cannot be written.
     pub(crate) fn begin_conversation(&self, new: &NewConversation, now_ms: i64) -> Result<AgentRow> {
-        // The number of one that was not kept is used again. Without a fork point it is no child.
-        let insert = "INSERT INTO agents (ordinal, uuid, name, parent_uuid, status, activity, created_at, endpoint, thinking,
-                environment, system, policy, rules, parameters, directory, is_print_run)
-            VALUES ((SELECT coalesce(max(ordinal), 0) + 1 FROM agents), ?1, ?2, ?3, 'running', 'idle', ?4, ?5, ?6, ?7, ?8, ?9,
-                ?10, ?11, ?12, ?13)";
+        // Without a fork point it is no child.
+        let insert = "INSERT INTO agents (uuid, name, parent_uuid, status, activity, created_at, endpoint, thinking,
+                environment, system, policy, rules, parameters, directory, is_print_run, number)
+            VALUES (?1, ?2, ?3, 'running', 'idle', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
         let update = "UPDATE agents SET name = ?2, parent_uuid = ?3, created_at = ?4, endpoint = ?5, thinking = ?6,
-                environment = ?7, system = ?8, policy = ?9, rules = ?10, parameters = ?11, directory = ?12, is_print_run = ?13
+                environment = ?7, system = ?8, policy = ?9, rules = ?10, parameters = ?11, directory = ?12, is_print_run = ?13,
+                number = coalesce(number, ?14)
             WHERE uuid = ?1";
         let sql = if new.parent.is_some() { insert } else { update };
         self.write(|conn| {
@@ -70,6 +70,7 @@ impl Store {
                 new.parameters,
                 new.directory,
                 new.is_print_run,
+                self.free_number()?,
             ];
             execute(conn.prepare_cached(sql)?, values, new.name.as_deref()).map(drop)
         })?;

@@ -3,9 +3,11 @@
 use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::database::Store;
+use super::numbers::NUMBERED;
 use super::row;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::called::label;
 
 /// The newest agents, among which conversations are searched.
 const MAX_AGENTS: usize = 20_000;
@@ -14,8 +16,8 @@ const MAX_AGENTS: usize = 20_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conversation {
     pub agent: AgentId,
-    /// The agent's number in order of creation.
-    pub ordinal: i64,
+    /// The number by which people call it, if it has one.
+    pub number: Option<i64>,
     pub name: Option<String>,
     /// The title, or else the beginning of what the user said first.
     pub said: String,
@@ -33,9 +35,8 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// The name, or `agent N`.
     pub fn label(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+        label(self.name.as_deref(), self.number, self.agent)
     }
 }
 
@@ -46,7 +47,8 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub(crate) fn conversations(&self) -> Result<Vec<Conversation>> {
-        let sql = "SELECT uuid, ordinal, name,
+        let sql = format!(
+            "SELECT uuid, iif({NUMBERED}, number, NULL), name,
                 coalesce(title, (SELECT substr(content, 1, 400) FROM messages
                     WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
                 coalesce((SELECT created_at FROM messages WHERE agent = ordinal ORDER BY id DESC LIMIT 1), created_at) AS at,
@@ -57,8 +59,9 @@ impl Store {
                 OR EXISTS (SELECT 1 FROM messages WHERE agent = ordinal AND kind NOT IN ('clear', 'fork'))
                 OR EXISTS (SELECT 1 FROM queue WHERE agent = ordinal)
                 OR EXISTS (SELECT 1 FROM drafts WHERE agent = ordinal AND content <> '')
-            ORDER BY at DESC, ordinal DESC";
-        let mut statement = self.conn.prepare_cached(sql)?;
+            ORDER BY at DESC, ordinal DESC"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
         // A damaged row has no conversation to resume; the start says which it is.
         let found =
             statement.query_map([i64::try_from(MAX_AGENTS).unwrap_or(i64::MAX)], |row| Ok(conversation(row).ok()))?;
@@ -100,7 +103,7 @@ fn conversation(row: &Row) -> rusqlite::Result<Conversation> {
     let cost: Option<i64> = row.get(9)?;
     Ok(Conversation {
         agent: row.get(0)?,
-        ordinal: row.get(1)?,
+        number: row.get(1)?,
         name: row.get(2)?,
         said: row::text(row, 3)?,
         last_at: row.get(4)?,

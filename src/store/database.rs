@@ -26,6 +26,8 @@ pub struct Store {
     copy: Option<PathBuf>,
     /// The mark above which the last search indexed messages in memory, and the last of these messages.
     pub(super) direct: Cell<Option<(i64, i64)>>,
+    /// Agents have all numbers below this one.
+    pub(super) numbers_from: Cell<i64>,
     /// The directory, if this process may write there.
     dir: Option<PathBuf>,
     /// Syncs what the connection commits, if that does not.
@@ -123,6 +125,7 @@ impl Store {
             failed: RefCell::default(),
             copy: None,
             direct: Cell::default(),
+            numbers_from: Cell::default(),
             dir: None,
             syncer: None,
             sync_steps: (LONG_LOG, Box::new(|_| Ok(()))),
@@ -316,13 +319,9 @@ impl Store {
         }
         let transaction = Transaction::new_unchecked(&self.conn, TransactionBehavior::Immediate)?;
         let outcome = work(&transaction);
-        let failed = self.failed.take();
-        let value = outcome?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        transaction.commit()?;
-        Ok(value)
+        let outcome = self.failed.take().map_or(outcome, Err);
+        let outcome = outcome.and_then(|value| transaction.commit().map(|()| value).map_err(Error::from));
+        outcome.inspect_err(|_| self.release_numbers())
     }
 
     /// Begins a transaction that [`Store::end`] ends; otherwise like [`Store::transaction`].
@@ -338,6 +337,7 @@ impl Store {
     /// # Errors
     /// The commit failed, or a write before it; everything is rolled back then.
     pub(crate) fn end(&self, commit: bool) -> Result<()> {
+        self.release_numbers();
         if let Some(error) = self.failed.take().filter(|_| commit) {
             return self.end(false).and(Err(error));
         }

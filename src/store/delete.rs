@@ -34,6 +34,7 @@ impl Store {
     /// # Errors
     /// One of them is the root or does not exist, or the database cannot be written; nothing is deleted then.
     pub(crate) fn delete(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
+        self.release_numbers();
         self.write(|conn| {
             for agent in agents {
                 let ordinal = ids::known(conn, *agent)?;

@@ -25,7 +25,7 @@
 //!   wal  checkpoint     the log as a file, and copying it into the database
 //!   copy  sync          the thread that makes commits durable
 //!   database            the open store and its transactions
-//!   ids                 uuid -> ordinal
+//!   ids  numbers        uuid -> ordinal, and the numbers that people see
 //!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay
 //!   log  queue  conversations
 //!   agents  archive  delete
@@ -56,6 +56,7 @@ mod limits;
 mod lock;
 mod log;
 mod mail;
+mod numbers;
 mod queue;
 mod recover;
 mod registry;

@@ -5,10 +5,11 @@ use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::database::Store;
 use super::error::store_error;
+use super::numbers::NUMBERED;
 use super::row;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::called::{Found, Known, find_called, number_in};
+use crate::domain::called::{Found, Known, find_called, label, number_in};
 use crate::domain::flow::TurnEnd;
 use crate::domain::limits::MadeBy;
 use crate::domain::stream::Usage;
@@ -16,8 +17,10 @@ use crate::domain::stream::Usage;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRow {
     pub id: AgentId,
-    /// Its number in order of creation; 0 is the root.
+    /// The order of creation, from 0, the root.
     pub ordinal: i64,
+    /// The number by which people call it, if it has one (`numbers`).
+    pub number: Option<i64>,
     /// Its name, unique among the running agents.
     pub name: Option<String>,
     /// The agent that forked it, running or killed; never changes.
@@ -72,9 +75,8 @@ impl AgentRow {
         self.is_running && self.archived_at.is_none()
     }
 
-    /// The name, or `agent N`.
     pub(crate) fn label(&self) -> String {
-        self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal))
+        label(self.name.as_deref(), self.number, self.id)
     }
 }
 
@@ -90,7 +92,7 @@ pub struct Registry {
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
     archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
-    (SELECT runs.run FROM runs WHERE runs.id = agents.run) FROM agents";
+    (SELECT runs.run FROM runs WHERE runs.id = agents.run), number FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -152,19 +154,23 @@ impl Store {
             return Ok(Found::None);
         }
         // The greatest character of base64url is `z`; `{` follows it.
-        let sql = "SELECT uuid, ordinal, name, status = 'running' FROM agents WHERE deleted_at IS NULL
-            AND (uuid >= ?1 AND uuid < ?1 || '{' OR status = 'running' AND (name = ?1 OR ordinal = ?2)) ORDER BY ordinal";
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let sql = format!(
+            "SELECT uuid, iif({NUMBERED}, number, NULL) AS its_number, name, status = 'running' FROM agents
+            WHERE deleted_at IS NULL AND (uuid >= ?1 AND uuid < ?1 || '{{'
+                OR status = 'running' AND (name = ?1 OR its_number = ?2)) ORDER BY ordinal"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
         // An agent with a damaged uuid cannot be returned.
         let of_row = |row: &Row<'_>| match row.get::<_, AgentId>(0) {
-            Ok(id) => Ok(Some((id, row.get::<_, i64>(1)?, row.get::<_, Option<String>>(2)?, row.get::<_, bool>(3)?))),
+            Ok(id) => {
+                Ok(Some((id, row.get::<_, Option<i64>>(1)?, row.get::<_, Option<String>>(2)?, row.get::<_, bool>(3)?)))
+            }
             Err(_) => Ok(None),
         };
         let rows = statement.query_map(params![text, number_in(text)], of_row)?;
         let rows: Vec<_> = rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect();
         let running = rows.iter().filter(|(.., is_running)| *is_running);
-        let running =
-            running.map(|(id, number, name, _)| Known { id: *id, number: Some(*number), name: name.as_deref() });
+        let running = running.map(|(id, number, name, _)| Known { id: *id, number: *number, name: name.as_deref() });
         let any = rows.iter().map(|(id, ..)| Known { id: *id, number: None, name: None });
         Ok(match find_called(&running.collect::<Vec<_>>(), text) {
             Found::None => find_called(&any.collect::<Vec<_>>(), text),
@@ -242,8 +248,10 @@ fn agent_row(row: &Row<'_>) -> std::result::Result<AgentRow, String> {
 }
 
 fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
-    Ok(AgentRow {
+    let agent = AgentRow {
         ordinal: row.get(0)?,
+        // Without it the agent is called by its id.
+        number: row.get(28).unwrap_or_default(),
         id: row.get(1)?,
         name: row.get(2)?,
         parent: row.get(3)?,
@@ -270,7 +278,9 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         unseen_since: row.get(23)?,
         used: Usage { input: count(row, 24)?, output: count(row, 25)?, cost: cost(row, 26)?, ..Usage::default() },
         team_run: row.get(27)?,
-    })
+    };
+    let is_numbered = agent.is_listed() && !agent.is_print_run && agent.team_run.is_none();
+    Ok(AgentRow { number: agent.number.filter(|_| is_numbered), ..agent })
 }
 
 fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {

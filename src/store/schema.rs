@@ -12,9 +12,9 @@ use crate::base::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x706c_6f67;
 
 /// Step `n` turns version `n` into version `n + 1`.
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 16] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
-    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15,
+    VERSION_11, VERSION_12, VERSION_13, VERSION_14, VERSION_15, VERSION_16,
 ];
 
 /// `agents.ordinal` is the order of creation from 0, the root. Messages refer to their agent by it, because an index of
@@ -280,6 +280,17 @@ const VERSION_14: &str = "ALTER TABLE partials ADD COLUMN usage TEXT;";
 
 /// The message from which a draft was made, and which it replaces.
 const VERSION_15: &str = "ALTER TABLE drafts ADD COLUMN edited INTEGER;";
+
+/// The numbers of agents, as [`super::numbers`] says; at first they are counted in order of creation.
+const VERSION_16: &str = "
+ALTER TABLE agents ADD COLUMN number INTEGER;
+CREATE INDEX agents_number ON agents (number)
+    WHERE status = 'running' AND archived_at IS NULL AND NOT is_print_run AND run IS NULL;
+UPDATE agents SET number = numbered.number
+    FROM (SELECT ordinal AS numbered, row_number() OVER (ORDER BY ordinal) - 1 AS number FROM agents
+        WHERE status = 'running' AND archived_at IS NULL AND NOT is_print_run AND run IS NULL) AS numbered
+    WHERE ordinal = numbered;
+";
 
 /// Rejects the database of another program before anything in it is changed.
 pub(super) fn require_ours(conn: &Connection) -> Result<()> {

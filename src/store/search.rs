@@ -14,9 +14,11 @@
 use rusqlite::{Connection, Row, params};
 
 use super::database::Store;
+use super::numbers::NUMBERED;
 use super::row;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
+use crate::domain::called::{label, number_in};
 use crate::domain::search::{SearchQuery, kind_name, tag_of_agent, tags_of};
 
 /// Messages that are indexed in one transaction.
@@ -40,8 +42,8 @@ const KINDS: &str = "kind IN ('user', 'assistant', 'tool_call', 'tool_result', '
 pub struct SearchHit {
     pub id: MessageId,
     pub agent: AgentId,
-    /// The number of the agent.
-    pub ordinal: i64,
+    /// The number by which people call the agent, if it has one.
+    pub number: Option<i64>,
     pub name: Option<String>,
     pub is_running: bool,
     /// As stored: `user`, `assistant`, `tool_call`...
@@ -54,9 +56,9 @@ pub struct SearchHit {
 }
 
 impl SearchHit {
-    /// The name of the agent, or its number.
+    /// What the agent is called.
     pub fn label(&self) -> String {
-        let name = self.name.clone().unwrap_or_else(|| format!("agent {}", self.ordinal));
+        let name = label(self.name.as_deref(), self.number, self.agent);
         if self.is_running { name } else { format!("{name} (killed)") }
     }
 
@@ -73,7 +75,7 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub(crate) fn search(&self, query: &SearchQuery, most: usize) -> Result<Vec<SearchHit>> {
-        let Some(expression) = query.expression(|name| self.numbers_of(name))? else { return Ok(Vec::new()) };
+        let Some(expression) = query.expression(|name| self.ordinals_of(name))? else { return Ok(Vec::new()) };
         let (_, above) = marks(&self.conn)?;
         self.fill_direct(above)?;
         let mut hits = self.hits("temp.direct", &expression, query, most)?;
@@ -153,11 +155,12 @@ impl Store {
         Ok(self.conn.total_changes() - before >= 2)
     }
 
-    /// The numbers of the agents with this name or number, killed ones included.
-    fn numbers_of(&self, name: &str) -> Result<Vec<i64>> {
-        let sql = "SELECT ordinal FROM agents WHERE name = ?1 OR CAST(ordinal AS TEXT) = ?1 OR uuid = ?1";
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let found = statement.query_map([name], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>();
+    /// The ordinals of the agents that are or were called so.
+    fn ordinals_of(&self, name: &str) -> Result<Vec<i64>> {
+        let sql = format!("SELECT ordinal FROM agents WHERE name = ?1 OR uuid = ?1 OR {NUMBERED} AND number = ?2");
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let found = statement.query_map(params![name, number_in(name)], |row| row.get(0))?;
+        let found = found.collect::<rusqlite::Result<Vec<i64>>>();
         Ok(found?)
     }
 
@@ -186,7 +189,7 @@ impl Store {
     fn hits(&self, table: &str, expression: &str, query: &SearchQuery, most: usize) -> Result<Vec<SearchHit>> {
         let name = table.rsplit('.').next().unwrap_or(table);
         let sql = format!(
-            "SELECT found.id, agents.uuid, agents.ordinal, agents.name, agents.status = 'running', found.kind,
+            "SELECT found.id, agents.uuid, iif({NUMBERED}, number, NULL), agents.name, agents.status = 'running', found.kind,
                  substr(found.content, 1, {CONTENT_BYTES}), found.data, found.created_at
              FROM {table} JOIN messages AS found ON found.id = {name}.rowid
                  JOIN agents ON agents.ordinal = found.agent
@@ -207,7 +210,7 @@ fn hit(row: &Row) -> rusqlite::Result<SearchHit> {
     Ok(SearchHit {
         id: MessageId(row.get(0)?),
         agent: row.get(1)?,
-        ordinal: row.get(2)?,
+        number: row.get(2)?,
         name: row.get(3)?,
         is_running: row.get(4)?,
         tool: row::tool_of(&kind, data.as_deref()),
@@ -446,6 +449,6 @@ mod tests {
         assert_eq!(labels("csrf is:living"), ["agent-2", "agent 0"]);
         assert_eq!(labels("csrf since:2m"), ["agent-2", "agent-1 (killed)"]);
         assert_eq!(labels("csrf who:nobody"), Vec::<String>::new());
-        assert_eq!(labels("who:1"), ["agent-1 (killed)"]);
+        assert_eq!(labels("who:agent-1"), ["agent-1 (killed)"]);
     }
 }

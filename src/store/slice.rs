@@ -13,13 +13,14 @@ impl Store {
     /// # Errors
     /// As for [`Store::fork`]; nothing is stored then.
     pub(crate) fn slice(&self, child: &NewAgent, bodies: Vec<Body>, now_ms: i64) -> Result<Forked> {
+        let is_shared = !bodies.is_empty();
         let (in_parent, in_child) = self.write(|conn| {
             let parent = ids::running(conn, child.parent)?;
-            let ordinal = agents::insert_child(conn, child, now_ms)?;
-            let in_parent = log::insert(conn, parent, agents::in_parent_log(child, ordinal), now_ms)?;
+            let (ordinal, label) = self.insert_child(conn, child, now_ms)?;
+            let in_parent = log::insert(conn, parent, agents::in_parent_log(child, &label, is_shared), now_ms)?;
             log::insert(conn, ordinal, Body::Clear, now_ms)?;
             // After the clear, so that the user still sees where the agent comes from.
-            let in_child = log::insert(conn, ordinal, agents::in_child_log(conn, child, parent)?, now_ms)?;
+            let in_child = log::insert(conn, ordinal, agents::in_child_log(conn, child, parent, is_shared)?, now_ms)?;
             for body in bodies {
                 log::insert(conn, ordinal, body, now_ms)?;
             }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rusqlite::{Row, params};
 
 use super::database::Store;
+use super::numbers::NUMBERED;
 use super::{ids, log};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -77,7 +78,7 @@ const SUMS: &str = "total(1), total(json ->> 'input'), total(json ->> 'cached'),
 pub struct AgentUsage {
     pub id: AgentId,
     pub name: Option<String>,
-    pub number: i64,
+    pub number: Option<i64>,
     /// The agent that forked it.
     pub parent: Option<AgentId>,
     pub is_running: bool,
@@ -166,7 +167,8 @@ impl Store {
     /// The database cannot be read.
     pub fn usage_by_agent(&self) -> Result<Vec<AgentUsage>> {
         let sql = format!(
-            "SELECT a.uuid, a.name, a.ordinal, a.parent_uuid, a.status = 'running', sums.*
+            "SELECT a.uuid, a.name, iif({NUMBERED}, number, NULL),
+                iif(a.fork_message_id IS NULL, NULL, a.parent_uuid), a.status = 'running', sums.*
             FROM agents AS a LEFT JOIN ({}) AS sums ON sums.key = a.ordinal ORDER BY a.ordinal",
             grouped("agent")
         );

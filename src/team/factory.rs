@@ -204,6 +204,7 @@ impl AgentFactory {
         let identity = Identity {
             id: AgentId::random(),
             ordinal: NO_ORDINAL,
+            number: None,
             name: Some(format!("{what} for {}", origin.identity.label())),
             parent: Some(origin.id()),
             fork_point: MessageId(0),
@@ -241,6 +242,7 @@ fn identity_of(row: &AgentRow) -> Identity {
     Identity {
         id: row.id,
         ordinal: row.ordinal,
+        number: row.number,
         name: row.name.clone(),
         parent: row.parent,
         fork_point: row.fork_point,

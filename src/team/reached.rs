@@ -61,7 +61,7 @@ impl Reached {
 
     /// The command with which a person raises the limit.
     fn command(&self, roster: &Roster) -> String {
-        let number = roster.get(self.agent).map_or(0, |agent| agent.identity.ordinal);
-        format!("/limit {number} {} N", self.name.name())
+        let agent = roster.get(self.agent).map_or_else(|| self.agent.to_string(), |agent| agent.identity.word());
+        format!("/limit {agent} {} N", self.name.name())
     }
 }

@@ -13,6 +13,7 @@ use crate::domain::called::{Found, Known, find_called};
 pub struct Roster {
     agents: BTreeMap<AgentId, Box<Agent>>,
     by_ordinal: BTreeMap<i64, AgentId>,
+    by_number: BTreeMap<i64, AgentId>,
     /// The nearest living ancestor of each agent.
     parents: HashMap<AgentId, AgentId>,
     children: HashMap<AgentId, BTreeSet<(i64, AgentId)>>,
@@ -38,6 +39,7 @@ impl Roster {
     pub fn add(&mut self, agent: Agent, parent: Option<AgentId>) {
         let (id, ordinal) = (agent.id(), agent.identity.ordinal);
         self.by_ordinal.insert(ordinal, id);
+        self.by_number.extend(agent.identity.number().map(|number| (number, id)));
         if let Some(parent) = parent {
             self.parents.insert(id, parent);
             self.children.entry(parent).or_default().insert((ordinal, id));
@@ -72,6 +74,7 @@ impl Roster {
         if self.by_ordinal.get(&ordinal) == Some(&id) {
             self.by_ordinal.remove(&ordinal);
         }
+        agent.identity.number().map(|number| self.by_number.remove(&number));
         self.unindex(id);
         Some(*agent)
     }
@@ -79,6 +82,11 @@ impl Roster {
     /// The nearest living ancestor: the parent, or the agent that adopted this one.
     pub fn parent(&self, id: AgentId) -> Option<AgentId> {
         self.parents.get(&id).copied()
+    }
+
+    /// The agent below which an agent is shown; `None` for a conversation that was begun.
+    pub fn shown_parent(&self, id: AgentId) -> Option<AgentId> {
+        self.parent(id).filter(|_| self.get(id).is_some_and(|agent| agent.identity.has_parent()))
     }
 
     /// Whether `ancestor` is above `id` in the tree of living agents.
@@ -116,7 +124,7 @@ impl Roster {
         Some(outcome)
     }
 
-    /// The name of an agent, or its number; its id if it is not in memory.
+    /// What an agent is called; its id if it is not in memory.
     pub fn label_of(&self, id: AgentId) -> String {
         self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
     }
@@ -145,8 +153,9 @@ impl Roster {
     }
 
     /// The agent with this number.
-    pub fn numbered(&self, ordinal: i64) -> Option<AgentId> {
-        self.by_ordinal.get(&ordinal).copied()
+    pub fn numbered(&self, number: i64) -> Option<AgentId> {
+        let id = self.by_number.get(&number)?;
+        self.get(*id).filter(|agent| agent.identity.number() == Some(number)).map(Agent::id)
     }
 
     /// The children of an agent, oldest first.
@@ -154,10 +163,18 @@ impl Roster {
         self.children.get(&id).into_iter().flatten().map(|(_, child)| *child)
     }
 
+    /// The agents that are shown below this one, or below none, oldest first.
+    pub fn shown_below(&self, parent: Option<AgentId>) -> Vec<AgentId> {
+        let is_below = |id: &AgentId| self.shown_parent(*id) == parent;
+        match parent {
+            Some(parent) => self.children(parent).filter(is_below).collect(),
+            None => self.ids().into_iter().filter(is_below).collect(),
+        }
+    }
+
     /// The neighbour of an agent among its siblings, `step` to the right, around the ends.
     pub fn sibling(&self, id: AgentId, step: isize) -> Option<AgentId> {
-        let parent = self.parent(id)?;
-        let siblings: Vec<AgentId> = self.children(parent).collect();
+        let siblings = self.shown_below(self.shown_parent(id));
         let at = siblings.iter().position(|sibling| *sibling == id)?;
         let count = isize::try_from(siblings.len()).ok()?;
         let next = (isize::try_from(at).ok()? + step).rem_euclid(count);
@@ -168,7 +185,7 @@ impl Roster {
     pub fn find(&self, text: &str) -> Found {
         let known = self.iter().map(|Agent { identity, .. }| Known {
             id: identity.id,
-            number: Some(identity.ordinal),
+            number: identity.number(),
             name: identity.name.as_deref(),
         });
         find_called(&known.collect::<Vec<_>>(), text)

@@ -60,7 +60,7 @@ pub const KILL: ToolSpec = ToolSpec {
         parameters: r#"{
             "type": "object",
             "properties": {
-                "agent": {"type": "string", "description": "The name or id of the agent."},
+                "agent": {"type": "string", "description": "The name, number or id of the agent."},
                 "cascade": {"type": "boolean", "description": "End its descendants too. Default: false."}
             },
             "required": ["agent"],
@@ -86,7 +86,7 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
             "type": "object",
             "properties": {
                 "to": {"type": "string",
-                    "description": "The name or id of the agent, or `parent` for the agent that forked you."},
+                    "description": "The name, number or id of the agent, or `parent` for the agent that forked you."},
                 "body": {"type": "string", "description": "The text of the message, at most 1 MiB."}
             },
             "required": ["to", "body"],
@@ -148,7 +148,7 @@ pub const WAIT: ToolSpec = ToolSpec {
             "properties": {
                 "timeout": {"type": "integer", "minimum": 0, "maximum": 3600,
                     "description": "Time limit in seconds (not milliseconds). Default: 300."},
-                "from": {"type": "array", "items": {"type": "string"}, "description": "Names or ids of agents."}
+                "from": {"type": "array", "items": {"type": "string"}, "description": "Names, numbers or ids of agents."}
             },
             "additionalProperties": false
         }"#,

@@ -50,15 +50,15 @@ fn agents_in_three_directories_work_there_from_a_fourth_and_from_a_server_in_the
     for directory in &projects {
         assert_eq!(run_in(&home, directory, &["-p", READ]).code, 0);
     }
-    for n in ["1", "2", "3"] {
-        assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", n, READ]).code, 0);
+    for n in [1, 2, 3] {
+        assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", &home.id(n), READ]).code, 0);
     }
     let mut server = home.command(PROGRAM, &["serve"]);
     server.current_dir("/");
     let server = Program::start(server);
     server.err.recv().expect("it serves");
-    for n in ["1", "2", "3"] {
-        assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", n, READ]).code, 0);
+    for n in [1, 2, 3] {
+        assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", &home.id(n), READ]).code, 0);
     }
     for directory in &projects {
         assert_eq!(run_in(&home, directory, &["-p", READ]).code, 0);
@@ -70,7 +70,7 @@ fn agents_in_three_directories_work_there_from_a_fourth_and_from_a_server_in_the
         assert_reads(&home, n + 4, name, 1);
     }
     // Agents that a server in the root directory made, from another one.
-    assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", "5", READ]).code, 0);
+    assert_eq!(run_in(&home, &elsewhere, &["-p", "-r", &home.id(5), READ]).code, 0);
     assert_reads(&home, 5, "docs", 2);
 }
 
@@ -80,7 +80,7 @@ fn a_directory_that_is_gone_is_said() {
     let projects = projects(&home);
     assert_eq!(run_in(&home, &projects[0], &["-p", "hello"]).code, 0);
     std::fs::remove_dir_all(&projects[0]).expect("it is removed");
-    let resumed = run_in(&home, &projects[1], &["-p", "-r", "1", "hello"]);
+    let resumed = run_in(&home, &projects[1], &["-p", "-r", &home.id(1), "hello"]);
     let said = resumed.err.contains("shop: no such directory") && resumed.err.contains("docs instead");
     assert!(resumed.code == 0 && said, "{}", resumed.err);
 }

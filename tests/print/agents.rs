@@ -26,7 +26,7 @@ fn each_run_is_a_new_agent_unless_it_continues_one() {
     assert_eq!(say(&["-p", "one"], "1"), ["one"]);
     assert_eq!(say(&["-p", "two"], "2"), ["two"]);
     assert_eq!(say(&["-c", "-p", "three"], "3"), ["two", "2", "three"]);
-    assert_eq!(say(&["-p", "four", "-r", "1"], "4"), ["one", "1", "four"]);
+    assert_eq!(say(&["-p", "four", "-r", &home.id(1)], "4"), ["one", "1", "four"]);
     assert_eq!(say(&["-p", "-c", "five"], "5"), ["one", "1", "four", "4", "five"]);
     assert_eq!(say(&["-p", "--ephemeral", "six"], "6"), ["six"]);
     assert_eq!(home.agents(), 3, "the root and two");
@@ -65,8 +65,8 @@ fn the_chat_continues_agents_of_earlier_runs() {
     let data = data.to_str().expect("UTF-8");
     let envs = [("HOME", home_path), ("LANG", "C.UTF-8"), ("POLYLOGUE_DATA_DIR", data)];
     for (args, seen) in [
-        (&["-r", "2", "and more"][..], "the second one"),
-        (&["-r", "1", "and more"], "the first one"),
+        (&["-r", &home.id(2), "and more"][..], "the second one"),
+        (&["-r", &home.id(1), "and more"], "the first one"),
         (&["-c", "--read-only"], "the first one"),
     ] {
         let mut pty = Pty::spawn(PROGRAM, args, &envs, (100, 30));

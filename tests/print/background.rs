@@ -42,7 +42,7 @@ fn kept_commands_are_continued_by_the_next_run_until_they_end() {
     let look = format!("%tool bash_output {}\n%next\nlooked", json!({"bash_id": "bash_1"}));
     let output = home.run(&["-p", "-m", "echo", "-c", "--approval", "yolo", &look]);
     assert_eq!((output.code, output.out.as_str()), (0, "looked\n"), "{output:?}");
-    let logs = home.run(&["logs", "1"]).out;
+    let logs = home.run(&["logs", &home.id(1)]).out;
     assert!(logs.contains("[bash_1 is running]"), "{logs}");
     std::fs::write(home.directory.path().join("go"), "").expect("a file");
     eventually("the end of the command", || there("done"));

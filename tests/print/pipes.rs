@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use rustix::process::geteuid;
+use serde_json::Value;
 
 use super::{Home, PROGRAM, Program, texts};
 use crate::support::PATIENCE;
@@ -74,7 +75,9 @@ fn without_a_usable_home_conversations_are_in_a_temporary_directory() {
         assert!(output.err.contains(why) && output.err.contains("--ephemeral"), "{output:?}");
         assert!(output.err.contains(&format!("conversations are in {}", kept.display())), "{output:?}");
         assert_eq!(kept.metadata().expect("a directory").mode() & 0o777, 0o700);
-        assert!(run("logs 1").out.contains("hello"), "it is found again");
+        let listed: Value = serde_json::from_str(&run("ps --archived --json").out).expect("one run");
+        let logs = run(&format!("logs {}", listed["id"].as_str().expect("an id")));
+        assert!(logs.out.contains("hello"), "it is found again");
         let output = run("-p -m echo --ephemeral hello");
         assert_eq!((output.code, output.err.as_str()), (0, ""));
         std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).expect("permissions");
@@ -157,7 +160,7 @@ fn a_slow_reader_blocks_no_other_agent_and_loses_nothing() {
     let mut out = String::new();
     std::io::Read::read_to_string(&mut reader, &mut out).expect("text");
     assert_eq!(program.ends().code, 0);
-    let lines: Vec<serde_json::Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let echoed: usize =
         lines.iter().filter(|line| line["type"] == "text").map(|line| line["text"].as_str().map_or(0, str::len)).sum();
     assert_eq!(echoed, 1_000_000);

@@ -60,11 +60,14 @@ fn streaming(home: &Home, peer: &Peer, text: &str) -> (Program, Exchange) {
     (program, exchange)
 }
 
-/// The agent with this number, as the server or the store lists it.
-fn agent(home: &Home, number: usize) -> Value {
+/// The root, or the agents of runs after it, in order of creation, as the server or the store lists them.
+fn agent(home: &Home, n: usize) -> Value {
     let output = home.run(&["ps", "--all", "--json"]);
-    let mut agents = output.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-    agents.find(|agent| agent["number"] == number).unwrap_or_else(|| panic!("{output:?}"))
+    let agents = output.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let mut agents: Vec<Value> = agents.collect();
+    agents.sort_by_key(|agent| (agent["number"].as_i64().is_none(), agent["created_at"].as_i64()));
+    assert!(agents.iter().all(|agent| Some(agent["number"].is_null()) == agent["print_run"].as_bool()), "{output:?}");
+    agents.swap_remove(n)
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn each_chunk_of_the_server_is_written_before_the_next_is_sent() {
     assert_eq!((output.code, output.out.as_str(), output.err.as_str()), (0, "", ""));
     assert_eq!((&result["outcome"], &result["turns"]), (&json!("completed"), &json!(1)));
     assert_eq!(result["agent"], agent(&home, 1)["id"]);
-    let logs = home.run(&["logs", "1", "--json"]).out;
+    let logs = home.run(&["logs", result["agent"].as_str().expect("an id"), "--json"]).out;
     let logged = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
     assert!(logs.lines().any(|line| logged(line)["text"] == "explain"), "{logs}");
 }
@@ -159,7 +162,7 @@ fn a_run_continues_the_last_or_a_named_agent_with_the_given_model() {
     assert_eq!(say(&["-p", "one"], "1"), test(1));
     assert_eq!(say(&["-p", "-m", "openai/small", "two"], "2"), (1, "small".into()));
     assert_eq!(say(&["-p", "-c", "three"], "3"), (2, "small".into()));
-    assert_eq!(say(&["-p", "-r", "1", "four"], "4"), test(2));
+    assert_eq!(say(&["-p", "-r", &home.id(1), "four"], "4"), test(2));
     assert_eq!(say(&["-p", "-c", "-m", "openai/large", "five"], "5"), (3, "large".into()));
 }
 
@@ -218,7 +221,7 @@ fn a_client_gets_no_more_than_its_command_line_names_and_no_more_than_the_agent_
     let first = home.start(&["-p", "--approval", "yolo", "hello"]);
     peer.accept().stream().text("hi").finish("stop").done();
     assert_eq!(first.ends().code, 0);
-    let program = home.start(&["-p", "-r", "1", "make it"]);
+    let program = home.start(&["-p", "-r", &home.id(1), "make it"]);
     reply_that_writes(&peer, "a");
     let exchange = peer.accept();
     assert!(exchange.request().json()["messages"].to_string().contains("policy never"), "none was named");
@@ -290,8 +293,9 @@ fn the_turn_of_a_killed_run_continues_in_the_server() {
     program.signal(Signal::KILL);
     assert_eq!(program.ends().code, 137);
     exchange.text("and whole").finish("stop").done();
-    assert_eq!(home.run(&["wait", "1"]).out, "idle\n");
-    let logs = home.run(&["logs", "1"]).out;
+    let id = home.id(1);
+    assert_eq!(home.run(&["wait", &id]).out, "idle\n");
+    let logs = home.run(&["logs", &id]).out;
     assert!(logs.ends_with("half and whole\n"), "{logs}");
 }
 
@@ -452,8 +456,10 @@ fn a_run_in_a_server_ends_at_the_limit_of_its_tree_and_agents_are_stopped_and_ki
     assert!(found.err.contains("limits.max_agents"), "{found:?}");
     let listed = |home: &Home| home.run(&["ps", "--json"]).out.lines().count();
     assert_eq!(listed(&home), 1, "the agents of the run are archived");
-    for number in ["1", "2", "3"] {
-        assert_eq!(home.run(&["unarchive", number]).code, 0);
+    for line in home.run(&["ps", "--archived", "--json"]).out.lines() {
+        let agent: Value = serde_json::from_str(line).expect("JSON");
+        assert!(agent["number"].is_null(), "{agent}");
+        assert_eq!(home.run(&["unarchive", agent["id"].as_str().expect("an id")]).code, 0);
     }
     assert_eq!(listed(&home), 4, "the root, the agent of the run, and two that it made");
     assert_eq!(home.run(&["tell", "0", "%hang"]).code, 0);

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use polylogue::Change;
 use polylogue::config::{Abilities, Notification};
+use polylogue::{Change, Store};
 use serde_json::json;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
@@ -12,6 +12,9 @@ use crate::support::pty::Pty;
 use crate::support::scene::app_with_agents;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_polylogue");
+
+/// The agent of the first run.
+const RUN: &str = "RUN";
 
 /// A number in every hostile sequence, which no sequence of ours has.
 const MARK: &str = "7531";
@@ -142,8 +145,8 @@ fn answers_and_logs_are_harmless_on_a_terminal() {
         &["-p", "--allow", hostile, "hello"],
         &["-p", "--resume", hostile, "hello"],
         &["--config", hostile, "-p", "hello"],
-        &["logs", "1"],
-        &["logs", "--json", "1"],
+        &["logs", RUN],
+        &["logs", "--json", RUN],
         &["logs", hostile],
         &["ps"],
         &["ps", "--json"],
@@ -154,7 +157,11 @@ fn answers_and_logs_are_harmless_on_a_terminal() {
         &["--data-dir", hostile, "ps"],
         &[hostile, "--no-such-option"],
     ] {
-        let args: Vec<&str> = ["--data-dir", data].into_iter().chain(args.iter().copied()).collect();
+        let store = Store::open_read_only(directory.path());
+        let runs = store.map(|store| store.archived_agents().expect("agents").agents).unwrap_or_default();
+        let run = runs.first().map(|run| run.id.to_string()).unwrap_or_default();
+        let args = args.iter().map(|arg| if *arg == RUN { run.as_str() } else { arg });
+        let args: Vec<&str> = ["--data-dir", data].into_iter().chain(args).collect();
         let mut pty = Pty::spawn(PROGRAM, &args, &envs, (100, 40));
         pty.wait_exit();
         let output = pty.raw_output().to_owned();

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::App;
 use super::chats::chat;
 use crate::environments::worktrees::{git, make_repository};
@@ -33,9 +35,17 @@ fn commit(at: &Path, file: &str) {
     git(at, &["commit", "-q", "-m", &format!("add {file}")]);
 }
 
-/// Lands agent 1; what was printed.
-fn landed(app: &App, repo: &Path, file: &str) -> String {
-    let printed = app.get(&["land", "1"]);
+/// The id of agent 1, which it keeps after its end.
+fn id(app: &App) -> String {
+    let listed = app.get(&["ps", "--json"]);
+    let last: Value = serde_json::from_str(listed.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(last["number"], 1);
+    last["id"].as_str().expect("an id").to_owned()
+}
+
+/// Lands this agent; what was printed.
+fn landed(app: &App, repo: &Path, agent: &str, file: &str) -> String {
+    let printed = app.get(&["land", agent]);
     assert!(repo.join(file).exists(), "{printed}");
     assert_eq!(git(repo, &["status", "--porcelain"]), "");
     printed
@@ -45,7 +55,7 @@ fn landed(app: &App, repo: &Path, file: &str) -> String {
 fn a_living_agent_is_landed_beside_a_chat_and_after_it() {
     let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
     commit(&worktree, "one");
-    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+    assert!(landed(&app, &repo, "1", "one").contains("(fast-forward)"));
     assert!(app.run(&["land", "1"]).err.contains("nothing to land"));
     fs::write(worktree.join("loose"), "not committed\n").expect("a file");
     let refused = app.run(&["land", "1"]);
@@ -68,9 +78,10 @@ fn a_living_agent_is_landed_beside_a_chat_and_after_it() {
 fn a_killed_agent_is_landed_beside_a_chat() {
     let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
     commit(&worktree, "one");
+    let id = id(&app);
     app.get(&["kill", "1"]);
     chat.wait_for_text("agent 1 killed");
-    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+    assert!(landed(&app, &repo, &id, "one").contains("(fast-forward)"));
     super::eventually("the landed worktree is removed", || !worktree.exists());
     chat.leave();
 }
@@ -79,8 +90,9 @@ fn a_killed_agent_is_landed_beside_a_chat() {
 fn a_killed_agent_is_landed_without_a_chat() {
     let Some((app, mut chat, repo, worktree)) = in_worktree() else { return };
     commit(&worktree, "one");
+    let id = id(&app);
     app.get(&["kill", "1"]);
     chat.wait_for_text("agent 1 killed");
     chat.leave();
-    assert!(landed(&app, &repo, "one").contains("(fast-forward)"));
+    assert!(landed(&app, &repo, &id, "one").contains("(fast-forward)"));
 }

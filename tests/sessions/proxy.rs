@@ -121,6 +121,7 @@ fn the_hosts_that_one_agent_is_denied_are_refused_by_its_proxy() {
     assert!(log.contains("answered"), "{log}");
     let message = format!("%tool bash {}", json!({"command": script}));
     app.get(&["-p", "--approval", "yolo", "--deny", "net(127.0.0.1)", &message]);
-    let log = app.get(&["logs", "1"]);
+    let listed: Value = serde_json::from_str(&app.get(&["ps", "--archived", "--json"])).expect("one run");
+    let log = app.get(&["logs", listed["id"].as_str().expect("an id")]);
     assert!(log.contains("refused by the rule deny net(127.0.0.1)") && !log.contains("answered"), "{log}");
 }

@@ -223,6 +223,25 @@ fn kill_cascade_ends_descendants() {
 }
 
 #[test]
+fn an_agent_is_named_by_its_number_without_quotes() {
+    let app = App::served();
+    let mut pty = app.attach(&["agent", "0"], (80, 24));
+    for number in 1..=2 {
+        pty.send("/fork\r");
+        pty.wait_for_text(&format!("── agent {number} "));
+    }
+    app.get(&["tell", "agent", "1", "agent", "7", "is late"]);
+    assert_eq!(app.get(&["wait", "agent", "1"]), "idle\n");
+    assert!(app.get(&["logs", "agent", "1"]).ends_with("> agent 7 is late\nagent 7 is late\n"));
+    app.get(&["mail", "agent", "0", "--from", "agent", "2", "--send", "hello"]);
+    assert!(app.get(&["mail", "agent", "0"]).contains("agent 2"));
+    app.get(&["kill", "agent", "1", "--cascade"]);
+    let listed = app.get(&["ps", "--json"]);
+    let numbers = listed.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["number"].clone());
+    assert_eq!(numbers.collect::<Vec<_>>(), [0]);
+}
+
+#[test]
 fn a_closed_pipe_ends_logs_without_an_error() {
     let app = App::served();
     app.get(&["tell", "0", "%repeat 3000\nmany words"]);

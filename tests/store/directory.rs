@@ -402,6 +402,20 @@ fn a_database_of_version_14_has_drafts_that_replace_no_message() {
 }
 
 #[test]
+fn agents_of_version_15_get_numbers_in_order_of_creation_unless_no_list_shows_them() {
+    let dir = tempfile::tempdir().unwrap();
+    raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v15.sql")).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let numbers: Vec<_> = store.load_agents().unwrap().agents.iter().map(|row| (row.ordinal, row.number)).collect();
+    assert_eq!(numbers, [(0, Some(0)), (3, Some(1)), (10, Some(2)), (13, None), (14, Some(3))]);
+    assert!(store.archived_agents().unwrap().agents.iter().all(|row| row.number.is_none()));
+    drop(store);
+    let today = tempfile::tempdir().unwrap();
+    drop(Store::open(today.path()).unwrap());
+    assert_eq!(schema(&raw(dir.path())), schema(&raw(today.path())));
+}
+
+#[test]
 fn a_database_of_version_6_keeps_the_inputs_of_each_project() {
     let dir = tempfile::tempdir().unwrap();
     raw(dir.path()).execute_batch(include_str!("../../fixtures/store/v6.sql")).unwrap();

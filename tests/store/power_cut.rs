@@ -134,7 +134,7 @@ fn story(dir: &Path) -> (Story, mpsc::Receiver<SyncStep>, mpsc::Sender<()>) {
         Ok(())
     });
     store.sync_in_background(|| {}).unwrap();
-    let chance = fastrand::Rng::with_seed(0x70_6f_77_65_72);
+    let chance = fastrand::Rng::with_seed(0x63_75_74);
     let mut story =
         Story { store, agent, written: 0, acknowledged: 0, durable, syncing: None, is_whole: false, chance };
     story.write();

@@ -85,6 +85,11 @@ impl Home {
         store.replay(agent).expect("a log").0.into_iter().map(|message| message.body).collect()
     }
 
+    /// The id of a stored agent, the root being 0, even while a process holds the store.
+    pub fn id(&self, ordinal: usize) -> String {
+        stored_agents(&Store::open_read_only(&self.data()).expect("a store"))[ordinal].to_string()
+    }
+
     /// The number of stored agents.
     pub fn agents(&self) -> usize {
         stored_agents(&Store::open(&self.data()).expect("a store")).len()

@@ -134,7 +134,7 @@ impl Crowd {
             17 => self.press(b"y", &[at, (at + 1) % 3]),
             0..=2 => {
                 let n = self.random.below(self.app.repl.roster().len());
-                let line = format!("/switch {}", self.app.agent(n).identity.ordinal);
+                let line = format!("/switch {}", self.app.agent(n).identity.word());
                 self.terminals[at].enter(&mut self.app, &line);
             }
             3 | 4 => {

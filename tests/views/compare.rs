@@ -108,12 +108,13 @@ fn a_letter_goes_on_with_that_column_and_the_letters_of_the_others_never_change(
     assert!(!screen.contains(" a one") && screen.contains(" b two") && screen.contains(" c three"), "{screen}");
     app.type_bytes(b"a");
     assert_shows(&mut app, "── compare ─ 2 of 2");
+    let two = app.id(1).short();
     app.type_bytes(b"c");
     assert_eq!((app.focus(), app.repl.roster().len()), (1, 2), "the others are archived");
     assert!(!app.screen_text().contains("compare ─"));
     assert_shows(&mut app, "Use three.");
     assert_shows(&mut app, "the other answer is archived: b two (");
-    app.enter("/unarchive 1");
+    app.enter(&format!("/unarchive {two}"));
     assert_eq!(app.repl.roster().len(), 3);
 }
 

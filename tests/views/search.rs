@@ -90,9 +90,10 @@ fn a_message_is_quoted_or_forked_from() {
 #[test]
 fn what_was_killed_is_found_and_said_to_be_gone() {
     let mut app = two_subjects();
+    let killed = format!("{} (kil", app.id(1).short());
     app.enter_and_confirm("/kill 1");
     app.enter("/search csrf");
-    assert_shows(&mut app, "agent 1 (kil");
+    assert_shows(&mut app, &killed);
     app.type_bytes(b"\t\r");
     assert_shows(&mut app, "this agent was killed");
     app.type_bytes(b"f");

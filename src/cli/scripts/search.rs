@@ -41,7 +41,7 @@ fn row(hit: &SearchHit, query: &SearchQuery, is_json: bool) -> Value {
         return json!({
             "message": hit.id.0,
             "agent": hit.agent.to_string(),
-            "number": hit.ordinal,
+            "number": hit.number,
             "name": hit.name,
             "is_running": hit.is_running,
             "kind": hit.kind,

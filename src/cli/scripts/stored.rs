@@ -61,9 +61,9 @@ pub fn archived_agents(directory: &Path) -> Result<Value> {
 fn agent_as_json(row: &AgentRow, parent: Option<AgentId>, status: &str) -> Value {
     json!({
         "id": row.id.to_string(),
-        "number": row.ordinal,
+        "number": row.number,
         "name": row.name,
-        "parent": parent.map(|id| id.to_string()),
+        "parent": parent.filter(|_| !row.is_begun).map(|id| id.to_string()),
         "status": status,
         "activity": Value::Null,
         "model": row.endpoint,
@@ -116,7 +116,7 @@ fn require_at_rest(store: &Store, row: &AgentRow, done: &str) -> Result<()> {
 
 pub fn unarchive(agent: &str, directory: &Path) -> Result<()> {
     let store = open_or_create(directory)?;
-    store.unarchive(archived_called(&store, agent, "polylogue ps --archived")?, false)
+    store.unarchive(archived_called(&store, agent, "polylogue ps --archived")?, false).map(drop)
 }
 
 /// Whether `logs` names an archived agent.

@@ -8,6 +8,7 @@ use super::print;
 use crate::base::error::Result;
 use crate::base::text::dollars;
 use crate::cli::arguments::UsageBy;
+use crate::domain::called::label;
 use crate::store::{Store, UsageTotal};
 
 /// The columns of `usage`.
@@ -50,6 +51,9 @@ pub fn run(by: UsageBy, is_json: bool, directory: &Path) -> Result<()> {
                 .map(|agent| {
                     let parent = agent.parent.map(|id| id.to_string());
                     let mut row = json!({ "number": agent.number, "name": agent.name });
+                    if !is_json && agent.number.is_none() {
+                        row["name"] = label(agent.name.as_deref(), None, agent.id).into();
+                    }
                     if is_json {
                         row["id"] = agent.id.to_string().into();
                         row["parent"] = parent.into();

@@ -53,9 +53,9 @@ impl Subject {
         let (identity, model) = (&agent.identity, agent.inputs.endpoint.full_name());
         let object = json!({
             "id": identity.id.to_string(),
-            "ordinal": identity.ordinal,
+            "number": identity.number(),
             "name": identity.name,
-            "parent": identity.parent.map(|parent| parent.to_string()),
+            "parent": identity.parent.filter(|_| identity.has_parent()).map(|parent| parent.to_string()),
             "model": model,
             "created_at": identity.created_at,
         });

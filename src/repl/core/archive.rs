@@ -48,10 +48,10 @@ impl Core {
     pub(in crate::repl) fn unarchive(&mut self, id: AgentId, is_for_run: bool) -> Result<()> {
         let mut row = self.store.agent(id)?.filter(|row| row.is_running).ok_or_else(agent_gone)?;
         let waiting = (self.store.queued(id)?, self.store.count_unread(id)?, self.store.limits_of(id)?);
-        if !self.store.is_read_only() {
-            self.store.unarchive(id, is_for_run)?;
+        match self.store.is_read_only() {
+            true => row.is_print_run &= is_for_run,
+            false => row = self.store.unarchive(id, is_for_run)?,
         }
-        row.is_print_run &= is_for_run;
         let (queued, unread, limits) = waiting;
         load(self, &row)?;
         self.roster.with(id, |agent| {

@@ -240,6 +240,6 @@ pub(in crate::repl) fn require_answered(core: &Core, agent_id: AgentId) -> Resul
         "{} waits for the answer to a question: polylogue approvals shows it, or polylogue --resume {}; without a \
          server or a chat, start one with polylogue serve --background",
         agent.identity.label(),
-        agent.identity.ordinal
+        agent.identity.word()
     )))
 }

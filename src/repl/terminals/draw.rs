@@ -445,11 +445,7 @@ impl Terminals {
         Separator {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),
             label: label(agent),
-            parent: roster
-                .parent(id)
-                .filter(|_| agent.identity.has_parent())
-                .and_then(|parent| roster.get(parent))
-                .map(label),
+            parent: roster.shown_parent(id).and_then(|parent| roster.get(parent)).map(label),
             at_work: others(roster.at_work()),
             mail: agent.unread,
             interrupted: ended(TurnEnd::Interrupted),

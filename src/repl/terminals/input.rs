@@ -356,8 +356,8 @@ impl Terminals {
 
     fn go(&mut self, core: &Core, id: TerminalId, agent: AgentId, direction: Direction) -> Option<AgentId> {
         let to = match direction {
-            Direction::Parent => core.roster.parent(agent),
-            Direction::NewestChild => core.roster.children(agent).next_back(),
+            Direction::Parent => core.roster.shown_parent(agent),
+            Direction::NewestChild => core.roster.shown_below(Some(agent)).pop(),
             Direction::Sibling(step) => core.roster.sibling(agent, step),
             Direction::Number(number) => core.roster.numbered(number.into()),
         };

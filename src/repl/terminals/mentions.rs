@@ -133,7 +133,7 @@ fn agents(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
     let matching = named.filter(|(name, _)| fuzzy.score(name).is_some()).take(MOST_AGENTS);
     let item = |(name, agent): (&str, &crate::agent::Agent)| Item {
         text: name.into(),
-        about: format!("agent {}, {}", agent.identity.ordinal, agent.state().name()),
+        about: agent.about(),
         value: format!("@{name} "),
         ..Item::default()
     };

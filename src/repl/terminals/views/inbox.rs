@@ -219,8 +219,8 @@ impl InboxView {
         let shown = list.len().min(most);
         let marked = list.iter().position(|(is_marked, _)| *is_marked).unwrap_or(0);
         let first = marked.saturating_sub(shown.saturating_sub(1)).max((marked + 1).saturating_sub(shown));
-        let digits = self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
-        let digits = digits.map(|agent| agent.identity.ordinal.to_string().len()).max().unwrap_or(1).max(2);
+        let agents = self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
+        let digits = agents.map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
         for (is_marked, item) in list.into_iter().skip(first).take(shown) {
             rows.extend(match item {
@@ -287,7 +287,7 @@ impl InboxView {
             matches!(entry.need, Need::Question(number) if self.several.contains(&(entry.agent, number)));
         let sign = if is_marked { ">" } else { " " };
         let several = if is_one_of_several { "*" } else { " " };
-        let name = format!("{:>digits$} {}", agent.identity.ordinal, agent.identity.label());
+        let name = format!("{:>digits$} {}", agent.identity.digits(), agent.identity.label());
         let (tool, summary) = summary(core, agent, entry.need);
         let directory = agent.inputs.environment.place();
         let project = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

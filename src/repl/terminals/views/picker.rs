@@ -11,6 +11,7 @@ use crate::agent::{Agent, State};
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
 use crate::base::text::dollars;
+use crate::domain::called::number_and_name;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::frame::{Color, Row, Style};
@@ -176,12 +177,8 @@ impl PickerView {
 
 /// How well a conversation matches, if each word is in its name, its title or its directory.
 fn score(words: &mut [Fuzzy], conversation: &Conversation) -> Option<u32> {
-    let Conversation { ordinal, name, said, directory, .. } = conversation;
-    let fields = [
-        format!("{ordinal} {}", name.as_deref().unwrap_or_default()),
-        title(said),
-        directory.clone().unwrap_or_default(),
-    ];
+    let Conversation { said, directory, .. } = conversation;
+    let fields = [label(conversation), title(said), directory.clone().unwrap_or_default()];
     words.iter_mut().map(|word| fields.iter().filter_map(|field| word.score(field)).max()).sum()
 }
 
@@ -208,9 +205,8 @@ fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) 
     Row::of(line, style)
 }
 
-/// Number and name.
-fn label(Conversation { ordinal, name, .. }: &Conversation) -> String {
-    name.as_ref().map_or_else(|| ordinal.to_string(), |name| format!("{ordinal} {name}"))
+fn label(Conversation { number, name, agent, .. }: &Conversation) -> String {
+    number_and_name(name.as_deref(), *number, *agent)
 }
 
 fn project_of(core: &Core, conversation: &Conversation) -> String {

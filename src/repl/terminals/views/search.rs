@@ -1,9 +1,11 @@
 //! Full-text search over the messages of all agents, living and killed.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash};
 
 use crate::base::clock::{Moment, date_and_time};
 use crate::base::error::Result;
+use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Shown};
@@ -204,7 +206,7 @@ impl SearchView {
     }
 
     fn title(&self) -> String {
-        let agents: std::collections::BTreeSet<i64> = self.hits.iter().map(|hit| hit.ordinal).collect();
+        let agents: BTreeSet<AgentId> = self.hits.iter().map(|hit| hit.agent).collect();
         let count = if self.hits.len() == MOST { format!("the newest {MOST}") } else { self.hits.len().to_string() };
         match self.hits.is_empty() {
             true => "search".into(),

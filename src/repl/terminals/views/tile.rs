@@ -135,10 +135,7 @@ pub(super) fn rows(
     };
     let inner = usize::from(columns).saturating_sub(2);
     let sign = if is_chosen { "*" } else { "" };
-    let label = match &agent.identity.name {
-        Some(name) => format!("{sign}{} {name}", agent.identity.ordinal),
-        None => format!("{sign}{}", agent.identity.ordinal),
-    };
+    let label = format!("{sign}{}", agent.identity.number_and_name());
     let mut rows = vec![edge(['┌', '┐'], &label, &heading(agent, state), inner, border)];
     let size = (columns.saturating_sub(2), height.saturating_sub(2));
     let content = if height > 2 { content(core, texts, agent, size) } else { Vec::new() };
