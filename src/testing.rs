@@ -55,11 +55,11 @@ pub use crate::replay::Scenario;
 #[cfg(feature = "coordinator")]
 pub use crate::store::RunRow;
 pub use crate::store::{Forked, NewAgent, QueueId, QueuedRow};
-pub use crate::team::Roster;
 #[cfg(feature = "coordinator")]
 pub use crate::team::coordinator::aggregate::aggregate;
 #[cfg(feature = "coordinator")]
 pub use crate::team::coordinator::health::{Breaker, Health};
+pub use crate::team::{Branches, Roster};
 pub use crate::terminal::keys::KeyDecoder;
 pub use crate::terminal::screen::{Palette, Screen};
 

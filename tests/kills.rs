@@ -8,7 +8,7 @@ use polylogue::{AgentId, Change, Config, Fork};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
-use crate::support::internals::{Body, Probe, State, commands};
+use crate::support::internals::{Body, Branches, Probe, State, commands};
 use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::{
     answer_next, app, bash, converse, is_running, mark, reply_with_calls, results_then, texts_in, turn_a_while,
@@ -208,6 +208,7 @@ fn tree(app: &Harness) -> String {
         store: app.repl.store(),
         config: &Config::default(),
         current,
+        branches: &Branches::default(),
         unix_ms: 0,
         terminal_infos: Vec::new(),
         activity: Box::new(|id| {

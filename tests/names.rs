@@ -237,6 +237,25 @@ fn a_conversation_that_was_begun_has_no_parent_on_the_screen_for_keys_and_for_mo
 }
 
 #[test]
+fn the_title_is_on_the_screen_where_there_are_other_agents() {
+    let mut app = app();
+    app.say(0, "why is the build red?\nsee below");
+    app.turn_until_idle();
+    assert_shows(&mut app, "── agent 0 ───");
+    app.enter("/fork --stay look at the tests");
+    app.turn_until_idle();
+    assert_shows(&mut app, "── agent 0 ─ why is the build red? ─");
+    app.enter("/agents");
+    assert_shows(&mut app, "> 0   why is the build red?");
+    let mut app = app.crash_and_restart();
+    app.switch(1);
+    assert_shows(&mut app, "── agent 1 ↑ agent 0 ─ look at the tests ─");
+    app.enter("/name scout");
+    app.enter("/agents");
+    assert_shows(&mut app, ">   1   scout: look at the tes…");
+}
+
+#[test]
 fn the_separator_shows_the_agent_and_its_parent() {
     let mut app = app();
     for name in ["a", "b"] {

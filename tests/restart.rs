@@ -237,7 +237,7 @@ fn an_interrupted_agent_says_so_in_every_list_and_enter_tries_again() {
     assert_shows(&mut app, "── inbox ─ 1 interrupted ─");
     assert_shows(&mut app, "─ interrupted by the end of the program ─");
     let rows: Vec<String> = app.screen_text().lines().map(str::to_owned).collect();
-    assert!(rows.iter().any(|row| row.starts_with(">  1 agent 1") && row.contains("one two")), "{rows:?}");
+    assert!(rows.iter().any(|row| row.starts_with(">  1 count") && row.contains("one two")), "{rows:?}");
     assert!(rows.iter().any(|row| row.trim() == "one two"), "the end of its conversation: {rows:?}");
     app.type_bytes(b"\r");
     assert_eq!(app.focus(), 1);

@@ -23,7 +23,7 @@ use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::approval::Policy;
 use crate::domain::attachment::Files;
-use crate::domain::called::{label, number_and_name};
+use crate::domain::called::{label, name_and_title};
 use crate::domain::chunk::{Chunk, Status};
 use crate::domain::config::RetryPolicy;
 use crate::domain::context_use::ContextUse;
@@ -37,6 +37,7 @@ use crate::domain::readiness::SocketRequest;
 use crate::domain::rule::AgentRules;
 use crate::domain::stream::Usage;
 use crate::domain::thinking::Thinking;
+use crate::domain::title::title;
 use crate::net::Connection;
 use crate::policy::paths::AllowedDirectories;
 use crate::provider::parameters::check;
@@ -89,9 +90,16 @@ impl Agent {
         self.view.touch();
     }
 
+    /// Name and title for a list, or else what it is called.
+    pub fn listed(&self) -> String {
+        name_and_title(self.identity.name.as_deref(), &self.title).unwrap_or_else(|| self.identity.label())
+    }
+
     /// Which agent this is and what it does, beside its name in a list.
     pub fn about(&self) -> String {
-        format!("{}, {}", label(None, self.identity.number(), self.id()), self.state().name())
+        let called = label(None, self.identity.number(), self.id());
+        let title = if self.title.is_empty() { String::new() } else { format!(": {}", self.title) };
+        format!("{called}, {}{title}", self.state().name())
     }
 }
 
@@ -114,10 +122,6 @@ impl Identity {
     /// One word that names it in commands: the name, the number, or else the beginning of the id.
     pub fn word(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.number().map_or_else(|| self.id.short(), |number| number.to_string()))
-    }
-
-    pub fn number_and_name(&self) -> String {
-        number_and_name(self.name.as_deref(), self.number(), self.id)
     }
 
     pub fn label(&self) -> String {
@@ -197,6 +201,8 @@ pub enum Role {
 pub struct Agent {
     /// Id, name and descent.
     pub identity: Identity,
+    /// The title of its conversation, first the first words; empty until something was said.
+    pub title: String,
     /// What the next request is made from.
     pub inputs: RequestInputs,
     /// What terminals show of it.
@@ -256,6 +262,7 @@ impl Agent {
     pub fn new(identity: Identity, inputs: RequestInputs) -> Self {
         Self {
             identity,
+            title: String::new(),
             inputs,
             view: View::default(),
             output: Output::default(),
@@ -537,6 +544,9 @@ impl Agent {
         self.view.begin_turn(context.now, message.created_at);
         self.emit_logged(&message.body);
         let text = if let Body::User(text) = &message.body { text.clone() } else { String::new() };
+        if self.title.is_empty() {
+            self.title = title(&text);
+        }
         self.exchange = Exchange::first(context.now, Some((message.id, text)));
         self.work.forget_repeats();
         self.work.forget_rounds();

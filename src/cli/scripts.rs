@@ -10,7 +10,7 @@ mod undo;
 mod usage;
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ use crate::base::text::counted;
 use crate::domain::chunk::Status;
 use crate::domain::rule::{Rule, quoted};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
+use crate::team::{Branches, DirectoryNames};
 use print::Printer;
 
 /// Returns the exit code.
@@ -89,6 +90,7 @@ fn print_agents(directory: &Path, (listed, archived): (bool, bool), is_json: boo
     if archived {
         rows.extend(list(stored::archived_agents(directory)?));
     }
+    tell_places(&mut rows, is_json);
     let is_run = |row: &Value| row["print_run"] == true;
     let (runs, others): (Vec<Value>, Vec<Value>) = rows.into_iter().partition(|row| !is_json && is_run(row));
     print::table(&Value::Array(others), print::AGENTS, is_json);
@@ -97,6 +99,23 @@ fn print_agents(directory: &Path, (listed, archived): (bool, bool), is_json: boo
         print::table(&Value::Array(runs), print::AGENTS, is_json);
     }
     Ok(())
+}
+
+/// Adds the git branch of each agent's directory. In a table directories have short names.
+fn tell_places(rows: &mut [Value], is_json: bool) {
+    let directory = |row: &Value| row["directory"].as_str().map(PathBuf::from);
+    let names: DirectoryNames = rows.iter().filter_map(directory).collect();
+    let mut branches = Branches::default();
+    for row in rows {
+        let Some(path) = directory(row) else { continue };
+        if row["place"].is_null() {
+            branches.read(&path);
+            row["branch"] = branches.get(&path).into();
+        }
+        if !is_json {
+            row["directory"] = names.name(&path).into();
+        }
+    }
 }
 
 /// Sends a request to the server, which must be running.

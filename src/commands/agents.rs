@@ -1,6 +1,7 @@
 //! `/agents`: all agents as a tree, and the archived ones.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use super::complete::complete_word;
@@ -10,13 +11,18 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
+use crate::domain::called::name_and_title;
 use crate::domain::flow::InputResult;
+use crate::domain::title::title;
 use crate::store::AgentRow;
+use crate::team::Places;
 
 const OPTIONS: [&str; 3] = ["--archived", "--all", "--definitions"];
 
-/// Columns of the tree and the names; longer ones move the rest of their row.
-const MOST_FIRST: usize = 28;
+/// Columns of the tree and the titles for models and scripts; a terminal has two fifths of its columns for them.
+const MOST_FIRST: usize = 64;
+/// Columns of a title, at least; a deep tree moves the rest of its row.
+const LEAST_TITLE: usize = 12;
 /// Columns of the task of a team.
 const MOST_TASK: usize = 40;
 
@@ -72,20 +78,49 @@ fn archived_list(context: &CommandContext) -> Result<Option<String>> {
         if rows.is_empty() {
             continue;
         }
-        let widest = rows.iter().map(|row| text::width(&row.label()) + 2).max().unwrap_or_default();
-        let mut list = TwoColumns::new(widest.min(MOST_FIRST) + 1);
-        rows.iter().for_each(|row| list.row(format!("  {}", row.label()), about_archived(context, row)));
-        parts.push(format!("{heading}\n{}", list.to_text(context.columns())));
+        let row = |row: &AgentRow| ("  ".to_owned(), listed(row), about_archived(context, row));
+        parts.push(format!("{heading}\n{}", table(context, rows.iter().map(row).collect())));
     }
     Ok((!parts.is_empty()).then(|| parts.join("\n")))
 }
 
-fn about_archived(context: &CommandContext, row: &AgentRow) -> String {
-    let age = age(context.unix_ms - row.created_at);
-    let model = row.endpoint.as_deref().unwrap_or_default();
-    let team = row.team_run.as_ref().map(|run| format!("team {run}  ")).unwrap_or_default();
-    let title = row.title.as_deref().unwrap_or_default();
-    format!("{}  {age}  {model}  {team}{title}", row.id.short()).trim_end().to_owned()
+fn listed(row: &AgentRow) -> String {
+    name_and_title(row.name.as_deref(), &title(&row.said)).unwrap_or_else(|| row.label())
+}
+
+fn about_archived(context: &CommandContext, row: &AgentRow) -> Vec<String> {
+    let directory = row.directory.as_deref().map(Path::new).and_then(Path::file_name);
+    vec![
+        row.id.short(),
+        age(context.unix_ms - row.created_at),
+        row.team_run.as_ref().map(|run| format!("team {run}")).unwrap_or_default(),
+        directory.unwrap_or_default().to_string_lossy().into_owned(),
+        row.endpoint.clone().unwrap_or_default(),
+    ]
+}
+
+/// Rows of a sign or an indentation, a title, and what else is known of the agent, the most important first. On a terminal
+/// titles are shortened, and what does not fit is left out.
+fn table(context: &CommandContext, rows: Vec<(String, String, Vec<String>)>) -> String {
+    let columns = context.columns();
+    let widest = rows.iter().map(|(sign, title, _)| text::width(sign) + text::width(title)).max().unwrap_or_default();
+    let first = widest.min(columns.map_or(MOST_FIRST, |columns| columns * 2 / 5));
+    let mut list = TwoColumns::new(first + 1);
+    for (sign, title, parts) in rows {
+        let room = first.saturating_sub(text::width(&sign)).max(LEAST_TITLE);
+        let left = format!("{sign}{}", text::shortened(&title, room));
+        let room = columns.map(|columns| columns.saturating_sub((first + 1).max(text::width(&left)) + 1));
+        let mut right = String::new();
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            let longer = if right.is_empty() { part } else { format!("{right}  {part}") };
+            if !right.is_empty() && room.is_some_and(|room| text::width(&longer) > room) {
+                break;
+            }
+            right = longer;
+        }
+        list.row(left, right);
+    }
+    list.to_text(columns)
 }
 
 /// All living agents, children below their nearest living ancestor.
@@ -93,6 +128,7 @@ pub fn agent_tree(context: &CommandContext) -> String {
     let mut rows = Vec::new();
     let mut open: Vec<(AgentId, usize)> =
         context.roster.shown_below(None).into_iter().rev().map(|id| (id, 0)).collect();
+    let places = Places::of(context.roster.iter(), context.branches);
     let mut run = None;
     while let Some((id, depth)) = open.pop() {
         let Some(agent) = context.roster.get(id) else { continue };
@@ -102,13 +138,10 @@ pub fn agent_tree(context: &CommandContext) -> String {
         }
         run = team_run;
         let depth = depth + usize::from(team_run.is_some());
-        rows.push(row(context, agent, depth));
+        rows.push(row(context, &places, agent, depth));
         open.extend(in_groups(context, id).into_iter().rev().map(|child| (child, depth + 1)));
     }
-    let widest = rows.iter().map(|(left, _)| text::width(left)).max().unwrap_or_default();
-    let mut list = TwoColumns::new(widest.min(MOST_FIRST) + 1);
-    rows.into_iter().for_each(|(left, right)| list.row(left, right));
-    list.to_text(context.columns())
+    table(context, rows)
 }
 
 /// The children of an agent, oldest first, with the members of a run together where its first one is.
@@ -129,11 +162,11 @@ fn in_groups(context: &CommandContext, parent: AgentId) -> Vec<AgentId> {
 }
 
 /// The heading above the members of a run.
-fn run_row(context: &CommandContext, run: &str, depth: usize) -> (String, String) {
+fn run_row(context: &CommandContext, run: &str, depth: usize) -> (String, String, Vec<String>) {
     let (state, task) = state_and_task(context, run).unwrap_or_default();
     let task = text::sanitise(task.lines().next().unwrap_or_default()).into_owned();
     let task = text::shortened(&task, MOST_TASK);
-    (format!("  {}team {run}", "  ".repeat(depth.min(16))), format!("{state}  {task}"))
+    (format!("  {}", "  ".repeat(depth.min(16))), format!("team {run}"), vec![state.to_owned(), task.into_owned()])
 }
 
 #[cfg(feature = "coordinator")]
@@ -167,7 +200,7 @@ fn state_in_words<'a>(context: &'a CommandContext, agent: &'a Agent) -> Cow<'a, 
     state.into()
 }
 
-fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String) {
+fn row(context: &CommandContext, places: &Places, agent: &Agent, depth: usize) -> (String, String, Vec<String>) {
     // A deep chain of forks stays readable.
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == context.current { "> " } else { "  " };
@@ -182,16 +215,17 @@ fn row(context: &CommandContext, agent: &Agent, depth: usize) -> (String, String
         0 => String::new(),
         count => format!(", {} in the background", text::counted(count, "command", "commands")),
     };
-    let tokens = agent.used.tokens();
-    let cost = agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("  ${}", dollars(cost))).unwrap_or_default();
-    let left = format!("{here}{indent}{:<3} {}", agent.identity.digits(), agent.identity.label());
-    let right = format!(
-        "{}  {state}{queued}{mail}{background}  {}  {tokens} tokens{cost}  {}",
-        agent.id().short(),
-        age(context.unix_ms - agent.identity.created_at),
+    let cost = agent.used.cost.filter(|cost| *cost > 0).map(|cost| format!("${}", dollars(cost))).unwrap_or_default();
+    let parts = vec![
+        format!("{state}{queued}{mail}{background}"),
+        places.of_agent(agent),
         agent.inputs.endpoint.full_name(),
-    );
-    (left, right)
+        age(context.unix_ms - agent.identity.created_at),
+        format!("{} tokens", agent.used.tokens()),
+        cost,
+        agent.id().short(),
+    ];
+    (format!("{here}{indent}{:<3} ", agent.identity.digits()), agent.listed(), parts)
 }
 
 pub(super) fn age(ms: i64) -> String {

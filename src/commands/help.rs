@@ -226,7 +226,7 @@ mod tests {
     use super::*;
     use crate::base::id::AgentId;
     use crate::domain::config::Config;
-    use crate::team::Roster;
+    use crate::team::{Branches, Roster};
 
     #[test]
     fn every_line_fits_a_screen_of_eighty_columns() {
@@ -236,6 +236,7 @@ mod tests {
             roster: &roster,
             store: &store,
             config: &config,
+            branches: &Branches::default(),
             current: AgentId::random(),
             unix_ms: 0,
             terminal_infos: Vec::new(),
@@ -255,9 +256,11 @@ mod tests {
             roster: &roster,
             store: &store,
             config: &config,
+            branches: &Branches::default(),
             current,
             unix_ms: 0,
             terminal_infos: vec![],
+            activity: Box::new(|_| String::new()),
         };
         let rows = help_rows(&context, true);
         let first: Vec<&str> = rows[..6].iter().map(|row| row.term.split([' ', ',']).next().unwrap()).collect();

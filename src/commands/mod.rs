@@ -60,7 +60,7 @@ use crate::domain::flow::{Change, InputResult};
 use crate::domain::history::History;
 use crate::domain::skill::{Author, Skill};
 use crate::store::{AgentRow, Store};
-use crate::team::Roster;
+use crate::team::{Branches, Roster};
 pub use agents::agent_tree;
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
@@ -81,6 +81,8 @@ pub struct CommandContext<'a> {
     pub store: &'a Store,
     /// The configuration of this process.
     pub config: &'a Config,
+    /// The git branches of directories.
+    pub branches: &'a Branches,
     /// The agent at which the command was entered.
     pub current: AgentId,
     /// Now, in milliseconds since 1970.

@@ -28,12 +28,13 @@ pub fn label(name: Option<&str>, number: Option<i64>, id: AgentId) -> String {
     }
 }
 
-/// The number of an agent in a list, and its name; without both the beginning of its id.
-pub fn number_and_name(name: Option<&str>, number: Option<i64>, id: AgentId) -> String {
-    match (name, number) {
-        (Some(name), Some(number)) => format!("{number} {name}"),
-        (None, Some(number)) => number.to_string(),
-        (_, None) => label(name, number, id),
+/// The name and the title of an agent in a list, of those that it has.
+pub fn name_and_title(name: Option<&str>, title: &str) -> Option<String> {
+    match (name, title) {
+        (None, "") => None,
+        (Some(name), "") => Some(name.to_owned()),
+        (None, title) => Some(title.to_owned()),
+        (Some(name), title) => Some(format!("{name}: {title}")),
     }
 }
 

@@ -80,6 +80,8 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
         "id": id.to_string(),
         "number": agent.identity.number(),
         "name": agent.identity.name,
+        "title": agent.title,
+        "directory": agent.inputs.environment.place().to_string_lossy(),
         "parent": core.roster.shown_parent(id).map(|parent| parent.to_string()),
         "status": agent.status().name(),
         "activity": activity_of(core, agent),

@@ -72,6 +72,7 @@ impl Repl {
         let trace = Trace::open(&config, &clock, roster.iter())?;
         let record = Record::open(&config, &clock, roster.iter())?;
         let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), (trace, record), incoming);
+        read_branches(&mut repl.core);
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
         restore_unread(&mut repl.core)?;
@@ -143,6 +144,12 @@ impl Repl {
             core,
         }
     }
+}
+
+/// Reads the git branches of the directories in which agents work.
+fn read_branches(core: &mut Core) {
+    let Core { branches, roster, .. } = core;
+    branches.read_first(roster.iter().map(|agent| agent.inputs.environment.working_directory.as_path()));
 }
 
 /// Reads the stored limits and what counts against them.

@@ -59,6 +59,8 @@ pub struct AgentRow {
     /// The task of a team that it was made for.
     pub team_run: Option<String>,
     pub title: Option<String>,
+    /// The title, or else the beginning of what the user said first.
+    pub said: String,
     /// Where it works; `None`: where the program was started.
     pub directory: Option<String>,
     /// How its last turn ended, if that is known.
@@ -92,7 +94,9 @@ pub struct Registry {
 const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, status, activity, created_at, ended_at,
     endpoint, thinking, environment, system, made_by, policy, rules, asking, parameters,
     archived_at, is_print_run, title, directory, last_end, unseen_since, used_input, used_output, used_cost,
-    (SELECT runs.run FROM runs WHERE runs.id = agents.run), number FROM agents";
+    (SELECT runs.run FROM runs WHERE runs.id = agents.run), number,
+    coalesce(title, (SELECT substr(content, 1, 400) FROM messages WHERE agent = ordinal AND kind = 'user'
+        ORDER BY id LIMIT 1), '') FROM agents";
 
 #[doc(hidden)]
 impl Store {
@@ -273,6 +277,7 @@ fn read_agent(row: &Row<'_>) -> rusqlite::Result<AgentRow> {
         archived_at: row.get(18)?,
         is_print_run: row.get(19)?,
         title: row.get(20)?,
+        said: row::text(row, 29)?,
         directory: row.get(21)?,
         last_end: row.get_ref(22)?.as_str_or_null()?.and_then(TurnEnd::find),
         unseen_since: row.get(23)?,

@@ -17,6 +17,7 @@ use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::AgentRules;
 use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
+use crate::domain::title::title;
 use crate::provider::{thinking_for, unavailable};
 use crate::proxy::Calls;
 use crate::store::AgentRow;
@@ -161,6 +162,7 @@ impl AgentFactory {
         let mut agent = Agent::new(identity_of(row), inputs);
         agent.restore_end(row.last_end.filter(|_| !row.was_busy));
         agent.used = row.used.clone();
+        agent.title = title(&row.said);
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
         // What a person allows on the command line of a chat is for the conversation that it begins.
         let most = if self.is_interactive { Policy::Auto } else { Policy::Yolo };

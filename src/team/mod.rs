@@ -10,6 +10,7 @@ mod factory;
 mod inbox;
 mod instructions;
 mod pace;
+mod places;
 mod reached;
 mod request_limits;
 #[allow(missing_docs)]
@@ -25,6 +26,7 @@ pub use factory::{AgentFactory, SCHEMA, SET};
 pub use inbox::{InboxEntry, Need, UnseenEnd, inbox};
 pub use instructions::{instruction_file, instruction_files};
 pub use pace::{Gate, Refusal};
+pub use places::{Branches, DirectoryNames, Places};
 pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::Roster;

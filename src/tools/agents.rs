@@ -166,8 +166,8 @@ pub const WAIT: ToolSpec = ToolSpec {
 pub const AGENTS: ToolSpec = ToolSpec {
     declaration: ToolDeclaration {
         name: "agents",
-        description: "Lists all agents, one per line: number, name, id, state, age, tokens, model. Children are indented \
-            below their parent; `>` marks you.",
+        description: "Lists all agents, one per line: number, name and title, state, directory and git branch, model, age, \
+            tokens, id. Children are indented below their parent; `>` marks you.",
         parameters: NO_PARAMETERS,
     },
     aliases: &[],

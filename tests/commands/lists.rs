@@ -14,7 +14,7 @@ fn listed(line: &str, size: (u16, u16)) -> Vec<String> {
 #[test]
 fn lists_of_two_columns_stay_lists_of_two_columns_on_a_narrow_terminal() {
     for (line, first, second) in [
-        ("/agents", "> 0   agent 0", "echo/echo"),
+        ("/agents", "> 0   agent 0", "idle"),
         ("/tools", "read_file", "Reads a text file"),
         ("/env list", "readonly", ""),
         ("/approval", "> ask", ""),

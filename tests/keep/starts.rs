@@ -2,6 +2,7 @@
 
 use polylogue::Store;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 
 use crate::support::internals::Body;
 use crate::support::program::{Home, PROGRAM};
@@ -202,4 +203,39 @@ fn a_new_conversation_takes_nothing_from_the_one_that_is_shown() {
     );
     let has_fork = |n| home.log(n).iter().any(|body| matches!(body, Body::Fork(_)));
     assert!(!has_fork(0) && !has_fork(1), "nothing was forked");
+}
+
+#[test]
+fn conversations_of_two_directories_are_listed_with_title_directory_branch_and_model_and_have_no_parent() {
+    let home = Home::new();
+    let all = [("api", "mend the api"), ("web", "draw the page")];
+    for (name, prompt) in all {
+        let git = home.directory.path().join(name).join(".git");
+        std::fs::create_dir_all(&git).expect("a directory");
+        std::fs::write(git.join("HEAD"), format!("ref: refs/heads/of-{name}\n")).expect("a file");
+        let script = format!("cd \"$HOME/{name}\" && exec \"$0\" \"$@\"");
+        let mut pty = Pty::spawn("sh", &["-c", &script, PROGRAM, prompt], &variables(&home), (120, 30));
+        pty.wait_for_answer(prompt, prompt);
+        pty.leave();
+    }
+    let assert_listed = || {
+        let listed = home.run(&["ps", "--json"]).out;
+        for ((number, (name, prompt)), line) in (0..).zip(all).zip(listed.lines()) {
+            let row: Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!((&row["number"], &row["title"], &row["parent"]), (&json!(number), &json!(prompt), &Value::Null));
+            assert!(row["directory"].as_str().expect("a path").ends_with(name), "{row}");
+            assert_eq!((&row["branch"], &row["model"]), (&json!(format!("of-{name}")), &json!("echo/echo")));
+        }
+        assert!(listed.lines().count() >= 2, "{listed}");
+    };
+    assert_listed();
+    let mut pty = Pty::spawn(PROGRAM, &["ps"], &variables(&home), (80, 24));
+    assert!(pty.wait_exit().success());
+    for (name, prompt) in all {
+        let screen = pty.screen_text();
+        let row = screen.lines().find(|row| row.contains(prompt)).unwrap_or_else(|| panic!("{screen}"));
+        assert!([name, "of-", "echo/echo", "idle"].iter().all(|part| row.contains(part)), "{screen}");
+    }
+    let _beside = chat(&home, &["-r", "agent", "1"]);
+    assert_listed();
 }

@@ -297,7 +297,7 @@ fn open(app: &Harness) -> Vec<(AgentId, u64, String)> {
 
 /// What keys would answer on this screen: the command of the question below the list, or those of the list for all.
 fn answerable(screen: &str) -> Vec<String> {
-    let below = screen.lines().skip(1).skip_while(|row| !row.starts_with("────")).skip(1);
+    let below = screen.lines().skip(1).skip_while(|row| !row.starts_with("──")).skip(1);
     let asked = below.filter(|row| row.starts_with("Run this?") || row.starts_with("  agent "));
     asked.filter_map(|row| row.split("touch ").nth(1)).map(|command| command.trim().to_owned()).collect()
 }

@@ -36,7 +36,7 @@ fn what_is_typed_filters_the_list_and_enter_opens_the_marked_conversation() {
     let mut picker = AttachedTerminal::picker(&mut app, SIZE, None);
     let text = picker.text(&mut app);
     let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not in\n{text}"));
-    assert!(at("> 3 ") < at("paint the fence") && at("paint the fence") < at("mend the cart"), "{text}");
+    assert!(at(">   3 ") < at("paint the fence") && at("paint the fence") < at("mend the cart"), "{text}");
     assert_eq!(text.matches("archived").count(), 1, "{text}");
     picker.type_bytes(&mut app, b"cart");
     assert!(!picker.text(&mut app).contains("fence"));
@@ -109,12 +109,12 @@ fn the_list_follows_agents_that_come_and_go() {
     let mut app = app();
     let mut picker = AttachedTerminal::picker(&mut app, SIZE, None);
     picker.type_bytes(&mut app, b"\x1b[B\x1b[B");
-    assert!(picker.text(&mut app).contains("> 1 "));
+    assert!(picker.text(&mut app).contains(">   1 "));
     let kill = Change::Kill { agent_id: app.id(2), cascade: false };
     app.ask(0, kill);
     app.turn();
     let text = picker.text(&mut app);
-    assert!(!text.contains("count the carts") && text.contains("> 1 "), "{text}");
+    assert!(!text.contains("count the carts") && text.contains(">   1 "), "{text}");
 }
 
 #[test]

@@ -4,12 +4,30 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
+use crate::base::id::AgentId;
 use crate::base::text::{dollars, escape_json, sanitise, shortened, width};
 use crate::cli::stdio::{print_line, print_note};
 
 /// The columns of `ps`.
-pub const AGENTS: &[&str] =
-    &["number", "name", "status", "queued", "unread", "model", "tokens", "cost", "team_run", "place", "id", "activity"];
+pub const AGENTS: &[&str] = &[
+    "number",
+    "name",
+    "title",
+    "status",
+    "queued",
+    "unread",
+    "directory",
+    "branch",
+    "model",
+    "tokens",
+    "cost",
+    "team_run",
+    "place",
+    "id",
+    "activity",
+];
+/// Those of them that are left out where no agent has them.
+const RARE: [&str; 6] = ["name", "directory", "branch", "team_run", "place", "activity"];
 /// The columns of `mail`.
 pub const MAIL: &[&str] = &["id", "read", "from", "text"];
 /// The columns of `sessions`.
@@ -25,11 +43,8 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
         rows.iter().all(|row| print_line(&escape_json(&row.to_string())));
         return;
     }
-    // Most agents are in no team, and work on this machine.
     let is_present = |column: &&str| {
-        rows.iter().any(|row| {
-            row.get(*column).is_some_and(|value| !matches!(*column, "team_run" | "place") || !value.is_null())
-        })
+        rows.iter().any(|row| row.get(*column).is_some_and(|value| !RARE.contains(column) || !value.is_null()))
     };
     let columns: Vec<&str> = columns.iter().copied().filter(is_present).collect();
     let heading = columns.iter().map(|column| column.to_uppercase()).collect();
@@ -49,10 +64,25 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     }
 }
 
-/// Columns that are left out on a narrow terminal, the first of them first.
-const LEFT_OUT: [&str; 7] = ["team_run", "unread", "queued", "place", "tokens", "cost", "model"];
-/// Columns of text, which may be shortened, and to how many columns at least.
-const SHORTENED: [&str; 3] = ["name", "model", "place"];
+/// What is done on a narrow terminal, one after the other until all fits: a column is shortened to so many characters, or,
+/// where that is 0, left out.
+const NARROWED: [(&str, usize); 15] = [
+    ("team_run", 0),
+    ("unread", 0),
+    ("queued", 0),
+    ("place", LEAST_SHORTENED),
+    ("name", LEAST_SHORTENED),
+    ("title", 40),
+    ("tokens", 0),
+    ("cost", 0),
+    ("model", LEAST_SHORTENED),
+    ("title", 32),
+    ("model", 0),
+    ("branch", 0),
+    ("place", 0),
+    ("directory", 0),
+    ("title", LEAST_SHORTENED),
+];
 const LEAST_SHORTENED: usize = 16;
 
 /// The columns of the terminal on standard output.
@@ -61,7 +91,7 @@ fn terminal_columns() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
-/// The rows of a table as lines, no wider than the terminal: texts are shortened, then columns are left out.
+/// The rows of a table as lines, no wider than the terminal.
 fn laid_out(columns: &[&str], mut rows: Vec<Vec<String>>, terminal: Option<usize>) -> Vec<String> {
     let mut columns = columns.to_vec();
     let widths = |rows: &[Vec<String>]| -> Vec<usize> {
@@ -76,13 +106,16 @@ fn laid_out(columns: &[&str], mut rows: Vec<Vec<String>>, terminal: Option<usize
         })
     };
     let is_narrow = |rows: &[Vec<String>]| terminal.is_some_and(|terminal| before_last(rows) > terminal);
-    for name in SHORTENED {
-        if let Some(at) = columns.iter().position(|column| *column == name).filter(|_| is_narrow(&rows)) {
-            rows.iter_mut().for_each(|row| row[at] = shortened(&row[at], LEAST_SHORTENED).into_owned());
+    if let Some(at) = columns.iter().position(|column| *column == "id").filter(|_| is_narrow(&rows)) {
+        for row in &mut rows {
+            row[at] = row[at].parse::<AgentId>().map_or_else(|_| row[at].clone(), |id| id.short());
         }
     }
-    for name in LEFT_OUT {
-        if let Some(at) = columns.iter().position(|column| *column == name).filter(|_| is_narrow(&rows)) {
+    for (name, most) in NARROWED {
+        let Some(at) = columns.iter().position(|column| *column == name).filter(|_| is_narrow(&rows)) else { continue };
+        if most > 0 {
+            rows.iter_mut().for_each(|row| row[at] = shortened(&row[at], most).into_owned());
+        } else {
             columns.remove(at);
             rows.iter_mut().for_each(|row| drop(row.remove(at)));
         }
@@ -230,6 +263,25 @@ mod tests {
             let lines = laid_out(&columns, rows(), Some(terminal));
             assert!(lines.iter().all(|line| width(line) <= terminal), "{terminal}: {lines:?}");
         }
+    }
+
+    #[test]
+    fn titles_come_first_then_directories_and_ids_that_are_long_enough() {
+        let row = |cells: [&str; 8]| cells.map(str::to_owned).to_vec();
+        let columns = ["number", "title", "status", "directory", "branch", "model", "id", "activity"];
+        let (id, title) = ("tn2xnoAAAAAAAAAAAAAAAA", "find out why the parser refuses tabs");
+        let rows = vec![
+            row(["NUMBER", "TITLE", "STATUS", "DIRECTORY", "BRANCH", "MODEL", "ID", "ACTIVITY"]),
+            row(["0", title, "idle", "api", "main", "openai/gpt", id, "-"]),
+        ];
+        let line = |terminal| laid_out(&columns, rows.clone(), terminal).remove(1);
+        assert!(line(Some(160)).contains(&format!("{title}  idle    api        main    openai/gpt  {id}")));
+        let narrow = line(Some(80));
+        assert!(
+            narrow.starts_with("0       find out why the parser refuses…  idle") && narrow.contains("api"),
+            "{narrow}"
+        );
+        assert!(narrow.contains("tn2xno") && !narrow.contains(id), "{narrow}");
     }
 
     #[test]

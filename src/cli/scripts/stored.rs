@@ -14,6 +14,7 @@ use crate::commands::{any_stored, archived_called, one_of};
 use crate::domain::chunk::{Chunk, Numbered, Status, begin_of_last};
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::TurnEnd;
+use crate::domain::title::title;
 use crate::store::{AgentRow, Store, holder};
 
 /// The epoch of chunks that were numbered here and not by a server.
@@ -63,6 +64,8 @@ fn agent_as_json(row: &AgentRow, parent: Option<AgentId>, status: &str) -> Value
         "id": row.id.to_string(),
         "number": row.number,
         "name": row.name,
+        "title": title(&row.said),
+        "directory": row.directory,
         "parent": parent.filter(|_| !row.is_begun).map(|id| id.to_string()),
         "status": status,
         "activity": Value::Null,

@@ -41,7 +41,7 @@ use crate::reactor::{Reactor, Source};
 use crate::repl::event::Event;
 use crate::store::{DraftFile, Store};
 use crate::team::compare::Comparisons;
-use crate::team::{AgentFactory, RequestLimits, Roster, SendQueue, Trees, Viewers};
+use crate::team::{AgentFactory, Branches, RequestLimits, Roster, SendQueue, Trees, Viewers};
 use crate::tools::Running;
 
 pub(super) struct Core {
@@ -58,6 +58,7 @@ pub(super) struct Core {
     pub(super) request_limits: RequestLimits,
     pub(super) trees: Trees,
     pub(super) comparisons: Comparisons,
+    pub(in crate::repl) branches: Branches,
     pub(super) draft_slots: DraftSlots,
     /// The files of drafts, which go at the end if nothing refers to them.
     draft_files: Vec<DraftFile>,
@@ -118,6 +119,7 @@ impl Core {
             request_limits: RequestLimits::default(),
             trees: Trees::default(),
             comparisons: Comparisons::default(),
+            branches: Branches::default(),
             draft_slots: DraftSlots::default(),
             draft_files,
             session_rules: Vec::new(),
@@ -193,6 +195,7 @@ impl Core {
             roster: &self.roster,
             store: &self.store,
             config: &self.config,
+            branches: &self.branches,
             current,
             unix_ms: self.clock.unix_ms(),
             terminal_infos: terminals,
@@ -222,6 +225,13 @@ impl Core {
 
 pub(in crate::repl) fn agent_gone() -> Error {
     Error::usage("this agent no longer exists: /agents lists the agents")
+}
+
+/// Reads the git branch of an agent's directory, unless it is known.
+pub(super) fn read_branch(core: &mut Core, id: AgentId) {
+    if let Some(agent) = core.roster.get(id) {
+        core.branches.read(&agent.inputs.environment.working_directory);
+    }
 }
 
 /// The agent to which a text was sent last, otherwise the root. One of a `--print` run may be archived.

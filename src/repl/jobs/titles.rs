@@ -115,8 +115,9 @@ impl Titles {
         let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let text = title(line.trim_matches(['"', '*', '#', ' ']));
         if !text.is_empty() && core.roster.get(job.agent).is_some() {
-            // Without it the first words stay.
+            // Without it the next process shows the first words.
             drop(core.store.set_title(job.agent, &text));
+            core.roster.with(job.agent, |agent| agent.title = text);
         }
     }
 

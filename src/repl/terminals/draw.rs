@@ -20,7 +20,7 @@ use crate::domain::flow::TurnEnd;
 use crate::domain::frame::{Frame, Row};
 use crate::domain::scrollback::{LineKind, Reader};
 use crate::repl::core::log::count_context;
-use crate::repl::core::{Core, activity, agent_gone, drafts};
+use crate::repl::core::{Core, activity, agent_gone, drafts, read_branch};
 use crate::repl::terminals::painter::{Painted, Painter, ScreenInfo};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 use crate::repl::terminals::separator::{Names, Separator};
@@ -144,10 +144,8 @@ impl Terminals {
 
     fn draw(&mut self, core: &mut Core, at: TerminalId) {
         let Some(state) = self.changed_state(core, at) else { return };
-        core.roster.with(state.focus, |agent| {
-            agent.view.scrollback.update();
-            self.branches.read(&agent.inputs.environment.working_directory);
-        });
+        core.roster.with(state.focus, |agent| agent.view.scrollback.update());
+        read_branch(core, state.focus);
         if self.get(at).is_some_and(|terminal| terminal.lines.is_some()) {
             return self.print_lines(core, at, state);
         }
@@ -420,7 +418,7 @@ impl Terminals {
         let agent = core.roster.get(terminal.focus)?;
         let status = StatusLine {
             settings: &core.config.display,
-            branch: self.branches.get(&agent.inputs.environment.working_directory),
+            branch: core.branches.get(&agent.inputs.environment.working_directory),
             money: core.trees.money(&core.roster, agent.id()),
             names_provider: core.config.catalog.needs_provider(&agent.inputs.endpoint),
             is_attached: terminal.mode.is_attached,
@@ -446,6 +444,7 @@ impl Terminals {
             asking: Names::of(asking.iter().copied().map(label), asking.len()),
             label: label(agent),
             parent: roster.shown_parent(id).and_then(|parent| roster.get(parent)).map(label),
+            title: if roster.len() > 1 { agent.title.clone() } else { String::new() },
             at_work: others(roster.at_work()),
             mail: agent.unread,
             interrupted: ended(TurnEnd::Interrupted),

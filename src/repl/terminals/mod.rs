@@ -7,7 +7,6 @@ mod alerts;
 mod announcer;
 mod begun;
 mod bindings;
-mod branches;
 mod completion;
 mod conversation;
 mod device;
@@ -52,10 +51,9 @@ use crate::repl::component::{Command, Component};
 use crate::repl::core::begin::forget_unwritten;
 use crate::repl::core::drafts;
 use crate::repl::core::spawn::project_directory;
-use crate::repl::core::{Core, activity, agent_gone};
+use crate::repl::core::{Core, activity, agent_gone, read_branch};
 use crate::repl::event::Event;
 use crate::repl::terminals::alerts::Alerts;
-use crate::repl::terminals::branches::Branches;
 use crate::repl::terminals::draw::{show_from, text_width};
 use crate::repl::terminals::highlights::Highlights;
 use crate::repl::terminals::history::UnsavedDrafts;
@@ -79,7 +77,6 @@ pub(super) struct Terminals {
     unsaved: UnsavedDrafts,
     /// The files that `@` was asked for last.
     files: Option<Files>,
-    branches: Branches,
     unseen: Unseen,
     alerts: Alerts,
     highlights: Highlights,
@@ -267,8 +264,8 @@ impl Terminals {
     fn on_turn_ended(&mut self, core: &mut Core, id: AgentId) {
         let Some(agent) = core.roster.get(id) else { return };
         self.alerts.on_turn_ended(agent);
+        core.branches.refresh(&agent.inputs.environment.working_directory);
         if !self.showing(&[id]).is_empty() {
-            self.branches.refresh(&agent.inputs.environment.working_directory);
             store_seen(core, id);
         } else if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
             self.unseen.add(agent, core.clock.now());
@@ -331,6 +328,7 @@ impl Component for Terminals {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         match event {
             Event::Spawned { parent, child, origin, is_announced, stays } => {
+                read_branch(core, *child);
                 let moved = self.still_at(*origin, *parent).filter(|_| core.config.follows_forks && !stays);
                 if let Some(id) = moved {
                     self.show(core, id, *child);

@@ -3,6 +3,9 @@
 use crate::base::text;
 use crate::domain::frame::{Color, Row, Style};
 
+/// Columns of a title, at least.
+const LEAST_TITLE: usize = 12;
+
 /// Names of one kind that are shown; more are counted.
 pub(super) const MOST_NAMES: usize = 6;
 
@@ -14,6 +17,8 @@ pub(super) struct Separator {
     /// The agent that is shown.
     pub label: String,
     pub parent: Option<String>,
+    /// The title of its conversation, where there are other agents.
+    pub title: String,
     /// Other agents that work.
     pub at_work: usize,
     /// Unread mail of the agent that is shown.
@@ -70,6 +75,7 @@ impl Separator {
         while parts.len() > least && width_of(&parts) > columns {
             parts.pop();
         }
+        self.insert_title(&mut parts, columns);
         let excess = width_of(&parts).saturating_sub(columns);
         if excess > 0
             && let Some((label, _)) = parts.last_mut()
@@ -78,6 +84,15 @@ impl Separator {
             *label = text::shortened(label, room).into_owned();
         }
         draw(&parts, columns)
+    }
+
+    /// Puts the title behind the agent and its parent, as far as there is room for it.
+    fn insert_title(&self, parts: &mut Vec<(String, Style)>, columns: usize) {
+        let at = 1 + usize::from(self.asking.count > 0) + usize::from(self.parent.is_some());
+        let room = columns.saturating_sub(width_of(parts) + text::width(joint(at, "")));
+        if room >= LEAST_TITLE && at <= parts.len() && !self.title.is_empty() {
+            parts.insert(at, (text::shortened(&self.title, room).into_owned(), Style::DIM));
+        }
     }
 
     /// The title of the window: who asks, and what this agent does.
@@ -150,6 +165,7 @@ mod tests {
             asking: names(&["deploy"]),
             label: "web".into(),
             parent: Some("plan".into()),
+            title: String::new(),
             at_work: 4,
             mail: 2,
             interrupted: Names::default(),
@@ -195,6 +211,23 @@ mod tests {
         let expected =
             "── !deploy asks ─ web ↑ plan ─ 4 at work ─ 2 mail ─ ✗build interrupted ─ ✗tests failed ─ ●docs new";
         assert_eq!(drawn(&separator, 200), expected);
+    }
+
+    #[test]
+    fn the_title_has_the_room_that_is_left() {
+        let mut titled = full();
+        titled.title = "look into the red tests of the parser".into();
+        assert_eq!(
+            drawn(&titled, 80),
+            "── !deploy asks ─ web ↑ plan ─ look into the … ─ 4 at work ─ 2 mail ─ ●docs new"
+        );
+        assert_eq!(drawn(&titled, 70), drawn(&full(), 70), "there is none");
+        titled.parent = None;
+        titled.asking = Names::default();
+        assert!(drawn(&titled, 100).starts_with("── web ─ look into the red tests of the parser ─ 4 at work"));
+        for columns in 16..200 {
+            drawn(&titled, columns);
+        }
     }
 
     #[test]

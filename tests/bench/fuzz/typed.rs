@@ -10,7 +10,7 @@ use super::Step;
 use crate::chance::Chance;
 use crate::support::internals::commands::CommandContext;
 use crate::support::internals::{
-    Color, Draft, Frame, Key, KeyDecoder, Moment, Palette, Probe, Row, Screen, Style, commands, text, tools,
+    Branches, Color, Draft, Frame, Key, KeyDecoder, Moment, Palette, Probe, Row, Screen, Style, commands, text, tools,
 };
 use crate::support::random::Random;
 use crate::support::typist::Typist;
@@ -202,6 +202,7 @@ pub fn commands() -> Step {
             store: repl.store(),
             config: &known,
             current,
+            branches: &Branches::default(),
             unix_ms: 0,
             terminal_infos: Vec::new(),
             activity: Box::new(|_| String::new()),

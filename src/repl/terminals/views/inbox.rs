@@ -21,12 +21,13 @@ use crate::repl::terminals::question::{Page, SETTLING};
 use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::views::together::{Answered, Together};
 use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
-use crate::team::{InboxEntry, Need, inbox};
+use crate::team::{InboxEntry, Need, Places, inbox};
 
-/// Columns of the name on usual and on wide screens, of the project and of the tool.
-const NAME: usize = 9;
-const WIDE_NAME: usize = 24;
-const PROJECT: usize = 10;
+/// Columns of the title and of the place on usual and on wide screens, and of the tool.
+const TITLE: usize = 20;
+const WIDE_TITLE: usize = 30;
+const PLACE: usize = 10;
+const WIDE_PLACE: usize = 20;
 const TOOL: usize = 10;
 const AGE: usize = 7;
 /// Columns of the cost, where one is known and there is room for it.
@@ -219,16 +220,17 @@ impl InboxView {
         let shown = list.len().min(most);
         let marked = list.iter().position(|(is_marked, _)| *is_marked).unwrap_or(0);
         let first = marked.saturating_sub(shown.saturating_sub(1)).max((marked + 1).saturating_sub(shown));
-        let agents = self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
-        let digits = agents.map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
+        let agents = || self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
+        let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
+        let places = Places::of(agents(), &core.branches);
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
         for (is_marked, item) in list.into_iter().skip(first).take(shown) {
             rows.extend(match item {
                 Item::Heading(group) => Some(Row::of(format!("  ─ {group} ─"), Style::DIM)),
-                Item::Entry(entry) => self.entry_row(core, entry, is_marked, (digits, has_costs), columns),
+                Item::Entry(entry) => self.entry_row(core, entry, is_marked, (digits, has_costs, &places), columns),
             });
         }
-        rows.push(rule("", columns));
+        rows.push(rule(&self.about_marked(core, &places), columns));
         let hints = self.hints(core.clock.now(), columns);
         let room = height.saturating_sub(rows.len() + hints.len());
         let QuestionRows { rows: detail, page, has_whole_rules } = self.detail(core, painter, columns, room);
@@ -273,13 +275,20 @@ impl InboxView {
         list
     }
 
+    /// Which agent the marked entry is about, where it works and with which model.
+    fn about_marked(&self, core: &Core, places: &Places) -> String {
+        let marked = self.marked().filter(|_| self.together.is_none());
+        let Some(agent) = marked.and_then(|entry| core.roster.get(entry.agent)) else { return String::new() };
+        format!("{} ─ {} ─ {}", agent.listed(), places.of_agent(agent), agent.inputs.endpoint.shown_name())
+    }
+
     /// `digits` is the width of the column of numbers, `has_costs` whether there is a column of costs.
     fn entry_row(
         &self,
         core: &Core,
         entry: &InboxEntry,
         is_marked: bool,
-        (digits, has_costs): (usize, bool),
+        (digits, has_costs, places): (usize, bool, &Places),
         columns: u16,
     ) -> Option<Row> {
         let agent = core.roster.get(entry.agent)?;
@@ -287,16 +296,15 @@ impl InboxView {
             matches!(entry.need, Need::Question(number) if self.several.contains(&(entry.agent, number)));
         let sign = if is_marked { ">" } else { " " };
         let several = if is_one_of_several { "*" } else { " " };
-        let name = format!("{:>digits$} {}", agent.identity.digits(), agent.identity.label());
+        let name = format!("{:>digits$} {}", agent.identity.digits(), agent.listed());
         let (tool, summary) = summary(core, agent, entry.need);
-        let directory = agent.inputs.environment.place();
-        let project = directory.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let age = entry.age(core.clock.now()).map(text::age).unwrap_or_default();
-        let is_wide = columns >= 60;
-        let name_columns = digits + 1 + if columns >= 120 { WIDE_NAME } else { NAME };
-        let mut text = format!("{sign}{several}{} ", column(&name, name_columns));
-        if is_wide {
-            text += &format!("{} {} ", column(&project, PROJECT), column(&tool, TOOL));
+        let (title, place) = if columns >= 120 { (WIDE_TITLE, WIDE_PLACE) } else { (TITLE, PLACE) };
+        let mut text = format!("{sign}{several}{} ", column(&name, digits + 1 + title));
+        if columns >= 60 {
+            let is_told = columns >= 120 || places.are_several();
+            let place = is_told.then(|| column(&places.of_agent(agent), place) + " ").unwrap_or_default();
+            text += &format!("{place}{} ", column(&tool, TOOL));
         }
         let cost = has_costs.then(|| format!(" {:>COST$}", cost(core, entry.agent).unwrap_or_default()));
         let end = format!(" {age:>AGE$}{}", cost.unwrap_or_default());

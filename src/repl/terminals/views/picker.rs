@@ -11,7 +11,7 @@ use crate::agent::{Agent, State};
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
 use crate::base::text::dollars;
-use crate::domain::called::number_and_name;
+use crate::domain::called::name_and_title;
 use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::frame::{Color, Row, Style};
@@ -22,11 +22,12 @@ use crate::repl::core::activity::one_line;
 use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
 use crate::store::Conversation;
 
-/// Columns of the number and the name, of the project, of the state, of the age and of the cost.
-const NAME: usize = 12;
-const WIDE_NAME: usize = 24;
-const PROJECT: usize = 10;
+/// Columns of the number, of the project, of the state, of the age and of the cost.
+const NUMBER: usize = 3;
+const PROJECT: usize = 14;
 const WIDE_PROJECT: usize = 24;
+/// Columns of the model, on wide screens.
+const MODEL: usize = 24;
 const STATE: usize = 11;
 const AGE: usize = 7;
 const COST: usize = 8;
@@ -177,26 +178,31 @@ impl PickerView {
 
 /// How well a conversation matches, if each word is in its name, its title or its directory.
 fn score(words: &mut [Fuzzy], conversation: &Conversation) -> Option<u32> {
-    let Conversation { said, directory, .. } = conversation;
-    let fields = [label(conversation), title(said), directory.clone().unwrap_or_default()];
+    let number = conversation.number.map(|number| number.to_string()).unwrap_or_default();
+    let fields = [number, listed(conversation), conversation.directory.clone().unwrap_or_default()];
     words.iter_mut().map(|word| fields.iter().filter_map(|field| word.score(field)).max()).sum()
 }
 
+/// Number and title, then where it works, its state, its age and its cost.
 fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) -> Row {
     let is_wide = columns >= 120;
-    let (name, project) = if is_wide { (WIDE_NAME, WIDE_PROJECT) } else { (NAME, PROJECT) };
     let sign = if is_marked { ">" } else { " " };
-    let mut line = format!("{sign} {} ", column(&label(conversation), name));
-    if columns >= 60 {
-        line += &format!("{} ", column(&project_of(core, conversation), project));
-    }
+    let number = conversation.number.map(|number| number.to_string()).unwrap_or_default();
+    let start = format!("{sign} {number:>NUMBER$} ");
     let mut end = format!(" {:>AGE$}", text::age(age(core.clock.unix_ms(), conversation)));
     if columns >= 40 {
         let cost = cost(core, conversation).map(|cost| format!("${}", dollars(cost))).unwrap_or_default();
         end = format!(" {}{end} {cost:>COST$}", column(state(core, conversation), STATE));
     }
-    let room = usize::from(columns).saturating_sub(text::width(&line) + text::width(&end));
-    line += &(column(&title(&conversation.said), room) + &end);
+    if is_wide {
+        end = format!(" {}{end}", column(conversation.endpoint.as_deref().unwrap_or_default(), MODEL));
+    }
+    if columns >= 60 {
+        let project = if is_wide { WIDE_PROJECT } else { PROJECT };
+        end = format!(" {}{end}", column(&project_of(core, conversation), project));
+    }
+    let room = usize::from(columns).saturating_sub(text::width(&start) + text::width(&end));
+    let line = start + &column(&listed(conversation), room) + &end;
     let style = match (is_marked, conversation.is_archived) {
         (true, _) => Style { reverse: true, ..Style::default() },
         (false, true) => Style::DIM,
@@ -205,13 +211,14 @@ fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) 
     Row::of(line, style)
 }
 
-fn label(Conversation { number, name, agent, .. }: &Conversation) -> String {
-    number_and_name(name.as_deref(), *number, *agent)
+fn listed(conversation: &Conversation) -> String {
+    name_and_title(conversation.name.as_deref(), &title(&conversation.said)).unwrap_or_else(|| conversation.label())
 }
 
 fn project_of(core: &Core, conversation: &Conversation) -> String {
     let directory = conversation.directory.as_ref().map_or(core.config.working_directory.as_path(), Path::new);
-    directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned()
+    let name = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
+    core.branches.get(directory).map_or_else(|| name.clone(), |branch| format!("{name} {branch}"))
 }
 
 fn age(now: i64, conversation: &Conversation) -> Duration {
@@ -241,7 +248,8 @@ fn cost(core: &Core, conversation: &Conversation) -> Option<u64> {
 fn described(core: &Core, conversation: &Conversation, columns: u16) -> Vec<Row> {
     let directory = conversation.directory.as_deref().map_or(core.config.working_directory.as_path(), Path::new);
     let model = conversation.endpoint.as_deref().unwrap_or_default();
-    let place = format!("  {}   {}   {model}", conversation.label(), directory.display());
+    let branch = core.branches.get(directory).map(|branch| format!(" {branch}")).unwrap_or_default();
+    let place = format!("  {}   {}{branch}   {model}", listed(conversation), directory.display());
     let said = core.store.last_said(conversation.agent).ok().flatten().unwrap_or_default();
     let mut rows = vec![rule("", columns), Row::of(text::sanitise(&place).into_owned(), Style::DIM)];
     if !said.is_empty() {

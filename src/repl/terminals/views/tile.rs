@@ -13,6 +13,7 @@ use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::GUTTER;
+use crate::team::Places;
 
 /// What an agent does, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,7 +123,7 @@ fn fitted(mut rows: Vec<Row>, columns: u16, height: usize) -> Vec<(Row, usize)> 
 /// The rows of a tile of this size, borders included. Each is exactly so wide.
 pub(super) fn rows(
     core: &Core,
-    texts: &mut TileTexts,
+    (texts, places): (&mut TileTexts, &Places),
     agent: &Agent,
     (columns, height): (u16, usize),
     (is_marked, is_chosen): (bool, bool),
@@ -135,7 +136,9 @@ pub(super) fn rows(
     };
     let inner = usize::from(columns).saturating_sub(2);
     let sign = if is_chosen { "*" } else { "" };
-    let label = format!("{sign}{}", agent.identity.number_and_name());
+    let is_number = agent.identity.name.is_none() && agent.title.is_empty();
+    let number = if is_number { String::new() } else { agent.identity.digits() + " " };
+    let label = format!("{sign}{}{}", number.trim_start(), agent.listed());
     let mut rows = vec![edge(['┌', '┐'], &label, &heading(agent, state), inner, border)];
     let size = (columns.saturating_sub(2), height.saturating_sub(2));
     let content = if height > 2 { content(core, texts, agent, size) } else { Vec::new() };
@@ -146,8 +149,10 @@ pub(super) fn rows(
         line.push("│", border);
         rows.push(line);
     }
-    let todo = agent.view.todo().map(Todo::summary).unwrap_or_default();
-    rows.push(edge(['└', '┘'], &todo, &cost(agent), inner, border));
+    let place = || format!("{} {}", places.of_agent(agent), agent.inputs.endpoint.shown_name());
+    let todo = agent.view.todo().map(Todo::summary).filter(|todo| !todo.is_empty());
+    let bottom = todo.unwrap_or_else(place);
+    rows.push(edge(['└', '┘'], &bottom, &cost(agent), inner, border));
     rows
 }
 

@@ -14,6 +14,7 @@ use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
 use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
 use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
+use crate::team::Places;
 
 const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
 
@@ -52,7 +53,7 @@ impl WallView {
             }
             let directory = agent.inputs.environment.place().to_string_lossy();
             let state = TileState::of(core, agent).name();
-            matches(&format!("{} {state} {directory}", agent.identity.label()).to_lowercase())
+            matches(&format!("{} {} {state} {directory}", agent.identity.label(), agent.title).to_lowercase())
         });
         self.agents = agents.map(crate::agent::Agent::id).collect();
         let is_here = self.marked.is_some_and(|marked| self.agents.contains(&marked));
@@ -234,6 +235,7 @@ impl WallView {
         let width = columns / u16::try_from(across_shown).unwrap_or(1);
         let texts = &mut *self.texts.borrow_mut();
         texts.retain(&page);
+        let places = Places::of(page.iter().filter_map(|id| core.roster.get(*id)), &core.branches);
         for line in page.chunks(across_shown) {
             let tiles: Vec<Vec<Row>> = line
                 .iter()
@@ -241,7 +243,7 @@ impl WallView {
                 .map(|agent| {
                     let id = agent.id();
                     let marks = (Some(id) == self.marked, self.chosen.contains(&id));
-                    tile::rows(core, texts, agent, (width, tile_rows), marks)
+                    tile::rows(core, (texts, &places), agent, (width, tile_rows), marks)
                 })
                 .collect();
             rows.extend((0..tile_rows).map(|at| joined(&tiles, at)));
@@ -270,7 +272,7 @@ impl WallView {
 
     fn hints(&self, columns: u16) -> Vec<Row> {
         let hints = match self.is_filtering {
-            true => "filter by name, state, directory   Enter keeps it   Esc drops it",
+            true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
             false => {
                 "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
             }

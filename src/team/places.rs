@@ -1,11 +1,14 @@
-//! The git branches of working directories, read from `.git/HEAD` without running git (gitrepository-layout(5)).
+//! Where agents work, for lists: short names of directories, and their git branches, read from `.git/HEAD` without running
+//! git (gitrepository-layout(5)).
 //!
-//! A branch is read when an agent is first shown in its directory and when a turn there ends, never for each frame.
+//! A branch is read when an agent begins or is first shown in its directory and when a turn there ends, never for each frame.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use crate::agent::Agent;
 use crate::base::file;
 
 /// Directories whose branches are remembered. One more, and all are read again when they are shown.
@@ -15,8 +18,9 @@ const MAX_BYTES: u64 = 8 * 1024;
 /// Hexadecimal digits that are shown of a commit without a branch.
 const COMMIT_DIGITS: usize = 7;
 
+/// The branches that were read.
 #[derive(Debug, Default)]
-pub(super) struct Branches {
+pub struct Branches {
     read: HashMap<PathBuf, Option<String>>,
 }
 
@@ -24,6 +28,16 @@ impl Branches {
     /// The branch of a directory, if it was read and is in a repository.
     pub fn get(&self, directory: &Path) -> Option<&str> {
         self.read.get(directory)?.as_deref()
+    }
+
+    /// Reads the branches of the first of these directories, for lists.
+    pub fn read_first<'a>(&mut self, directories: impl Iterator<Item = &'a Path>) {
+        for directory in directories {
+            if self.read.len() == MAX_DIRECTORIES {
+                break;
+            }
+            self.read(directory);
+        }
     }
 
     /// Reads the branch unless it is known.
@@ -39,6 +53,52 @@ impl Branches {
             self.read.clear();
         }
         self.read.insert(directory.to_owned(), branch_of(directory));
+    }
+}
+
+/// Some directories, to give each a short name.
+#[derive(Debug, Default)]
+pub struct DirectoryNames(BTreeSet<PathBuf>);
+
+impl FromIterator<PathBuf> for DirectoryNames {
+    fn from_iter<T: IntoIterator<Item = PathBuf>>(directories: T) -> Self {
+        Self(directories.into_iter().collect())
+    }
+}
+
+impl DirectoryNames {
+    /// The last part of a path, with as many before it as no other directory ends with.
+    pub fn name(&self, directory: &Path) -> String {
+        let is_other = |end: &Path| self.0.iter().any(|other| other != directory && other.ends_with(end));
+        let parts: Vec<&OsStr> = directory.iter().collect();
+        let ends = (1..parts.len()).map(|count| parts[parts.len() - count..].iter().collect::<PathBuf>());
+        ends.into_iter().find(|end| !is_other(end)).unwrap_or_else(|| directory.to_owned()).display().to_string()
+    }
+}
+
+/// Where some agents work.
+pub struct Places<'a> {
+    names: DirectoryNames,
+    branches: &'a Branches,
+}
+
+impl<'a> Places<'a> {
+    /// The places of these agents.
+    pub fn of<'b>(agents: impl Iterator<Item = &'b Agent>, branches: &'a Branches) -> Self {
+        Self { names: agents.map(|agent| agent.inputs.environment.place().to_owned()).collect(), branches }
+    }
+
+    /// Whether they work in more than one directory.
+    pub fn are_several(&self) -> bool {
+        self.names.0.len() > 1
+    }
+
+    /// The directory and the branch, if that was read.
+    pub fn of_agent(&self, agent: &Agent) -> String {
+        let environment = &agent.inputs.environment;
+        let name = self.names.name(environment.place());
+        let branch = self.branches.get(environment.place()).filter(|_| environment.remote.is_none());
+        branch.map_or_else(|| name.clone(), |branch| format!("{name} {branch}"))
     }
 }
 
@@ -110,6 +170,15 @@ mod tests {
         fs::create_dir(&below).unwrap();
         pipe(&below.join(".git")).unwrap();
         assert_eq!(branch_of(&below), None);
+    }
+
+    #[test]
+    fn directories_with_the_same_last_part_have_more_of_their_path_in_their_name() {
+        let all = ["/home/a/api", "/home/b/api", "/home/b/web", "/srv/b/api", "/"];
+        let names: DirectoryNames = all.iter().map(PathBuf::from).collect();
+        let named = all.map(|directory| names.name(Path::new(directory)));
+        assert_eq!(named, ["a/api", "home/b/api", "web", "srv/b/api", "/"]);
+        assert_eq!(names.name(Path::new("/work/docs")), "docs");
     }
 
     #[test]
