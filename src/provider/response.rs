@@ -68,18 +68,13 @@ struct Events<R> {
 
 impl<R: ReplyParser> Events<R> {
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
-        let has_begun = self.reply.has_begun();
-        let outcome = self.take(data, out, |reply, data, out| reply.event(name, data, out));
-        let is_damaged = || serde_json::from_str::<serde::de::IgnoredAny>(data).is_err();
-        outcome.map_err(|error| match error.kind {
-            // Nothing is lost by asking again.
-            ErrorKind::Protocol if !has_begun && is_damaged() => Error { kind: ErrorKind::Network, ..error },
-            _ => error,
-        })
+        self.take(data, out, |reply, data, out| reply.event(name, data, out)).map_err(|error| if_damaged(error, data))
     }
 
     fn body(&mut self, body: &str, out: &mut Vec<StreamEvent>) -> Result<IsComplete> {
-        self.take(body, out, |reply, body, out| reply.body(body, out).map(|()| true))
+        let outcome = self.take(body, out, |reply, body, out| reply.body(body, out).map(|()| true));
+        // A web page is no damaged JSON.
+        outcome.map_err(|error| if body.trim_start().starts_with('{') { if_damaged(error, body) } else { error })
     }
 
     fn take<T>(
@@ -97,6 +92,15 @@ impl<R: ReplyParser> Events<R> {
     fn close(&mut self, out: &mut Vec<StreamEvent>) {
         self.halves.end(out);
         self.reply.close(out);
+    }
+}
+
+/// What is no JSON was damaged on the way: the next try may succeed.
+fn if_damaged(error: Error, json: &str) -> Error {
+    let is_damaged = || serde_json::from_str::<serde::de::IgnoredAny>(json).is_err();
+    match error.kind {
+        ErrorKind::Protocol if is_damaged() => Error { kind: ErrorKind::Network, ..error },
+        _ => error,
     }
 }
 
