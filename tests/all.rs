@@ -70,6 +70,7 @@ mod timeouts;
 mod tools;
 mod tools_and_approvals;
 mod trace;
+mod unattended;
 mod undo;
 mod user_tools;
 mod viewers;

@@ -14,7 +14,7 @@ use crate::support::scene::{answer_next, assert_refused, assert_shows, converse,
 /// A model with a context of so many tokens, whose failed requests are not sent again.
 fn plan(peer: &Peer, context: Option<u64>) -> Plan {
     let facts = ModelFacts { context, ..ModelFacts::default() };
-    let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(0), ..RetryPolicy::default() };
     Plan {
         endpoint: Endpoint { facts, ..endpoint("openai", "test", &peer.url()) },
         settings: Settings { retry, ..Settings::default() },

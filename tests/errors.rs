@@ -16,7 +16,7 @@ const KEY: &str = "sk-scripted-0123456789abcdef";
 
 /// Agent 0 on the screen and one bystander, with a key. Failed requests are sent again at once, and twice.
 fn app(url: &str) -> Harness {
-    let retry = RetryPolicy { retries: 2, base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(2), base: Duration::from_millis(1), ..RetryPolicy::default() };
     app_with(url, Settings { retry, ..Settings::default() }, true)
 }
 
@@ -138,7 +138,8 @@ fn a_header_of_the_configuration_that_a_server_repeats_is_neither_shown_nor_stor
         let peer = Peer::start();
         let mut plan = Plan::peer(&peer.url());
         plan.endpoint.headers = vec![("X-Planted".into(), HEADER.into())];
-        let settings = Settings { retry: RetryPolicy { retries: 0, ..RetryPolicy::default() }, ..Settings::default() };
+        let settings =
+            Settings { retry: RetryPolicy { retries: Some(0), ..RetryPolicy::default() }, ..Settings::default() };
         let mut app = Harness::new(Plan { settings, ..plan });
         app.enter("a question");
         let exchange = app.accept(&peer);

@@ -23,5 +23,5 @@ fn stride(usual: usize) -> usize {
 }
 
 fn without_retries() -> Settings {
-    Settings { retry: RetryPolicy { retries: 0, ..RetryPolicy::default() }, ..Settings::default() }
+    Settings { retry: RetryPolicy { retries: Some(0), ..RetryPolicy::default() }, ..Settings::default() }
 }

@@ -227,7 +227,7 @@ fn a_key_is_in_the_request_and_nowhere_else() {
     let file = trace.path().join("key");
     std::fs::write(&file, KEY).expect("a file");
     let plan = plan(&peer.url(), &format!("cat '{}'", file.display()));
-    let retry = RetryPolicy { retries: 1, base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(1), base: Duration::from_millis(1), ..RetryPolicy::default() };
     let mut app = Harness::new(Plan { settings: Settings { retry, ..Settings::default() }, ..plan });
     app.enter("a question");
     let exchange = app.accept(&peer);

@@ -285,6 +285,7 @@ fn a_limit_in_the_middle_of_a_reply_pauses_the_others_too() {
     let mut app = app_with_agents(2, Plan::peer(&peer.url()));
     app.say(1, "from 1");
     let exchange = app.accept(&peer);
+    app.switch(1);
     exchange.stream().text("half").event(&crate::support::openai::error("rate_limit_exceeded", "slow down")).end();
     app.turn_until("it has failed", |app| app.state(1) == State::Idle);
     assert_eq!(app.partial_replies(1), ["half"]);

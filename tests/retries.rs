@@ -20,7 +20,7 @@ const ENTER: &[u8] = b"\r";
 
 /// One agent, whose failed requests are not tried again by themselves.
 fn app(peer: &Peer) -> Harness {
-    let retry = RetryPolicy { retries: 0, base: Duration::from_millis(1), ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(0), base: Duration::from_millis(1), ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
     Harness::new(Plan { settings, real_time: true, ..Plan::peer(&peer.url()) })
 }

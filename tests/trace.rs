@@ -232,7 +232,7 @@ fn slice_with_summary() {
 
 #[test]
 fn error_with_retries() {
-    let retry = RetryPolicy { retries: 2, jitter: 0.0, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(2), jitter: 0.0, ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
     compare("error-with-retries", Plan { settings, ..Plan::default() }, |app| {
         app.say(0, "%fail 503 out of order");

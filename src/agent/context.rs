@@ -27,6 +27,8 @@ pub struct Context<'a> {
     /// The time at which this turn of the loop began.
     pub now: Moment,
     pub settings: &'a Settings,
+    /// A person sees what the agent does: a reply that broke off is not replaced under the eyes of its reader.
+    pub is_watched: bool,
     /// The time of the clock, in milliseconds since 1970.
     pub unix_ms: i64,
     /// The rules that were given to all agents until the program exits.
@@ -222,6 +224,15 @@ mod tests {
     /// that no other agent, no store and no terminal can be reached from it.
     #[allow(dead_code)]
     fn all_that_a_callback_is_given(context: Context<'_>) {
-        let Context { now: _, settings: _, unix_ms: _, session_rules: _, network: _, wake: _, outbox: _ } = context;
+        let Context {
+            now: _,
+            settings: _,
+            is_watched: _,
+            unix_ms: _,
+            session_rules: _,
+            network: _,
+            wake: _,
+            outbox: _,
+        } = context;
     }
 }

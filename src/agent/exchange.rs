@@ -80,6 +80,8 @@ pub struct Exchange {
     pub retries: u32,
     /// Tries that count for the retry policy: refusals for the provider's limit only if no other agent can be the cause.
     pub failures: u32,
+    /// When the first of them failed.
+    pub failing_since: Option<Moment>,
     pub limits: LimitsSeen,
     /// The older part of the conversation was summarised for this request.
     pub has_compacted: bool,
@@ -141,7 +143,7 @@ impl Exchange {
         self.iterations == 0
     }
 
-    /// Discards the received part of a reply of which nothing was shown.
+    /// Discards the received part of a reply. What viewers were sent of it is replaced by [`Agent::discard_reply`].
     pub fn forget_reply(&mut self) {
         self.calls.clear();
         (self.reply, self.stored) = (Reply::default(), (0, 0));

@@ -34,19 +34,20 @@ impl Agent {
     }
 
     /// Whether another model is left that may answer after this error.
-    pub(super) fn can_fall_back(&self, error: &Error) -> bool {
+    pub(super) fn can_fall_back(&self, error: &Error, context: &Context) -> bool {
         let is_mended_elsewhere = error.kind.is_transient() || error.kind == ErrorKind::Auth;
-        is_mended_elsewhere && !self.exchange.is_shown() && self.fallback.tried < self.usual_endpoint().fallback.len()
+        let is_left = self.fallback.tried < self.usual_endpoint().fallback.len();
+        is_mended_elsewhere && is_left && !self.is_reply_seen(context)
     }
 
     /// Whether it is not worth to wait for this retry, because another model can answer now.
     pub(super) fn falls_back_instead_of_waiting(&self, error: &Error, until: Moment, context: &Context) -> bool {
-        self.can_fall_back(error) && until > context.now + context.settings.retry.cap
+        self.can_fall_back(error, context) && until > context.now + context.settings.retry.cap
     }
 
     /// Has the loop find another model.
     pub(super) fn fall_back(&mut self, error: Error, context: &mut Context) {
-        self.exchange.forget_reply();
+        self.discard_reply(&error, context);
         self.exchange.wait = Wait::Nothing;
         context.outbox.push(self.id(), Effect::FallBack(error));
     }

@@ -1,7 +1,7 @@
 //! One agent: its state machine, its exchange with a model, its tool calls and its view.
 //!
 //! The loop calls one agent at a time with a [`Context`] that gives access to no other. What is to be done outside of it, it
-//! puts into the outbox as an [`Effect`]. It does not know whether it is shown on a terminal.
+//! puts into the outbox as an [`Effect`]. It knows whether a person watches it, but no terminal.
 
 mod advice;
 mod background;
@@ -18,6 +18,7 @@ mod work;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
@@ -215,6 +216,8 @@ pub struct Agent {
     pub policy: Policy,
     /// The most that it may do without a question in this turn, which a client started.
     turn_policy: Option<Policy>,
+    /// How long failed requests of this turn are tried again, if a program waits for its end.
+    turn_retry_time: Option<Duration>,
     /// It runs without a sandbox and asks nothing until the program exits. Never stored.
     pub is_unrestricted: bool,
     /// Its rules besides those of the configuration.
@@ -269,6 +272,7 @@ impl Agent {
             known_files: Arc::default(),
             policy: Policy::default(),
             turn_policy: None,
+            turn_retry_time: None,
             is_unrestricted: false,
             rules: AgentRules::default(),
             allowed_directories: AllowedDirectories::default(),
@@ -311,9 +315,9 @@ impl Agent {
         self.is_unrestricted && self.turn_policy.is_none()
     }
 
-    /// Limits what it may do without a question until the turn ends.
-    pub fn narrow_turn(&mut self, most: Policy) {
-        self.turn_policy = Some(most);
+    /// Limits what it may do without a question until the turn ends, and how long failed requests are tried again.
+    pub fn bound_turn(&mut self, most: Option<Policy>, retry_time: Option<Duration>) {
+        (self.turn_policy, self.turn_retry_time) = (most, retry_time);
     }
 
     /// The state of its turn.
@@ -621,7 +625,9 @@ impl Agent {
         let before = self.status();
         self.last_end = self.last_end.filter(|_| next == State::Idle);
         self.state = entered;
-        self.turn_policy = self.turn_policy.filter(|_| next != State::Idle);
+        if next == State::Idle {
+            (self.turn_policy, self.turn_retry_time) = (None, None);
+        }
         self.emit_status_after(before);
         self.show_work();
     }

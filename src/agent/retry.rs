@@ -1,17 +1,24 @@
 //! What an agent does when its request fails: retries, waits for a new key, or ends the turn with an error. If the agent
 //! is given a model of another provider while it waits, it sends the request there at once.
 //!
-//! Retries happen only here, and only while nothing of the reply was shown. Tool calls are not shown before the reply is
-//! complete, so they may be discarded.
+//! Retries happen only here. A reply that breaks off is requested again, unless a person has seen a part of it. Tool calls
+//! are neither shown nor carried out before the reply is complete, so they may be discarded.
+//!
+//! | | tried again |
+//! |---|---|
+//! | a number of retries is configured | so many times |
+//! | a person watches, or another model can answer | five times |
+//! | nobody watches | as long as [`Settings::retry_time`] |
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::agent::exchange::Wait;
-use crate::agent::{Agent, Context, Effect};
+use crate::agent::{Agent, Context, Effect, Role};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::domain::chunk::Chunk;
+use crate::domain::config::Settings;
 use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::flow::AgentOutcome;
 use crate::domain::message::Body;
@@ -61,29 +68,88 @@ impl Agent {
 
     /// Sends the request again after a wait, or with another model, or ends the turn.
     fn retry_or_fail(&mut self, mut error: Error, until: Moment, context: &mut Context) {
-        if !error.kind.is_transient() || self.exchange.is_shown() {
+        if !error.kind.is_transient() || self.is_reply_seen(context) {
             return self.fail_or_fall_back(error, context);
         }
         if self.is_other_provider_next() {
+            self.discard_reply(&error, context);
             return self.request_from_other_provider(context);
         }
         if self.falls_back_instead_of_waiting(&error, until, context) {
             return self.fall_back(error, context);
         }
-        let policy = context.settings.retry;
-        if self.counts(&error, policy.retries) || self.can_fall_back(&error) {
-            if self.exchange.failures == policy.retries {
-                if self.exchange.retries > 0 {
-                    error.message = format!("{} (tried {} times)", error.message, self.exchange.retries + 1);
-                }
-                return self.fail_or_fall_back(error, context);
+        match self.next_try(&error, until, context) {
+            Ok(at) => {
+                self.discard_reply(&error, context);
+                self.exchange.retries += 1;
+                self.exchange.wait = Wait::Retry { at, error };
+                self.view.touch();
             }
-            self.exchange.failures += 1;
+            Err(tried) => {
+                error.message.push_str(&tried);
+                self.fail_or_fall_back(error, context);
+            }
+        }
+    }
+
+    /// Whether a person has seen a part of the reply. Nobody is shown a summary while it is written.
+    pub(super) fn is_reply_seen(&self, context: &Context) -> bool {
+        self.exchange.is_shown() && context.is_watched && self.role != Role::Summary
+    }
+
+    /// Discards what came of a reply that broke off. Viewers that were sent a part of it are told.
+    pub(super) fn discard_reply(&mut self, error: &Error, context: &mut Context) {
+        if self.exchange.is_shown() {
+            self.emit(&Chunk::Replaced(error.message.clone()));
+            let partial = self.exchange.take_reply(true).into_iter();
+            let bodies = partial.chain([Body::Replaced(error.message.clone())]).collect();
+            context.outbox.push(self.id(), Effect::Settle(bodies));
         }
         self.exchange.forget_reply();
-        self.exchange.retries += 1;
-        self.exchange.wait = Wait::Retry { at: until, error };
-        self.view.touch();
+    }
+
+    /// When the request is sent again, or else what is to be added to the error.
+    fn next_try(&mut self, error: &Error, until: Moment, context: &Context) -> Result<Moment, String> {
+        let (retry, can_fall_back) = (context.settings.retry, self.can_fall_back(error, context));
+        if retry.retries.is_none() && !context.is_watched && !can_fall_back {
+            return self.next_try_in_time(error, until, context);
+        }
+        let counts = can_fall_back || self.counts(error, retry.number());
+        if counts && self.exchange.failures >= retry.number() {
+            return Err(self.tried(""));
+        }
+        self.exchange.failures += u32::from(counts);
+        Ok(until)
+    }
+
+    fn next_try_in_time(&mut self, error: &Error, until: Moment, context: &Context) -> Result<Moment, String> {
+        let since = *self.exchange.failing_since.get_or_insert(context.now);
+        let end = since + context.settings.retry_time;
+        if is_limit(error) && !self.is_refused_alone() {
+            return Ok(until);
+        }
+        if context.now >= end {
+            return Err(self.tried(&format!(" in {} s", (context.now - since).as_secs())));
+        }
+        self.exchange.failures += 1;
+        let Some(seconds) = error.retry_after.filter(|seconds| *seconds > 0) else { return Ok(until.min(end)) };
+        // A program waits for the reply; who comes back to a chat sees how long it takes.
+        let is_for_program = !context.settings.is_interactive || self.turn_retry_time.is_some();
+        if is_for_program && until > end {
+            return Err(format!("; not tried again: the provider asks to wait {seconds} s"));
+        }
+        Ok(until)
+    }
+
+    /// The settings of its requests.
+    pub fn settings(&self, usual: Settings) -> Settings {
+        let (retry, retry_time) = (self.retry.unwrap_or(usual.retry), self.turn_retry_time.unwrap_or(usual.retry_time));
+        Settings { retry, retry_time, ..usual }
+    }
+
+    fn tried(&self, time: &str) -> String {
+        let tries = self.exchange.retries + 1;
+        if tries == 1 { String::new() } else { format!(" (tried {tries} times{time})") }
     }
 
     /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit. A provider that has accepted requests lately
@@ -103,9 +169,11 @@ impl Agent {
     /// pace of all is at fault, until it has accepted none for long and refused one that was alone as often as the policy
     /// allows. A member of a run is retried by its coordinator, which has to hear of it.
     fn counts(&self, error: &Error, retries: u32) -> bool {
-        let limits = self.exchange.limits;
-        let is_refused_for_long = limits.is_alone && !limits.is_accepted_lately && limits.refusals >= retries;
-        !is_limit(error) || retries == 0 || is_refused_for_long
+        !is_limit(error) || retries == 0 || self.is_refused_alone() && self.exchange.limits.refusals >= retries
+    }
+
+    fn is_refused_alone(&self) -> bool {
+        self.exchange.limits.is_alone && !self.exchange.limits.is_accepted_lately
     }
 
     /// Whether the provider rejected the key itself, not the request (403) and not a proxy (407).
@@ -190,6 +258,7 @@ impl Agent {
     pub(super) fn request_from_other_provider(&mut self, context: &mut Context) {
         self.exchange.forget_reply();
         (self.exchange.retries, self.exchange.failures, self.exchange.renewals) = (0, 0, 0);
+        self.exchange.failing_since = None;
         self.exchange.wait = Wait::Slot;
         self.view.touch();
         context.outbox.push(self.id(), Effect::Request);
@@ -216,7 +285,11 @@ impl Agent {
     }
 
     fn fail_or_fall_back(&mut self, error: Error, context: &mut Context) {
-        if self.can_fall_back(&error) { self.fall_back(error, context) } else { self.fail_turn(error, context) }
+        if self.can_fall_back(&error, context) {
+            self.fall_back(error, context)
+        } else {
+            self.fail_turn(error, context)
+        }
     }
 
     pub(super) fn fail_turn(&mut self, error: Error, context: &mut Context) {

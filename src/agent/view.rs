@@ -13,7 +13,7 @@ use crate::base::id::MessageId;
 use crate::base::text;
 use crate::domain::chunk::Chunk;
 use crate::domain::drafts::Drafts;
-use crate::domain::message::{Body, Message};
+use crate::domain::message::{Body, Message, replaced_mark};
 use crate::domain::scrollback::{LineKind, Scrollback};
 use crate::domain::stream::Usage;
 use crate::domain::todo::Todo;
@@ -326,6 +326,7 @@ fn speak(
 
 /// Adds a chunk to the scrollback, if it is shown there. Returns a note that was put above a reply.
 fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<Aside> {
+    let replaced;
     let (kind, text) = match chunk {
         Chunk::Text(text) => (LineKind::Assistant, text),
         Chunk::Thinking(text) => (LineKind::Thinking, text),
@@ -340,6 +341,10 @@ fn show(scrollback: &mut Scrollback, chunk: &Chunk, is_aside: bool) -> Option<As
         Chunk::User(text) => (LineKind::Person, text),
         Chunk::Note(text) => (LineKind::Note, text),
         Chunk::Mark(text) => (LineKind::Mark, text),
+        Chunk::Replaced(why) => {
+            replaced = replaced_mark(why);
+            (LineKind::Mark, &replaced)
+        }
         Chunk::Error { message, .. } => (LineKind::Error, message),
         // These are shown elsewhere on the screen.
         Chunk::Question { .. } | Chunk::Status(_) | Chunk::Usage(_) | Chunk::Finish { .. } | Chunk::Mail { .. } => {

@@ -189,7 +189,7 @@ impl Options {
             ..defaults
         };
         settings.agent_timeout = self.timeout.unwrap_or(settings.agent_timeout);
-        settings.retry.retries = self.retries.unwrap_or(settings.retry.retries);
+        settings.retry.retries = self.retries.or(settings.retry.retries);
         settings.check()?;
         let members = self.members.or(self.template.map(|template| template.members));
         let work = match (self.workflow, members) {
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(parse("x"), Settings::of(&configured));
         let settings = parse("adaptive merge --timeout 5 --retries 0 x");
         assert_eq!((settings.strategy, settings.aggregation), (Strategy::Adaptive, Aggregation::Merge));
-        assert_eq!((settings.agent_timeout, settings.retry.retries), (Duration::from_secs(5), 0));
+        assert_eq!((settings.agent_timeout, settings.retry.number()), (Duration::from_secs(5), 0));
         assert_eq!(parse("--template refactor x").strategy, Strategy::Pipeline);
         assert_eq!(parse("pipeline x").aggregation, Aggregation::Vote, "the configured one");
     }

@@ -10,6 +10,7 @@
 //! | `type` | further fields |
 //! |---|---|
 //! | `user`, `text`, `thinking`, `note`, `mark` | `text` |
+//! | `replaced` | `text` (why the reply broke off); what came of it, `text` and `thinking`, is void: it begins again |
 //! | `tool_call` | `id`, `name`, `arguments` (JSON text as the model wrote it), `title` (one line for a person) |
 //! | `tool_result` | `id`, `name`, `text`, `is_error`, `ms` |
 //! | `question` | `number`, `title`, `detail` (a list of lines) |
@@ -100,6 +101,9 @@ pub enum Chunk {
         /// Identifies the message.
         id: MailId,
     },
+    /// The reply broke off, for this reason, and the model is asked again: what came of it is no part of the conversation.
+    #[serde(with = "text_field")]
+    Replaced(String),
     /// A note of the program, which models never see.
     #[serde(with = "text_field")]
     Note(String),
@@ -232,6 +236,7 @@ impl Chunk {
             Body::Mark(label) => vec![Self::Mark(format!("mark {label}"))],
             Body::Rewind(_) => vec![Self::Mark("rewound: the model no longer sees the last messages".into())],
             Body::Fork(other) => vec![Self::Mark(fork_mark(other))],
+            Body::Replaced(why) => vec![Self::Replaced(why.clone())],
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
             Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],
@@ -245,7 +250,7 @@ impl Chunk {
     pub fn begins_message(&self, before: Option<&Self>) -> bool {
         match self {
             Self::Text(_) | Self::Thinking(_) => !matches!(before, Some(Self::Text(_) | Self::Thinking(_))),
-            Self::Status(_) | Self::Usage(_) | Self::Finish { .. } => false,
+            Self::Status(_) | Self::Usage(_) | Self::Finish { .. } | Self::Replaced(_) => false,
             _ => true,
         }
     }
@@ -382,6 +387,7 @@ mod tests {
             Chunk::Finish { stop_reason: StopReason::ToolRounds },
             Chunk::Error { kind: "auth".into(), message: "no".into() },
             Chunk::Mail { from: AgentId::from_bytes([7; 16]), id: MailId(9) },
+            Chunk::Replaced("cut".into()),
         ]
     }
 
@@ -401,6 +407,7 @@ mod tests {
             "finish",
             "error",
             "mail",
+            "replaced",
         ];
         for (chunk, kind) in one_of_each().into_iter().zip(types) {
             let (tag, content) = chunk.encode();

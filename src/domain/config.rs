@@ -171,6 +171,8 @@ impl Default for TeamSettings {
 pub struct Settings {
     /// How failed requests are retried.
     pub retry: RetryPolicy,
+    /// How long the failed requests of an agent that no person watches are retried, from the first failure on.
+    pub retry_time: Duration,
     /// Abort a reply after this long without data.
     pub stall_timeout: Duration,
     /// Abort a reply that is not complete after this long.
@@ -200,8 +202,9 @@ pub struct Settings {
 /// Exponential backoff: waits `base`, then twice as long each time up to `cap`, plus jitter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
-    /// Retries after the first attempt.
-    pub retries: u32,
+    /// Retries after the first attempt. `None`: [`RetryPolicy::RETRIES`] where a person watches, otherwise as many as fit into
+    /// [`Settings::retry_time`].
+    pub retries: Option<u32>,
     /// The first wait.
     pub base: Duration,
     /// The longest wait.
@@ -268,6 +271,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             retry: RetryPolicy::default(),
+            retry_time: Duration::from_secs(10 * 60),
             stall_timeout: Duration::from_secs(120),
             reply_timeout: Duration::from_secs(60 * 60),
             has_tools: true,
@@ -286,7 +290,7 @@ impl Default for Settings {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { retries: 5, base: Duration::from_secs(1), cap: Duration::from_secs(60), jitter: 0.25 }
+        Self { retries: None, base: Duration::from_secs(1), cap: Duration::from_secs(60), jitter: 0.25 }
     }
 }
 
@@ -294,10 +298,18 @@ impl Default for RetryPolicy {
 const LONGEST_SPREAD: Duration = Duration::from_secs(5);
 
 impl RetryPolicy {
+    /// The usual number of retries.
+    pub const RETRIES: u32 = 5;
+
     /// What is added to a wait for which others wait too, so that they do not all act at its end; `random` is between 0 and
     /// 1. Never negative: the wait may be one that a provider asks for.
     pub fn spread(&self, wait: Duration, random: f64) -> Duration {
         wait.mul_f64(self.jitter * random.clamp(0.0, 1.0)).min(LONGEST_SPREAD)
+    }
+
+    /// The number of retries, where they are counted.
+    pub fn number(&self) -> u32 {
+        self.retries.unwrap_or(Self::RETRIES)
     }
 
     /// The wait before retry number `retry` (from 0), at most `cap`; `random` is between 0 and 1.

@@ -72,6 +72,10 @@ impl ContextUse {
             }
             // The message of a turn that failed without a reply is not sent with the next one.
             Body::Error(_) if !self.is_after_reply => self.on_replaced(),
+            Body::Replaced(_) => {
+                self.is_after_reply = false;
+                self.on_replaced();
+            }
             _ => {}
         }
     }

@@ -208,12 +208,14 @@ impl History {
                     failed = failed.filter(|at| *at < messages.len());
                 }
                 Body::Compaction(_) if !restored.contains(&message.id) => messages.push(message),
+                Body::Replaced(_) => drop_partial(&mut messages),
                 Body::Error(_) => failed = last_said(&messages).filter(|at| is_user(messages[*at])),
                 body if body.is_conversation() => {
                     if let Some(failed) = failed.take().filter(|_| is_user(message)) {
                         messages.remove(failed);
                     }
-                    if matches!(body, Body::Assistant(_)) {
+                    // Calls directly behind a partial reply are those of the one that replaces it.
+                    if matches!(body, Body::Assistant(_) | Body::ToolCall(_)) {
                         drop_partial(&mut messages);
                     }
                     messages.push(message);

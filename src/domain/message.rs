@@ -43,6 +43,8 @@ pub enum Body {
     /// A fork: in the parent's log the child's id and name, in the child's log the parent's id and `from` its name. Earlier
     /// versions stored the id alone.
     Fork(String),
+    /// The partial reply before this is not part of the conversation: the model was asked again. The text says why.
+    Replaced(String),
     /// The turn ended early; the text says why.
     Interrupted(String),
     /// The turn ended because the program was exited in order.
@@ -101,6 +103,11 @@ pub fn is_of_child(stored: &str) -> bool {
     name.starts_with("from ") || name.strip_prefix(STARTED).is_some_and(|rest| rest.starts_with("by "))
 }
 
+/// What a reader is shown of a [`Body::Replaced`].
+pub fn replaced_mark(why: &str) -> String {
+    format!("reply incomplete, replaced by the next one: {why}")
+}
+
 impl Body {
     /// The stable name of the kind, as stored.
     pub const fn kind(&self) -> &'static str {
@@ -117,6 +124,7 @@ impl Body {
             Self::Mark(_) => "mark",
             Self::Rewind(_) => "rewind",
             Self::Fork(_) => "fork",
+            Self::Replaced(_) => "replaced",
             Self::Interrupted(_) => "interrupted",
             Self::Exited => "exited",
             Self::AgentKilled => "agent_killed",

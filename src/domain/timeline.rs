@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::call_title::title_of;
 use crate::domain::file_change::StoredStep;
-use crate::domain::message::{Body, Message, fork_mark, is_of_child};
+use crate::domain::message::{Body, Message, fork_mark, is_of_child, replaced_mark};
 
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -213,6 +213,7 @@ fn event(body: &Body) -> Option<String> {
         Body::CompactionUndone(_) => "/compact was undone".into(),
         Body::Mark(label) => format!("mark {label}"),
         Body::Rewind(to) => format!("rewound to message {}", to.0),
+        Body::Replaced(why) => replaced_mark(why),
         Body::Interrupted(why) => format!("interrupted: {why}"),
         Body::Exited => "polylogue exited".into(),
         Body::AgentKilled => "killed".into(),

@@ -203,6 +203,9 @@ pub enum Request {
         /// A text that begins with a slash and the name of a skill or of a prompt of a server stands for that.
         #[serde(default, rename = "commands")]
         takes_commands: bool,
+        /// How long its failed requests are tried again, if no person watches; ten minutes without it.
+        #[serde(default)]
+        retry_ms: Option<u64>,
     },
     /// The skills and the prompts of servers that an agent has for a person, now and whenever others are there, until the
     /// client leaves. As long as it is connected, the agent and those below it also have these MCP servers.

@@ -1,6 +1,8 @@
 //! Requests of the server's clients. Each does what a command would do, under the same rules. An error is a response, and
 //! the connection goes on.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::agent::{Agent, PendingQuestion, State};
@@ -85,10 +87,12 @@ impl Repl {
             }
             Request::Approvals { follows: true } => self.server.begin_questions(&mut self.core, client),
             Request::Commands { agent, servers } => self.begin_commands(client, &agent, &servers)?,
-            Request::Turn { agent, text, max_requests, approval, is_attended, takes_commands } => {
+            Request::Turn { agent, text, max_requests, approval, is_attended, takes_commands, retry_ms } => {
                 let approval: Option<Policy> = approval.as_deref().map(str::parse).transpose()?;
                 let policy = approval.or((!is_attended).then_some(Policy::Never));
-                let bounds = TurnBounds { most: max_requests, policy, is_attended };
+                let usual = self.core.config.settings.retry_time;
+                let retry_time = (!is_attended).then(|| retry_ms.map_or(usual, Duration::from_millis));
+                let bounds = TurnBounds { most: max_requests, policy, is_attended, retry_time };
                 self.begin_client_turn(client, &agent, (text, takes_commands), bounds)?;
             }
             Request::Team { agent, plan } => self.begin_client_run(client, &agent, &plan)?,

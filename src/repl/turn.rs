@@ -62,6 +62,7 @@ impl Repl {
         if is_ending {
             return Ok(self.end_turn(Turn::Exit));
         }
+        self.note_watched();
         self.handle_ready(&ready);
         self.step_components();
         self.send_read();
@@ -72,6 +73,16 @@ impl Repl {
         self.trace.step("dispatch");
         self.publish();
         Ok(self.end_turn(Turn::Continue))
+    }
+
+    /// Takes over which agents a person watches: at a terminal, or at a client that answers questions. Who waits for a
+    /// summary watches the one that writes it.
+    fn note_watched(&mut self) {
+        let Self { core, terminals, server, .. } = self;
+        let shown: Vec<AgentId> = terminals.watched().chain(server.attended()).collect();
+        let workers: Vec<AgentId> = shown.iter().map(|agent| core.worker(*agent)).collect();
+        core.watched.clear();
+        core.watched.extend(shown.into_iter().chain(workers));
     }
 
     /// Lets every agent handle what has come for it, and applies what follows from that.

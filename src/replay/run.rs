@@ -233,7 +233,7 @@ fn config(scenario: &Scenario, directory: &Path, tools: Arc<Tools>) -> Result<Co
         Some(policy) => policy.parse().map_err(|_| Error::usage(format!("approval: unknown policy {policy:?}")))?,
         None => Policy::Ask,
     };
-    let retry = RetryPolicy { jitter: 0.0, retries: scenario.retries, ..RetryPolicy::default() };
+    let retry = RetryPolicy { jitter: 0.0, retries: Some(scenario.retries), ..RetryPolicy::default() };
     let work = directory.join("work");
     std::fs::create_dir(&work)?;
     Ok(Config {

@@ -135,6 +135,7 @@ pub(super) fn content(body: &Body) -> &str {
         | Body::User(text)
         | Body::Mark(text)
         | Body::Fork(text)
+        | Body::Replaced(text)
         | Body::Interrupted(text)
         | Body::Command(text)
         | Body::Error(text) => text,
@@ -239,6 +240,7 @@ fn read(kind: &str, content: &str, data: Option<&str>) -> Result<Body, String> {
         "mark" => Body::Mark(text()),
         "rewind" => Body::Rewind(MessageId(parse::<RewindData>(data)?.to)),
         "fork" => Body::Fork(text()),
+        "replaced" => Body::Replaced(text()),
         "interrupted" => Body::Interrupted(text()),
         "exited" => Body::Exited,
         "agent_killed" => Body::AgentKilled,
@@ -331,6 +333,7 @@ mod tests {
             Body::Mark(odd.clone()),
             Body::Rewind(MessageId(i64::MAX)),
             Body::Fork(odd.clone()),
+            Body::Replaced(odd.clone()),
             Body::Interrupted(odd.clone()),
             Body::Exited,
             Body::AgentKilled,

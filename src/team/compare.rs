@@ -215,6 +215,7 @@ impl<'a> Answer<'a> {
                 self.files.extend(changed_file(&call.name, &call.arguments));
                 self.files.dedup();
             }
+            Body::Replaced(_) => drop(self.parts.pop_if(|part| matches!(part, Part::Text(_)))),
             Body::Interrupted(why) => self.parts.push(Part::Note(why)),
             Body::Exited => self.parts.push(Part::Note("polylogue exited during this turn")),
             Body::Error(message) => self.parts.push(Part::Error(message)),

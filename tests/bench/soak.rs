@@ -476,8 +476,12 @@ fn last_line(path: &Path) -> Option<String> {
 
 /// Limits within which a life of seconds sees every way out.
 fn settings() -> Settings {
-    let retry =
-        RetryPolicy { retries: 2, base: Duration::from_millis(20), cap: Duration::from_millis(100), jitter: 0.25 };
+    let retry = RetryPolicy {
+        retries: Some(2),
+        base: Duration::from_millis(20),
+        cap: Duration::from_millis(100),
+        jitter: 0.25,
+    };
     Settings {
         retry,
         stall_timeout: Duration::from_secs(1),

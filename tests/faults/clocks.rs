@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use polylogue::Change;
-use polylogue::config::{LimitName, TreeLimits};
+use polylogue::config::{LimitName, RetryPolicy, Settings, TreeLimits};
 
 use super::{stride, without_retries};
 use crate::support::harness::{Harness, Plan};
@@ -52,7 +52,9 @@ fn a_clock_that_jumps_in_any_state_leaves_every_agent_able_to_answer() {
 #[test]
 fn a_clock_that_jumps_starts_no_storm_of_retries() {
     for jump in JUMPS {
-        let mut app = app_with_agents(2, Plan::default());
+        let retry = RetryPolicy { retries: Some(5), ..RetryPolicy::default() };
+        let mut app =
+            app_with_agents(2, Plan { settings: Settings { retry, ..Settings::default() }, ..Plan::default() });
         app.say(1, "%fail network");
         app.turn_until("a pause", |app| matches!(app.agent(1).wait(), Wait::Retry { .. }));
         for tried in 1..=2 {

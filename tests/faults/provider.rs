@@ -122,7 +122,7 @@ fn a_response_that_ends_behind_any_of_its_bytes_concerns_its_agent_only() {
     }
 }
 
-/// The request is sent again exactly if nothing of the response was shown.
+/// The request is sent again exactly if nothing of the response was shown to a person.
 #[test]
 fn a_response_of_which_nothing_was_shown_is_asked_for_again() {
     let response = response();
@@ -130,7 +130,8 @@ fn a_response_of_which_nothing_was_shown_is_asked_for_again() {
     let peer = Peer::start();
     for (number, cut) in [Cut::Close, Cut::Reset, Cut::Hang].into_iter().enumerate() {
         for at in (number..response.len()).step_by(stride(67)) {
-            let mut app = two_agents(plan(&peer.url(), Settings::default()));
+            let watched = Plan { size: Plan::default().size, ..plan(&peer.url(), Settings::default()) };
+            let mut app = two_agents(watched);
             let other = app.fingerprint(1);
             app.say(0, "question");
             let exchange = app.accept(&peer);

@@ -9,7 +9,7 @@ use crate::support::peer::{Exchange, Peer};
 use crate::support::scene::converse;
 
 fn app(peer: &Peer, working_limit: usize) -> Harness {
-    let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(0), ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
     let title_model = Some("openai/namer".into());
     Harness::new(Plan { title_model, settings, working_limit, real_time: true, ..Plan::peer(&peer.url()) })

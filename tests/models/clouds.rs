@@ -14,7 +14,7 @@ const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
 const MODEL: &str = "us.anthropic.claude-haiku-4-5-v1:0";
 
 fn plan(endpoint: Endpoint) -> Plan {
-    let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(0), ..RetryPolicy::default() };
     Plan { settings: Settings { retry, ..Settings::default() }, ..Plan { endpoint, ..Plan::default() } }
 }
 

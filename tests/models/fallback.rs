@@ -14,7 +14,7 @@ const SECOND: &str = "second/small";
 
 /// Retries at once, as often as given.
 fn plan(first: &Peer, second: &Peer, retries: u32) -> Plan {
-    let retry = RetryPolicy { retries, base: Duration::ZERO, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(retries), base: Duration::ZERO, ..RetryPolicy::default() };
     let plan = Plan::peer(&first.url());
     let prices = Prices { input: 1, cached: 1, written: 1, output: 1 };
     let second = ProviderEntry {

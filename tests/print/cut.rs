@@ -282,3 +282,53 @@ fn the_timeout_says_what_the_run_waited_for_in_all_places() {
         assert!(output.err.contains(expected), "{place:?}: {output:?}");
     }
 }
+
+const REPLACED: &str = "standard output has the incomplete text, then the whole reply";
+
+#[test]
+fn a_reply_that_breaks_off_is_replaced_alike_in_all_places_and_formats() {
+    for place in PLACES {
+        let peer = Peer::start();
+        let home = with_server(&peer.url(), &[("POLYLOGUE_RETRY_BASE", "0.01")]);
+        let _holder = Holder::start(place, &home);
+        for (whole, written) in [("Once upon a time", "Once upon a time\n"), ("A start", "Once upon\nA start\n")] {
+            for format in ["text", "json", "stream-json"] {
+                let what = format!("{place:?}, {format}, {whole}");
+                let program = home.start(&["-p", "--output-format", format, "a story"]);
+                peer.accept().stream().text("Once upon").hang_up();
+                peer.accept().stream().text(&whole[..5]).text(&whole[5..]).finish("stop").done();
+                let output = program.ends();
+                assert_eq!(output.code, 0, "{what}: {output:?}");
+                if format == "text" {
+                    assert_eq!(output.out, written, "{what}: {output:?}");
+                    assert_eq!(output.err.contains(REPLACED), written.lines().count() == 2, "{what}: {output:?}");
+                    continue;
+                }
+                assert_eq!(output.result()["text"], whole, "{what}");
+                if format == "stream-json" {
+                    let types: Vec<Value> =
+                        output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+                    let texts = types
+                        .iter()
+                        .filter_map(|line| line["type"].as_str())
+                        .filter(|kind| ["text", "replaced"].contains(kind));
+                    assert_eq!(texts.collect::<Vec<_>>(), ["text", "replaced", "text", "text"], "{what}: {output:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_is_not_kept_waiting_for_longer_than_it_tries_in_all_places() {
+    for place in PLACES {
+        let peer = Peer::start();
+        let home = Home::with_server(&peer.url());
+        let _holder = Holder::start(place, &home);
+        let program = home.start(&["-p", "hello"]);
+        peer.accept().head(429, &[("retry-after", "3600"), ("content-length", "0")]);
+        let output = program.ends();
+        let is_said = output.err.contains("not tried again: the provider asks to wait 3600 s");
+        assert!(output.code == 3 && is_said, "{place:?}: {output:?}");
+    }
+}

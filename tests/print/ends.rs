@@ -106,7 +106,13 @@ fn text_and_an_error_do_not_share_a_line_of_a_terminal() {
     let home = Home::with_server(&peer.url());
     let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
     let (directory, data, url) = (path(home.directory.path()), path(&home.data()), peer.url());
-    let envs = [("HOME", &*directory), ("POLYLOGUE_DATA_DIR", &data), ("OPENAI_BASE_URL", &url), ("LANG", "C.UTF-8")];
+    let envs = [
+        ("HOME", &*directory),
+        ("POLYLOGUE_DATA_DIR", &data),
+        ("OPENAI_BASE_URL", &url),
+        ("POLYLOGUE_RETRIES", "0"),
+        ("LANG", "C.UTF-8"),
+    ];
     let mut pty = Pty::spawn(PROGRAM, &["-p", "-m", "openai/test", "hello"], &envs, (100, 30));
     peer.accept().stream().text("half a sen").hang_up();
     assert_eq!(pty.wait_exit().code(), Some(3));

@@ -15,7 +15,7 @@ use crate::support::scene::{answer_next, app, assert_refused, assert_shows, conv
 
 /// An app whose failed requests are not sent again, with a conversation of eight messages.
 fn without_retries(peer: &Peer) -> Harness {
-    let retry = RetryPolicy { retries: 0, ..RetryPolicy::default() };
+    let retry = RetryPolicy { retries: Some(0), ..RetryPolicy::default() };
     let settings = Settings { retry, ..Settings::default() };
     let mut app = Harness::new(Plan { settings, ..Plan::peer(&peer.url()) });
     for n in 1..=4 {

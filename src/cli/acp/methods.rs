@@ -176,6 +176,7 @@ impl Editor<'_> {
                     max_requests: None,
                     approval: None,
                     is_attended: true,
+                    retry_ms: None,
                     takes_commands: true,
                 };
                 (turn, Purpose::Turn { session: session.to_owned() })

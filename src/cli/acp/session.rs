@@ -11,6 +11,7 @@ use crate::domain::approval::Policy;
 use crate::domain::attachment::shown;
 use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::mcp::ClientServer;
+use crate::domain::message::replaced_mark;
 use crate::domain::tool::ToolResult;
 
 /// Calls that are remembered until their result arrives.
@@ -107,6 +108,7 @@ impl Session {
             Chunk::User(text) if is_replayed || !self.begins_prompt(text) => vec![message("user_message_chunk", text)],
             Chunk::Text(text) => vec![message("agent_message_chunk", text)],
             Chunk::Thinking(text) => vec![message("agent_thought_chunk", text)],
+            Chunk::Replaced(why) => vec![message("agent_message_chunk", &format!("\n\n*{}*\n\n", replaced_mark(why)))],
             Chunk::ToolCall { id, name, arguments, title } if name != TODO => {
                 self.announce(id, Call::new(name, title, arguments, &self.directory), "in_progress")
             }

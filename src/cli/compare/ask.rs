@@ -12,6 +12,7 @@ use crate::cli::config::{Loaded, ProcessEnvironment};
 use crate::cli::connect;
 use crate::cli::host::{Host, HostOptions};
 use crate::cli::links::{Links, News};
+use crate::cli::print::retry_ms;
 use crate::cli::print::summary::Failure;
 use crate::cli::stdio::print_note;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
@@ -71,6 +72,7 @@ impl Asking<'_> {
                 max_requests: None,
                 approval: new.choices.approval.clone(),
                 is_attended: false,
+                retry_ms: retry_ms(self.deadline),
                 takes_commands: false,
             };
             self.links.send(&mut self.host, &request, at)?;

@@ -9,7 +9,7 @@ use super::parse::{self, MAX_COUNT, NO_LIMIT, provider_of, whole};
 use super::source::Value;
 use crate::cli::arguments::Arguments;
 use crate::domain::approval::Policy;
-use crate::domain::config::{Config, EDITING, TeamSettings};
+use crate::domain::config::{Config, EDITING, RetryPolicy, TeamSettings};
 use crate::domain::display::{EXIT_PRINTS, StatusField};
 use crate::domain::frame::Color;
 use crate::domain::limits::LimitName;
@@ -69,6 +69,8 @@ pub enum Kind {
     Path(fn(&mut Config) -> &mut Option<PathBuf>),
     Bool(fn(&mut Config) -> &mut bool),
     Count(fn(&mut Config) -> &mut u32, u32),
+    /// A count from 0 on; unset, it is this number or more.
+    OptionalCount(fn(&mut Config) -> &mut Option<u32>, u32),
     Size(fn(&mut Config) -> &mut usize, u32),
     /// 0 is no limit.
     SizeOrUnlimited(fn(&mut Config) -> &mut usize),
@@ -246,8 +248,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "limits.retries",
-        "Number of retries of a failed request",
-        Kind::Count(|config| &mut config.settings.retry.retries, 0),
+        "Number of retries of a failed request; unset, 5, or ten minutes of them where no person watches",
+        Kind::OptionalCount(|config| &mut config.settings.retry.retries, RetryPolicy::RETRIES),
     ),
     setting(
         "limits.retry_base",
@@ -448,6 +450,7 @@ impl Setting {
             Kind::Path(field) => *field(config) = Some(value.path(home)?),
             Kind::Bool(field) => *field(config) = value.boolean()?,
             Kind::Count(field, min) => *field(config) = whole(value, *min)?,
+            Kind::OptionalCount(field, _) => *field(config) = Some(whole(value, 0)?),
             Kind::Percent(field) => *field(config) = whole(value, 0).filter(|percent| *percent <= 100)?,
             Kind::Size(field, min) => *field(config) = whole(value, *min)? as usize,
             Kind::SizeOrUnlimited(field) => *field(config) = whole(value, 0)? as usize,
@@ -497,6 +500,7 @@ impl Setting {
         let config = &mut values.config;
         Some(match &self.kind {
             Kind::Count(field, _) => u128::from(*field(config)),
+            Kind::OptionalCount(field, usual) => u128::from(field(config).unwrap_or(*usual)),
             Kind::Size(field, _) => *field(config) as u128,
             Kind::SizeOrUnlimited(field) => {
                 Some(*field(config)).filter(|most| *most > 0).map_or(UNLIMITED, |n| n as u128)
@@ -520,6 +524,7 @@ impl Setting {
             Kind::Path(field) => format!("{:?}", field(config).as_ref()?),
             Kind::Bool(field) => field(config).to_string(),
             Kind::Count(field, _) | Kind::Percent(field) => field(config).to_string(),
+            Kind::OptionalCount(field, _) => field(config).as_ref()?.to_string(),
             Kind::Size(field, _) | Kind::SizeOrUnlimited(field) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
@@ -548,7 +553,7 @@ impl Kind {
             Self::Path(_) => "a path in quotes that begins with / or ~/".into(),
             Self::Bool(_) | Self::Ephemeral => "true or false".into(),
             Self::Count(_, min) | Self::Size(_, min) => format!("a whole number from {min} to {MAX_COUNT}"),
-            Self::SizeOrUnlimited(_) => format!("a whole number from 0 to {MAX_COUNT}"),
+            Self::OptionalCount(..) | Self::SizeOrUnlimited(_) => format!("a whole number from 0 to {MAX_COUNT}"),
             Self::Seconds(_, min) => format!("a number of seconds from {min} to {MAX_SECONDS}"),
             Self::Name(_, names) => format!("one of {}", names().join(", ")),
             Self::Network(_) => "off, host or a list of hosts".into(),

@@ -62,11 +62,11 @@ fn settings(
     let (defaults, usual) = (Settings::of(configured), Aggregation::configured(configured, strategy));
     let option = options.aggregation.as_deref().map(str::parse).transpose();
     let option = option.map_err(|error: Error| error.context("--aggregation"))?;
-    let retries = options.retries.unwrap_or(defaults.retry.retries);
+    let retries = options.retries.unwrap_or(defaults.retry.number());
     Ok(Settings {
         aggregation: option.or(aggregation).unwrap_or(usual),
         agent_timeout: options.timeout.unwrap_or(defaults.agent_timeout),
-        retry: RetryPolicy { retries, ..defaults.retry },
+        retry: RetryPolicy { retries: Some(retries), ..defaults.retry },
         judge: options.judge.clone(),
         ..defaults
     })
@@ -156,7 +156,7 @@ mod tests {
         let settings = plan("run do --timeout 0.5 --retries 0 --aggregation select_best --judge echo")
             .expect("a valid plan")
             .settings;
-        assert_eq!((settings.agent_timeout.as_millis(), settings.retry.retries), (500, 0));
+        assert_eq!((settings.agent_timeout.as_millis(), settings.retry.number()), (500, 0));
         assert_eq!(settings.judge.as_deref(), Some("echo"));
     }
 

@@ -8,6 +8,7 @@
 //! | `local`, `remote` | the two hosts: the agent works in this process, or in the server that holds the data directory |
 //! | `output` | what is written where, and the exit code |
 //! | `schema` | the JSON schema of the answer |
+//! | `written` | what was written of a reply that breaks off |
 //! | `summary` | the result of the run, from the chunks of its agent |
 //!
 //! If standard input is not a terminal, it is read to its end and appended to the prompt before anything is sent, as
@@ -46,9 +47,10 @@ mod remote;
 mod schema;
 mod session;
 pub(in crate::cli) mod summary;
+mod written;
 
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::agent_choice::AgentChoice;
 use super::arguments::{Arguments, EVERYTHING_ALLOWED, InputFormat, OutputFormat};
@@ -65,7 +67,7 @@ use crate::repl::{Repl, Waiting};
 use local::LocalHost;
 use output::PrintOutput;
 use prompt::Prompt;
-pub(super) use prompt::deadline;
+pub(super) use prompt::{deadline, retry_ms};
 use schema::Schema;
 use session::{Host, Run};
 
@@ -108,7 +110,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     if loaded.asks_nobody() {
         print_note(ASKS_NOBODY);
     }
-    match remote::host(arguments, env, loaded.config(), start.output.schema.as_ref())? {
+    match remote::host(arguments, env, loaded.config(), &start)? {
         Some((mut host, is_schema_set)) => start.run(&mut *host, Signals::catch_termination()?, !is_schema_set),
         None => run_here(arguments, env, loaded, start),
     }
@@ -137,13 +139,14 @@ fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut
         Part::Waited(code) => return Ok(code),
     };
     process::prepare();
-    let config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
+    let mut config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
+    config.settings.retry_time = retry_ms(start.deadline).map_or(config.settings.retry_time, Duration::from_millis);
     let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
     let mut store = loop {
         if let Some(store) = opening::open(directory.as_deref(), start.deadline)? {
             break store;
         }
-        if let Some((mut host, is_schema_set)) = remote::host(arguments, env, &config, start.output.schema.as_ref())? {
+        if let Some((mut host, is_schema_set)) = remote::host(arguments, env, &config, &start)? {
             return start.run(&mut *host, Signals::catch_termination()?, !is_schema_set);
         }
     };

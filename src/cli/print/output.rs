@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::schema::Schema;
 use super::summary::{Failure, Summary};
+use super::written::{REPLACED, Written};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::cli::arguments::OutputFormat;
 use crate::cli::code;
@@ -37,6 +38,7 @@ pub struct PrintOutput {
     /// The call that was refused last, until its chunk arrives.
     refused_call: Option<String>,
     missed_chunks: u64,
+    written: Written,
     pub summary: Summary,
     pub schema: Option<Schema>,
     started: Instant,
@@ -51,6 +53,7 @@ impl PrintOutput {
             streams: Streams::of_process()?,
             refused_call: None,
             missed_chunks: 0,
+            written: Written::default(),
             summary: Summary::default(),
             schema: None,
             started,
@@ -62,7 +65,13 @@ impl PrintOutput {
         let added = self.summary.on_chunk(chunk);
         match self.format {
             OutputFormat::StreamJson => self.streams.line(line()),
-            OutputFormat::Text => self.streams.answer(&added),
+            OutputFormat::Text => {
+                let (text, is_replacement) = self.written.on_chunk(chunk, &added);
+                if is_replacement {
+                    self.note(REPLACED);
+                }
+                self.streams.answer(&text);
+            }
             OutputFormat::Json => {}
         }
         match chunk {

@@ -91,6 +91,14 @@ pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instan
         .ok_or_else(|| Error::usage("--timeout needs a number of seconds above 0"))
 }
 
+/// How long failed requests of a run with a deadline are tried again, in milliseconds.
+pub fn retry_ms(deadline: Option<Instant>) -> Option<u64> {
+    // It can be added to any moment.
+    const YEAR: u64 = 365 * 86_400_000;
+    let left = deadline?.saturating_duration_since(Instant::now()).as_millis();
+    Some(u64::try_from(left).unwrap_or(YEAR).min(YEAR))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::Start;
 use super::output::{Ending, PrintOutput};
-use super::schema::Schema;
+use super::prompt::retry_ms;
 use super::session::{Host, Progress};
 use super::summary::Failure;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -36,6 +37,8 @@ pub struct ServerHost {
     max_requests: Option<u32>,
     /// The policy that the command line names.
     approval: Option<String>,
+    /// How long failed requests are tried again, if the command line says it.
+    retry_ms: Option<u64>,
     requests: u32,
     /// The last wait of a request: its end, and the reason.
     wait: Option<(Instant, String)>,
@@ -53,6 +56,7 @@ impl ServerHost {
             is_turn_running: false,
             max_requests,
             approval,
+            retry_ms: None,
             requests: 0,
             wait: None,
             ending: None,
@@ -77,6 +81,7 @@ impl ServerHost {
             max_requests,
             approval,
             is_attended: false,
+            retry_ms: self.retry_ms,
             takes_commands: false,
         })?;
         self.server.write(&line);
@@ -222,7 +227,7 @@ pub fn host(
     arguments: &Arguments,
     env: &ProcessEnvironment,
     config: &Config,
-    schema: Option<&Schema>,
+    start: &Start,
 ) -> Result<Option<(Box<dyn Host>, bool)>> {
     let Some(mut client) = connect::find_server(arguments, config)? else { return Ok(None) };
     let choice = AgentChoice::of(arguments);
@@ -245,9 +250,14 @@ pub fn host(
     for request in connect::parameters(arguments, &agent)? {
         client.request(&request).map_err(|error| error.context("--set"))?;
     }
-    let set = schema.map(|schema| Request::Schema { agent: agent.clone(), schema: schema.value.clone() });
+    let set = start
+        .output
+        .schema
+        .as_ref()
+        .map(|schema| Request::Schema { agent: agent.clone(), schema: schema.value.clone() });
     let is_set = set.map(|request| client.request(&request)).transpose()? == Some(Value::Bool(true));
-    let host = ServerHost::new(client, &chosen, arguments.max_turns, approval)?;
+    let mut host = ServerHost::new(client, &chosen, arguments.max_turns, approval)?;
+    host.retry_ms = retry_ms(start.deadline);
     Ok(Some((Box::new(host), is_set)))
 }
 

@@ -45,7 +45,7 @@ impl Summary {
         let last_error = self.last_error.take();
         match chunk {
             Chunk::Text(text) => self.last_reply.push_str(text),
-            Chunk::ToolCall { .. } => self.last_reply.clear(),
+            Chunk::ToolCall { .. } | Chunk::Replaced(_) => self.last_reply.clear(),
             _ => {}
         }
         match chunk {
@@ -107,6 +107,8 @@ impl Summary {
 #[derive(Debug, Default)]
 struct TurnText {
     text: String,
+    /// Where the reply begins that is being received.
+    reply: usize,
 }
 
 impl TurnText {
@@ -120,10 +122,14 @@ impl TurnText {
             _ => String::new(),
         };
         match chunk {
-            Chunk::User(_) => self.text.clear(),
+            Chunk::User(_) => *self = Self::default(),
+            Chunk::Replaced(_) => self.text.truncate(self.reply),
             // The newline at the end of the turn is written, but is not part of its text.
             Chunk::Status(_) => {}
             _ => self.text.push_str(&added),
+        }
+        if matches!(chunk, Chunk::ToolCall { .. }) {
+            self.reply = self.text.len();
         }
         added
     }
@@ -170,6 +176,19 @@ mod tests {
         let (interrupted, completed) = (turn(&[], Status::Interrupted), turn(&[], Status::Idle));
         assert!(summarise(&[completed.clone(), interrupted.clone()].concat()).0.is_interrupted());
         assert!(!summarise(&[interrupted, completed].concat()).0.is_interrupted());
+    }
+
+    #[test]
+    fn a_replaced_reply_is_not_part_of_the_result() {
+        let call = Chunk::ToolCall { id: "c".into(), name: "n".into(), arguments: "{}".into(), title: "t".into() };
+        let text = |text: &str| Chunk::Text(text.into());
+        let cut = || Chunk::Replaced("cut".into());
+        let (summary, _) = summarise(&turn(
+            &[text("ha"), cut(), text("half"), call, text("wro"), cut(), cut(), text("right")],
+            Status::Idle,
+        ));
+        assert_eq!((summary.text(), summary.last_reply()), ("half\nright", "right"));
+        assert_eq!(summary.failure(), None);
     }
 
     #[test]

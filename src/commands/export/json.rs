@@ -25,6 +25,7 @@ fn of_body(body: &Body) -> Value {
         Body::System(text)
         | Body::User(text)
         | Body::Mark(text)
+        | Body::Replaced(text)
         | Body::Interrupted(text)
         | Body::Command(text)
         | Body::Error(text) => json!({"text": text}),

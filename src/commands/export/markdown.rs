@@ -2,7 +2,7 @@
 
 use super::{Subject, date};
 use crate::domain::attachment::shown;
-use crate::domain::message::{Body, Message, Reply, fork_mark};
+use crate::domain::message::{Body, Message, Reply, fork_mark, replaced_mark};
 
 pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
     let Subject { label, model, unix_ms, .. } = subject;
@@ -36,6 +36,7 @@ fn part(body: &Body) -> Option<String> {
         Body::CompactionUndone(_) => "---\n\n*compaction undone: the model sees the earlier messages again*".into(),
         Body::Rewind(_) => "*rewound*".into(),
         Body::Fork(other) => format!("*{}*", fork_mark(other)),
+        Body::Replaced(why) => format!("*{}*", replaced_mark(why)),
         Body::Interrupted(reason) => format!("*{reason}*"),
         Body::Exited => "*polylogue exited during this turn*".into(),
         Body::AgentKilled => "*killed*".into(),

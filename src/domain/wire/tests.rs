@@ -59,6 +59,7 @@ fn requests_of_programs_survive_a_round_trip() {
             approval: None,
             is_attended: true,
             takes_commands: true,
+            retry_ms: Some(3),
         },
         Request::Commands {
             agent: agent(),

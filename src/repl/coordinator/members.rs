@@ -171,7 +171,7 @@ impl Coordinator {
             system: member.role,
             definition: member.agent,
             role: Role::Member,
-            retry: Some(RetryPolicy { retries: 0, ..retry }),
+            retry: Some(RetryPolicy { retries: Some(0), ..retry }),
             has_tools: member_id != MemberId::Judge,
             run: Some(run.as_str().to_owned()),
             ..Spawn::new(*origin, origin_of_members(*wanted_by), inherited.map_or(Inherit::Nothing, Inherit::UpTo))

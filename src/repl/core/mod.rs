@@ -32,7 +32,7 @@ use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{CommandContext, TerminalInfo};
 use crate::domain::chunk::Status;
-use crate::domain::config::{Config, Settings};
+use crate::domain::config::Config;
 use crate::domain::drafts::DraftSlots;
 use crate::domain::rule::Grant;
 use crate::domain::scrollback::LineKind;
@@ -70,6 +70,8 @@ pub(super) struct Core {
     outbox: Outbox,
     /// Events that were not delivered yet.
     events: VecDeque<Event>,
+    /// The agents whose work a person sees.
+    pub(in crate::repl) watched: BTreeSet<AgentId>,
     /// Agents that are archived when they are idle.
     archiving: BTreeSet<AgentId>,
     /// Tool threads of removed agents, joined when they end.
@@ -126,6 +128,7 @@ impl Core {
             refused: Vec::new(),
             outbox,
             events: VecDeque::new(),
+            watched: BTreeSet::new(),
             archiving: BTreeSet::new(),
             draining: Vec::new(),
             unsaved: unsaved::UnsavedWrites::default(),
@@ -137,11 +140,11 @@ impl Core {
     pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
         let Self { config, clock, network, waker, outbox, roster, session_rules, .. } = self;
         let usual = config.settings;
-        let (now, unix_ms) = (clock.now(), clock.unix_ms());
+        let (now, unix_ms, is_watched) = (clock.now(), clock.unix_ms(), self.watched.contains(&id));
         let (outcome, requests) = roster.with(id, |agent| {
-            let settings = Settings { retry: agent.retry.unwrap_or(usual.retry), ..usual };
+            let settings = agent.settings(usual);
             let mut context =
-                Context { now, unix_ms, settings: &settings, session_rules, network, wake: waker, outbox };
+                Context { now, unix_ms, settings: &settings, is_watched, session_rules, network, wake: waker, outbox };
             let outcome = act(agent, &mut context);
             (outcome, agent.take_socket_requests())
         })?;

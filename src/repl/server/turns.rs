@@ -10,6 +10,8 @@
 //! The client is a program and cannot answer questions: while its turn is under way they are refused, unless a person
 //! attends it. If the client leaves, the turn goes on as any other.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Server;
@@ -36,6 +38,8 @@ pub(in crate::repl) struct TurnBounds {
     pub policy: Option<Policy>,
     /// A person at the client answers its questions.
     pub is_attended: bool,
+    /// How long its failed requests are tried again, if nobody attends it.
+    pub retry_time: Option<Duration>,
 }
 
 pub(super) struct ClientTurn {
@@ -178,6 +182,14 @@ impl Server {
         self.clients.values().any(|client| matches!(&client.state, ClientState::Turn(turn) if is_of(turn)))
     }
 
+    /// The agents whose turns are attended by a person at a client.
+    pub(in crate::repl) fn attended(&self) -> impl Iterator<Item = AgentId> {
+        self.clients.values().filter_map(|client| match &client.state {
+            ClientState::Turn(turn) if turn.bounds.is_attended && turn.is_running() => Some(turn.agent),
+            _ => None,
+        })
+    }
+
     fn turns_of(&mut self, agent: AgentId) -> impl Iterator<Item = &mut ClientTurn> {
         self.clients.values_mut().filter_map(move |client| match &mut client.state {
             ClientState::Turn(turn) if turn.agent == agent => Some(turn),
@@ -196,9 +208,8 @@ impl Server {
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
             core.request_limits.begin_turn(agent, turn.bounds.most);
-            if let Some(most) = turn.bounds.policy {
-                core.roster.with(agent, |agent| agent.narrow_turn(most));
-            }
+            let TurnBounds { policy, retry_time, .. } = turn.bounds;
+            core.roster.with(agent, |agent| agent.bound_turn(policy, retry_time));
         }
     }
 

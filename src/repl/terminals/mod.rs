@@ -309,6 +309,12 @@ impl Terminals {
         self.get_mut(id).map_or(0, |terminal| terminal.keyboard.take_handled())
     }
 
+    /// The agents whose work a person sees.
+    pub(super) fn watched(&self) -> impl Iterator<Item = AgentId> {
+        let views = self.iter().filter_map(|terminal| terminal.input.view.as_ref());
+        self.focused().chain(views.flat_map(views::View::watched))
+    }
+
     pub(super) fn focused(&self) -> impl Iterator<Item = AgentId> {
         self.iter().map(|terminal| terminal.focus)
     }

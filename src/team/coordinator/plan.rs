@@ -81,7 +81,7 @@ impl Plan {
             strategy: strategy.name().to_owned(),
             aggregation: aggregation.name().to_owned(),
             agent_timeout: *agent_timeout,
-            retries: retry.retries,
+            retries: retry.number(),
             judge: judge.clone(),
             members,
             workflow,
@@ -101,7 +101,7 @@ impl Plan {
             strategy: fields.strategy.parse()?,
             aggregation: fields.aggregation.parse()?,
             agent_timeout: fields.agent_timeout,
-            retry: RetryPolicy { retries: fields.retries, ..defaults.retry },
+            retry: RetryPolicy { retries: Some(fields.retries), ..defaults.retry },
             judge: fields.judge,
             ..defaults
         };
@@ -127,7 +127,7 @@ mod tests {
             strategy: Strategy::Pipeline,
             aggregation: Aggregation::SelectBest,
             agent_timeout: Duration::from_micros(1_500_001),
-            retry: RetryPolicy { retries: 7, ..plain.retry },
+            retry: RetryPolicy { retries: Some(7), ..plain.retry },
             judge: Some("echo".into()),
             ..plain.clone()
         };

@@ -171,7 +171,7 @@ impl Settings {
             aggregation: Aggregation::configured(configured, strategy),
             agent_timeout: configured.agent_timeout,
             retry: RetryPolicy {
-                retries: configured.retries,
+                retries: Some(configured.retries),
                 base: Duration::from_millis(100),
                 cap: Duration::from_secs(30),
                 jitter: MAX_JITTER,
@@ -210,7 +210,7 @@ mod tests {
         let settings = Settings::default();
         assert_eq!((settings.strategy.name(), settings.aggregation.name()), ("sequential", "concatenate"));
         assert_eq!(settings.agent_timeout, Duration::from_secs(30));
-        assert_eq!((settings.retry.retries, settings.retry.jitter), (3, 0.25));
+        assert_eq!((settings.retry.number(), settings.retry.jitter), (3, 0.25));
         assert_eq!(settings.breaker, BreakerPolicy { threshold: 5, cool_down: Duration::from_secs(60) });
         assert!(settings.check().is_ok());
     }

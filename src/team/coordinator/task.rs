@@ -225,7 +225,7 @@ impl Task {
         let attempts = &mut self.attempts[at];
         let retry_at = context.now + retry_delay(error, attempts.count, context.chance, &self.settings);
         let has_time = attempts.deadline(self.settings.agent_timeout).is_none_or(|deadline| retry_at < deadline);
-        let retries = is_retryable && attempts.count <= self.settings.retry.retries;
+        let retries = is_retryable && attempts.count <= self.settings.retry.number();
         if retries && has_time {
             attempts.phase = Phase::Retrying(retry_at);
             attempts.last_error = Some(error.message.clone());

@@ -12,7 +12,7 @@ fn samples(setting: &Setting) -> [&'static str; 5] {
         Kind::Policy(_) => ["\"never\"", "\"plan\"", "\"never\"", "\"plan\"", "\"never\""],
         Kind::Path(_) => ["\"/a\"", "\"/b\"", "\"/c\"", "\"/d\"", "\"/e\""],
         // A project may only lower them: below the defaults, and none above the one before it.
-        Kind::Count(..) | Kind::SizeOrUnlimited(_) => ["3", "2", "1", "1", "1"],
+        Kind::Count(..) | Kind::OptionalCount(..) | Kind::SizeOrUnlimited(_) => ["3", "2", "1", "1", "1"],
         Kind::Size(..) => ["2005", "2004", "2003", "2002", "2001"],
         Kind::Seconds(_, min) if min < 0.001 => ["0.25", "0.2", "0.15", "0.1", "0.05"],
         Kind::Seconds(..) => ["6", "5", "4", "3", "2.5"],

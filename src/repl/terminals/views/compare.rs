@@ -77,6 +77,11 @@ impl CompareView {
         Self { number: Some(number), ..Self::default() }
     }
 
+    /// The agents of the columns.
+    pub fn agents(&self) -> impl Iterator<Item = AgentId> {
+        self.shown.iter().map(|shown| shown.column.agent)
+    }
+
     fn comparison<'a>(&self, core: &'a Core) -> Option<&'a Comparison> {
         core.comparisons.get(self.number?)
     }

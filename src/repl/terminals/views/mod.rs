@@ -131,6 +131,12 @@ impl View {
         Self { kind, text: None }
     }
 
+    /// The agents whose replies it shows.
+    pub fn watched(&self) -> impl Iterator<Item = AgentId> {
+        let compare = if let ViewKind::Compare(compare) = &self.kind { Some(compare) } else { None };
+        compare.into_iter().flat_map(|compare| compare.agents())
+    }
+
     pub fn name(&self) -> ViewName {
         match &self.kind {
             ViewKind::Inbox(_) => ViewName::Inbox,
