@@ -99,12 +99,13 @@ fn a_rate_limit_pauses_all_agents_and_the_member_retries_afterwards() {
 }
 
 #[test]
-fn a_failure_after_partial_text_is_not_retried_and_keeps_the_text() {
+fn a_failure_after_partial_text_that_a_person_saw_is_not_retried_and_keeps_the_text() {
     let peer = Peer::start();
-    let mut app = app(&peer);
+    let mut app = Harness::new(Plan::peer(&peer.url()));
     let run = start(&mut app, &members(&["a"]), "hello", parallel());
     let [first] = accept_members(&mut app, &peer, ["a"]);
     let (_, agent) = app.repl.active_members(&run).remove(0);
+    app.ask(0, Change::Switch(agent));
     first.stream().text("some wor");
     app.turn_until("the text", |app| {
         app.repl.roster().get(agent).is_some_and(|agent| agent.partial_text() == "some wor")
@@ -114,6 +115,24 @@ fn a_failure_after_partial_text_is_not_retried_and_keeps_the_text() {
     assert_eq!((outcome_names(&outcome), outcome.results[0].attempts), (vec!["failed"], 1));
     let log = app.repl.store().replay(agent).expect("its log stays").0;
     assert!(log.iter().any(|message| format!("{:?}", message.body).contains("some wor")));
+}
+
+#[test]
+fn a_member_whose_reply_breaks_off_goes_on_from_its_last_complete_point() {
+    let peer = Peer::start();
+    let mut app = app(&peer);
+    let run = start(&mut app, &members(&["a"]), "hello", parallel());
+    let [first] = accept_members(&mut app, &peer, ["a"]);
+    first.stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+    let [second] = accept_members(&mut app, &peer, ["a"]);
+    second.stream().text("some wor").hang_up();
+    let left = wait_for_retry(&mut app, SECOND);
+    app.advance(left);
+    let [third] = accept_members(&mut app, &peer, ["a"]);
+    assert_eq!(third.request().body, second.request().body);
+    answer(&third, "the answer");
+    let outcome = finish(&mut app, &run);
+    assert_eq!((outcome.answer.as_deref(), outcome.results[0].attempts), (Some("the answer"), 2));
 }
 
 #[test]

@@ -16,21 +16,18 @@ pub(super) struct AttemptOutput {
     answer: String,
     /// Why the final reply is incomplete.
     cut: Option<String>,
-    /// Part of an answer was shown or a tool was called: a retry would repeat it.
-    has_content: bool,
+    /// The final reply is incomplete, and a part of it was received.
+    is_partial: bool,
 }
 
 impl AttemptOutput {
     fn add(&mut self, bodies: &[Body], is_end: bool) {
         for body in bodies {
             match body {
-                Body::Assistant(reply) => {
-                    self.has_content = true;
-                    if is_end {
-                        self.answer.clone_from(&reply.text);
-                    }
+                Body::Assistant(reply) if is_end => {
+                    self.answer.clone_from(&reply.text);
+                    self.is_partial = reply.is_partial;
                 }
-                Body::ToolCall(_) | Body::ToolResult(_) => self.has_content = true,
                 Body::Interrupted(why) if is_end => self.cut = Some(why.clone()),
                 _ => {}
             }
@@ -63,10 +60,11 @@ impl Coordinator {
         self.with_task(&run, now, |task, _| task.on_started(member_id, now));
     }
 
-    fn on_settled(&mut self, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
+    fn on_settled(&mut self, core: &Core, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
         let Some(assignment) = self.assignments.get(&agent) else { return };
-        let (run, member_id, has_content) =
-            (assignment.run.clone(), assignment.member_id, assignment.output.has_content);
+        let (run, member_id) = (assignment.run.clone(), assignment.member_id);
+        // What a person has read is not replaced.
+        let is_seen = assignment.output.is_partial && core.watched.contains(&agent);
         let response = match outcome {
             AgentOutcome::Completed => assignment.output.answer().map(str::to_owned),
             AgentOutcome::Error(error) => Err(error.clone()),
@@ -75,7 +73,7 @@ impl Coordinator {
         };
         self.with_task(&run, now, |task, context| match response {
             Ok(answer) => task.on_answer(member_id, &answer, context),
-            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !has_content, context),
+            Err(error) => task.on_failure(member_id, &error, error.kind.is_transient() && !is_seen, context),
         });
     }
 
@@ -109,7 +107,7 @@ impl Coordinator {
             Effect::Finish(bodies) => self.on_messages(agent, bodies, true, now),
             // What the user has queued for the agent may begin next; it is not part of the task.
             Effect::Settled(outcome) => {
-                self.on_settled(agent, outcome, now);
+                self.on_settled(core, agent, outcome, now);
                 // No person can raise the limit: the next member would reach it as well.
                 if core.trees.reached(|other| other == agent).is_some()
                     && let Some(run) = self.assignments.get(&agent).map(|assignment| assignment.run.clone())

@@ -8,8 +8,8 @@ use crate::commands;
 use crate::domain::called::Found;
 use crate::domain::config::RetryPolicy;
 use crate::domain::flow::Origin;
-use crate::domain::message::Body;
 use crate::repl::coordinator::{Assignment, AttemptOutput, Coordinator, Run, RunId};
+use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::store::NewRun;
@@ -117,7 +117,7 @@ impl Coordinator {
     ) {
         let known = self.run(run).and_then(|run| run.agents.get(&member_id).copied());
         let outcome = match known {
-            Some(agent) => self.retry_member(core, agent, prompt),
+            Some(agent) => self.retry_member(core, agent),
             None => self.start_first_attempt(core, run, member_id, prompt),
         };
         if let Err(error) = outcome {
@@ -130,8 +130,7 @@ impl Coordinator {
 
     fn start_first_attempt(&mut self, core: &mut Core, run: &RunId, member_id: MemberId, prompt: &str) -> Result<()> {
         let agent = self.create_member(core, run, member_id)?;
-        let before = core.store.last_own_message(agent)?;
-        let assignment = Assignment { run: run.clone(), member_id, before, output: AttemptOutput::default() };
+        let assignment = Assignment { run: run.clone(), member_id, output: AttemptOutput::default() };
         self.assignments.insert(agent, assignment);
         self.mail_input(core, run, agent, prompt);
         core.begin_turn(Origin::Internal, agent, prompt.to_owned())
@@ -146,17 +145,14 @@ impl Coordinator {
         }
     }
 
-    /// Removes the failed attempt from the conversation and sends the prompt again.
-    fn retry_member(&mut self, core: &mut Core, agent: AgentId, prompt: &str) -> Result<()> {
+    /// Tries the failed attempt again from its last complete point.
+    fn retry_member(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
         let assignment = self.assignments.get_mut(&agent).ok_or_else(agent_gone)?;
         assignment.output = AttemptOutput::default();
-        let before = assignment.before;
         if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::usage("in use by the user"));
         }
-        let messages = core.append_event(agent, Body::Rewind(before))?;
-        core.remember(agent, messages);
-        core.begin_turn(Origin::Internal, agent, prompt.to_owned())
+        retry_turn(core, Origin::Internal, agent)
     }
 
     /// Creates the agent of a member as a child of the origin.

@@ -121,8 +121,6 @@ struct TeamResult {
 struct Assignment {
     run: RunId,
     member_id: MemberId,
-    /// The last of its messages before the task; retries start from here.
-    before: MessageId,
     output: AttemptOutput,
 }
 
