@@ -2,6 +2,7 @@
 
 mod agents;
 mod background;
+mod chaos;
 mod compare;
 mod cut;
 mod ends;
