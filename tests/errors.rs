@@ -1,6 +1,7 @@
 //! Whatever goes wrong with one agent's provider is reported to that agent, in plain text and without a key; the agent is
 //! idle and can be talked to again, and the other agents do not notice.
 
+use std::process::Command;
 use std::time::Duration;
 
 use polylogue::Chunk;
@@ -300,6 +301,19 @@ fn resident() -> usize {
     numbers.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
 
+/// Runs this test of the module in a process of its own: the memory of this one is also that of the tests beside it.
+fn alone(test: &str, run: impl FnOnce()) {
+    const IS_ALONE: &str = "POLYLOGUE_TEST_ALONE";
+    if std::env::var_os(IS_ALONE).is_some() {
+        return run();
+    }
+    let mut copy = Command::new(std::env::current_exe().expect("the path of this binary"));
+    copy.args(["--exact", &format!("errors::{test}"), "--nocapture", "--test-threads=1"]).env(IS_ALONE, "1");
+    let output = copy.output().expect("a process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// A server that sends without end: a megabyte, a thousand times over.
 fn endless(head: &[(&str, &str)], megabyte: &str) -> String {
     let peer = Peer::start();
@@ -311,7 +325,6 @@ fn endless(head: &[(&str, &str)], megabyte: &str) -> String {
         app.turn_until_idle();
         exchange.wait_for_close();
     });
-    // Other tests run beside this one; what is bounded is far from a gigabyte.
     assert!(resident().saturating_sub(before) < 400 << 20, "{} MB", (resident() - before) >> 20);
     can_be_talked_to(&mut app, &peer);
     error
@@ -319,21 +332,27 @@ fn endless(head: &[(&str, &str)], megabyte: &str) -> String {
 
 #[test]
 fn a_body_of_a_gigabyte_ends_at_the_bound_of_a_reply() {
-    let error = endless(&[("content-length", "1048576000")], &"x".repeat(1 << 20));
-    assert!(!error.contains("xxxxxxxxxx"), "{error}");
+    alone("a_body_of_a_gigabyte_ends_at_the_bound_of_a_reply", || {
+        let error = endless(&[("content-length", "1048576000")], &"x".repeat(1 << 20));
+        assert!(!error.contains("xxxxxxxxxx"), "{error}");
+    });
 }
 
 #[test]
 fn a_line_without_end_ends_at_the_bound_of_a_line() {
-    let head = [("content-type", "text/event-stream"), ("connection", "close")];
-    endless(&head, &format!("data: {}", "x".repeat((1 << 20) - 6)));
+    alone("a_line_without_end_ends_at_the_bound_of_a_line", || {
+        let head = [("content-type", "text/event-stream"), ("connection", "close")];
+        endless(&head, &format!("data: {}", "x".repeat((1 << 20) - 6)));
+    });
 }
 
 #[test]
 fn a_stream_of_text_without_end_ends_at_the_bound_of_a_reply_and_keeps_what_was_shown() {
-    let event = openai::event(&openai::text(&"word ".repeat(3_000)));
-    let error = endless(&[("content-type", "text/event-stream")], &event.repeat((1 << 20) / event.len()));
-    assert!(error.contains("MB") || error.contains("MiB") || error.contains("too"), "{error}");
+    alone("a_stream_of_text_without_end_ends_at_the_bound_of_a_reply_and_keeps_what_was_shown", || {
+        let event = openai::event(&openai::text(&"word ".repeat(3_000)));
+        let error = endless(&[("content-type", "text/event-stream")], &event.repeat((1 << 20) / event.len()));
+        assert!(error.contains("MB") || error.contains("MiB") || error.contains("too"), "{error}");
+    });
 }
 
 #[test]

@@ -152,8 +152,8 @@ impl Agent {
         if tries == 1 { String::new() } else { format!(" (tried {tries} times{time})") }
     }
 
-    /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit. A provider that has accepted requests lately
-    /// counts them per minute, mostly: a longer wait would miss the next minute.
+    /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit. A
+    /// provider that has accepted requests lately counts them per minute, mostly: a longer wait would miss the next minute.
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let requested = error.retry_after.filter(|seconds| *seconds > 0);
         let requested = requested.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));

@@ -72,7 +72,8 @@ use views::acts_of;
 /// In the order of attaching.
 #[derive(Default)]
 pub(super) struct Terminals {
-    terminals: BTreeMap<TerminalId, Terminal>,
+    /// Boxed: a node of the map would otherwise have room for eleven of them, on the stack first.
+    terminals: BTreeMap<TerminalId, Box<Terminal>>,
     count: u64,
     unsaved: UnsavedDrafts,
     /// The files that `@` was asked for last.
@@ -86,24 +87,24 @@ impl Terminals {
     fn add(&mut self, terminal: Terminal) -> TerminalId {
         self.count += 1;
         let id = TerminalId(self.count);
-        self.terminals.insert(id, terminal);
+        self.terminals.insert(id, Box::new(terminal));
         id
     }
 
     pub(super) fn get(&self, id: TerminalId) -> Option<&Terminal> {
-        self.terminals.get(&id)
+        self.terminals.get(&id).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, id: TerminalId) -> Option<&mut Terminal> {
-        self.terminals.get_mut(&id)
+        self.terminals.get_mut(&id).map(Box::as_mut)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Terminal> {
-        self.terminals.values()
+        self.terminals.values().map(Box::as_ref)
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Terminal> {
-        self.terminals.values_mut()
+        self.terminals.values_mut().map(Box::as_mut)
     }
 
     pub(super) fn ids(&self) -> Vec<TerminalId> {
@@ -211,7 +212,7 @@ impl Terminals {
 
     /// The terminals as commands see them, asked from one of them.
     pub(super) fn infos(&self, origin: TerminalId) -> Vec<TerminalInfo> {
-        let info = |(id, terminal): (&TerminalId, &Terminal)| TerminalInfo {
+        let info = |(id, terminal): (&TerminalId, &Box<Terminal>)| TerminalInfo {
             number: id.0,
             since: terminal.since,
             size: terminal.size,
