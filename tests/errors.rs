@@ -222,7 +222,7 @@ fn a_request_is_retried_when_the_server_allows_it_and_not_before() {
     app.turn_until_idle();
     assert_eq!(app.kinds(0), ["fork", "user", "assistant"]);
     let screen = app.screen_text();
-    assert_eq!((screen.matches("the only answer").count(), screen.matches("a question").count()), (1, 1), "{screen}");
+    assert_eq!((screen.matches("the only answer").count(), screen.matches("┃ a question").count()), (1, 1), "{screen}");
 }
 
 #[test]

@@ -336,7 +336,7 @@ fn what_finished_and_was_not_seen_is_still_marked_after_a_restart() {
     app.switch(0);
     for _ in 0..2 {
         app = app.crash_and_restart();
-        assert_shows(&mut app, "●agent 3, agent 1 new");
+        assert_shows(&mut app, "✗agent 3 failed ─ ●agent 1 new");
         app.type_bytes(ALT_A);
         assert_shows(&mut app, "── inbox ─ 1 failed ─ 1 finished ─");
         assert_shows(&mut app, "a reply that nobody saw");
@@ -345,5 +345,5 @@ fn what_finished_and_was_not_seen_is_still_marked_after_a_restart() {
     app.switch(1);
     app.switch(0);
     let mut app = app.crash_and_restart();
-    assert_shows(&mut app, "●agent 3 new");
+    assert_shows(&mut app, "✗agent 3 failed");
 }

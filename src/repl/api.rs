@@ -33,7 +33,7 @@ pub struct AgentSummary {
     pub id: AgentId,
     /// Its name, or `agent N`.
     pub label: String,
-    /// Its nearest living ancestor; none for the root.
+    /// Its nearest living ancestor; none for the root and for conversations that were begun.
     pub parent: Option<AgentId>,
     /// Its model, as `provider/model`.
     pub model: String,

@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
     row("/new --name fresh", |app| app.repl.roster().find("fresh").one().is_some()),
     row("/tell other hello", |app| shows(app, "told other")),
     row("/switch other", |app| shows(app, "─ other ")),
-    row("/agents", |app| shows(app, "echo/echo  0 s")),
+    row("/agents", |app| shows(app, "first: hello")),
     row("/inbox", |app| shows(app, "── inbox ─")),
     row("/wall", |app| shows(app, "── wall ─")),
     row("/ask other compare it", |app| shows(app, "── compare ─ ")),

@@ -14,7 +14,7 @@ fn endless(word: &str) -> String {
 /// Waits until so much has come that some of it must be stored: a screenful takes longer than a checkpoint.
 fn is_kept(chat: &mut Chat, word: &str) {
     chat.sees(&format!("  {word}\n  {word}\n"));
-    chat.pty.wait_for(|screen| !screen.contents().contains(&format!("{word}-first")), "a screenful");
+    chat.pty.wait_for(|screen| !screen.contents().contains(&format!("  {word}-first")), "a screenful");
 }
 
 /// Three agents that stream, the last one on the screen.

@@ -80,7 +80,14 @@ impl InlineTerminal {
     /// The numbered words in the order in which they are shown.
     fn words(&self) -> Vec<String> {
         let is_numbered = |word: &&str| word.len() == 5 && word.starts_with('w') && word[1..].parse::<u32>().is_ok();
-        self.text().split(|c: char| !c.is_alphanumeric()).filter(is_numbered).map(str::to_owned).collect()
+        let text = self.text();
+        // The separator has the title.
+        let lines = text.lines().filter(|line| !line.starts_with("──"));
+        lines
+            .flat_map(|line| line.split(|c: char| !c.is_alphanumeric()))
+            .filter(is_numbered)
+            .map(str::to_owned)
+            .collect()
     }
 
     fn status_lines(&self) -> usize {

@@ -31,7 +31,7 @@ fn agents_are_created_listed_used_and_closed_with_the_defaults() {
     assert_eq!((repl.status(one), repl.status(two)), (Ok(Status::Running), Ok(Status::Idle)));
     let list = repl.list();
     assert_eq!(list.iter().map(|one| one.label.as_str()).collect::<Vec<_>>(), ["agent 0", "one", "agent 2"]);
-    assert_eq!((list[1].queued, list[1].parent), (1, Some(list[0].id)));
+    assert_eq!((list[1].queued, list[1].parent), (1, None));
     assert!(repl.close(one).unwrap_err().message.ends_with("it is busy"));
     turn_until_idle(&mut repl);
     let texts = as_texts(&all_of(&mut repl, one));
