@@ -89,7 +89,7 @@ fn handle_all_in_the_inbox(tour: &mut Tour) {
     question(tour, "git push");
     tour.press("r");
     tour.line("rebase first and push without force");
-    marked(tour, " ci ");
+    marked(tour, " ci: ");
     tour.press("i");
     tour.line("/model openai/gpt-5");
     tour.keys("i");

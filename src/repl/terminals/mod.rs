@@ -212,7 +212,7 @@ impl Terminals {
 
     /// The terminals as commands see them, asked from one of them.
     pub(super) fn infos(&self, origin: TerminalId) -> Vec<TerminalInfo> {
-        let info = |(id, terminal): (&TerminalId, &Box<Terminal>)| TerminalInfo {
+        let info = |(id, terminal): (&TerminalId, &Terminal)| TerminalInfo {
             number: id.0,
             since: terminal.since,
             size: terminal.size,
@@ -221,7 +221,7 @@ impl Terminals {
             is_origin: *id == origin,
             text_columns: text_width(terminal.size.0).into(),
         };
-        self.terminals.iter().map(info).collect()
+        self.terminals.iter().map(|(id, terminal)| info((id, terminal.as_ref()))).collect()
     }
 
     /// The columns for text at a terminal.

@@ -303,7 +303,7 @@ impl InboxView {
         let mut text = format!("{sign}{several}{} ", column(&name, digits + 1 + title));
         if columns >= 60 {
             let is_told = columns >= 120 || places.are_several();
-            let place = is_told.then(|| column(&places.of_agent(agent), place) + " ").unwrap_or_default();
+            let place = if is_told { column(&places.of_agent(agent), place) + " " } else { String::new() };
             text += &format!("{place}{} ", column(&tool, TOOL));
         }
         let cost = has_costs.then(|| format!(" {:>COST$}", cost(core, entry.agent).unwrap_or_default()));
