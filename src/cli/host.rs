@@ -39,6 +39,8 @@ pub struct HostOptions<'a> {
     pub deadline: Option<Instant>,
     /// The configuration of a loop in this process.
     pub configure: &'a dyn Fn(Loaded) -> Result<Config>,
+    /// Whether a loop in this process serves others. A run that ends by itself would end their work with it: they wait for it.
+    pub listens: bool,
     /// Checks the server that holds the data directory.
     pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
 }
@@ -91,7 +93,7 @@ impl Host {
         };
         config.notes.iter().for_each(|note| print_note(note));
         // Before agents are loaded that others may want to reach.
-        let listener = directory.as_deref().map(Listener::bind).transpose();
+        let listener = directory.as_deref().filter(|_| options.listens).map(Listener::bind).transpose();
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);
         match listener {
             Ok(listener) => listener.into_iter().for_each(|listener| repl.serve(listener)),

@@ -107,6 +107,24 @@ fn a_timeout_or_a_signal_prints_what_came_and_stops_the_rest() {
     assert!(output.err.contains("--timeout"), "{output:?}");
 }
 
+/// The agents of another run would end with this one.
+#[test]
+fn another_run_waits_until_the_models_have_answered() {
+    let (peer, home) = home();
+    let comparing = home.start(&["compare", "--models", "openai/one", "--json", "first"]);
+    let [one] = accept(&peer, ["one"]);
+    let waiting = home.start(&["-p", "-m", "openai/two", "second"]);
+    let note = waiting.err.recv_timeout(crate::support::PATIENCE).expect("a note");
+    let note = String::from_utf8_lossy(&note).into_owned();
+    assert!(note.contains("another polylogue run that holds "), "{note}");
+    one.stream().text("1").finish("stop").done();
+    assert_eq!(comparing.ends().code, 0);
+    let [two] = accept(&peer, ["two"]);
+    two.stream().text("2").finish("stop").done();
+    let output = waiting.ends();
+    assert_eq!((output.code, &*output.out), (0, "2\n"), "{output:?}");
+}
+
 #[test]
 fn a_model_that_is_not_configured_asks_nobody() {
     let (peer, home) = home();

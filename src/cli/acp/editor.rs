@@ -302,6 +302,7 @@ fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config
         arguments,
         env,
         deadline: None,
+        listens: true,
         configure: &Loaded::into_config,
         check_server: &check_server,
     })

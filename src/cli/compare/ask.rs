@@ -42,7 +42,8 @@ pub fn ask(
     deadline: Option<Instant>,
 ) -> Result<Ended> {
     let configure = |loaded: Loaded| loaded.unattended().into_config();
-    let options = HostOptions { arguments, env, deadline, configure: &configure, check_server: &|_| Ok(()) };
+    let options =
+        HostOptions { arguments, env, deadline, listens: false, configure: &configure, check_server: &|_| Ok(()) };
     let (host, config) = Host::open(&options)?;
     let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
     let new = connect::agent_for_run(arguments, &config, approval);

@@ -69,6 +69,11 @@ impl Server {
         self.listener.is_some()
     }
 
+    /// Whether clients may come, or are there: the program that hosts the loop may be the only one.
+    fn has_clients(&self) -> bool {
+        self.is_listening() || !self.clients.is_empty()
+    }
+
     pub(super) fn client_count(&self) -> usize {
         self.clients.len()
     }

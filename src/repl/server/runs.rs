@@ -69,7 +69,7 @@ impl Server {
 
     /// Does for the runs of clients what a person would have to do, and interrupts those whose client is gone.
     pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
-        let refused_by_policy = if self.is_listening() { std::mem::take(&mut core.refused) } else { Vec::new() };
+        let refused_by_policy = if self.has_clients() { std::mem::take(&mut core.refused) } else { Vec::new() };
         for client in self.clients.values_mut() {
             let mut lines = Vec::new();
             if let Some(run) = client.run_mut() {
@@ -98,7 +98,7 @@ impl Server {
         let has_work = |run: &ClientRun| {
             core.roster.asking().iter().any(|agent| run.concerns(core, *agent)) || run.limit(core).is_some()
         };
-        let is_any_refused = self.is_listening() && !core.refused.is_empty();
+        let is_any_refused = self.has_clients() && !core.refused.is_empty();
         is_any_refused || !self.left_runs.is_empty() || self.clients.values().filter_map(|c| c.run()).any(has_work)
     }
 }
