@@ -106,7 +106,7 @@ pub struct Arguments {
     pub config: Option<PathBuf>,
     /// Run this command on another machine, over ssh
     ///
-    /// With the polylogue there: ssh://[USER@]HOST[:PORT]. [env: POLYLOGUE_HOST]
+    /// With the polylogue there: ssh://USER@HOST:PORT; user and port may be omitted. [env: POLYLOGUE_HOST]
     #[arg(long, global = true, value_name = "HOST")]
     pub host: Option<String>,
     /// Directory of the stored conversations

@@ -190,6 +190,7 @@ impl Host {
     ///
     /// # Errors
     /// There is no such agent in this process.
+    #[cfg(feature = "coordinator")]
     pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
         match self {
             Self::Local { repl, .. } => repl.called(agent, true).map(|id| repl.lift_restrictions(id)),
