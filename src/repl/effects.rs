@@ -50,7 +50,7 @@ impl Repl {
             Role::Normal => Some(effect),
             Role::Summary => self.jobs.on_effect(&mut self.core, agent_id, effect),
             #[cfg(feature = "coordinator")]
-            Role::Member => self.coordinator.on_effect(&self.core, agent_id, effect),
+            Role::Member => self.coordinator.on_effect(&mut self.core, agent_id, effect),
             #[cfg(not(feature = "coordinator"))]
             Role::Member => Some(effect),
         };

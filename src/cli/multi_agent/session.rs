@@ -63,9 +63,6 @@ impl Session {
     /// The outcome; none if the loop has ended.
     fn wait(&mut self) -> Result<Option<Value>> {
         loop {
-            if let Some(outcome) = self.outcome.take() {
-                return Ok(Some(outcome));
-            }
             if let (None, Some(error)) = (self.exit_code, self.report.streams.error()) {
                 let code = self.code_of_error(&error);
                 self.interrupt(code);
@@ -73,6 +70,10 @@ impl Session {
             if let (None, Some(limit)) = (self.exit_code, self.limit.take()) {
                 self.report.streams.note(&limit);
                 self.interrupt(code::LIMIT);
+            }
+            if let Some(outcome) = self.outcome.take() {
+                self.give_up = None;
+                return Ok(Some(outcome));
             }
             if self.turn(None)? == Turn::Exit {
                 return Ok(None);

@@ -1,13 +1,16 @@
 //! Reports of member agents to their task.
 
+use serde_json::json;
+
 use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
 use crate::base::id::AgentId;
-use crate::domain::flow::AgentOutcome;
+use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
 use crate::repl::coordinator::{Coordinator, RunId};
 use crate::repl::core::Core;
+use crate::repl::event::Event;
 
 /// The output of one attempt so far.
 #[derive(Default)]
@@ -100,7 +103,7 @@ impl Coordinator {
 impl Coordinator {
     /// Reports an effect of a member to its task, and returns it to be applied. Text that would return to its author is
     /// dropped: the task has it.
-    pub(in crate::repl) fn on_effect(&mut self, core: &Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+    pub(in crate::repl) fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
         let now = core.clock.now();
         match &effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),
@@ -108,16 +111,23 @@ impl Coordinator {
             // What the user has queued for the agent may begin next; it is not part of the task.
             Effect::Settled(outcome) => {
                 self.on_settled(core, agent, outcome, now);
-                // No person can raise the limit: the next member would reach it as well.
-                if core.trees.reached(|other| other == agent).is_some()
-                    && let Some(run) = self.assignments.get(&agent).map(|assignment| assignment.run.clone())
-                {
-                    self.interrupt(&run, now);
-                }
+                self.end_at_limit(core, agent);
             }
             Effect::ReturnText(_) => return None,
             _ => {}
         }
         Some(effect)
+    }
+
+    /// Interrupts the run of a member whose turn was ended by a limit that no person can raise: the next member would reach
+    /// it as well. The client of the run is told before it ends.
+    fn end_at_limit(&mut self, core: &mut Core, member: AgentId) {
+        let Some(reached) = core.trees.reached(|other| other == member) else { return };
+        let Some(run) = self.assignments.get(&member).map(|assignment| assignment.run.clone()) else { return };
+        if let Some(Origin::Client(client)) = self.run(&run).map(|run| run.wanted_by) {
+            let event = json!({"v": 1, "type": "limit", "text": reached.message(&core.roster)});
+            core.emit(Event::ClientRunWent { client, event });
+        }
+        self.interrupt(&run, core.clock.now());
     }
 }

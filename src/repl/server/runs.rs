@@ -50,7 +50,9 @@ impl Server {
 
     #[cfg(feature = "coordinator")]
     pub(super) fn on_run_event(&mut self, id: ClientId, event: &Value) {
-        if let Some(client) = self.clients.get_mut(&id).filter(|client| client.run().is_some()) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        let Some(run) = client.run_mut() else { return };
+        if event["type"] != "limit" || !std::mem::replace(&mut run.is_limited, true) {
             client.send(&Response::Chunk(event.clone()));
         }
     }
