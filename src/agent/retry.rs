@@ -8,7 +8,7 @@
 //! |---|---|
 //! | a number of retries is configured | so many times |
 //! | a person watches, or another model can answer | five times |
-//! | nobody watches | as long as [`Settings::retry_time`] |
+//! | no person watches | as long as [`Settings::retry_time`] |
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -92,7 +92,7 @@ impl Agent {
         }
     }
 
-    /// Whether a person has seen a part of the reply. Nobody is shown a summary while it is written.
+    /// Whether a person has seen a part of the reply. Summaries are not shown while they are written.
     pub(super) fn is_reply_seen(&self, context: &Context) -> bool {
         self.exchange.is_shown() && context.is_watched && self.role != Role::Summary
     }

@@ -90,8 +90,9 @@ pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
     Ok(Opening { agent, opens, choices: Choices::default(), options, prompt, notes: Vec::new(), sets_up })
 }
 
-/// An agent for one run without a terminal, which may do what the command line allows.
-pub fn agent_for_run(arguments: &Arguments, config: &Config, approval: Option<String>) -> NewAgent {
+/// An agent for one run without a terminal, which may do what the command line and the environment allow.
+pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &Config) -> NewAgent {
+    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
     let choices = config::choices(config);
     NewAgent {
         directory: Some(config.working_directory.clone()),

@@ -45,6 +45,17 @@ pub struct HostOptions<'a> {
     pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
 }
 
+impl<'a> HostOptions<'a> {
+    /// For a run that ends by itself.
+    pub fn for_run(
+        (arguments, env): (&'a Arguments, &'a ProcessEnvironment),
+        deadline: Option<Instant>,
+        configure: &'a dyn Fn(Loaded) -> Result<Config>,
+    ) -> Self {
+        Self { arguments, env, deadline, configure, listens: false, check_server: &|_| Ok(()) }
+    }
+}
+
 impl Host {
     /// The server that holds the data directory, or a loop in this process. Returns also the configuration that was read.
     ///
@@ -117,7 +128,7 @@ impl Host {
             if left.is_zero() && !self.is_local() {
                 return Err(no_response());
             }
-            let turn = links.turn(self, Some(left))?;
+            let (turn, _) = links.turn(self, Some(left))?;
             match links.next(|()| false) {
                 Some((_, News::Response(Response::Done(value)))) => {
                     links.close(self, number)?;

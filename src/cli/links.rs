@@ -119,16 +119,18 @@ impl<P: Clone> Links<P> {
         self.all.values().any(|link| link.connection.has_line() || link.connection.can_read())
     }
 
-    /// One turn of the loop, for a program that polls nothing else.
+    /// One turn of the loop, in which the connections are read. Returns also the descriptors that were reported, those that
+    /// the program polls besides among them.
     ///
     /// # Errors
     /// The poll fails.
-    pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<Turn> {
+    pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<(Turn, Vec<RawFd>)> {
         self.watch(host, true)?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
-        host.take_ready().into_iter().for_each(|fd| self.on_ready(fd));
+        let ready = host.take_ready();
+        ready.iter().for_each(|fd| self.on_ready(*fd));
         self.read();
-        Ok(turn)
+        Ok((turn, ready))
     }
 
     /// The next response of any connection; those whose purpose is `last` come after all others.

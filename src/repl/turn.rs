@@ -79,10 +79,10 @@ impl Repl {
     /// summary watches the one that writes it.
     fn note_watched(&mut self) {
         let Self { core, terminals, server, .. } = self;
-        let shown: Vec<AgentId> = terminals.watched().chain(server.attended()).collect();
-        let workers: Vec<AgentId> = shown.iter().map(|agent| core.worker(*agent)).collect();
-        core.watched.clear();
-        core.watched.extend(shown.into_iter().chain(workers));
+        let mut watched = std::mem::take(&mut core.watched);
+        watched.clear();
+        terminals.watched().chain(server.attended()).for_each(|agent| watched.extend([agent, core.worker(agent)]));
+        core.watched = watched;
     }
 
     /// Lets every agent handle what has come for it, and applies what follows from that.

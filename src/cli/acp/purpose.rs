@@ -31,7 +31,7 @@ pub enum Purpose {
     Questions,
     /// An answer to the one with this id.
     Answer { question: String },
-    /// Nobody waits for the response.
+    /// The response is not awaited.
     Aside,
 }
 

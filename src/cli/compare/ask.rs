@@ -42,11 +42,8 @@ pub fn ask(
     deadline: Option<Instant>,
 ) -> Result<Ended> {
     let configure = |loaded: Loaded| loaded.unattended().into_config();
-    let options =
-        HostOptions { arguments, env, deadline, listens: false, configure: &configure, check_server: &|_| Ok(()) };
-    let (host, config) = Host::open(&options)?;
-    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
-    let new = connect::agent_for_run(arguments, &config, approval);
+    let (host, config) = Host::open(&HostOptions::for_run((arguments, env), deadline, &configure))?;
+    let new = connect::agent_for_run(arguments, env, &config);
     let mut asking =
         Asking { host, links: Links::default(), signals: Signals::catch_termination()?, answers, deadline };
     let ended = asking.create(&new).and_then(|()| asking.begin(&new, prompt)).and_then(|()| asking.follow());
@@ -101,18 +98,15 @@ impl Asking<'_> {
     /// One turn of the loop. Returns why there are no further ones.
     fn turn(&mut self, limit: Option<Duration>) -> Result<Option<Ended>> {
         self.host.watch(self.signals.fd(), true, false)?;
-        self.links.watch(&mut self.host, true)?;
-        if self.host.turn(if self.links.has_more() { Some(Duration::ZERO) } else { limit })? == Turn::Exit {
+        let (turn, ready) = self.links.turn(&mut self.host, limit)?;
+        if turn == Turn::Exit {
             return Ok(Some(Ended::Signal(rustix::process::Signal::TERM.as_raw())));
         }
-        for fd in self.host.take_ready() {
-            if fd != self.signals.fd() {
-                self.links.on_ready(fd);
-            } else if let Some(number) = self.signals.take_ending() {
-                return Ok(Some(Ended::Signal(number)));
-            }
+        if ready.contains(&self.signals.fd())
+            && let Some(number) = self.signals.take_ending()
+        {
+            return Ok(Some(Ended::Signal(number)));
         }
-        self.links.read();
         while let Some((number, news)) = self.links.next(|_| false) {
             let Some(at) = self.links.purpose(number).copied() else { continue };
             let News::Response(response) = news else { return Err(server_ended()) };

@@ -27,17 +27,8 @@ pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json
         let config = Config { working_limit: limit, ..loaded.unattended().into_config()? };
         plan.check_models(&config.catalog).map(|()| config)
     };
-    let options = HostOptions {
-        arguments,
-        env,
-        deadline: None,
-        listens: false,
-        configure: &configure,
-        check_server: &|_| Ok(()),
-    };
-    let (mut host, config) = Host::open(&options)?;
-    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
-    let new = host.request(&Request::New(connect::agent_for_run(arguments, &config, approval)))?;
+    let (mut host, config) = Host::open(&HostOptions::for_run((arguments, env), None, &configure))?;
+    let new = host.request(&Request::New(connect::agent_for_run(arguments, env, &config)))?;
     let agent = new["id"].as_str().unwrap_or_default().to_owned();
     if arguments.dangerously_allow_everything {
         host.lift_restrictions(&agent)?;

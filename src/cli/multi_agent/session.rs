@@ -111,10 +111,8 @@ impl Session {
         for (fd, writable) in self.report.streams.watched().collect::<Vec<(RawFd, bool)>>() {
             self.host.watch(fd, true, writable)?;
         }
-        self.links.watch(&mut self.host, true)?;
-        let least = self.links.has_more().then_some(Duration::ZERO);
-        let turn = self.host.turn(limit.into_iter().chain(left).chain(least).min())?;
-        for fd in self.host.take_ready() {
+        let (turn, ready) = self.links.turn(&mut self.host, limit.into_iter().chain(left).min())?;
+        for fd in ready {
             if fd == self.signals.fd() {
                 let number = |signal| if let Signal::Terminate(number) = signal { Some(number) } else { None };
                 if let Some(number) = self.signals.take().into_iter().find_map(number) {
@@ -122,10 +120,8 @@ impl Session {
                 }
             } else {
                 self.report.streams.on_ready(fd);
-                self.links.on_ready(fd);
             }
         }
-        self.links.read();
         self.handle_responses().map(|()| turn)
     }
 

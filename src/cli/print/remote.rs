@@ -231,7 +231,6 @@ pub fn host(
 ) -> Result<Option<(Box<dyn Host>, bool)>> {
     let Some(mut client) = connect::find_server(arguments, config)? else { return Ok(None) };
     let choice = AgentChoice::of(arguments);
-    let approval = arguments.approval.clone().or_else(|| env.text("POLYLOGUE_APPROVAL"));
     if choice != AgentChoice::New && !(arguments.allow.is_empty() && arguments.deny.is_empty()) {
         return Err(Error::usage(
             "--allow and --deny hold for a new agent of the running server: leave out --continue and --resume, or stop the \
@@ -244,7 +243,8 @@ pub fn host(
              (polylogue stop)",
         ));
     }
-    let new = connect::agent_for_run(arguments, config, approval.clone());
+    let new = connect::agent_for_run(arguments, env, config);
+    let approval = new.choices.approval.clone();
     let chosen = choose_agent(&mut client, &choice, arguments.model.clone(), new)?;
     let agent = id_of(&chosen);
     for request in connect::parameters(arguments, &agent)? {

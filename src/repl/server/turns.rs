@@ -38,7 +38,7 @@ pub(in crate::repl) struct TurnBounds {
     pub policy: Option<Policy>,
     /// A person at the client answers its questions.
     pub is_attended: bool,
-    /// How long its failed requests are tried again, if nobody attends it.
+    /// How long its failed requests are tried again, if it is not attended.
     pub retry_time: Option<Duration>,
 }
 

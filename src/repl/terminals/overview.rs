@@ -8,7 +8,7 @@ use crate::domain::keymap::{KeyAction, KeyMap};
 use crate::repl::core::Core;
 use crate::repl::terminals::Terminal;
 
-/// The rows for an agent to which nobody has written yet, at a terminal that can write to it.
+/// The rows for an agent without messages, at a terminal that can write to it.
 pub(super) fn rows(core: &Core, terminal: &Terminal, agent: &Agent) -> Vec<Row> {
     let is_writable = !terminal.mode.is_read_only && !core.store.is_read_only();
     // In line mode there are no views.

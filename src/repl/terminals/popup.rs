@@ -82,7 +82,7 @@ impl Popup {
         self.items = items;
     }
 
-    /// Whether this is the whole name of an item of the list, in which nobody has moved.
+    /// Whether this is the whole name of an item of the list, while the first one is selected.
     pub fn has_whole(&self, name: &str) -> bool {
         matches!(self.kind, PopupKind::Mentions(_))
             && self.selected == 0

@@ -9,7 +9,7 @@ use crate::base::clock::Moment;
 /// Limits are counted per minute, mostly.
 const FORGOTTEN_AFTER: i64 = 60 * SECOND;
 const SECOND: i64 = 1_000_000;
-/// A shorter time between two requests is none.
+/// Shorter intervals count as zero.
 const SHORTEST: i64 = 10_000;
 /// A provider that refuses requests several times after fewer accepted ones than this has a limit that is exceeded; other
 /// refusals may be a matter of chance.
@@ -24,7 +24,7 @@ const SLOWER: i64 = 15;
 
 /// How many numbers a schedule is.
 const NUMBERS: usize = 10;
-/// The number that stands for no time.
+/// Encodes a missing time.
 const NEVER: i64 = -1;
 
 /// The number of a moment.

@@ -1,7 +1,7 @@
 //! A file in the data directory through which processes share the pace of one provider.
 //!
 //! It holds one line of numbers, which is read and written whole under a lock. The file is looked at from the loop, so
-//! nothing waits for the lock: whoever does not get it asks again a few milliseconds later.
+//! nothing waits for the lock: a process that does not get it tries again soon.
 
 use std::fs::File;
 use std::io::{self, Read as _};

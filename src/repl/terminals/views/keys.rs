@@ -37,7 +37,7 @@ impl Terminals {
         self.update_view(core, id);
         let terminal = self.get_mut(id)?;
         if terminal.input.view.is_none() {
-            // It has done what it was for: the key is for what is behind it.
+            // The view has closed itself: the conversation gets the key.
             let agent = terminal.focus;
             return self.on_key(core, id, agent, key).map(|act| (agent, act));
         }

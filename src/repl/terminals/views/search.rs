@@ -74,9 +74,9 @@ impl SearchView {
 
     /// Takes what was found, and searches for what was typed since, once for all keys of a turn.
     pub fn update(&mut self, core: &Core) {
-        if let Some(found) = self.searching.as_ref().and_then(Searching::take) {
-            (self.searching, self.is_overdue) = (None, false);
-            self.show(found);
+        if let Some(searching) = self.searching.take_if(|searching| searching.is_complete()) {
+            self.is_overdue = false;
+            self.show(searching.collect());
         }
         self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.clock.now());
         if self.searching.is_none() && std::mem::take(&mut self.is_stale) {

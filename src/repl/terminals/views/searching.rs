@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -10,6 +9,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::search::SearchQuery;
 use crate::repl::core::Core;
 use crate::store::{SearchHit, Store};
+use crate::tools::{Job, JobThread};
 
 /// Messages that are found at most; more words find fewer.
 pub(super) const MOST: usize = 200;
@@ -26,7 +26,7 @@ pub(super) struct Found {
 
 /// A search that is under way.
 pub(super) struct Searching {
-    found: Receiver<Result<Found>>,
+    thread: JobThread<Result<Found>>,
     /// Until when keys wait.
     until: Moment,
 }
@@ -36,24 +36,20 @@ impl Searching {
     /// run.
     pub fn begin(core: &Core, query: &SearchQuery) -> Option<Self> {
         let directory = core.store.directory().filter(|_| core.config.replay.is_none())?.to_owned();
-        let (sender, found) = mpsc::channel();
-        let (wake, query) = (Arc::clone(&core.waker), query.clone());
-        let work = move || {
-            // The view may have been closed.
-            drop(sender.send(search_in(directory, query)));
-            wake();
-        };
-        std::thread::Builder::new().name("search".into()).spawn(work).ok()?;
-        Some(Self { found, until: core.clock.now() + PATIENCE })
+        let query = query.clone();
+        let work = move |_: &Job| Ok(search_in(directory, query));
+        let thread = JobThread::spawn("search".into(), work, Arc::clone(&core.waker)).ok()?;
+        Some(Self { thread, until: core.clock.now() + PATIENCE })
     }
 
-    /// What was found, when the search has ended.
-    pub fn take(&self) -> Option<Result<Found>> {
-        match self.found.try_recv() {
-            Ok(found) => Some(found),
-            Err(TryRecvError::Empty) => None,
-            Err(TryRecvError::Disconnected) => Some(Err(Error::new(ErrorKind::Store, "the search has failed"))),
-        }
+    pub fn is_complete(&self) -> bool {
+        self.thread.is_complete()
+    }
+
+    /// What was found, when the search is complete.
+    pub fn collect(self) -> Result<Found> {
+        let failed = |_| Err(Error::new(ErrorKind::Store, "the search has failed"));
+        self.thread.collect().unwrap_or_else(failed)
     }
 
     /// Until when keys that need the result wait for it.
