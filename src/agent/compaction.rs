@@ -152,10 +152,7 @@ impl Agent {
         known.bytes_of(&model, limit / 2)
     }
 
-    /// The compaction with the tokens before and after it.
-    ///
-    /// # Errors
-    /// It is as long as what it leaves out, or longer.
+    /// The compaction with the tokens before and after it; `Err` if it is not shorter than what it leaves out.
     pub fn measured(&self, mut compaction: Compaction) -> Result<Compaction, Box<Compaction>> {
         let (Some(known), Some(history)) = (&self.context_use, &self.inputs.history) else { return Ok(compaction) };
         let model = self.inputs.endpoint.full_name();

@@ -67,9 +67,6 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// The same by one of the two ways.
-///
-/// # Errors
-/// As for [`open_directory`]; or the kernel lacks this way.
 pub fn open_directory_by(lookup: Lookup, path: &Path) -> io::Result<OwnedFd> {
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::openat(CWD, "/", flags, Mode::empty())?;
@@ -102,18 +99,12 @@ fn open_by_kernel(_: &OwnedFd, _: &Path, _: OFlags) -> io::Result<OwnedFd> {
 }
 
 /// The entry of a directory, without following a link.
-///
-/// # Errors
-/// It does not exist.
 pub fn stat(directory: impl AsFd, name: &OsStr) -> io::Result<Stat> {
     Ok(rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// Opens a regular file of a directory. What it is is checked before, because opening a pipe or a device can block or have
 /// side effects, and afterwards, because it may have been replaced meanwhile.
-///
-/// # Errors
-/// It does not exist, or is not a regular file.
 pub fn open_file(directory: impl AsFd, name: &OsStr, access: OFlags) -> io::Result<(File, Stat)> {
     let found = stat(&directory, name)?;
     require_regular(&found)?;
@@ -127,8 +118,6 @@ pub fn open_file(directory: impl AsFd, name: &OsStr, access: OFlags) -> io::Resu
     Ok((file, opened))
 }
 
-/// # Errors
-/// It is something else than a regular file.
 pub fn require_regular(stat: &Stat) -> io::Result<()> {
     use rustix::fs::FileType;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -140,18 +129,12 @@ pub fn require_regular(stat: &Stat) -> io::Result<()> {
 }
 
 /// Opens the regular file at a canonical path.
-///
-/// # Errors
-/// As for [`open_directory`] and [`open_file`].
 pub fn open_path(path: &Path) -> io::Result<(File, Stat)> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     open_file(open_directory(path.parent().unwrap_or(Path::new("/")))?, name, OFlags::RDONLY)
 }
 
 /// The content of the regular file at a canonical path.
-///
-/// # Errors
-/// As for [`open_path`]; or it has more than `max` bytes.
 pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     let (file, found) = open_path(path)?;
     let mut content = Vec::new();
@@ -166,17 +149,11 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The same for the file that a path leads to, as programs follow it.
-///
-/// # Errors
-/// As for [`read`].
 pub fn read_followed(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     read(&path.canonicalize()?, max)
 }
 
 /// Copies the regular file at a canonical path to a new file, with the time of its last change.
-///
-/// # Errors
-/// As for [`read`]; or the copy cannot be written.
 pub fn copy(from: &Path, to: &Path, max: u64) -> io::Result<()> {
     let (from, found) = open_path(from)?;
     let changed = from.metadata()?.modified()?;

@@ -15,9 +15,6 @@ use rustix::net::{
 const MOST: usize = 1;
 
 /// Sends bytes, which must not be empty, and with the first of them a descriptor. Returns how many were sent.
-///
-/// # Errors
-/// The other side has closed the socket.
 pub fn send_with(to: &UnixStream, bytes: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<usize> {
     let descriptors: Vec<BorrowedFd<'_>> = descriptor.into_iter().collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
@@ -30,9 +27,6 @@ pub fn send_with(to: &UnixStream, bytes: &[u8], descriptor: Option<BorrowedFd<'_
 }
 
 /// Receives bytes, and the descriptor that came with them. No bytes are the end.
-///
-/// # Errors
-/// The socket is broken, or there is nothing and it does not block.
 pub fn receive_with(from: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

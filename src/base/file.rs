@@ -10,9 +10,6 @@ use rustix::fs::{Mode, OFlags};
 /// Opens a regular file for reading. A symbolic link is refused: its target could be private. Its type is checked before
 /// opening, because opening a pipe or a device can block or have side effects, and afterwards, because the file may have
 /// been replaced meanwhile.
-///
-/// # Errors
-/// The file cannot be opened or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     require_regular(&fs::symlink_metadata(path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
@@ -22,9 +19,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Opens or creates a file that only its owner can read, and corrects its permissions. Its content stays.
-///
-/// # Errors
-/// It cannot be opened or created, or it is a symbolic link or not a regular file: a pipe would block.
+/// Symbolic links and what is no regular file are refused: a pipe would block.
 pub fn open_private(path: &Path) -> io::Result<File> {
     refuse_irregular(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -38,9 +33,6 @@ pub fn open_private(path: &Path) -> io::Result<File> {
 }
 
 /// Refuses a path where there is something else than a regular file. No file is no error.
-///
-/// # Errors
-/// There is a symbolic link, a pipe, a device or the like, or the path cannot be looked at.
 pub fn refuse_irregular(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => Err(io::Error::other("is a symbolic link: remove it")),
@@ -52,17 +44,11 @@ pub fn refuse_irregular(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a file that only its owner can read.
-///
-/// # Errors
-/// The file exists or cannot be written.
 pub fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }
 
 /// Appends a line to a text file, which is created if there is none.
-///
-/// # Errors
-/// The file cannot be read or written, or is no regular file.
 pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
     let ends_in_line = match open_regular(path) {
         Ok(mut file) => {
@@ -78,10 +64,8 @@ pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
 }
 
 /// Replaces the content of a file at once: a reader finds all of the old or all of the new content, also after a crash. A
-/// symbolic link stays, owner and mode as well; a new file, with its directory, is readable by its owner only.
-///
-/// # Errors
-/// The file or its directory cannot be written; then the file is as it was.
+/// symbolic link stays, owner and mode as well; a new file, with its directory, is readable by its owner only. After
+/// an error the file is unchanged.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),

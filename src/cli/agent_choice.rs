@@ -28,9 +28,6 @@ impl AgentChoice {
     }
 
     /// Checks that a person can choose, if one has to.
-    ///
-    /// # Errors
-    /// A person has to choose, and there is no terminal.
     pub fn require_terminal(&self) -> Result<()> {
         if *self == Self::Unnamed && Tty::open().is_err() {
             return Err(no_name());
@@ -39,9 +36,6 @@ impl AgentChoice {
     }
 
     /// Finds the agent of a `--print` run, or creates it with `new_model`. Another one uses `model` from now on.
-    ///
-    /// # Errors
-    /// There is no such agent, or the model is not configured.
     pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: &str) -> Result<AgentId> {
         let agent_id = match self {
             Self::New => return repl.create_print_run(Some(new_model)),

@@ -42,9 +42,6 @@ pub struct Options {
 }
 
 /// Runs until the user detaches or the server ends the connection.
-///
-/// # Errors
-/// There is no terminal, the server refuses, or it ends without a reason.
 pub fn run(stream: UnixStream, options: Options) -> Result<Ended> {
     let mut tty = Tty::open()?;
     // The server draws whole screens.

@@ -21,9 +21,6 @@ use crate::store::Store;
 use crate::terminal::tty::Tty;
 
 /// Runs the chat until the user leaves.
-///
-/// # Errors
-/// The configuration is invalid, or the store or the terminal cannot be used.
 pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     if arguments.inline {
         process::require_scrollback()?;

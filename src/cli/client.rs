@@ -25,9 +25,6 @@ pub struct Client {
 
 impl Client {
     /// Connects to the server that holds this data directory; `None` if there is none.
-    ///
-    /// # Errors
-    /// The socket is not safe to use.
     pub fn connect(directory: &Path) -> Result<Option<Self>> {
         let Some(stream) = crate::socket::connect(directory)? else { return Ok(None) };
         stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
@@ -35,16 +32,11 @@ impl Client {
         Ok(Some(Self { stream: BufReader::new(stream), line: Vec::new() }))
     }
 
-    /// # Errors
-    /// As for [`Client::connect`]; and if there is no server, with the command that starts one.
     pub fn require(directory: &Path) -> Result<Self> {
         Self::connect(directory)?.ok_or_else(|| no_server(directory))
     }
 
     /// From now on a response may take any time.
-    ///
-    /// # Errors
-    /// The socket option cannot be set.
     pub fn wait_forever(&mut self) -> Result<()> {
         Ok(self.stream.get_ref().set_read_timeout(None)?)
     }
@@ -55,9 +47,6 @@ impl Client {
     }
 
     /// Sends a request and waits for its response.
-    ///
-    /// # Errors
-    /// The server refuses the request, ends or does not answer.
     pub fn request(&mut self, request: &Request) -> Result<Value> {
         self.send(request)?;
         match self.receive()? {
@@ -68,9 +57,6 @@ impl Client {
     }
 
     /// Sends a request that is answered by more than one response.
-    ///
-    /// # Errors
-    /// The request is too long, or the server has ended or reads nothing.
     pub fn send(&mut self, request: &Request) -> Result<()> {
         let mut line = request_line(request)?;
         line.push('\n');
@@ -81,8 +67,6 @@ impl Client {
         }
     }
 
-    /// # Errors
-    /// The server has ended, or does not answer.
     pub fn receive(&mut self) -> Result<Response> {
         self.line.clear();
         let mut limited = self.stream.by_ref().take(LONGEST_RESPONSE as u64);
@@ -96,9 +80,6 @@ impl Client {
 }
 
 /// The line of a request, without the newline.
-///
-/// # Errors
-/// It is too long.
 pub fn request_line(request: &Request) -> Result<String> {
     let line = request.to_line();
     if line.len() > LONGEST_LINE {

@@ -22,9 +22,6 @@ pub fn answer_shell() {
 }
 
 /// The script that makes a shell complete the arguments of polylogue.
-///
-/// # Errors
-/// There is no script for this shell.
 pub fn script(shell: Shell) -> Result<String> {
     let name = shell.to_string();
     let shells = Shells::builtins();

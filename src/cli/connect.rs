@@ -15,9 +15,6 @@ use crate::domain::wire::{NewAgent, Request};
 use crate::terminal::tty::Tty;
 
 /// `polylogue attach`. Returns the exit code; `None` if the server was stopped, because it is of another version.
-///
-/// # Errors
-/// There is no server or no terminal, or the server refuses or ends.
 pub fn attach(
     arguments: &Arguments,
     env: &ProcessEnvironment,
@@ -52,9 +49,6 @@ fn attach_to(
 }
 
 /// Attaches where a chat was asked for, if a server holds the data directory; `None` if none does.
-///
-/// # Errors
-/// As for [`attach()`]; and the configuration is invalid, which decides what a conversation begins with.
 pub fn instead_of_chat(arguments: &Arguments, loaded: Loaded) -> Result<std::result::Result<u8, Loaded>> {
     let Some(mut client) = find_server(arguments, loaded.config())? else { return Ok(Err(loaded)) };
     if let Some(directory) = loaded.config().data_directory.as_deref()
@@ -74,9 +68,6 @@ pub fn instead_of_chat(arguments: &Arguments, loaded: Loaded) -> Result<std::res
 
 /// The conversation that the command line asks for, with what its options change there. A new one begins with what this
 /// process is configured with.
-///
-/// # Errors
-/// A parameter is invalid.
 pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
     let (agent, opens) = match AgentChoice::of(arguments) {
         AgentChoice::New if arguments.read_only => (None, Opens::Shown),
@@ -103,9 +94,6 @@ pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &C
 }
 
 /// The requests that set the parameters of the command line for an agent.
-///
-/// # Errors
-/// A value is missing.
 pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
     let request = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
@@ -116,9 +104,6 @@ pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
 }
 
 /// The server that holds the data directory, if one does. Notes the options that have no effect on it.
-///
-/// # Errors
-/// The socket is not safe to use.
 pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Client>> {
     // If the directory cannot be used, the store says why.
     let Some(directory) = config.data_directory.as_deref().filter(|directory| directory.is_dir()) else {

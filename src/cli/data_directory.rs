@@ -8,9 +8,6 @@ use crate::base::error::{Error, Result};
 use crate::store::Store;
 
 /// The data directory whose server is used. Other faults of the configuration are the server's business.
-///
-/// # Errors
-/// With `--ephemeral` there is no data directory.
 pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathBuf> {
     let loaded = config::load(arguments, env);
     if let Some(directory) = &loaded.config().data_directory {

@@ -58,9 +58,6 @@ impl<'a> HostOptions<'a> {
 
 impl Host {
     /// The server that holds the data directory, or a loop in this process. Returns also the configuration that was read.
-    ///
-    /// # Errors
-    /// The configuration is invalid, or the store cannot be used.
     pub fn open(options: &HostOptions) -> Result<(Self, Config)> {
         let give_up = Instant::now() + END_TIMEOUT;
         loop {
@@ -116,9 +113,6 @@ impl Host {
     }
 
     /// Sends a request and waits for its response. Not while other descriptors are polled.
-    ///
-    /// # Errors
-    /// The request is refused, or the server has ended.
     pub fn request(&mut self, request: &Request) -> Result<Value> {
         let mut links = Links::default();
         let number = links.send(self, request, ())?;
@@ -143,9 +137,6 @@ impl Host {
     }
 
     /// A new connection to the loop.
-    ///
-    /// # Errors
-    /// The server has ended, or there is no free descriptor.
     pub fn connect(&mut self) -> Result<UnixStream> {
         match self {
             Self::Local { repl, .. } => repl.connect(),
@@ -156,9 +147,6 @@ impl Host {
     }
 
     /// Polls a descriptor until it was reported once; for neither, it is no longer polled.
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
     pub fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         match self {
             Self::Local { repl, .. } => repl.watch_external(fd, readable, writable),
@@ -167,9 +155,6 @@ impl Host {
     }
 
     /// One turn of the loop, which waits no longer than `limit`.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<Turn> {
         match self {
             Self::Local { repl, .. } => repl.turn(limit),
@@ -198,9 +183,6 @@ impl Host {
     }
 
     /// From now on an agent of this process runs without a sandbox and asks nothing. A server never allows that.
-    ///
-    /// # Errors
-    /// There is no such agent in this process.
     #[cfg(feature = "coordinator")]
     pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
         match self {
@@ -210,9 +192,6 @@ impl Host {
     }
 
     /// Ends a loop of this process in order. Returns what was lost, in words.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn leave(self) -> Result<Option<String>> {
         let Self::Local { mut repl, directory } = self else { return Ok(None) };
         repl.leave()?;

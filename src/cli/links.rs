@@ -41,9 +41,6 @@ impl<P> Default for Links<P> {
 
 impl<P: Clone> Links<P> {
     /// Sends a request over a new connection.
-    ///
-    /// # Errors
-    /// The request is too long, too many are under way, or the server has ended.
     pub fn send(&mut self, host: &mut Host, request: &Request, purpose: P) -> Result<u64> {
         let line = request_line(request)?;
         if self.all.len() >= MOST_LINKS {
@@ -81,9 +78,6 @@ impl<P: Clone> Links<P> {
     }
 
     /// Closes a connection.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn close(&mut self, host: &mut Host, number: u64) -> Result<()> {
         match self.all.remove(&number) {
             Some(link) => host.watch(link.connection.fd(), false, false),
@@ -92,9 +86,6 @@ impl<P: Clone> Links<P> {
     }
 
     /// Polls for what can be read, if `reads`, and for what waits to be written.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn watch(&self, host: &mut Host, reads: bool) -> Result<()> {
         self.all.values().try_for_each(|link| {
             let is_open = !link.connection.has_ended();
@@ -121,9 +112,6 @@ impl<P: Clone> Links<P> {
 
     /// One turn of the loop, in which the connections are read. Returns also the descriptors that were reported, those that
     /// the program polls besides among them.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<(Turn, Vec<RawFd>)> {
         self.watch(host, true)?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;

@@ -18,9 +18,6 @@ use crate::repl::{Repl, ServerReport};
 use crate::store::Store;
 
 /// Returns whether all servers that were tested work.
-///
-/// # Errors
-/// The configuration is invalid or cannot be written, or there is no such server.
 pub fn run(command: &McpCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     match command {
         McpCommand::List => list(arguments, env),

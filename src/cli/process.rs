@@ -41,8 +41,6 @@ pub fn inline_note(settings: &DisplaySettings) -> Option<&'static str> {
     is_ignored.then_some("display.inline is ignored: the Linux console has no scrollback")
 }
 
-/// # Errors
-/// Lines that leave the screen of this terminal are gone.
 pub fn require_scrollback() -> Result<()> {
     if abilities::has_scrollback() {
         return Ok(());

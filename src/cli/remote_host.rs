@@ -69,9 +69,6 @@ impl FromStr for SshHost {
 }
 
 /// Runs the command line on the host that it or the environment names, if one is named. Returns the exit code.
-///
-/// # Errors
-/// The host is malformed, ssh cannot be started, or the command line names files of this machine.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<Option<u8>> {
     use arguments::Command::{Completions, Help, Man};
     if matches!(arguments.command, Some(Help { .. } | Man | Completions { .. })) {

@@ -9,9 +9,6 @@ use crate::base::error::{Error, Result};
 use crate::replay::{self, Outcome, Scenario, Stage};
 
 /// Returns whether all came as expected.
-///
-/// # Errors
-/// The scenario is invalid, or the loop fails.
 pub fn run(options: &ReplayOptions) -> Result<bool> {
     let scenario = replay::read(&options.scenario)?;
     let outcome =

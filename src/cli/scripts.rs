@@ -27,9 +27,6 @@ use crate::team::{Branches, DirectoryNames};
 use print::Printer;
 
 /// Returns the exit code.
-///
-/// # Errors
-/// The server or the store refuses the request, or there is no server.
 pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
     match command {
         Command::Ps { archived, all, json } => print_agents(directory, (!archived, *archived || *all), *json)?,

@@ -26,9 +26,6 @@ pub const LOG: &str = "server.log";
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// Serves until the server is stopped, or starts one in the background. Returns the exit code.
-///
-/// # Errors
-/// The configuration is invalid, or another process holds the data directory.
 pub fn run(arguments: &Arguments, serve: &Serve, env: &ProcessEnvironment) -> Result<u8> {
     if serve.background {
         let back = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());

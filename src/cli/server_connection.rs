@@ -20,8 +20,6 @@ pub struct ServerConnection {
 }
 
 impl ServerConnection {
-    /// # Errors
-    /// There is no free descriptor.
     pub fn new(client: Client) -> Result<Self> {
         // A chunk may be longer than the longest request.
         let connection = Connection::new(client.into_stream(), usize::MAX)?;
@@ -29,9 +27,6 @@ impl ServerConnection {
     }
 
     /// Polls another descriptor until it was reported once.
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
     pub fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         self.reactor.watch(Source::External(fd), fd, readable, writable)
     }
@@ -42,9 +37,6 @@ impl ServerConnection {
     }
 
     /// Waits no longer than `limit` for something to read or write, and does that.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn turn(&mut self, limit: Option<Duration>) -> Result<()> {
         // A connection that was closed would be reported by every poll.
         let is_open = !self.connection.has_ended();
@@ -70,9 +62,6 @@ impl ServerConnection {
     }
 
     /// The next line that has arrived, with the response in it.
-    ///
-    /// # Errors
-    /// It is no response.
     pub fn next(&mut self) -> Result<Option<(Vec<u8>, Response)>> {
         let Line::Whole(line) = self.connection.next_line() else { return Ok(None) };
         match Response::read(&line) {

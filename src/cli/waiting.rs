@@ -40,9 +40,6 @@ enum End {
 
 /// Starts the process that runs the chat, and waits for it. Called while there is one thread, and neither a store nor a
 /// terminal is open. `terminal` has the modes of the terminal in the chat, and the options that select its data directory again.
-///
-/// # Errors
-/// No descriptor is left, or the process that runs the chat cannot be waited for.
 pub fn split(terminal: Option<(Modes, &str)>) -> Result<Part> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
     let (own, before) = (getpid(), terminal.and_then(|(modes, _)| Before::remember(modes)));

@@ -14,9 +14,6 @@ pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a C
 }
 
 /// The message for a line such as `/review src`; `None` if it names no custom command.
-///
-/// # Errors
-/// The command does not take these arguments.
 pub fn message_of(commands: &[CustomCommand], line: &str) -> Option<Result<String>> {
     let line = line.trim().strip_prefix('/')?;
     let (name, arguments) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -33,9 +30,6 @@ pub fn takes_arguments(command: &CustomCommand) -> bool {
 }
 
 /// Substitutes the arguments.
-///
-/// # Errors
-/// There are arguments but no placeholders, or the result is blank.
 pub(super) fn run(command: &CustomCommand, arguments: &str) -> Result<InputResult> {
     let (text, has_placeholders) = expand(&command.body, arguments);
     if !has_placeholders && !arguments.is_empty() {

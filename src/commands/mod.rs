@@ -113,17 +113,11 @@ pub struct TerminalInfo {
 
 impl CommandContext<'_> {
     /// The agent that the command is typed to.
-    ///
-    /// # Errors
-    /// It was killed.
     pub fn agent(&self) -> Result<&Agent> {
         self.roster.get(self.current).ok_or_else(|| usage_error("this agent was killed: /agents lists the others"))
     }
 
     /// Calls `f` with the conversation, from memory or else from the store.
-    ///
-    /// # Errors
-    /// The agent was killed, or the store cannot be read.
     pub fn with_history<T>(&self, f: impl FnOnce(&History) -> T) -> Result<T> {
         match &self.agent()?.inputs.history {
             Some(history) => Ok(f(history)),
@@ -248,9 +242,6 @@ const NOT_BUILT_IN: &[(&str, &str)] = &[
 
 /// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with two.
 /// A command that changes what the model sees is queued if the agent is busy or something is queued already.
-///
-/// # Errors
-/// The command is unknown or its arguments are invalid.
 pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
     let result = read_queued(line, context)?;
     let changes = matches!(result, InputResult::NewState(..));
@@ -263,9 +254,6 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
 }
 
 /// Like [`read`], for a line taken from the queue: it is never queued again.
-///
-/// # Errors
-/// As for [`read`].
 pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> {
     if is_pasted_path(line) {
         return Ok(InputResult::Message(line.to_owned()));
@@ -286,9 +274,6 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
 }
 
 /// What a text of a client means: a skill or a prompt of a server by its name after a slash, otherwise itself.
-///
-/// # Errors
-/// The prompt does not take these arguments.
 pub fn change_of_client(text: String, context: &CommandContext) -> Result<Change> {
     let Some((name, arguments)) = parse(&text) else { return Ok(Change::Submit(text)) };
     let result = match (skills::find(context, name), server_prompt::find(context, name)) {
@@ -353,25 +338,16 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
 }
 
 /// The agent with this name, number or id.
-///
-/// # Errors
-/// No agent or several agents match; the message says how to list agents.
 pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "/agents")
 }
 
 /// [`agent_called`] for the command line.
-///
-/// # Errors
-/// No agent or more than one matches; the error names the command that lists agents.
 pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "`polylogue ps`")
 }
 
 /// [`agent_called`] for a model.
-///
-/// # Errors
-/// No agent or more than one matches; the error names the tool that lists agents.
 pub fn agent_called_by_model(roster: &Roster, text: &str) -> Result<AgentId> {
     find_agent(roster, text, "the agents tool")
 }
@@ -381,18 +357,12 @@ fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId
 }
 
 /// The archived agent that is called so. `list_command` lists them.
-///
-/// # Errors
-/// No archived agent or several match, or the store cannot be read.
 pub fn archived_called(store: &Store, text: &str, list_command: &str) -> Result<AgentId> {
     let found = called_among(&store.archived_agents()?.agents, text);
     one_of(found, text, || format!("no archived agent {text:?}: {list_command} lists them"))
 }
 
 /// The agent that is called so: a listed one, or else an archived or killed one.
-///
-/// # Errors
-/// No agent or several match, or the store cannot be read.
 pub fn any_called(roster: &Roster, store: &Store, text: &str) -> Result<AgentId> {
     match roster.find(text) {
         Found::None => any_stored(store, text),
@@ -401,9 +371,6 @@ pub fn any_called(roster: &Roster, store: &Store, text: &str) -> Result<AgentId>
 }
 
 /// The stored agent that is called so; a killed one also by its former name or number.
-///
-/// # Errors
-/// No agent or several match, or the store cannot be read.
 pub fn any_stored(store: &Store, text: &str) -> Result<AgentId> {
     let found = match store.find(text)? {
         Found::None => called_among(&store.killed_agents()?.agents, text),
@@ -418,9 +385,6 @@ fn called_among(rows: &[AgentRow], text: &str) -> Found {
 }
 
 /// The one agent that was found, or an error.
-///
-/// # Errors
-/// None was found, which `unknown` says, or several.
 pub fn one_of(found: Found, text: &str, unknown: impl FnOnce() -> String) -> Result<AgentId> {
     match found {
         Found::One(id) => Ok(id),
@@ -436,9 +400,6 @@ pub fn one_of(found: Found, text: &str, unknown: impl FnOnce() -> String) -> Res
 pub const PARENT: &str = "parent";
 
 /// Checks a name for an agent: it must not look like a number or an option, and must not be [`PARENT`].
-///
-/// # Errors
-/// The name is not allowed.
 pub fn checked_name(name: &str) -> Result<String> {
     if name == PARENT {
         return Err(usage_error("the name `parent` is reserved for the parent of each agent: choose another one"));

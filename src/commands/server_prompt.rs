@@ -18,8 +18,6 @@ pub(super) fn find<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a M
     all(context).iter().find(|prompt| prompt.full_name == name)
 }
 
-/// # Errors
-/// An argument is missing, or there are too many.
 pub(super) fn run(prompt: &McpPrompt, typed: &str) -> Result<InputResult> {
     let mut arguments: Map<String, Value> = Map::new();
     let mut by_place = Vec::new();

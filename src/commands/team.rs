@@ -104,9 +104,6 @@ fn help(config: &Config) -> String {
 /// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A
 /// task that begins with the name of a strategy or aggregation must be quoted. A workflow needs no task: its description is
 /// one. The configuration gives the defaults, templates and workflows.
-///
-/// # Errors
-/// There is no task, an option lacks its value, or a name is unknown; the message gives the nearest.
 pub fn parse_team_request(line: &str, config: &Config) -> Result<TeamRequest> {
     let (mut options, mut rest) = (Options::default(), line.trim());
     while let Some(after) = options.parse_next(rest, config)? {

@@ -70,9 +70,6 @@ enum Kind {
 
 impl Elicitation {
     /// Reads the parameters of `elicitation/create`.
-    ///
-    /// # Errors
-    /// It is no question that a person can answer.
     pub fn read(server: &str, params: &Value) -> Result<Self, String> {
         let message = params["message"].as_str().unwrap_or_default();
         let wanted = match params["mode"].as_str() {
@@ -116,9 +113,6 @@ impl Elicitation {
     }
 
     /// The same with the values of an edited form.
-    ///
-    /// # Errors
-    /// A line names no field, or a value does not fit.
     pub fn edited(&self, text: &str) -> Result<Self, String> {
         let mut edited = self.clone();
         let Wanted::Form(fields) = &mut edited.wanted else { return Ok(edited) };
@@ -132,9 +126,6 @@ impl Elicitation {
     }
 
     /// The values, if the person accepts.
-    ///
-    /// # Errors
-    /// A field that is required has no value.
     pub fn accepted(&self) -> Result<Value, String> {
         let Wanted::Form(fields) = &self.wanted else { return Ok(json!({"action": "accept"})) };
         if let Some(field) = fields.iter().find(|field| field.is_required && field.value.is_none()) {

@@ -89,9 +89,6 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// Splits a file into its header and the text after it. Without a header the whole file is the text.
-///
-/// # Errors
-/// The header has no end, is too large, or is no mapping.
 pub fn split(text: &str) -> Result<(FrontMatter, String), String> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let Some(rest) = text.strip_prefix("---\n") else { return Ok((FrontMatter::default(), text)) };

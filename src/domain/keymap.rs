@@ -215,9 +215,6 @@ impl Default for KeyMap {
 
 impl KeyMap {
     /// The default keys, except for actions for which others are given by name.
-    ///
-    /// # Errors
-    /// An action or a key is unknown, or two actions have the same key; the message names them.
     pub fn with(leader: &str, chosen: &[(String, Vec<String>)]) -> Result<Self, String> {
         let leader: Chord = leader.parse()?;
         let mut bindings = HashMap::new();

@@ -106,8 +106,6 @@ pub struct ClientServer {
 }
 
 impl ClientServer {
-    /// # Errors
-    /// What is wrong with it.
     pub fn check(&self) -> Result<(), &'static str> {
         let are_pairs = |pairs: &[(String, String)]| pairs.iter().all(|(name, value)| is_pair(name, value));
         match &self.transport {

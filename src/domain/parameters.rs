@@ -108,9 +108,6 @@ pub const BODY: &str = "body.";
 
 impl ParameterName {
     /// The value of this parameter as it was typed.
-    ///
-    /// # Errors
-    /// It is invalid.
     pub fn read(&self, typed: &str) -> Result<Value> {
         let json = serde_json::from_str(typed);
         let value = match (self, json) {
@@ -129,9 +126,6 @@ impl ParameterName {
     }
 
     /// The value in its stored form.
-    ///
-    /// # Errors
-    /// It is invalid; the text says what is expected.
     pub fn check(&self, value: &Value) -> std::result::Result<Value, String> {
         match self {
             Self::Known(parameter) => {

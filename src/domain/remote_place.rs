@@ -37,9 +37,6 @@ impl RemotePlace {
     }
 
     /// Splits a place from the directory after it, which only a container can have.
-    ///
-    /// # Errors
-    /// The place is invalid.
     pub fn split(text: &str) -> Result<(Self, Option<&str>), Error> {
         if text.starts_with(SSH) {
             return Ok((text.parse()?, None));

@@ -181,6 +181,8 @@ impl AgentRules {
 }
 
 impl Rule {
+    /// Checks the pattern.
+    ///
     /// # Errors
     /// The pattern is invalid for this subject.
     pub fn new(subject: Subject, pattern: &str) -> Result<Self, Error> {

@@ -49,9 +49,6 @@ struct Term {
 
 impl SearchQuery {
     /// Reads what was typed.
-    ///
-    /// # Errors
-    /// A filter has a value that it does not know.
     pub fn parse(typed: &str, now_ms: i64) -> Result<Self> {
         let mut query = Self::default();
         let (pieces, ends_open) = split(typed);
@@ -102,9 +99,6 @@ impl SearchQuery {
     }
 
     /// The query as an expression of FTS5; `None` if it finds nothing by itself. `ordinals_of` finds the agents of a name.
-    ///
-    /// # Errors
-    /// Those of `ordinals_of`.
     pub fn expression(&self, ordinals_of: impl Fn(&str) -> Result<Vec<i64>>) -> Result<Option<String>> {
         let mut parts: Vec<String> = Vec::new();
         for Term { text, is_prefix } in &self.terms {

@@ -89,9 +89,6 @@ const OTHER_EFFORTS: [&str; 4] = ["none", "minimal", "xhigh", "max"];
 
 impl Thinking {
     /// Refuses an effort that is neither usual nor listed by the server of the model.
-    ///
-    /// # Errors
-    /// The message has the nearest one.
     pub fn check_effort(&self, listed: &Efforts) -> Result<(), Error> {
         let Self::Effort(effort) = self else { return Ok(()) };
         let name = effort.name();

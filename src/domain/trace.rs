@@ -131,9 +131,6 @@ impl TraceLine {
     }
 
     /// Reads a line of a trace.
-    ///
-    /// # Errors
-    /// Why it is not a trace.
     pub fn parse(text: &str) -> Result<Self, String> {
         let line: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match EVENTS.contains(&&*line.event) {

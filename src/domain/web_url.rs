@@ -20,9 +20,6 @@ pub struct WebUrl {
 
 impl WebUrl {
     /// Parses a URL; without a scheme it is `https`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         require_length(text)?;
@@ -44,9 +41,6 @@ impl WebUrl {
     }
 
     /// The address that a redirect names.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn join(&self, location: &str) -> Result<Self, String> {
         let location = location.trim();
         require_length(location)?;

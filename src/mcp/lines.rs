@@ -17,9 +17,6 @@ pub struct TooLong;
 
 impl Lines {
     /// Adds bytes and takes all lines that are complete, without their ends. Empty lines are left out.
-    ///
-    /// # Errors
-    /// The line that is not complete is too long.
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLong> {
         self.buffer.extend_from_slice(bytes);
         let mut lines = Vec::new();

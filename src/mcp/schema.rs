@@ -22,8 +22,6 @@ pub struct Normal {
     pub note: Option<String>,
 }
 
-/// # Errors
-/// Why the tool cannot be offered.
 pub fn normalise(schema: &Value) -> Result<Normal, String> {
     let mut writer = Writer { root: schema, parts: 0, open: Vec::new() };
     let mut top = match writer.part(schema, 0) {

@@ -42,9 +42,6 @@ pub(super) struct Demands {
 
 impl Connection {
     /// Sends a request; the response is read with [`Connection::read`]. A transfer in progress is cancelled.
-    ///
-    /// # Errors
-    /// The URL or a header is invalid, the host has no address, or no descriptor is left.
     pub fn start(&mut self, request: &HttpRequest, network: &Network, now: Moment) -> Result<()> {
         self.cancel(now);
         if let Some(reason) = network.no_address(&request.url, now) {

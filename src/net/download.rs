@@ -57,9 +57,6 @@ pub struct Download {
 impl Download {
     /// Begins to get a URL by this route and no other: libcurl reads no proxy from the environment, and does not look up a
     /// host that is reached directly. `host` is `HOST:PORT` of the URL.
-    ///
-    /// # Errors
-    /// No descriptor is left, or libcurl refuses the URL.
     pub fn start(
         url: &str,
         (host, route): (&str, &Route),

@@ -25,9 +25,6 @@ pub struct Fetch {
 
 impl Fetch {
     /// Begins to get a URL, or to post JSON to it. `wake` is called on the thread when the result is there.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub fn start(
         url: String,
         headers: Vec<(String, String)>,

@@ -25,9 +25,6 @@ pub struct Lookup {
 
 impl Lookup {
     /// Looks up `host:port`. `wake` is called on the thread when the result is there.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub fn start(host: String, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
         let result = Arc::new(Mutex::new(None));
         let (slot, name) = (Arc::clone(&result), host.clone());

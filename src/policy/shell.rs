@@ -113,9 +113,6 @@ pub fn parse(command: &str) -> Result<Vec<SimpleCommand>, &'static str> {
 }
 
 /// No command is plain, since there is no grammar to prove it.
-///
-/// # Errors
-/// Always.
 #[cfg(not(feature = "shell-grammar"))]
 pub fn parse(_: &str) -> Result<Vec<SimpleCommand>, &'static str> {
     Err("this build cannot parse commands")

@@ -14,8 +14,6 @@ pub(super) const MAX_CALLS: usize = 128;
 pub(super) struct ReplySize(usize);
 
 impl ReplySize {
-    /// # Errors
-    /// `Protocol` if the reply is too long.
     pub fn add(&mut self, bytes: usize) -> Result<()> {
         self.0 += bytes;
         if self.0 > MAX_TEXT { Err(exceeded("the reply exceeds 16 MiB")) } else { Ok(()) }
@@ -27,17 +25,11 @@ impl ReplySize {
 }
 
 /// Checks that a reply with so many calls may have another.
-///
-/// # Errors
-/// `Protocol` if it may not.
 pub(super) fn another_call(calls: usize) -> Result<()> {
     if calls >= MAX_CALLS { Err(exceeded("more than 128 tool calls in one reply")) } else { Ok(()) }
 }
 
 /// Checks the size of a call's arguments.
-///
-/// # Errors
-/// `Protocol` if they are too long.
 pub(super) fn arguments(bytes: usize) -> Result<()> {
     if bytes > MAX_ARGUMENTS { Err(exceeded("the arguments of a tool call exceed 4 MiB")) } else { Ok(()) }
 }

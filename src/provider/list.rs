@@ -40,9 +40,6 @@ pub type ListedModel = (String, ModelFacts);
 const MAX_MODELS: usize = 10_000;
 
 /// The request for the list of models, made from what the chat sends to this endpoint.
-///
-/// # Errors
-/// The endpoint or the key is not valid, or the provider has no network.
 pub fn request(endpoint: &Endpoint, key: Option<&Secret>) -> Result<ListRequest> {
     let message = Message { id: MessageId(1), body: Body::User("hello".into()), created_at: 0 };
     let conversation =
@@ -117,9 +114,6 @@ fn url(chat: &str) -> String {
 }
 
 /// The models in the answer.
-///
-/// # Errors
-/// The status is that of an error, or the body is not a list.
 pub fn read(status: u16, body: &[u8]) -> Result<Vec<ListedModel>> {
     if !(200..300).contains(&status) {
         return Err(error_object::of_response(status, &String::from_utf8_lossy(body)));

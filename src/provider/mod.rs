@@ -122,14 +122,8 @@ pub struct ProviderSpec {
     /// Fields of the body that cannot be set as parameters.
     pub own_fields: &'static [&'static str],
     /// Checks that a model supports a thinking level, without a request.
-    ///
-    /// # Errors
-    /// It does not; the message says what it supports.
     pub check_thinking: fn(model: &str, Thinking) -> Result<()>,
-    /// Builds the request.
-    ///
-    /// # Errors
-    /// The endpoint, the key or the conversation is not valid.
+    /// Builds the request. No error repeats the value of a header.
     pub build_request: fn(&Conversation) -> Result<ProviderRequest>,
     /// A decoder for one response.
     pub decoder: fn() -> Box<dyn Decoder>,
@@ -171,9 +165,6 @@ pub const PROVIDERS: &[&ProviderSpec] =
     &[&openai::OPENAI, &openai_responses::OPENAI_RESPONSES, &anthropic::ANTHROPIC, &google::GOOGLE, &echo::ECHO];
 
 /// Checks that the model of this endpoint supports a thinking level, without a request.
-///
-/// # Errors
-/// It does not; the message says what it supports.
 pub fn check_thinking(endpoint: &Endpoint, thinking: Thinking) -> Result<()> {
     thinking.check_effort(&endpoint.facts.efforts)?;
     find(&endpoint.kind).map_or(Ok(()), |spec| (spec.check_thinking)(&endpoint.model, thinking))

@@ -8,9 +8,6 @@ use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::provider::{check_thinking, find};
 
 /// Checks that requests to this endpoint can have a value, without a request.
-///
-/// # Errors
-/// The protocol or the model does not have the parameter, or not this value.
 pub fn check(endpoint: &Endpoint, name: &ParameterName, value: &Value) -> Result<()> {
     let Some(spec) = find(&endpoint.kind) else { return Ok(()) };
     match name {

@@ -26,8 +26,6 @@ impl PartialCall {
         self.index
     }
 
-    /// # Errors
-    /// `Protocol` if the arguments are too long.
     pub fn add_arguments(&mut self, more: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.length += more.len();
         limits::arguments(self.length)?;

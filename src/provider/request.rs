@@ -12,9 +12,6 @@ use crate::domain::tool::ToolDeclaration;
 
 /// The base URL, extended by `extend`, which gets it without a trailing slash. A query (Azure's `?api-version=`) stays
 /// at the end.
-///
-/// # Errors
-/// `Usage` if the base URL is invalid.
 pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> Result<String> {
     let base = endpoint.base_url.trim();
     if !base.starts_with("http://") && !base.starts_with("https://") {
@@ -25,9 +22,6 @@ pub(super) fn url(endpoint: &Endpoint, extend: impl FnOnce(&str) -> String) -> R
 }
 
 /// The key as text of a header, if there is one.
-///
-/// # Errors
-/// `Auth` if it is not valid in a header; the message does not repeat it.
 pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Option<&'a str>> {
     let Some(key) = key.map(|key| key.reveal().trim()) else { return Ok(None) };
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -38,9 +32,6 @@ pub(super) fn key<'a>(endpoint: &Endpoint, key: Option<&'a Secret>) -> Result<Op
 }
 
 /// The protocol's headers and the endpoint's own, which replace those of the same name.
-///
-/// # Errors
-/// `Usage` if one of the endpoint is invalid; the message does not repeat its value.
 pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Result<Vec<(String, String)>> {
     let is_replaced = |name: &str| endpoint.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
     let remaining = protocol.into_iter().filter(|(name, _)| !is_replaced(name));
@@ -55,9 +46,6 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
 }
 
 /// The header with the key: `usual` is its name where the provider is not configured otherwise. A signed request has none.
-///
-/// # Errors
-/// As for [`key`].
 pub(super) fn key_header<'a>(
     endpoint: &Endpoint,
     secret: Option<&Secret>,
@@ -74,9 +62,6 @@ pub(super) fn key_header<'a>(
 }
 
 /// The headers of OpenAI's protocols: JSON, a stream, and the key as a bearer token.
-///
-/// # Errors
-/// As for [`key`] and [`headers`].
 pub(super) fn with_bearer(endpoint: &Endpoint, secret: Option<&Secret>) -> Result<Vec<(String, String)>> {
     let mut protocol =
         vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];
@@ -108,9 +93,6 @@ pub(super) fn effort(model: &str, thinking: Thinking) -> Option<String> {
 }
 
 /// Checks a thinking level for OpenAI's protocols.
-///
-/// # Errors
-/// It is a number of tokens, the model is known not to think, or thinking cannot be turned off.
 pub(super) fn check_effort(model: &str, thinking: Thinking) -> Result<()> {
     let refuse = |message: String| Err(Error::usage(message));
     match thinking {
@@ -155,9 +137,6 @@ pub(super) fn reasons(model: &str) -> bool {
 }
 
 /// The schema of a tool, unchanged: the order of its properties matters to a model.
-///
-/// # Errors
-/// `Tool` if it is not valid JSON.
 pub(super) fn schema<'a>(tool: &ToolDeclaration<'a>) -> Result<&'a str> {
     if serde_json::from_str::<IgnoredAny>(tool.parameters).is_err() {
         return Err(Error::new(ErrorKind::Tool, format!("the schema of tool {} is not valid JSON", tool.name)));

@@ -262,9 +262,6 @@ pub(super) fn incomplete() -> Error {
 }
 
 /// Whether this is `[DONE]`, which ends a stream of OpenAI's protocols.
-///
-/// # Errors
-/// Nothing came before it.
 pub(super) fn is_done_marker(reply: &impl PartialReply, data: &str) -> Result<IsComplete> {
     match data {
         "[DONE]" if reply.has_begun() || reply.is_finished() => Ok(true),

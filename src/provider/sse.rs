@@ -68,9 +68,6 @@ impl Sse {
     }
 
     /// Ends the stream: passes an event without its line end or blank line to `on_event`.
-    ///
-    /// # Errors
-    /// As for [`Sse::feed`].
     pub fn end(&mut self, mut on_event: impl FnMut(Event<'_>)) -> Result<()> {
         if !self.line.is_empty() {
             self.take_line(&[], &mut on_event)?;

@@ -41,9 +41,6 @@ impl Calls {
     }
 
     /// Announces a call.
-    ///
-    /// # Errors
-    /// No descriptor is left, or the loop has ended.
     pub fn announce(&self, hosts: AllowedHosts) -> io::Result<Announced> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_nonblocking(true)?;
@@ -87,9 +84,6 @@ pub fn tell(mut control: &UnixStream, line: &str) {
 }
 
 /// The listener that a command has sent; `None` if there is none yet.
-///
-/// # Errors
-/// The call is over.
 pub fn receive_listener(control: &UnixStream) -> io::Result<Option<TcpListener>> {
     match receive_with(control, &mut [0; 16]) {
         Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -62,8 +62,6 @@ enum Stage {
 }
 
 impl Connection {
-    /// # Errors
-    /// The kernel refuses to make the socket non-blocking.
     pub fn new(stream: TcpStream, hosts: Rc<AllowedHosts>) -> io::Result<Self> {
         let (client, stage) = (Socket::new(stream)?, Stage::Head(Vec::new()));
         Ok(Self { client, stage, hosts, needs_lookup: false, refusal: None, servers: 0, deadline: None })

@@ -28,8 +28,6 @@ impl AllowedHosts {
         ))
     }
 
-    /// # Errors
-    /// A rule denies the target.
     pub fn check_denied(&self, target: &Target) -> Result<(), String> {
         match self.denied.iter().find(|pattern| pattern.forbids(target)) {
             Some(pattern) => Err(format!("{target} is refused by the rule deny net({pattern})")),
@@ -37,8 +35,6 @@ impl AllowedHosts {
         }
     }
 
-    /// # Errors
-    /// A rule denies this address of the target.
     pub fn check_denied_address(&self, target: &Target, address: IpAddr) -> Result<(), String> {
         let address = address.to_canonical();
         let reached = Target { host: Host::Address(address), port: target.port };
@@ -51,9 +47,6 @@ impl AllowedHosts {
     }
 
     /// Whether a connection may be made to this address, which a look-up of the target gave or which is the target itself.
-    ///
-    /// # Errors
-    /// It is an address of this machine or of a private network, and the list does not name it.
     pub fn check_address(&self, target: &Target, address: IpAddr) -> Result<(), String> {
         self.check_denied_address(target, address)?;
         let address = address.to_canonical();

@@ -80,9 +80,6 @@ impl Request {
     }
 
     /// Reads the bytes that a client has sent so far; `None` if the head is not complete.
-    ///
-    /// # Errors
-    /// It is no request that can be passed on.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, Refusal> {
         if bytes.first().is_some_and(|byte| !byte.is_ascii_alphabetic()) {
             return Err(Refusal::bad("this is an HTTP proxy"));

@@ -48,8 +48,6 @@ enum Outcome {
 }
 
 impl Socket {
-    /// # Errors
-    /// The kernel refuses to make it non-blocking.
     pub fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         // Only slower without it.
@@ -58,9 +56,6 @@ impl Socket {
     }
 
     /// Begins to connect.
-    ///
-    /// # Errors
-    /// It is known at once that this fails.
     pub fn connecting(address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -73,9 +68,6 @@ impl Socket {
     }
 
     /// Whether it is connected by now.
-    ///
-    /// # Errors
-    /// That has failed.
     pub fn is_connected(&self) -> io::Result<bool> {
         socket_error(&self.stream)??;
         Ok(self.may_write && getpeername(&self.stream).is_ok())

@@ -75,9 +75,6 @@ const EVENTS_PER_WAIT: usize = 256;
 
 impl Reactor {
     /// A poll that watches only its waker.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn new() -> Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
@@ -151,9 +148,6 @@ impl Reactor {
     }
 
     /// Registers a served source again, if it is still watched, so that what was left unread gives another event.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
     pub fn rearm(&mut self, source: Source) -> Result<()> {
         let Some(token) = self.tokens.get(&source) else { return Ok(()) };
         let watched = &self.watched[token];

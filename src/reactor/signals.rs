@@ -39,9 +39,6 @@ impl Signals {
 
     /// Catches only the signals that terminate, for a process that does not take over a terminal: job control is not
     /// changed. Signals that were ignored at start (`nohup`, or `&` in a script) stay ignored.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn catch_termination() -> Result<Self> {
         let signals = [SIGTERM, SIGHUP, SIGINT].into_iter().filter(|signal| !is_ignored(*signal));
         Self::catch_all(&signals.collect::<Vec<i32>>())
@@ -49,9 +46,6 @@ impl Signals {
 
     /// Catches what a process passes on to the one that it waits for. The kernel sends Ctrl+Z and new sizes of the terminal to
     /// both.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn catch_to_pass_on() -> Result<Self> {
         Self::catch_all(&[SIGTERM, SIGHUP, SIGINT, SIGCONT])
     }

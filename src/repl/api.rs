@@ -58,9 +58,6 @@ impl Repl {
     }
 
     /// A connection of the program that hosts the loop, which is a client like those of [`Repl::serve`].
-    ///
-    /// # Errors
-    /// There is no free descriptor.
     pub(crate) fn connect(&mut self) -> Result<UnixStream> {
         let (near, far) = UnixStream::pair()?;
         self.server.connect(&mut self.core, far)?;
@@ -103,9 +100,6 @@ impl Repl {
     }
 
     /// As [`Repl::create`], with this working directory and these choices, perhaps for one run of `--print`.
-    ///
-    /// # Errors
-    /// There is no such directory, or a choice is not possible; else as for [`Repl::create`].
     pub(crate) fn create_in(
         &mut self,
         name: Option<&str>,
@@ -155,8 +149,8 @@ impl Repl {
     /// survives when an ancestor is killed with its descendants.
     ///
     /// # Errors
-    /// The agent does not exist, is the root, is busy, has a queue or living children, is shown on a terminal, or works in
-    /// a worktree, which is removed with the last agent in memory that works there.
+    /// The agent does not exist, is the root, is busy, has a queue or living children, is shown on a terminal, or works
+    /// in a worktree, which is removed with the last agent in memory that works there.
     pub fn close(&mut self, agent_id: AgentId) -> Result<()> {
         let uses = [
             (self.jobs.is_pending(agent_id), "a command is waiting for it"),
@@ -221,9 +215,6 @@ impl Repl {
     }
 
     /// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.
-    ///
-    /// # Errors
-    /// There is an open question, or no such agent.
     pub(crate) fn require_answered(&self, agent_id: AgentId) -> Result<()> {
         require_answered(&self.core, agent_id)
     }

@@ -28,9 +28,6 @@ use crate::team::instruction_file;
 
 impl Repl {
     /// Applies the result of a command that was entered at a terminal or queued.
-    ///
-    /// # Errors
-    /// The change cannot be applied; then nothing has changed.
     pub(super) fn apply_result(&mut self, origin: Origin, agent_id: AgentId, result: InputResult) -> Result<Turn> {
         let note = match result {
             InputResult::Exit => return Ok(self.terminals.leave(origin)),
@@ -56,9 +53,6 @@ impl Repl {
     }
 
     /// Applies a change and all effects that follow from it.
-    ///
-    /// # Errors
-    /// The change cannot be applied; then nothing has changed.
     pub(super) fn apply_change(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         let outcome = self.carry_out(origin, agent_id, change);
         self.apply_effects();
@@ -66,9 +60,6 @@ impl Repl {
     }
 
     /// Applies a change to one agent; the effects that follow from it stay in the outbox.
-    ///
-    /// # Errors
-    /// The change cannot be applied; then nothing has changed.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, change.name());
         self.record.change(origin, &change);

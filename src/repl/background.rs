@@ -43,9 +43,6 @@ impl Repl {
     }
 
     /// Detaches a terminal: that of a client, or that of this process if the chat can go on without it.
-    ///
-    /// # Errors
-    /// The chat would end without it, or the log cannot be written; then nothing has changed.
     pub(super) fn leave_to_background(&mut self, origin: Origin) -> Result<()> {
         if self.terminals.detach_attached(origin) {
             return Ok(());
@@ -69,9 +66,6 @@ impl Repl {
     }
 
     /// Goes on as a server without the standard streams and the process that waits, which ends with this exit code.
-    ///
-    /// # Errors
-    /// The log cannot be written; then nothing has changed.
     pub(crate) fn go_on(&mut self, waiting: Waiting, code: u8, signals: Signals) -> Result<()> {
         leave_session(open_streams(&waiting)?)?;
         self.set_signals(signals);

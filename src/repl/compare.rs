@@ -14,9 +14,6 @@ use crate::team::compare::{Column, Comparison, JUDGE_ROLE, LETTERS, judge_prompt
 
 impl Repl {
     /// Sends a prompt to several agents and shows their answers where this was asked for.
-    ///
-    /// # Errors
-    /// An agent is gone, a model is not configured, or the store refuses.
     pub(super) fn ask_many(
         &mut self,
         origin: Origin,
@@ -59,9 +56,6 @@ impl Repl {
     }
 
     /// Carries out what was decided about compared answers. A terminal that shows them shows the error too.
-    ///
-    /// # Errors
-    /// The comparison is over, an answer is not complete, or the store refuses.
     pub(super) fn act_on_answers(
         &mut self,
         origin: Origin,
@@ -159,9 +153,6 @@ fn column(comparison: &Comparison, letter: char) -> Result<&Column> {
 }
 
 /// Reads the answers of a comparison from the store unless they are in memory.
-///
-/// # Errors
-/// The store cannot be read.
 pub(super) fn load_answers(core: &mut Core, number: u64) -> Result<()> {
     let Some(comparison) = core.comparisons.get(number) else { return Ok(()) };
     let agents: Vec<AgentId> = comparison.columns.iter().chain(&comparison.judge).map(|column| column.agent).collect();

@@ -26,9 +26,6 @@ impl ExternalDescriptors {
 impl Repl {
     /// Watches a descriptor of the embedding program in the loop's poll, for reading, writing or both; for neither, it is
     /// no longer watched. Readiness is reported once, and again only after the next call with the same descriptor.
-    ///
-    /// # Errors
-    /// The kernel refuses: it is a plain file, for example, which can always be read and written.
     pub(crate) fn watch_external(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()> {
         self.core.reactor.watch(Source::External(fd), fd, readable, writable)
     }

@@ -12,9 +12,6 @@ use crate::repl::event::Event;
 use crate::team::Reached;
 
 /// Sets a limit that a person typed, and says from when it counts. Agents that it held back go on if it allows it.
-///
-/// # Errors
-/// The agent is gone, the price of its model is unknown, or the store cannot be written; nothing has changed then.
 pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<String> {
     let endpoint = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
     let most = match value {
@@ -49,9 +46,6 @@ fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
 }
 
 /// Doubles a limit that was reached.
-///
-/// # Errors
-/// The store cannot be written; nothing has changed then.
 pub(super) fn raise(core: &mut Core, reached: &Reached) -> Result<()> {
     let limit = core.trees.raised(&core.roster, reached);
     set(core, reached.agent, reached.name, Some(limit))
@@ -73,9 +67,6 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
 }
 
 /// The limits of an agent, with what counts against them, for a screen of so many columns.
-///
-/// # Errors
-/// The agent is gone.
 pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> Result<String> {
     let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
     let now = core.clock.steady_ms();

@@ -47,9 +47,6 @@ pub(crate) enum WayBack {
 impl Repl {
     /// Finds the conversation for a terminal that was opened in this directory, or begins it, and makes the changes that the
     /// opening asks for.
-    ///
-    /// # Errors
-    /// There is no such conversation, or something that is asked for is not possible; then nothing is shown.
     pub(crate) fn open_conversation(&mut self, opening: Opening, directory: Option<&Path>) -> Result<Opened> {
         let is_read_only = self.core.store.is_read_only();
         let place = self.place(directory);
@@ -160,9 +157,6 @@ impl Repl {
     }
 
     /// Makes changes at a conversation that exists, and says which.
-    ///
-    /// # Errors
-    /// One is not possible; none was made then that the person is not told.
     pub(super) fn choose(&mut self, agent: AgentId, options: &Choices) -> Result<()> {
         let Some(said) = options.describe() else { return Ok(()) };
         steer::choose(&mut self.core, agent, options)?;

@@ -90,9 +90,6 @@ impl Repl {
     }
 
     /// Adds a message or a command to the queue, shows its position, and resumes the queue if the agent is idle.
-    ///
-    /// # Errors
-    /// The queue is full, or the store refuses; nothing has changed then.
     pub(super) fn enqueue(&mut self, origin: Origin, agent_id: AgentId, text: String, is_command: bool) -> Result<()> {
         let position = self.core.enqueue(origin, agent_id, &text, is_command)?;
         match self.terminals.still_at(origin, agent_id) {

@@ -9,9 +9,6 @@ use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 
 /// Applies an edit of `/queue`.
-///
-/// # Errors
-/// There is no such entry, or the store cannot be written; nothing has changed then.
 pub(super) fn apply(core: &mut Core, origin: Origin, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
     match edit {
         QueueEdit::TakeBackNewest => take_back_newest(core, origin, agent_id),

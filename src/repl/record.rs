@@ -43,9 +43,6 @@ struct Reply {
 
 impl Record {
     /// Creates the file, which must not exist.
-    ///
-    /// # Errors
-    /// The file exists, or cannot be created.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
         let Some(path) = &config.record else { return Ok(Self::default()) };
         let file = File::options().create_new(true).write(true).open(path);

@@ -15,9 +15,6 @@ use crate::tools::user_tool;
 
 /// Takes up the turns that waited for an answer. Returns how many questions are asked again, and how many turns were
 /// closed because their call can no longer be made. Nothing runs because of it, and nothing is sent.
-///
-/// # Errors
-/// The store cannot be read or written.
 pub(super) fn restore_questions(core: &mut Core, objections: &mut Objections) -> Result<(usize, usize)> {
     let (mut asked, mut closed) = (0, 0);
     if core.store.is_read_only() {

@@ -15,9 +15,6 @@ const MAX_REFUSED: usize = 1000;
 
 /// Gives the rules of an open question, or those that a person wrote instead, to an agent or to all that work in the same
 /// directory. Nothing is given if the question is closed.
-///
-/// # Errors
-/// No rule would allow the call, or the rules cannot be stored. Nothing has changed then.
 pub(super) fn grant(
     core: &mut Core,
     agent_id: AgentId,
@@ -56,9 +53,6 @@ pub(super) fn grant(
 
 /// Adds rules that a person names on a command line. What is allowed holds while the process runs, what asks and what is
 /// refused also after that.
-///
-/// # Errors
-/// The store cannot be written.
 pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
@@ -80,9 +74,6 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
 }
 
 /// Refuses an agent, and those that it forks from then on, what these rules name.
-///
-/// # Errors
-/// The store cannot be written.
 pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Result<()> {
     let mut all = core.roster.get(agent_id).ok_or_else(agent_gone)?.rules.clone();
     let refused: Vec<Rule> = refused.into_iter().filter(|rule| !all.deny.contains(rule)).collect();
@@ -112,9 +103,6 @@ fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
 }
 
 /// Takes back a rule that was given to this agent or to all that work in its directory.
-///
-/// # Errors
-/// There is no such rule, or the store cannot be written.
 pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
@@ -145,9 +133,6 @@ pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) 
 }
 
 /// The rules that hold for an agent, one per line, with where they come from.
-///
-/// # Errors
-/// The agent is gone.
 pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let workspace = workspace_of(agent);

@@ -30,9 +30,6 @@ impl Repl {
     }
 
     /// As [`Repl::leave`], with these last changes before the wait for the disk.
-    ///
-    /// # Errors
-    /// The system call that waits for events fails.
     pub(crate) fn leave_with(&mut self, last_changes: impl FnOnce(&mut Self)) -> Result<()> {
         let start = self.core.clock.now();
         self.server.begin_shutdown();

@@ -71,9 +71,6 @@ pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> 
 }
 
 /// Sets the amount of thinking.
-///
-/// # Errors
-/// The model does not support it, or the store refuses.
 pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Result<()> {
     check_thinking(&core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
     let now = core.clock.unix_ms();
@@ -92,9 +89,6 @@ pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinkin
 }
 
 /// Sets a parameter of requests, or removes it.
-///
-/// # Errors
-/// The model does not have it, or the store refuses.
 pub(super) fn set_parameter(
     core: &mut Core,
     agent_id: AgentId,
@@ -143,11 +137,9 @@ pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> 
     Ok(is_possible)
 }
 
-/// Sets what the agent may do without a question, which forks inherit.
-///
-/// # Errors
-/// Only a person at a terminal or the program that hosts the loop may allow more than before. If the store cannot be
-/// written, nothing more is allowed than before; less holds until the program exits.
+/// Sets what the agent may do without a question; forks inherit it. Only a person at a terminal or the program that hosts
+/// the loop may allow more than before. If the store cannot be written, nothing more is allowed; less is, until the
+/// program exits.
 pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
     let before = core.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
     let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
@@ -168,9 +160,6 @@ pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, pol
 }
 
 /// Makes the changes that a person asks for on a command line.
-///
-/// # Errors
-/// One is not possible, or the store refuses. What is wrong in itself is found before anything is changed.
 pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let environment = agent.inputs.environment.clone();

@@ -10,11 +10,8 @@ use crate::repl::jobs::Jobs;
 use crate::team::tree_path;
 
 impl Repl {
-    /// Stops every agent, or one with all its descendants, in one transaction. Returns how many were at work.
-    ///
-    /// # Errors
-    /// There is no such agent, or the store cannot be written: then the agents have stopped, and what they said last is in
-    /// memory only.
+    /// Stops every agent, or one with all its descendants, in one transaction. Returns how many were at work. They
+    /// stop even if the store cannot be written; their last messages are then in memory only.
     pub(super) fn stop_agents(&mut self, root: Option<AgentId>) -> Result<usize> {
         let among = match root {
             Some(root) if self.core.roster.get(root).is_none() => return Err(agent_gone()),

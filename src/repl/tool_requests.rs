@@ -87,9 +87,6 @@ fn waits_for_answer(objections: &Objections, agent_id: AgentId, request: &ToolRe
 }
 
 /// What the person has to be asked before a call is carried out.
-///
-/// # Errors
-/// The call would be refused anyway, or the person was asked about this limit already.
 pub(super) fn objection_to(
     core: &mut Core,
     objections: &mut Objections,

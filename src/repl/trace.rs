@@ -51,9 +51,6 @@ struct Writer {
 
 impl Trace {
     /// Appends to the configured file; without one, nothing is written, and only a debug build watches the steps.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
     pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
         let watch = (cfg!(debug_assertions) || config.trace.is_some()).then(|| Watch::new(clock.clone()));
         let Some(path) = &config.trace else { return Ok(Self { writer: None, watch }) };

@@ -21,18 +21,12 @@ pub use run::Stage;
 pub use scenario::Scenario;
 
 /// Plays a scenario on the copy of the C program, with the fault of its story.
-///
-/// # Errors
-/// As for [`Stage::open`], or the scenario has no story.
 pub fn like_the_original(scenario: &Scenario) -> Result<Outcome> {
     let directory = Directory::create()?;
     original::play(scenario, directory.path())
 }
 
 /// Reads a scenario.
-///
-/// # Errors
-/// The file cannot be read, or is no scenario.
 pub fn read(path: &Path) -> Result<Scenario> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| crate::base::error::Error::from(error).context(&file))?;

@@ -61,9 +61,6 @@ struct Loop {
 }
 
 /// Plays a scenario with the fault of its story.
-///
-/// # Errors
-/// The scenario tells no such story, or a descriptor cannot be created.
 pub fn play(scenario: &Scenario, directory: &Path) -> Result<Outcome> {
     let message = "--like-the-original: this scenario has no story, which names a fault of the C program";
     let story = scenario.story.ok_or_else(|| Error::usage(message))?;

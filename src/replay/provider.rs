@@ -35,9 +35,6 @@ struct Connection {
 
 impl Provider {
     /// Listens at this path.
-    ///
-    /// # Errors
-    /// The socket cannot be created.
     pub fn listen(path: &Path, replies: Vec<Reply>) -> Result<Self> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
@@ -45,9 +42,6 @@ impl Provider {
     }
 
     /// Accepts, reads and writes whatever is possible at this moment. Returns whether anything was.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn poll(&mut self, now: Moment) -> Result<bool> {
         let mut has_moved = false;
         while let Ok((stream, _)) = self.listener.accept() {

@@ -54,9 +54,6 @@ pub struct Directory(PathBuf);
 
 impl Directory {
     /// Only its owner can open it.
-    ///
-    /// # Errors
-    /// It cannot be created.
     pub fn create() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("polylogue-replay-{}", AgentId::random()));
         DirBuilder::new().mode(0o700).create(&path)?;
@@ -77,9 +74,6 @@ impl Drop for Directory {
 impl Stage {
     /// Opens the loop with the agents of a scenario. With turns, the trace has those too, which are not the same in two
     /// runs.
-    ///
-    /// # Errors
-    /// A name or a policy of the scenario is invalid, or a file cannot be created.
     pub fn open(scenario: &Scenario, has_turns: bool) -> Result<Self> {
         let directory = Directory::create()?;
         let _ids = NumberedIds::begin();
@@ -114,9 +108,6 @@ impl Stage {
     }
 
     /// Does all that happens at this moment, then moves the clock to the next one. Returns false at the end.
-    ///
-    /// # Errors
-    /// The loop fails, or a moment does not end.
     pub fn step(&mut self) -> Result<bool> {
         self.settle()?;
         let Some(next) = self.next_moment().filter(|next| *next <= self.end && !self.has_ended) else {
@@ -199,9 +190,6 @@ impl Stage {
     }
 
     /// What came of it.
-    ///
-    /// # Errors
-    /// The store or the trace cannot be read.
     pub fn outcome(&mut self) -> Result<Outcome> {
         let mut agents = BTreeMap::new();
         for agent in self.repl.roster().iter() {

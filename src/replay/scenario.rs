@@ -196,9 +196,6 @@ fn usual_status() -> u16 {
 
 impl Scenario {
     /// Parses a file; `file` names it in errors.
-    ///
-    /// # Errors
-    /// The file, the line and the key that is wrong.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         if text.len() > LONGEST {
             return Err(Error::usage(format!("{file}: longer than {LONGEST} bytes")));

@@ -83,8 +83,6 @@ impl Policy {
         self.level()
     }
 
-    /// # Errors
-    /// No command may run there.
     pub fn plan(&self, places: &Places<'_>) -> Result<Plan, Refusal> {
         let homes = [self.home.as_deref(), self.account_home.as_deref()];
         let plan = Plan::new(places, &self.settings, homes, self.level(), self.limits, &self.index)?;

@@ -61,18 +61,12 @@ impl Report {
 impl Plan {
     /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
     /// has an input, or shares its network, `send_descriptor` has to follow for each descriptor.
-    ///
-    /// # Errors
-    /// The supervisor has ended.
     pub fn send(&self, to: &UnixStream, proxy: Option<&UnixStream>) -> io::Result<()> {
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
         send_text(to, &text, proxy.map(UnixStream::as_fd))
     }
 
     /// Reads them from the socket that is standard input.
-    ///
-    /// # Errors
-    /// Standard input is no socket, or what comes is not a plan.
     pub fn receive() -> io::Result<(Self, Descriptors)> {
         let from = standard_input()?;
         let (text, proxy) = receive_text(&from)?;
@@ -103,17 +97,11 @@ impl Descriptors {
 }
 
 /// Sends a descriptor after a plan, with an empty text.
-///
-/// # Errors
-/// The other side has closed the socket.
 pub fn send_descriptor(to: &UnixStream, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     send_text(to, "", Some(descriptor))
 }
 
 /// Receives the standard input of a command, which comes after its plan.
-///
-/// # Errors
-/// As for [`receive_text`].
 pub fn receive_input(from: &UnixStream, has_input: bool) -> io::Result<Option<OwnedFd>> {
     if has_input { receive_text(from).map(|(_, input)| input) } else { Ok(None) }
 }
@@ -124,9 +112,6 @@ pub fn standard_input() -> io::Result<UnixStream> {
 }
 
 /// Writes a text with its length before it, and with that a descriptor.
-///
-/// # Errors
-/// The other side has closed the socket.
 pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let length = (text.len() as u64).to_le_bytes();
     let sent = send_with(to, &length, descriptor)?;
@@ -135,9 +120,6 @@ pub fn send_text(mut to: &UnixStream, text: &str, descriptor: Option<BorrowedFd<
 }
 
 /// Reads such a text with its descriptor, and nothing after it.
-///
-/// # Errors
-/// The other side has closed the socket, or the text is too long or not UTF-8.
 pub fn receive_text(mut from: &UnixStream) -> io::Result<(String, Option<OwnedFd>)> {
     let mut length = [0; 8];
     let (count, descriptor) = receive_with(from, &mut length)?;

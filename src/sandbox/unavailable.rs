@@ -16,9 +16,6 @@ pub struct Started {
 }
 
 /// Starts a program if its plan restricts nothing.
-///
-/// # Errors
-/// The report that the caller should send.
 pub fn start(
     plan: Plan,
     mut descriptors: Descriptors,

@@ -44,8 +44,6 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// # Errors
-    /// The socket cannot be switched to non-blocking mode.
     pub fn new(stream: UnixStream, longest_line: usize) -> Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {

@@ -56,9 +56,7 @@ impl Listener {
     }
 
     /// The next client, if one waits, and whether it may make requests. Connections of other users are closed.
-    ///
-    /// # Errors
-    /// There is no free descriptor; the client continues to wait.
+    /// After an error the client continues to wait.
     pub(crate) fn accept(&self) -> Result<Option<(UnixStream, bool)>> {
         loop {
             match self.listener.accept() {
@@ -89,9 +87,6 @@ impl Drop for Listener {
 }
 
 /// Connects to the server of this data directory; `None` if there is none.
-///
-/// # Errors
-/// As for [`Listener::bind`].
 pub fn connect(data_directory: &Path) -> Result<Option<UnixStream>> {
     let path = data_directory.join(DIRECTORY);
     let Some(directory) = open_directory(&path)? else { return Ok(None) };

@@ -44,9 +44,6 @@ pub struct Forked {
 #[doc(hidden)]
 impl Store {
     /// Creates the root, agent 0. If a damaged row has that number, the root gets the next free one.
-    ///
-    /// # Errors
-    /// There is a running agent, or the database cannot be written.
     pub fn create_root(
         &self,
         id: AgentId,
@@ -69,10 +66,6 @@ impl Store {
 
     /// Creates a child and writes the fork into both logs, in one transaction. The child takes over the parent's
     /// thinking level, parameters and instructions. The cost does not depend on the length of any history.
-    ///
-    /// # Errors
-    /// The parent is not running, the name is taken ([`ErrorKind::Usage`]), the fork point does not exist, or the
-    /// database cannot be written. Nothing is stored then.
     pub fn fork(&self, child: &NewAgent, now_ms: i64) -> Result<Forked> {
         let (in_parent, in_child) = self.write(|conn| self.register(conn, child, now_ms))?;
         Ok(Forked { row: self.expect_agent(child.id)?, in_parent, in_child })
@@ -80,9 +73,6 @@ impl Store {
 
     /// As [`Store::fork`], and begins the child's first turn with this prompt in the same transaction, so that no crash
     /// leaves a child without its task.
-    ///
-    /// # Errors
-    /// As for [`Store::fork`].
     pub(crate) fn fork_and_begin(&self, child: &NewAgent, prompt: String, now_ms: i64) -> Result<(Forked, Message)> {
         let (in_parent, in_child, prompt) = self.write(|conn| {
             let (in_parent, in_child) = self.register(conn, child, now_ms)?;
@@ -92,9 +82,6 @@ impl Store {
     }
 
     /// Creates a child of an agent that is not in memory: killed, or archived. Of a killed one only the child's log tells.
-    ///
-    /// # Errors
-    /// The parent was deleted; else as for [`Store::fork`].
     pub(crate) fn fork_ended(&self, child: &NewAgent, now_ms: i64) -> Result<AgentRow> {
         self.write(|conn| {
             let sql = "SELECT ordinal, status = 'running' FROM agents WHERE uuid = ?1 AND deleted_at IS NULL";
@@ -112,76 +99,47 @@ impl Store {
 
     /// Marks these agents as killed, in one transaction, and returns the event in each log, in the order given. Partial
     /// replies and queued texts stay. Quickest in order of creation, which is the order of the rows.
-    ///
-    /// # Errors
-    /// One of them is the root, was killed already or does not exist, or the database cannot be written. Nothing is
-    /// stored then.
     pub fn kill(&self, agents: &[AgentId], now_ms: i64) -> Result<Vec<Message>> {
         self.release_numbers();
         self.write(|conn| kill(conn, agents, now_ms))
     }
 
     /// Sets or removes the agent's name.
-    ///
-    /// # Errors
-    /// Another running agent has the name ([`ErrorKind::Usage`]), the agent is not running, or the database cannot be
-    /// written.
     pub fn set_name(&self, agent: AgentId, name: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET name = ?2 WHERE uuid = ?1 AND status = 'running'", agent, name)
     }
 
     /// Sets `provider/model`.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_endpoint(&self, agent: AgentId, endpoint: &str) -> Result<()> {
         self.update("UPDATE agents SET endpoint = ?2 WHERE uuid = ?1 AND status = 'running'", agent, Some(endpoint))
     }
 
     /// Sets the agent's thinking level.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub fn set_thinking(&self, agent: AgentId, thinking: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET thinking = ?2 WHERE uuid = ?1 AND status = 'running'", agent, thinking)
     }
 
     /// Sets the parameters of the agent's requests, as JSON.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_parameters(&self, agent: AgentId, parameters: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET parameters = ?2 WHERE uuid = ?1 AND status = 'running'", agent, parameters)
     }
 
     /// Sets the directory in which the agent works; `None` for that of the program.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_directory(&self, agent: AgentId, directory: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET directory = ?2 WHERE uuid = ?1 AND status = 'running'", agent, directory)
     }
 
     /// Sets the agent's own system prompt; `None` for the default one.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_system(&self, agent: AgentId, system: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
     }
 
     /// Sets what the agent may do without a question; `None` for what is configured.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_policy(&self, agent: AgentId, policy: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET policy = ?2 WHERE uuid = ?1 AND status = 'running'", agent, policy)
     }
 
     /// Sets the rules that a person gave the agent, as JSON.
-    ///
-    /// # Errors
-    /// As for [`Store::set_name`].
     pub(crate) fn set_rules(&self, agent: AgentId, rules: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET rules = ?2 WHERE uuid = ?1 AND status = 'running'", agent, rules)
     }
@@ -198,9 +156,6 @@ impl Store {
     }
 
     /// Records that an agent works on a run.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn join_run(&self, agent: AgentId, run: &str) -> Result<()> {
         self.release_numbers();
         let sql = "UPDATE agents SET run = (SELECT id FROM runs WHERE run = ?2), number = NULL WHERE uuid = ?1";

@@ -12,9 +12,6 @@ use crate::base::id::AgentId;
 #[doc(hidden)]
 impl Store {
     /// Archives these agents, in one transaction. What they used stays with the agent above them.
-    ///
-    /// # Errors
-    /// One of them is not running, or the database cannot be written; nothing is stored then.
     pub(crate) fn archive(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
         let sql = "UPDATE agents SET archived_at = coalesce(archived_at, ?2), unseen_since = NULL WHERE ordinal = ?1";
         self.release_numbers();
@@ -30,9 +27,6 @@ impl Store {
 
     /// Brings an archived agent back, with a number of now. Unless another `--print` run goes on with it, it is not one of a
     /// run any more.
-    ///
-    /// # Errors
-    /// It is not archived, or the database cannot be written.
     pub(crate) fn unarchive(&self, agent: AgentId, is_for_run: bool) -> Result<AgentRow> {
         let sql = "UPDATE agents SET archived_at = NULL, is_print_run = is_print_run AND ?2, number = iif(run IS NULL, ?3, NULL)
                    WHERE uuid = ?1 AND status = 'running' AND archived_at IS NOT NULL";
@@ -43,9 +37,6 @@ impl Store {
     }
 
     /// Records that an agent was made for one `--print` run.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub(crate) fn set_print_run(&self, agent: AgentId) -> Result<()> {
         self.release_numbers();
         self.write(|conn| {

@@ -17,9 +17,6 @@ pub(crate) struct DraftFile {
 
 impl Store {
     /// Stores a file, unless it is stored already. Returns the newest message at that time if the file is new.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn put_attachment(&self, digest: &str, media_type: &str, bytes: &[u8]) -> Result<Option<i64>> {
         let sql = "INSERT OR IGNORE INTO attachments (digest, media_type, bytes) VALUES (?1, ?2, ?3)";
         self.write(|conn| {
@@ -31,9 +28,6 @@ impl Store {
     }
 
     /// The type and the bytes of the file whose digest begins so.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn attachment(&self, digest: &str) -> Result<Option<(String, Vec<u8>)>> {
         let sql = "SELECT media_type, bytes FROM attachments WHERE digest >= ?1 AND digest < ?1 || 'g' LIMIT 1";
         let mut statement = self.conn.prepare_cached(sql)?;
@@ -41,9 +35,6 @@ impl Store {
     }
 
     /// The files of all drafts.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn files_of_drafts(&self) -> Result<Vec<DraftFile>> {
         let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE instr(content, ' #')")?;
         let mut rows = statement.query([])?;
@@ -57,9 +48,6 @@ impl Store {
     }
 
     /// Removes those of these files to which no text refers.
-    ///
-    /// # Errors
-    /// The database cannot be written; then none is removed.
     pub(crate) fn free_files_of_drafts(&self, files: &[DraftFile]) -> Result<()> {
         self.write(|conn| files.iter().try_for_each(|file| free_draft_file(conn, file)))
     }

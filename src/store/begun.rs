@@ -42,9 +42,6 @@ pub(crate) struct NewConversation {
 
 impl Store {
     /// Registers a conversation that inherits nothing, and writes no message. For the root, its row is replaced.
-    ///
-    /// # Errors
-    /// The name is taken ([`ErrorKind::Usage`](crate::base::error::ErrorKind)), or the database cannot be written.
     pub(crate) fn begin_conversation(&self, new: &NewConversation, now_ms: i64) -> Result<AgentRow> {
         // Without a fork point it is no child.
         let insert = "INSERT INTO agents (uuid, name, parent_uuid, status, activity, created_at, endpoint, thinking,
@@ -78,18 +75,12 @@ impl Store {
     }
 
     /// Whether nothing was written in a conversation.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn is_unwritten(&self, agent: AgentId) -> Result<bool> {
         let sql = format!("SELECT 1 FROM agents WHERE uuid = ?1 AND {UNWRITTEN}");
         Ok(self.conn.prepare_cached(&sql)?.exists([agent])?)
     }
 
     /// The newest conversation of this directory that has only a draft.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn drafted_conversation(&self, directory: Option<&str>) -> Result<Option<AgentId>> {
         let is_drafted = UNWRITTEN.replace("NOT EXISTS (SELECT 1 FROM drafts", "EXISTS (SELECT 1 FROM drafts");
         let sql = format!(
@@ -100,9 +91,6 @@ impl Store {
     }
 
     /// Notes that a terminal has begun this conversation, until something is written there.
-    ///
-    /// # Errors
-    /// The database cannot be read or written.
     pub(crate) fn note_begun(&self, agent: AgentId) -> Result<()> {
         let mut begun = self.unwritten_begun()?;
         begun.push(agent);
@@ -112,9 +100,6 @@ impl Store {
     }
 
     /// Deletes the conversations that an earlier process has begun and in which nothing was written.
-    ///
-    /// # Errors
-    /// The database cannot be read or written.
     pub(crate) fn delete_unwritten(&self, now_ms: i64) -> Result<()> {
         let unwritten = self.unwritten_begun()?;
         if !unwritten.is_empty() {

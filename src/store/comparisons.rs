@@ -11,9 +11,6 @@ use crate::domain::compare::{Column, Comparison, JUDGE, MOST_COMPARISONS};
 impl Store {
     /// Stores a comparison with its columns, and forgets the oldest if there are too many. Returns its number, which is none of
     /// those before.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn add_comparison(&self, origin: AgentId, prompt: &str, columns: &[Column]) -> Result<u64> {
         self.write(|conn| {
             let sql = "INSERT INTO comparisons (origin, prompt) VALUES (?1, ?2)";
@@ -30,17 +27,11 @@ impl Store {
     }
 
     /// Stores the judge of a comparison in place of an earlier one.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_judge(&self, number: u64, judge: &Column) -> Result<()> {
         self.write(|conn| set_column(conn, signed(number), judge))
     }
 
     /// Removes a column.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn drop_column(&self, number: u64, letter: char) -> Result<()> {
         let sql = "DELETE FROM compared WHERE comparison = ?1 AND letter = ?2";
         self.write(|conn| {
@@ -49,9 +40,6 @@ impl Store {
     }
 
     /// Removes a comparison; its agents stay.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn end_comparison(&self, number: u64) -> Result<()> {
         self.write(|conn| {
             conn.prepare_cached("DELETE FROM compared WHERE comparison = ?1")?.execute([signed(number)])?;
@@ -60,9 +48,6 @@ impl Store {
     }
 
     /// The open comparisons that still have an agent, oldest first. A damaged column is left out.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn comparisons(&self) -> Result<Vec<Comparison>> {
         let sql =
             "SELECT id, comparisons.origin, comparisons.prompt, letter, agent, label, compared.prompt, after, is_fork

@@ -43,9 +43,6 @@ impl Conversation {
 impl Store {
     /// The conversations that a person can resume, archived ones too, the one in which something was said last first. Not
     /// those in which nothing has happened yet, nor archived members of teams.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn conversations(&self) -> Result<Vec<Conversation>> {
         let sql = format!(
             "SELECT uuid, iif({NUMBERED}, number, NULL), name,
@@ -69,9 +66,6 @@ impl Store {
     }
 
     /// What the user and the model said first in a conversation, the beginning of each, if that is all there and it has no title.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn untitled_exchange(&self, agent: AgentId) -> Result<Option<(String, String)>> {
         let of_kind = |kind: &str| {
             format!(
@@ -90,9 +84,6 @@ impl Store {
     }
 
     /// Sets the title of a conversation.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_title(&self, agent: AgentId, title: &str) -> Result<()> {
         let sql = "UPDATE agents SET title = ?2 WHERE uuid = ?1 AND status = 'running'";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, title]).map(drop)?))

@@ -16,10 +16,7 @@ const UNFINISHED: &str = "polylogue.copy.db";
 const PAGES_AT_ONCE: i32 = 4096;
 
 /// Copies a database whose schema is older than that of this program. Returns the file; `None` for a new database and for
-/// one that is not older.
-///
-/// # Errors
-/// The copy cannot be written; then the database must not be changed.
+/// one that is not older. After an error the database must not be changed.
 pub(super) fn before_migration(conn: &Connection, dir: &Path) -> Result<Option<PathBuf>> {
     let (found, current) = schema::versions(conn)?;
     if found == 0 || found >= current {

@@ -30,9 +30,6 @@ const EXPIRED: &str = "SELECT uuid FROM agents WHERE ordinal <> 0 AND parent_uui
 #[doc(hidden)]
 impl Store {
     /// Deletes these agents, running, archived or killed, in one transaction.
-    ///
-    /// # Errors
-    /// One of them is the root or does not exist, or the database cannot be written; nothing is deleted then.
     pub(crate) fn delete(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
         self.release_numbers();
         self.write(|conn| {
@@ -48,9 +45,6 @@ impl Store {
     }
 
     /// At most `most` agents that were not used since `before`, in milliseconds since 1970, the newest first.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn expired(&self, before: i64, most: usize) -> Result<Vec<AgentId>> {
         let mut statement = self.conn.prepare_cached(EXPIRED)?;
         // An agent with a damaged uuid cannot be addressed.

@@ -11,9 +11,6 @@ use crate::domain::drafts::DraftSlot;
 #[doc(hidden)]
 impl Store {
     /// Stores a draft of the agent, which may replace a message; an empty one is removed.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub fn set_draft(&self, agent: AgentId, slot: DraftSlot, text: &str, edited: Option<MessageId>) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -25,9 +22,6 @@ impl Store {
     }
 
     /// The draft of the agent that replaces a message, and that message.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub fn edited_draft(&self, agent: AgentId) -> Result<Option<(DraftSlot, MessageId)>> {
         let ordinal = ids::known(&self.conn, agent)?;
         let sql =
@@ -39,9 +33,6 @@ impl Store {
     }
 
     /// The agent's drafts that are not empty.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub fn drafts(&self, agent: AgentId) -> Result<Vec<(DraftSlot, String)>> {
         let ordinal = ids::known(&self.conn, agent)?;
         let sql = "SELECT slot, content FROM drafts WHERE agent = ?1 ORDER BY slot";

@@ -21,9 +21,6 @@ pub struct Health {
 }
 
 /// Checks the store in `dir`, also while another process holds it or if its schema is older; `None` if there is none.
-///
-/// # Errors
-/// It cannot be opened, or is not a database of polylogue.
 pub fn health(dir: &Path) -> Result<Option<Health>> {
     if !Store::exists(dir) {
         return Ok(None);

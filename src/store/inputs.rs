@@ -32,9 +32,6 @@ const OF_OTHERS: &str = "project <> ?1 AND typeof(content) = 'text' AND NOT EXIS
 impl Store {
     /// Adds an input to the history of a project as the newest one, and removes the same text from earlier and all but
     /// about 10,000. An empty one is not added.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn remember_input(&self, project: &str, text: &str) -> Result<()> {
         if text.trim().is_empty() {
             return Ok(());
@@ -49,9 +46,6 @@ impl Store {
 
     /// The input before `newer` others: those of the project first, then those of other projects, each newest first. Rows
     /// that are no text are skipped.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn input(&self, project: &str, newer: usize) -> Result<Option<String>> {
         let newer = i64::try_from(newer).unwrap_or(i64::MAX);
         let sql = "SELECT count(*) FROM entered WHERE project = ?1 AND typeof(content) = 'text'";
@@ -64,9 +58,6 @@ impl Store {
     }
 
     /// All inputs in the order of [`Store::input`], for a search.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn inputs(&self, project: &str) -> Result<Vec<InputRow>> {
         let mut found = Vec::new();
         for condition in ["project = ?1 AND typeof(content) = 'text'", OF_OTHERS] {
@@ -81,9 +72,6 @@ impl Store {
     }
 
     /// The whole text of an input.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn whole_input(&self, id: i64) -> Result<Option<String>> {
         let mut statement = self.conn.prepare_cached("SELECT content FROM entered WHERE id = ?1")?;
         Ok(statement.query_row([id], |row| row::text(row, 0)).optional()?)

@@ -22,9 +22,6 @@ const IS_OUTDATED: &str = "EXISTS (SELECT 1 FROM messages CROSS JOIN agents AS o
 #[doc(hidden)]
 impl Store {
     /// A terminal that was opened in this directory shows this agent.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_last_shown(&self, directory: &str, agent: AgentId) -> Result<()> {
         // Replaced rather than updated: the newest row has the greatest id.
         let sql = "INSERT OR REPLACE INTO last_shown (directory, agent, message)
@@ -33,9 +30,6 @@ impl Store {
     }
 
     /// The agent that a terminal showed last, wherever it was opened.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn last_shown(&self) -> Result<Option<AgentId>> {
         let sql = "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = agent
                    WHERE status = 'running' AND archived_at IS NULL ORDER BY last_shown.id DESC LIMIT 1";
@@ -45,9 +39,6 @@ impl Store {
     /// The last conversation of this directory that a person had: the one that a terminal opened there showed last, unless
     /// there is nothing in it yet, or a person has sent a text to another agent of this directory since then; else the one
     /// that got the newest text. Neither a `--print` run nor a member of a team.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn last_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
         let sql = format!(
             "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent

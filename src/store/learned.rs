@@ -37,9 +37,6 @@ pub(crate) struct LearnedContext {
 
 impl Store {
     /// Keeps what a server told, in place of what it told of that model before.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn keep_context(&self, learned: &LearnedContext) -> Result<()> {
         let LearnedContext { model, base_url, told, limit, at } = learned;
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
@@ -48,9 +45,6 @@ impl Store {
     }
 
     /// Everything that was kept. Rows that cannot be read are left out.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn kept_contexts(&self) -> Result<Vec<LearnedContext>> {
         // `!` is the character after the blank.
         let sql = "SELECT key, value FROM meta WHERE key >= ?1 AND key < rtrim(?1) || '!'";

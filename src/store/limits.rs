@@ -28,18 +28,12 @@ pub struct StoredLimits {
 #[doc(hidden)]
 impl Store {
     /// Records who made an agent.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_made_by(&self, agent: AgentId, made_by: MadeBy) -> Result<()> {
         let sql = "UPDATE agents SET made_by = ?2 WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, made_by.code()]).map(drop)?))
     }
 
     /// Sets a limit of an agent's tree, or removes what was set.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub(crate) fn set_limit(&self, agent: AgentId, name: LimitName, limit: Option<SetLimit>) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -58,9 +52,6 @@ impl Store {
     }
 
     /// Stores what these agents used, in one transaction. Agents that were killed are left out.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_spent(&self, all: &[StoredSpent]) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO spent (agent, requests, tokens, cost, millis)
             SELECT ordinal, ?2, ?3, ?4, ?5 FROM agents WHERE uuid = ?1 AND status = 'running'";
@@ -76,9 +67,6 @@ impl Store {
 
     /// The limits of running agents; of creations those since `since`, in milliseconds since 1970. Rows of limits that
     /// this version does not know are left out.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn load_limits(&self, since: i64) -> Result<StoredLimits> {
         let sql = "SELECT uuid, limits.name, value, base FROM limits JOIN agents ON ordinal = agent
             WHERE status = 'running'";
@@ -94,9 +82,6 @@ impl Store {
     }
 
     /// The limits that were set for one agent.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn limits_of(&self, agent: AgentId) -> Result<Vec<(LimitName, SetLimit)>> {
         let all = self.load_limits(i64::MAX)?.set;
         Ok(all.into_iter().filter(|(id, ..)| *id == agent).map(|(_, name, limit)| (name, limit)).collect())

@@ -32,9 +32,6 @@ impl Drop for Lock {
 
 /// Creates the directory, accessible only by its owner. An existing one may be readable by others, because the files in it
 /// are private anyway; but who can write in it could replace them.
-///
-/// # Errors
-/// It cannot be created, or others can write in it.
 pub fn make_directory(dir: &Path) -> Result<()> {
     if dir.exists() && !dir.is_dir() {
         return Err(store_error(format!("{} is a file: the data directory must be a directory", dir.display())));
@@ -55,9 +52,6 @@ pub fn make_directory(dir: &Path) -> Result<()> {
 }
 
 /// Opens or creates a file that only its owner can read, and corrects its permissions.
-///
-/// # Errors
-/// It cannot be opened or created, or is not a regular file.
 pub fn private_file(path: &Path) -> Result<File> {
     open_private(path).map_err(|error| io_error(path, &error))
 }

@@ -17,18 +17,12 @@ const MOST: i64 = (1 << 53) - 1;
 #[doc(hidden)]
 impl Store {
     /// Appends these messages to the agent's log, all or none, and gives each its id.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub fn append(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| insert_all(conn, ids::running(conn, agent)?, bodies, now_ms))
     }
 
     /// Appends a message of the user, marks the agent as busy for [`Store::recover`], and removes the draft that it was,
     /// in one transaction.
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
     pub fn begin_turn(&self, agent: AgentId, text: String, draft: Option<DraftSlot>, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -38,18 +32,12 @@ impl Store {
     }
 
     /// Marks an agent whose turn is tried again as busy for [`Store::recover`].
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
     pub(crate) fn begin_again(&self, agent: AgentId) -> Result<()> {
         self.write(|conn| set_busy(conn, ids::running(conn, agent)?))
     }
 
     /// Stores one more piece of each reply that is streaming. The cost does not depend on the length of the replies. One
     /// transaction for all: it costs several times what a piece does.
-    ///
-    /// # Errors
-    /// As for [`Store::append`]; none is stored then.
     pub fn append_pieces(&self, pieces: &[(AgentId, Piece)]) -> Result<()> {
         let sql = "INSERT INTO partials (agent, content, thinking, usage) VALUES (?1, ?2, ?3, ?4)";
         self.write(|conn| {
@@ -64,9 +52,6 @@ impl Store {
 
     /// Appends the results of calls, and marks that the agent's next call waits for a person: after a restart the
     /// question is asked again.
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
     pub(crate) fn begin_question(&self, agent: AgentId, results: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -76,9 +61,6 @@ impl Store {
     }
 
     /// The question was answered: what follows from the answer is never asked again.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn end_question(&self, agent: AgentId) -> Result<()> {
         let sql = "UPDATE agents SET asking = 0 WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
@@ -86,9 +68,6 @@ impl Store {
 
     /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction. Unless the user has interrupted it,
     /// the end counts as not seen until [`Store::set_seen`].
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
     pub(crate) fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -101,18 +80,12 @@ impl Store {
     }
 
     /// A terminal has shown how the last turn of this agent ended.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn set_seen(&self, agent: AgentId) -> Result<()> {
         let sql = "UPDATE agents SET unseen_since = NULL WHERE uuid = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
     }
 
     /// Appends the messages of a complete reply and removes its pieces, in one transaction.
-    ///
-    /// # Errors
-    /// As for [`Store::append`].
     pub fn settle_reply(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| settle(conn, ids::running(conn, agent)?, bodies, now_ms))
     }

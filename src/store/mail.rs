@@ -14,9 +14,6 @@ const COLUMNS: &str = "id, from_uuid, body, created_at, read_at IS NOT NULL";
 #[doc(hidden)]
 impl Store {
     /// Stores mail for a running agent.
-    ///
-    /// # Errors
-    /// The recipient is not running, the text is empty or over 1 MiB, or the database cannot be written.
     pub(crate) fn deliver(&self, from: AgentId, to: AgentId, body: &str, now_ms: i64) -> Result<MailId> {
         if body.trim().is_empty() {
             return Err(Error::usage("the message is empty; give its text"));
@@ -33,9 +30,6 @@ impl Store {
     }
 
     /// An agent's mail, or only that of one sender: the oldest unread first, then what was read.
-    ///
-    /// # Errors
-    /// The database cannot be read, or a row is damaged; the message says how to delete it.
     pub fn mail(&self, to: AgentId, from: Option<AgentId>) -> Result<Vec<Mail>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM mail WHERE to_uuid = ?1 AND (?2 IS NULL OR from_uuid = ?2)
@@ -51,9 +45,6 @@ impl Store {
     }
 
     /// Returns one message, by its id or else the oldest unread, and marks it as read. `None` if there is none.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub fn read_mail(&self, to: AgentId, id: Option<MailId>, now_ms: i64) -> Result<Option<Mail>> {
         self.write(|conn| {
             let sql = format!(
@@ -68,9 +59,6 @@ impl Store {
     }
 
     /// The senders of an agent's unread mail.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn unread_senders(&self, to: AgentId) -> Result<Vec<AgentId>> {
         let sql = "SELECT DISTINCT from_uuid FROM mail WHERE to_uuid = ?1 AND read_at IS NULL";
         let mut statement = self.conn.prepare_cached(sql)?;
@@ -79,9 +67,6 @@ impl Store {
     }
 
     /// Deletes one message.
-    ///
-    /// # Errors
-    /// The agent has none with this id, or the database cannot be written.
     pub(crate) fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
         let sql = "DELETE FROM mail WHERE to_uuid = ?1 AND id = ?2";
         self.write(|conn| match conn.prepare_cached(sql)?.execute(params![to, id.0])? {
@@ -91,18 +76,12 @@ impl Store {
     }
 
     /// The number of an agent's unread messages.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn count_unread(&self, to: AgentId) -> Result<usize> {
         let sql = "SELECT count(*) FROM mail WHERE to_uuid = ?1 AND read_at IS NULL";
         Ok(self.conn.prepare_cached(sql)?.query_row([to], |row| row.get::<_, u32>(0))? as usize)
     }
 
     /// The number of unread messages of each running agent that has any.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn unread_mail(&self) -> Result<Vec<(AgentId, usize)>> {
         let sql = "SELECT to_uuid, count(*) FROM mail JOIN agents ON uuid = to_uuid
                    WHERE read_at IS NULL AND status = 'running' GROUP BY to_uuid";

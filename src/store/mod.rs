@@ -2,7 +2,7 @@
 //!
 //! Only this module uses SQLite. It stores and returns plain data; what a history means (marks, rewinds) is decided by
 //! `domain::history`, what an agent does by the layers above. There is one file, `polylogue.db`, held by one process at
-//! a time. Every change is one transaction: after a crash either all of it is there or nothing.
+//! a time. Every change is one transaction: after a crash or an error either all of it is stored or nothing.
 //!
 //! ```text
 //!   agents    ordinal 0 (the root) <--parent_uuid-- 1 <--parent_uuid-- 2 ...       rows go with `delete` only

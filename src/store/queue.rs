@@ -42,9 +42,6 @@ pub struct QueueId(pub i64);
 impl Store {
     /// Appends a text, or the line of a command, to the agent's queue and removes the draft that it was, in one
     /// transaction.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub fn enqueue(
         &self,
         agent: AgentId,
@@ -65,9 +62,6 @@ impl Store {
 
     /// Stores the line of a command that waits outside of the queue until the tools of a reply are done, so that it is
     /// shown if the process ends first.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub(crate) fn park_line(&self, agent: AgentId, line: &str, now_ms: i64) -> Result<QueueId> {
         self.write(|conn| {
             let sql = "INSERT INTO queue (agent, content, is_command, created_at) VALUES (?1, ?2, ?3, ?4)";
@@ -77,9 +71,6 @@ impl Store {
     }
 
     /// Removes a line that was parked. It may have gone with its agent.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn drop_parked(&self, id: QueueId) -> Result<()> {
         self.write(|conn| {
             let sql = "DELETE FROM queue WHERE id = ?1 AND is_command = ?2";
@@ -89,9 +80,6 @@ impl Store {
     }
 
     /// The running agents with a queue, in order of creation.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn agents_with_queue(&self) -> Result<Vec<AgentId>> {
         let sql = "SELECT uuid FROM agents WHERE status = 'running' AND ordinal IN
                    (SELECT agent FROM queue WHERE is_command < 2) ORDER BY ordinal";
@@ -102,17 +90,11 @@ impl Store {
     }
 
     /// The agent's queue, the next one first. Of a damaged text as much is returned as can be read.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<QueuedRow>> {
         read(&self.conn, ids::known(&self.conn, agent)?)
     }
 
     /// Removes an entry from the queue and makes it a draft of the agent, in one transaction.
-    ///
-    /// # Errors
-    /// It is not queued any more, the agent is not running, or the database cannot be written.
     pub fn unqueue(&self, agent: AgentId, id: QueueId, slot: DraftSlot) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -122,9 +104,6 @@ impl Store {
     }
 
     /// Removes these entries from the agent's queue, all or none.
-    ///
-    /// # Errors
-    /// One of them is not queued any more, the agent is not running, or the database cannot be written.
     pub(crate) fn drop_queued(&self, agent: AgentId, ids: &[QueueId]) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -134,9 +113,6 @@ impl Store {
 
     /// Moves the entry at position `from` to position `to`, counted from 0, and returns the new queue. The ids stay in
     /// order and the contents move between them.
-    ///
-    /// # Errors
-    /// There is no such position, the agent is not running, or the database cannot be written.
     pub(crate) fn move_queued(&self, agent: AgentId, from: usize, to: usize) -> Result<Vec<QueuedRow>> {
         self.write(|conn| {
             let mut rows = read(conn, ids::running(conn, agent)?)?;
@@ -156,9 +132,6 @@ impl Store {
     }
 
     /// Removes a text from the agent's queue and begins a turn with it, in one transaction.
-    ///
-    /// # Errors
-    /// The text is not in this agent's queue, the agent is not running, or the database cannot be written.
     pub fn promote(&self, agent: AgentId, id: QueueId, now_ms: i64) -> Result<Message> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;

@@ -38,9 +38,6 @@ impl Store {
     /// in order of creation. Turns that wait for an answer stay as they are, except those of a run. Tool calls without a result get one that says so, in the order of the calls; the pieces of
     /// a reply become a partial reply; an interruption is recorded; the agent becomes idle; runs end without an
     /// outcome. A second call finds nothing to do.
-    ///
-    /// # Errors
-    /// The database cannot be written; nothing has changed then.
     pub fn recover(&self, now_ms: i64) -> Result<Vec<AgentId>> {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
@@ -53,9 +50,6 @@ impl Store {
 
     /// The turns that wait for an answer, in order of creation of their agents; `Err`: it cannot be read what is asked.
     /// Called after [`Store::recover`].
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn asking_turns(&self) -> Result<Vec<std::result::Result<AskingTurn, AgentId>>> {
         let mut statement = self.conn.prepare_cached(ASKING_AGENTS)?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1).ok())))?;
@@ -65,9 +59,6 @@ impl Store {
     }
 
     /// Closes a turn that waited for an answer, as one that was interrupted.
-    ///
-    /// # Errors
-    /// The agent is not running, or the database cannot be written.
     pub(crate) fn close_asking_turn(&self, agent: AgentId, now_ms: i64) -> Result<()> {
         self.write(|conn| close_turn(conn, ids::running(conn, agent)?, NOT_RUN, now_ms))
     }

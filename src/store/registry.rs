@@ -101,25 +101,16 @@ const SELECT: &str = "SELECT ordinal, uuid, name, parent_uuid, fork_message_id, 
 #[doc(hidden)]
 impl Store {
     /// The running agents that are not archived, in order of creation.
-    ///
-    /// # Errors
-    /// The database cannot be read. Damaged rows are returned as [`Registry::damaged`].
     pub fn load_agents(&self) -> Result<Registry> {
         self.registry("status = 'running' AND archived_at IS NULL")
     }
 
     /// The archived agents, in order of creation.
-    ///
-    /// # Errors
-    /// As for [`Store::load_agents`].
     pub fn archived_agents(&self) -> Result<Registry> {
         self.registry("status = 'running' AND archived_at IS NOT NULL")
     }
 
     /// The agents that were killed and not deleted, in order of creation.
-    ///
-    /// # Errors
-    /// As for [`Store::load_agents`].
     pub(crate) fn killed_agents(&self) -> Result<Registry> {
         self.registry("status = 'dead' AND deleted_at IS NULL")
     }
@@ -139,9 +130,6 @@ impl Store {
     }
 
     /// One agent, running or killed.
-    ///
-    /// # Errors
-    /// The database cannot be read, or the row is damaged.
     pub fn agent(&self, agent: AgentId) -> Result<Option<AgentRow>> {
         let mut statement = self.conn.prepare_cached(&format!("{SELECT} WHERE uuid = ?1"))?;
         let mut rows = statement.query([agent])?;
@@ -150,9 +138,6 @@ impl Store {
 
     /// Finds an agent by what it is called. A killed one, which has neither a name nor a number of its own, is found by its
     /// uuid or, if no running one is called so, by the beginning of that.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn find(&self, text: &str) -> Result<Found> {
         if text.is_empty() {
             return Ok(Found::None);
@@ -185,9 +170,6 @@ impl Store {
     /// The running agent that got the newest message of the user, perhaps only of those that work in a directory; agents
     /// from before directories were stored work in every one. Of the archived ones only those of `--print` runs count, which
     /// no person has archived.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn last_addressed(&self, directory: Option<&str>) -> Result<Option<AgentId>> {
         // Searches backwards from the newest message, which ends after one turn in most cases.
         let sql = "SELECT uuid FROM messages CROSS JOIN agents ON agents.ordinal = messages.agent
@@ -198,9 +180,6 @@ impl Store {
     }
 
     /// The title of a conversation, or else what the user said first there, and when something was said last.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub(crate) fn conversation(&self, agent: AgentId) -> Result<(String, i64)> {
         let sql = "SELECT coalesce(title, (SELECT substr(content, 1, 400) FROM messages
                        WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),
@@ -211,9 +190,6 @@ impl Store {
     }
 
     /// The beginning of the last reply or error of an agent, if there is one.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn last_said(&self, agent: AgentId) -> Result<Option<String>> {
         let sql = "SELECT substr(content, 1, 400) FROM messages WHERE kind IN ('assistant', 'error') AND content <> ''
                 AND agent = (SELECT ordinal FROM agents WHERE uuid = ?1)
@@ -222,9 +198,6 @@ impl Store {
     }
 
     /// The nearest running ancestor that is not archived and whose row can be read; `None` for the root.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn living_ancestor(&self, agent: AgentId) -> Result<Option<AgentId>> {
         let mut next = self.parent(agent)?;
         while let Some(id) = next {

@@ -84,25 +84,16 @@ impl<'s> Lineage<'s> {
 impl Store {
     /// The agent's history since its newest `clear`, oldest first: each ancestor's own messages up to the fork point,
     /// then its own. Also a message for each damaged row that was left out.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub fn replay(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
         self.read_forwards(Lineage::of(&self.conn, agent)?)
     }
 
     /// As [`Store::replay`], including messages before a `clear`. For export, never for a model.
-    ///
-    /// # Errors
-    /// As for [`Store::replay`].
     pub(crate) fn full_log(&self, agent: AgentId) -> Result<(Vec<Message>, Vec<String>)> {
         self.read_forwards(Lineage { ignores_clear: true, ..Lineage::of(&self.conn, agent)? })
     }
 
     /// The newest `clear` of the agent that was not undone, if there is something before it to bring back.
-    ///
-    /// # Errors
-    /// As for [`Store::replay`].
     pub(crate) fn newest_clear(&self, agent: AgentId) -> Result<Option<MessageId>> {
         let ordinal = ids::known(&self.conn, agent)?;
         let newest = |row: &rusqlite::Row| row.get::<_, i64>(0);
@@ -137,9 +128,6 @@ impl Store {
 
     /// The newest `limit` messages of the replay that are older than `before`, oldest first. The cost depends on
     /// `limit` and the number of visited ancestors, not on the length of the history.
-    ///
-    /// # Errors
-    /// As for [`Store::replay`].
     pub fn tail(&self, agent: AgentId, before: Option<MessageId>, limit: usize) -> Result<Vec<Message>> {
         let newest = before.map_or(i64::MAX, |id| id.0.saturating_sub(1));
         let mut lineage = Lineage::of(&self.conn, agent)?;
@@ -157,9 +145,6 @@ impl Store {
     }
 
     /// The number of messages of the agent's own log from this one on, at most `most`.
-    ///
-    /// # Errors
-    /// As for [`Store::replay`].
     pub(crate) fn count_from(&self, agent: AgentId, message: MessageId, most: usize) -> Result<usize> {
         let sql = "SELECT count(*) FROM (SELECT 1 FROM messages WHERE agent = ?1 AND id >= ?2 LIMIT ?3)";
         let ordinal = ids::known(&self.conn, agent)?;
@@ -169,9 +154,6 @@ impl Store {
     }
 
     /// The newest message of the agent's own log, of any kind; 0 if it has none.
-    ///
-    /// # Errors
-    /// As for [`Store::replay`].
     pub fn last_own_message(&self, agent: AgentId) -> Result<MessageId> {
         let sql = "SELECT id FROM messages WHERE agent = ?1 ORDER BY id DESC LIMIT 1";
         let ordinal = ids::known(&self.conn, agent)?;

@@ -55,9 +55,6 @@ impl RunRow {
 #[doc(hidden)]
 impl Store {
     /// Records a new run.
-    ///
-    /// # Errors
-    /// There is one of this name, or the database cannot be written.
     pub(crate) fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
         let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -70,18 +67,12 @@ impl Store {
     }
 
     /// Records the end and the outcome of a run.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn end_run(&self, run: &str, outcome: &Value, now_ms: i64) -> Result<()> {
         let sql = "UPDATE runs SET ended_at = ?2, outcome = ?3 WHERE run = ?1";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![run, now_ms, outcome.to_string()]).map(drop)?))
     }
 
     /// The run of this name.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn run(&self, run: &str) -> Result<Option<RunRow>> {
         let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome FROM runs WHERE run = ?1";
         Ok(self.conn.prepare_cached(sql)?.query_row([run], read).optional()?)
@@ -89,9 +80,6 @@ impl Store {
 
     /// The runs that have not ended, with the agents that began them, the oldest first. At the start of a process, before
     /// [`Store::recover`], these are what an earlier one has left.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn open_runs(&self) -> Result<Vec<(AgentId, RunRow)>> {
         let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome, asker FROM runs
                    WHERE ended_at IS NULL ORDER BY id";
@@ -102,9 +90,6 @@ impl Store {
     }
 
     /// The newest runs, at most `limit`, the newest first.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn runs(&self, limit: usize) -> Result<Vec<RunRow>> {
         let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome FROM runs
                    ORDER BY id DESC LIMIT ?1";

@@ -71,9 +71,6 @@ impl SearchHit {
 #[doc(hidden)]
 impl Store {
     /// The newest messages that match, at most `most`, the newest first.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn search(&self, query: &SearchQuery, most: usize) -> Result<Vec<SearchHit>> {
         let Some(expression) = query.expression(|name| self.ordinals_of(name))? else { return Ok(Vec::new()) };
         let (_, above) = marks(&self.conn)?;
@@ -87,9 +84,6 @@ impl Store {
     }
 
     /// How many messages of an old database are not indexed yet.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn unindexed(&self) -> Result<i64> {
         let (below, _) = marks(&self.conn)?;
         let sql = format!("SELECT count(*) FROM messages WHERE id <= ?1 AND {KINDS}");
@@ -97,9 +91,6 @@ impl Store {
     }
 
     /// Whether messages of an old database are not indexed yet.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub(crate) fn has_unindexed(&self) -> Result<bool> {
         Ok(marks(&self.conn)?.0 > 0)
     }
@@ -110,9 +101,6 @@ impl Store {
     }
 
     /// Indexes the next messages if a batch of them waits. Returns whether it did.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn index_new(&self) -> Result<bool> {
         let (_, above) = marks(&self.conn)?;
         let (end, is_whole) = batch(&self.conn, above)?;
@@ -127,9 +115,6 @@ impl Store {
     }
 
     /// Indexes some of the messages that were stored before there was an index. Returns whether there are more.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn index_old(&self) -> Result<bool> {
         let (below, _) = marks(&self.conn)?;
         if below == 0 {
@@ -144,9 +129,6 @@ impl Store {
     }
 
     /// Merges a part of the index. Returns whether there is more to merge.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn merge_index(&self) -> Result<bool> {
         // "If the total number of changes is less than 2, the merge was a no-op" (sqlite.org/fts5.html, 6.7).
         let before = self.conn.total_changes();

@@ -9,9 +9,6 @@ use crate::domain::message::Body;
 impl Store {
     /// Creates a child, writes the fork into both logs and these messages into the child's, in one transaction. The
     /// child's log begins with a `clear`, which cuts off every ancestor.
-    ///
-    /// # Errors
-    /// As for [`Store::fork`]; nothing is stored then.
     pub(crate) fn slice(&self, child: &NewAgent, bodies: Vec<Body>, now_ms: i64) -> Result<Forked> {
         let is_shared = !bodies.is_empty();
         let (in_parent, in_child) = self.write(|conn| {

@@ -112,9 +112,6 @@ fn grouped(expression: &str) -> String {
 #[doc(hidden)]
 impl Store {
     /// Adds what requests used for an agent, which may have been killed.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be written.
     pub(crate) fn add_usage(&self, agent: AgentId, costs: Vec<Usage>, now_ms: i64) -> Result<()> {
         if costs.is_empty() {
             return Ok(());
@@ -126,9 +123,6 @@ impl Store {
     }
 
     /// Usage of this agent's requests or, for `None`, of all agents, including killed ones.
-    ///
-    /// # Errors
-    /// There is no such agent, or the database cannot be read.
     pub fn usage(&self, agent: Option<AgentId>) -> Result<UsageTotal> {
         let ordinal = agent.map(|agent| ids::known(&self.conn, agent)).transpose()?;
         let sql = format!(
@@ -140,9 +134,6 @@ impl Store {
     }
 
     /// Usage of each day of the local calendar (`2026-11-22`) on which there was a request, oldest first.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn usage_by_day(&self) -> Result<Vec<(String, UsageTotal)>> {
         let sql = grouped("date(created_at / 1000, 'unixepoch', 'localtime')");
         let mut statement = self.conn.prepare_cached(&sql)?;
@@ -151,9 +142,6 @@ impl Store {
     }
 
     /// Usage of each model; that of requests before the model was stored is under `None`.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn usage_by_model(&self) -> Result<Vec<(Option<String>, UsageTotal)>> {
         let sql = grouped("iif(json_valid(data), data ->> 'model', NULL)");
         let mut statement = self.conn.prepare_cached(&sql)?;
@@ -162,9 +150,6 @@ impl Store {
     }
 
     /// Usage of each agent, killed ones included, in order of creation.
-    ///
-    /// # Errors
-    /// The database cannot be read.
     pub fn usage_by_agent(&self) -> Result<Vec<AgentUsage>> {
         let sql = format!(
             "SELECT a.uuid, a.name, iif({NUMBERED}, number, NULL),
@@ -186,9 +171,6 @@ impl Store {
     }
 
     /// Tokens of the agent's last request and its reply, which is what the context holds; `None` before the first one.
-    ///
-    /// # Errors
-    /// As for [`Store::usage`].
     pub(crate) fn last_context(&self, agent: AgentId) -> Result<Option<u64>> {
         let sql = "SELECT total(json ->> 'input') + total(json ->> 'output'), count(*)
             FROM (SELECT iif(json_valid(data), data, '{}') AS json FROM messages INDEXED BY messages_usage

@@ -31,9 +31,6 @@ pub struct FileDiff {
 
 /// What the tools of an agent changed from a message on and before another one, without what was undone. Blocks while files are
 /// read.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn changes(
     store: &Store,
     snapshots: &Snapshots,
@@ -68,9 +65,6 @@ impl fmt::Display for FileDiff {
 }
 
 /// What the tools of an agent changed outside of its worktree, and what is not known, as lines that follow a diff.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn other_changes(store: &Store, snapshots: &Snapshots, agent: AgentId, worktree: &Path) -> Result<String> {
     let mut found = changes(store, snapshots, agent, MessageId(0), None)?;
     found.retain(|diff| !diff.path.starts_with(worktree));
@@ -83,9 +77,6 @@ pub fn other_changes(store: &Store, snapshots: &Snapshots, agent: AgentId, workt
 }
 
 /// The calls of an agent whose changes are unknown, as lines after a diff.
-///
-/// # Errors
-/// The store cannot be read.
 pub fn not_shown(store: &Store, agent: AgentId) -> Result<String> {
     let steps = store.file_steps(agent, MessageId(0))?;
     let flaws = steps.iter().filter(|stored| stored.is_of_tool()).filter_map(|stored| {

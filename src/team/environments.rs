@@ -123,9 +123,6 @@ impl Environments {
     }
 
     /// Resolves a specification that was given in the environment `here`.
-    ///
-    /// # Errors
-    /// The specification is invalid, or its directory does not exist.
     pub fn find(&self, text: &str, here: &Environment) -> Result<Resolution> {
         self.resolve(text, here, instruction_files)
     }
@@ -192,9 +189,6 @@ impl Environments {
     }
 
     /// The connection to a place, which is made when it is first used, and ends when the last holder drops it.
-    ///
-    /// # Errors
-    /// The place cannot be used from here.
     pub fn connection(&self, place: &RemotePlace, directory: &Path) -> Result<Arc<Connection>> {
         let local = Environment {
             working_directory: directory.to_path_buf(),
@@ -205,9 +199,6 @@ impl Environments {
     }
 
     /// An environment that runs elsewhere, whose directory there is known. Nothing is started.
-    ///
-    /// # Errors
-    /// The place cannot be used from here.
     pub fn elsewhere(&self, spec: &EnvironmentSpec, directory: PathBuf) -> Result<ResolvedEnvironment> {
         let meaning = self.meaning(spec)?;
         let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
@@ -334,9 +325,6 @@ impl Environments {
     }
 
     /// The default environment in a directory that a client names, or in that of the program.
-    ///
-    /// # Errors
-    /// There is no such directory.
     pub fn usual_in(&mut self, directory: Option<&Path>) -> Result<ResolvedEnvironment> {
         match directory.filter(|directory| *directory != self.template.working_directory) {
             None => Ok(self.usual()),
@@ -348,9 +336,6 @@ impl Environments {
     }
 
     /// The environment in which a conversation begins: the default one, or this one if it has other tools.
-    ///
-    /// # Errors
-    /// There is no such directory, or a tool is unknown.
     pub fn beginning_in(&mut self, spec: Option<&str>, directory: Option<&Path>) -> Result<ResolvedEnvironment> {
         let usual = self.usual_in(directory)?;
         let Some(spec) = spec else { return Ok(usual) };
@@ -390,9 +375,6 @@ impl Environments {
     }
 
     /// The path for the worktree of a new agent.
-    ///
-    /// # Errors
-    /// There is no data directory.
     pub fn new_worktree_path(&self, agent: AgentId) -> Result<PathBuf> {
         let message = format!("{WORKTREE} needs a data directory, which an ephemeral chat does not have");
         let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::usage(message))?;
@@ -407,9 +389,6 @@ impl Environments {
     }
 
     /// Records the directory that a worktree is made from, until [`Environments::forget_origin`].
-    ///
-    /// # Errors
-    /// The note cannot be written.
     pub fn note_origin(&self, worktree: &Path, directory: &Path) -> io::Result<()> {
         file::replace(&origin_file(worktree), directory.as_os_str().as_encoded_bytes())
     }

@@ -69,9 +69,6 @@ impl AgentFactory {
     }
 
     /// Finds an endpoint by its full name.
-    ///
-    /// # Errors
-    /// It is not configured.
     pub fn endpoint(&mut self, full_name: &str) -> Result<Rc<Endpoint>> {
         if let Some(known) = self.endpoints.iter().find(|endpoint| endpoint.full_name() == full_name) {
             return Ok(known.clone());

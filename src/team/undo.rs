@@ -13,9 +13,6 @@ use crate::tools::snapshots::{Snapshots, Undo, UndoOutcome, finish_undo};
 const MOST_NAMED: usize = 20;
 
 /// What an undo has to do.
-///
-/// # Errors
-/// There is nothing to undo, or the store cannot be read.
 pub fn plan(store: &Store, agent: AgentId, request: UndoRequest) -> Result<Undo> {
     let before = match request.to {
         UndoTo::Redo => return plan_redo(store, agent, request.skips),

@@ -85,9 +85,6 @@ fn locked(job: &Mutex<Job>) -> MutexGuard<'_, Job> {
 
 impl ClipboardImage {
     /// Begins to read the clipboard, and calls `wake` from another thread when that has ended.
-    ///
-    /// # Errors
-    /// The thread cannot be made.
     pub fn start(wake: impl Fn() + Send + 'static) -> Result<Self> {
         let (sender, end) = mpsc::channel();
         let job = Arc::default();

@@ -37,9 +37,6 @@ impl Drop for Editor {
 
 impl Editor {
     /// Opens a text in a program, and calls `wake` from another thread when that has ended.
-    ///
-    /// # Errors
-    /// The file or the thread cannot be made.
     pub fn start(program: Program, text: &str, wake: impl Fn() + Send + 'static) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("polylogue-{}.md", AgentId::random()));
         let failed = |error: std::io::Error| {

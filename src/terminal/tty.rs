@@ -172,9 +172,6 @@ pub struct Tty {
 
 impl Tty {
     /// Opens the terminal without changing it.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Terminal`] if there is none.
     pub fn open() -> Result<Self> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(no_terminal)?;
@@ -204,9 +201,6 @@ impl Tty {
 
     /// Sets raw mode, alternate screen, bracketed paste and mouse reporting, unless that was done already. Afterwards
     /// the screen must be drawn completely.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Terminal`] if it is not a terminal, or was closed.
     pub fn enter(&mut self) -> Result<()> {
         if self.entered.is_some() || self.modes.plain {
             return Ok(());
@@ -275,9 +269,6 @@ impl Tty {
     }
 
     /// Columns and rows; 80 and 24 if the terminal does not report them.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Terminal`] if it was closed.
     pub fn size(&self) -> Result<(u16, u16)> {
         let size = tcgetwinsize(&self.fd).map_err(failed)?;
         let or = |size: u16, default: u16| if size == 0 { default } else { size };
@@ -285,9 +276,6 @@ impl Tty {
     }
 
     /// Appends input to `buffer`, until there is no more or about `limit` bytes were read.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Terminal`] if the terminal cannot be read.
     pub fn read(&mut self, buffer: &mut Vec<u8>, limit: usize) -> Result<ReadOutcome> {
         let start = buffer.len();
         while buffer.len() - start < limit {

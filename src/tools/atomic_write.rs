@@ -34,9 +34,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The file at a canonical path, and its content if it is not too large to compare.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not a regular file.
     pub fn take(path: &Path) -> io::Result<(Self, Option<Vec<u8>>)> {
         let directory =
             open_directory(directory_of(path)).and_then(|fd| Ok((FileId::of(&rustix::fs::fstat(&fd)?), fd)));
@@ -86,8 +83,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// # Errors
-    /// A message for the model: the path is not that of a file, or the file may not be written.
     pub fn find(path: &str, env: &Environment) -> Result<Self, String> {
         if path.ends_with('/') || path.ends_with("/.") || path.ends_with("..") {
             return Err(format!("{path}: names a directory, not a file"));
@@ -161,9 +156,6 @@ impl Target {
 
 /// Gives a file this content and these permissions, and creates it with its directories if it does not exist. `temporary` is the
 /// name of the file that is renamed. False if `is_unchanged` says no.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write_state(
     path: &Path,
     (content, mode): (&[u8], u32),
@@ -181,9 +173,6 @@ pub fn write_state(
 }
 
 /// Creates a symbolic link, also in the place of a file. False if `is_unchanged` says no.
-///
-/// # Errors
-/// It cannot be created.
 pub fn write_link(path: &Path, target: &OsStr, temporary: &OsStr, is_unchanged: impl Fn() -> bool) -> io::Result<bool> {
     let directory = make_directory(directory_of(path))?;
     rustix::fs::symlinkat(target, &directory, temporary)?;

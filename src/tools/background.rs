@@ -163,9 +163,6 @@ pub struct CommandNews {
 
 impl BackgroundCommands {
     /// Starts the command of a call. Returns the result of the call.
-    ///
-    /// # Errors
-    /// A message for the model: too many commands run, or no thread or descriptor is left.
     pub fn start(
         &mut self,
         call: ToolCall,
@@ -227,26 +224,17 @@ impl BackgroundCommands {
     }
 
     /// Whether this command is running.
-    ///
-    /// # Errors
-    /// A message for the model: there is none with this id.
     pub fn is_running(&mut self, id: &str) -> Result<bool, String> {
         self.find(id).map(|command| command.runs())
     }
 
     /// The lines that a command has printed since the last call and that match, and its state.
-    ///
-    /// # Errors
-    /// A message for the model: there is none with this id, or the filter is invalid.
     pub fn read(&mut self, id: &str, filter: Option<&str>) -> Result<String, String> {
         let matcher = self::filter(&serde_json::json!({ "filter": filter }))?;
         Ok(self.find(id)?.read(matcher.as_ref()))
     }
 
     /// Asks a command to end. It ends soon after.
-    ///
-    /// # Errors
-    /// A message for the model: there is none with this id.
     pub fn kill(&mut self, id: &str) -> Result<(), String> {
         if let Progress::Running(running) = &self.find(id)?.progress {
             running.cancel();

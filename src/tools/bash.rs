@@ -88,9 +88,6 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
 }
 
 /// The command of a call.
-///
-/// # Errors
-/// A message for the model: it cannot be run.
 pub(super) fn checked_command(arguments: &Value) -> Result<&str, String> {
     let command = arguments["command"].as_str().unwrap_or_default();
     if command.trim().is_empty() {
@@ -119,9 +116,6 @@ pub(super) fn shown_command(command: &str, arguments: &Value, directory: &Path) 
 }
 
 /// What a question says of a command in the background.
-///
-/// # Errors
-/// A message for the model: its output could not be read.
 pub(super) fn background_notice(env: &Environment) -> Result<String, String> {
     env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
     Ok("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into())

@@ -18,9 +18,6 @@ use crate::sandbox;
 const MAX_DIFF: usize = 256 << 10;
 
 /// The diff of the worktree at `root`.
-///
-/// # Errors
-/// Git fails, or the worktree is part of no repository.
 pub fn diff(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
     compare(root, env, job).map_err(|why| format!("cannot compare {}: {why}", root.display()))
 }

@@ -137,9 +137,6 @@ impl From<Ending> for Outcome {
 
 /// Runs a program in the sandbox and captures stdout and stderr together. If the level of the sandbox that was tried
 /// cannot be built, a weaker one is tried at once, if the promise allows it.
-///
-/// # Errors
-/// It cannot be started, or no descriptor is left.
 pub fn run(
     program: &Program<'_>,
     env: &Environment,
@@ -226,9 +223,6 @@ pub(super) fn try_level(env: &Environment) -> Result<(), String> {
 }
 
 /// Whether a command can be given a proxy at this level, which restricts it to hosts. Tries it with a real command.
-///
-/// # Errors
-/// Why not.
 pub fn try_proxy(env: &Environment, level: Level) -> Result<(), String> {
     let (calls, incoming) = Calls::new(Arc::new(|| {}));
     let env = Environment { sandbox: env.sandbox.clone().at_level(level), proxy: Some(calls), ..env.clone() };
@@ -369,8 +363,6 @@ impl OutputReader for Captured<'_> {
 pub struct Pipe(Option<PipeReader>);
 
 impl Pipe {
-    /// # Errors
-    /// The pipe cannot be made non-blocking.
     pub fn new(reader: PipeReader) -> io::Result<Self> {
         fcntl_setfl(&reader, OFlags::NONBLOCK)?;
         Ok(Self(Some(reader)))
@@ -407,9 +399,6 @@ pub struct Supervised {
 impl Supervised {
     /// Starts the supervisor. Takes the `Command` by value because that holds the writing ends of the output pipes,
     /// which must be closed here.
-    ///
-    /// # Errors
-    /// It cannot be started, or no descriptor is left.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (theirs, control) = UnixStream::pair()?;
         let child = orphans::spawn(command.stdin(OwnedFd::from(theirs)))?;

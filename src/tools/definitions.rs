@@ -179,9 +179,6 @@ impl Environment {
     }
 
     /// The definition of this name.
-    ///
-    /// # Errors
-    /// A message with the names that there are.
     pub fn definition(&self, name: &str) -> Result<&AgentDefinition, String> {
         self.definitions_here().find(|definition| definition.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.definitions_here().map(|definition| definition.name.as_str()).collect();

@@ -121,8 +121,6 @@ impl<'a> Replacement<'a> {
         if self.all { "wherever it occurs:" } else { "where it occurs once:" }
     }
 
-    /// # Errors
-    /// A message for the model: it would change nothing.
     pub fn check(&self) -> Result<(), String> {
         let place = &self.place;
         if self.from.is_empty() {
@@ -158,9 +156,6 @@ impl<'a> Replacement<'a> {
 }
 
 /// The text after these replacements, one after the other, and how many were made.
-///
-/// # Errors
-/// A message for the model: a text does not occur exactly once, or nothing changes.
 pub fn apply_all(all: &[Replacement<'_>], old: &str, path: &str) -> Result<(String, usize), String> {
     let (mut new, mut matches) = (old.to_owned(), 0);
     for (at, replacement) in all.iter().enumerate() {
@@ -185,9 +180,6 @@ pub struct Edit {
 
 impl Edit {
     /// Makes the replacements one after the other in the text of the file.
-    ///
-    /// # Errors
-    /// A message for the model: the file is not in the expected version, or a text does not occur exactly once.
     pub fn plan(arguments: &Value, all: &[Replacement<'_>], env: &Environment) -> Result<Self, String> {
         let path = arguments["file_path"].as_str().unwrap_or_default();
         let target = Target::find(path, env)?;

@@ -56,9 +56,6 @@ pub struct FileList {
 impl FileList {
     /// Starts a walk of the working directory. Ignored files and what tools never open are left out. `wake` is called after
     /// each batch.
-    ///
-    /// # Errors
-    /// No descriptor or no thread is left.
     pub fn start(env: &Arc<Environment>, wake: impl Fn() + Send + 'static) -> Result<Self> {
         let list = Self { names: Arc::default(), job: Arc::new(Job::new()?) };
         let (names, job, env) = (Arc::clone(&list.names), Arc::clone(&list.job), Arc::clone(env));

@@ -30,9 +30,6 @@ pub enum FileVersion {
 
 impl FileVersion {
     /// The file at a canonical path as it is now. Only regular files are opened.
-    ///
-    /// # Errors
-    /// It is not a regular file, or cannot be read.
     pub fn of(path: &Path) -> io::Result<Self> {
         match open_path(path).and_then(|(file, _)| read(file)) {
             Ok((version, _)) => Ok(version),
@@ -53,9 +50,6 @@ impl FileVersion {
 }
 
 /// The version of an open file, and its content unless it is larger than [`MAX_FILE_SIZE`].
-///
-/// # Errors
-/// It cannot be read.
 pub fn read(file: File) -> io::Result<(FileVersion, Option<Vec<u8>>)> {
     let mut content = Vec::new();
     (&file).take(MAX_FILE_SIZE + 1).read_to_end(&mut content)?;

@@ -89,9 +89,6 @@ impl<'a> Git<'a> {
 
     /// Turns off the filters (gitattributes(5)) that the repository of this directory configures; those of the user's own
     /// configuration still run.
-    ///
-    /// # Errors
-    /// As for [`Git::run`].
     pub(super) fn without_filters(mut self, directory: &Path) -> Result<Self, String> {
         // It fails if there are none.
         let listed = self.run(directory, &["config", "--show-scope", "--name-only", "--get-regexp", r"^filter\."]);
@@ -112,9 +109,6 @@ impl<'a> Git<'a> {
     }
 
     /// The output of git without the last line end.
-    ///
-    /// # Errors
-    /// The reason that git prints, or why it could not be run.
     pub(super) fn run(&self, directory: &Path, arguments: &[&str]) -> Result<String, String> {
         if self.job.is_cancelled() {
             return Err("interrupted".into());

@@ -55,9 +55,6 @@ pub fn read(arguments: &Value) -> (&str, &str) {
 }
 
 /// Matches paths relative to the start of a walk.
-///
-/// # Errors
-/// A message for the model: the pattern is not valid.
 pub fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     if pattern.is_empty() || pattern.len() > MAX_PATTERN_LENGTH {
         return Err(format!("a glob pattern must have 1 to {MAX_PATTERN_LENGTH} bytes (got {})", pattern.len()));

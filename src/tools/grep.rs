@@ -138,8 +138,6 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// # Errors
-    /// A message for the model: a pattern is not valid.
     pub fn new(arguments: &Value, env: &'a Environment, job: &'a Job) -> Result<Self, String> {
         let context = usize::try_from(arguments["context"].as_u64().unwrap_or(0)).unwrap_or(0);
         let glob = arguments["glob"].as_str().map(glob::matcher).transpose()?;

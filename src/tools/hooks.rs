@@ -72,9 +72,6 @@ pub struct HookRun {
 
 impl HookRun {
     /// Starts the hooks for an occasion, one after the other. `wake` is called once all have ended.
-    ///
-    /// # Errors
-    /// No thread or no descriptor is left.
     pub fn start(
         hooks: Vec<Hook>,
         occasion: Occasion,

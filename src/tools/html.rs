@@ -36,9 +36,6 @@ pub fn main() -> ExitCode {
 }
 
 /// Converts a page. Blocks until the converter has ended, at most for a few seconds.
-///
-/// # Errors
-/// It could not be started, or the page needs more than it may have.
 pub fn to_markdown(html: &str, program: &Path) -> io::Result<String> {
     let mut command = Command::new(program);
     command.arg(FLAG).env_clear().current_dir("/");

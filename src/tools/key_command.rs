@@ -29,9 +29,6 @@ pub struct KeyRun(Running);
 
 impl KeyRun {
     /// Starts the command with a time limit. `wake` is called once it is complete.
-    ///
-    /// # Errors
-    /// No thread or no descriptor is left.
     pub fn start(
         command: &str,
         limit: Duration,

@@ -55,10 +55,8 @@ const HOOKS: [&str; 3] = ["pre-commit", "prepare-commit-msg", "commit-msg"];
 /// Maximum files named in a message.
 const MOST_NAMED: usize = 10;
 
-/// Lands the worktree at `root`. The result is a message for the person.
-///
-/// # Errors
-/// Nothing was landed.
+/// Lands the worktree at `root`. The result is a message for the person. After an error nothing
+/// was landed.
 pub fn land(root: &Path, request: &LandRequest, env: &Environment, job: &Job) -> Outcome<String> {
     Landing::prepare(root, env, job)?.land(request)
 }

@@ -57,9 +57,6 @@ impl Environment {
     }
 
     /// Finds what a path leads to.
-    ///
-    /// # Errors
-    /// A message for the model: it cannot be looked up, or may not be opened.
     pub fn locate(&self, path: &str, access: Access) -> Result<Located, String> {
         if path.is_empty() || path.contains('\0') {
             return Err("the path must not be empty or contain a NUL character".into());
@@ -223,8 +220,7 @@ impl<'a> Opener<'a> {
         if is_free { suggestion(path, error) } else { String::new() }
     }
 
-    /// # Errors
-    /// A message: one of the names of this file is denied.
+    /// Fails if one of the names of this file is denied.
     pub fn check_names(&self, stat: &Stat) -> Result<(), String> {
         let is_denied = || self.denied.get_or_init(|| denied_files(&self.env.denied)).contains(&FileId::of(stat));
         if stat.st_nlink > 1 && is_denied() {

@@ -25,9 +25,6 @@ const CONSEQUENCE: &str =
     "yes starts it for all agents in this directory until polylogue exits; each call of its tools still asks";
 
 /// A call of a server's tool. The server checks the arguments against its schema.
-///
-/// # Errors
-/// A message for the model: the arguments are not an object.
 pub fn prepare(tool: &McpTool, arguments: &str, env: &Environment) -> Result<Prepared, String> {
     let arguments = parse_object(arguments)
         .map_err(|problem| format!("{problem}; the arguments of {} are {}", tool.full_name, tool.parameters))?;

@@ -433,9 +433,6 @@ impl Environment {
     }
 
     /// The tool of this name.
-    ///
-    /// # Errors
-    /// A message for the model with the tools that are available here.
     pub fn tool(&self, name: &str) -> Result<&'static ToolSpec, String> {
         if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
             return Ok(spec);
@@ -464,9 +461,6 @@ impl Environment {
     }
 
     /// Finds the tool of this name, and checks the arguments as the model wrote them.
-    ///
-    /// # Errors
-    /// A message for the model: what is wrong and what is expected.
     pub fn prepare(&self, name: &str, arguments: &str) -> Result<(&'static ToolSpec, Prepared), String> {
         if let Some(tool) = self.mcp_tools.iter().find(|tool| tool.full_name == name) {
             return mcp::prepare(tool, arguments, self).map(|prepared| (&mcp::SPEC, prepared));
@@ -554,9 +548,6 @@ pub struct Prepared {
 
 impl ToolSpec {
     /// Checks the arguments as the model wrote them.
-    ///
-    /// # Errors
-    /// A message for the model: what is wrong and what is expected.
     pub fn prepare(&self, arguments: &str, env: &Environment) -> Result<Prepared, String> {
         let arguments = arguments::parse(arguments, &self.declaration, self.aliases)?;
         let question = (self.check)(&arguments, env)?;

@@ -33,9 +33,6 @@ pub enum NetworkAccess {
 
 impl NetworkRequest {
     /// The hosts in the arguments of a call; `None` if there are none.
-    ///
-    /// # Errors
-    /// A message for the model: one is invalid, or there are too many.
     pub(super) fn of(arguments: &Value, sandbox: &Policy) -> Result<Option<Self>, String> {
         let named: Vec<&str> =
             arguments["network"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();

@@ -13,9 +13,6 @@ const MAX_DIFF: usize = 128 << 10;
 const MAX_NEW: usize = 200;
 
 /// The task for the reviewers of the working tree around `directory`; empty if there are no changes.
-///
-/// # Errors
-/// Git fails, `base` is no commit, or the directory is in no repository.
 pub fn task(directory: &Path, base: Option<&str>, env: &Environment, job: &Job) -> Outcome<String> {
     let root = directory.ancestors().find(|above| sandbox::git_directory(above).is_some());
     let root = root.ok_or_else(|| format!("{} is in no git repository", directory.display()))?;

@@ -120,9 +120,6 @@ impl ServerProcess {
 }
 
 /// The strongest level that works here.
-///
-/// # Errors
-/// There is none, and the person wants a sandbox.
 pub(super) fn working_level(env: &Environment) -> Result<Level, String> {
     let mut failed = String::new();
     loop {

@@ -47,9 +47,6 @@ pub enum Shared {
 
 impl SharedNetworks {
     /// For a command with this plan. One in the background makes namespaces for others, where there are none yet.
-    ///
-    /// # Errors
-    /// No descriptor is left.
     pub fn of(&self, plan: &Plan, is_background: bool) -> io::Result<Shared> {
         if !plan.level.has_namespaces() || plan.network == Network::Host {
             return Ok(Shared::Nothing);

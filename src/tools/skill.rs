@@ -70,9 +70,6 @@ fn known<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
 }
 
 /// The skill that a model calls.
-///
-/// # Errors
-/// There is no such skill, or only the user can use it.
 pub fn called<'a>(call: &Prepared, env: &'a Environment) -> Result<&'a Skill, String> {
     known(&env.skills, name_of(&call.arguments))
 }

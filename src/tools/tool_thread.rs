@@ -30,8 +30,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// # Errors
-    /// No descriptor is left.
+    /// A job that is not cancelled.
     pub fn new() -> Result<Self> {
         Ok(Self { cancelled: AtomicBool::new(false), wake_fd: WakeFd::new().map_err(not_started)? })
     }
@@ -75,9 +74,6 @@ pub struct JobThread<T> {
 
 impl<T: Send + 'static> JobThread<T> {
     /// Starts the work. `wake` is called on its thread once it is complete.
-    ///
-    /// # Errors
-    /// No thread or no descriptor is left.
     pub fn spawn(
         name: String,
         work: impl FnOnce(&Job) -> Outcome<T> + Send + 'static,
@@ -152,9 +148,6 @@ pub struct Running {
 
 impl Running {
     /// Starts the call. `wake` is called on the tool's thread once the call is complete.
-    ///
-    /// # Errors
-    /// No thread or no descriptor is left.
     pub fn start(
         spec: &'static ToolSpec,
         call: ToolCall,
@@ -167,9 +160,6 @@ impl Running {
     }
 
     /// Starts work of the program itself whose output is for a model; `call` names it in the result.
-    ///
-    /// # Errors
-    /// As for [`Running::start`].
     pub fn spawn(
         call: ToolCall,
         work: impl FnOnce(&Job) -> Output + Send + 'static,

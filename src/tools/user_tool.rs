@@ -48,9 +48,6 @@ const MAX_ERRORS: usize = 8 << 10;
 const ERROR_WIDTH: usize = 160;
 
 /// A call of a user tool. The program checks the arguments, but for those that are required.
-///
-/// # Errors
-/// A message for the model: the arguments are no object, or one is missing.
 pub fn prepare(tool: &UserTool, arguments: &str, env: &Environment) -> Result<Prepared, String> {
     let expected = |problem: &str| format!("{problem}; the arguments of {} are {}", tool.entry.name, tool.parameters);
     let arguments = parse_object(arguments).map_err(|problem| expected(&problem))?;
@@ -83,9 +80,6 @@ fn limit(entry: &UserToolEntry, env: &Environment) -> Duration {
 }
 
 /// The files of the command in this directory as they are now: the program, and files that its arguments name.
-///
-/// # Errors
-/// There is no such program.
 pub fn identify(entry: &UserToolEntry, directory: &Path) -> Result<Vec<FileIdentity>, String> {
     let program = entry.command.first().map(String::as_str).unwrap_or_default();
     let found = find_program(program, directory).ok_or_else(|| format!("there is no program {program}"))?;
@@ -117,9 +111,6 @@ fn identity(path: &Path) -> std::io::Result<FileIdentity> {
 }
 
 /// Asks a program for its schema. Blocks; not for the event loop.
-///
-/// # Errors
-/// Why the tool cannot be offered, in one line.
 pub fn read_schema(
     entry: &UserToolEntry,
     files: Vec<FileIdentity>,
@@ -148,9 +139,6 @@ pub fn read_schema(
 }
 
 /// The tool before its schema is read, for a call that was made in an earlier process.
-///
-/// # Errors
-/// As for [`identify`].
 pub fn known_by_name(entry: &UserToolEntry, directory: &Path) -> Result<UserTool, String> {
     let (description, parameters) = (String::new(), r#"{"type":"object"}"#.to_owned());
     Ok(UserTool { entry: entry.clone(), description, parameters, files: identify(entry, directory)? })

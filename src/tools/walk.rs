@@ -65,9 +65,6 @@ impl Denied {
 
 impl WalkRoot {
     /// `root` is the canonical path that `path` leads to.
-    ///
-    /// # Errors
-    /// A message for the model: the path does not exist, or must not be searched.
     pub fn new(path: &str, root: &Path, env: &Environment, max_depth: Option<usize>) -> Result<Self, String> {
         let problem =
             |error: &io::Error| format!("{path}: {}{}", not_readable(error), Opener::new(env).suggestion(root, error));

@@ -76,9 +76,6 @@ pub struct Received {
 
 impl Received {
     /// The text for the model.
-    ///
-    /// # Errors
-    /// The same for a response that is not text, or whose status is not a success.
     pub fn to_text(&self, env: &Environment) -> Result<String, String> {
         let kind = self.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let size = self.body.len();

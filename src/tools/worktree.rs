@@ -79,10 +79,7 @@ pub struct Added {
     pub incomplete: String,
 }
 
-/// Adds a worktree at `root` of the repository that contains `directory`.
-///
-/// # Errors
-/// There is no worktree.
+/// Adds a worktree at `root` of the repository that contains `directory`. After an error there is none.
 pub fn add(directory: &Path, root: &Path, env: &Environment, job: &Job) -> Outcome<Added> {
     let git = Git::beside(directory, root, env, job).without_filters(directory)?;
     let prefix = prefix_in_repository(directory, &git)?;
@@ -161,9 +158,6 @@ fn undo(directory: &Path, root: &Path, env: &Environment) {
 }
 
 /// Removes the worktree at `root` unless work would be lost. The result is a message for the person.
-///
-/// # Errors
-/// It is still there, because git fails.
 pub fn remove(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
     let (shown, branch) = (root.display(), branch_of(root));
     let git = Git::to_remove(root, env, job).without_filters(root).map_err(|why| kept(root, &why))?;

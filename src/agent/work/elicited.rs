@@ -46,10 +46,7 @@ impl Agent {
         context.outbox.push(self.id(), effect);
     }
 
-    /// The person has edited the values.
-    ///
-    /// # Errors
-    /// They do not fit. The question stays open.
+    /// The person has edited the values. If they do not fit, the question stays open.
     pub(super) fn edit_elicitation(&mut self, at: usize, text: &str, context: &mut Context) -> Result<(), String> {
         let Progress::Elicited(asked) = &self.work.calls[at].progress else { return Ok(()) };
         let edited = asked.edited(text)?;

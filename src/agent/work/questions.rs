@@ -122,10 +122,8 @@ impl Agent {
         }
     }
 
-    /// Changes the command or the text of the call that the question is about, and asks about it anew.
-    ///
-    /// # Errors
-    /// The call cannot be made like this. The question stays open.
+    /// Changes the command or the text of the call that the question is about, and asks about it anew. If the
+    /// call cannot be made like this, the question stays open.
     pub fn edit_call(&mut self, number: u64, text: &str, context: &mut Context) -> Result<(), String> {
         let Some(at) = self.question().filter(|pending| pending.number == number).map(|pending| pending.call) else {
             return Ok(());

@@ -17,9 +17,6 @@ pub struct Content {
 
 impl Content {
     /// Reads the blocks of a prompt. Text and links stand where they were written, included files after all text.
-    ///
-    /// # Errors
-    /// A block is malformed or of a type that was not offered, or there is nothing in them.
     pub fn read(blocks: &Value) -> Result<Self, Fault> {
         let blocks = blocks.as_array().ok_or_else(|| Fault::params("`prompt` must be a list of content blocks"))?;
         let (mut content, mut included) = (Self::default(), Vec::new());

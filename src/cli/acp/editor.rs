@@ -55,8 +55,6 @@ pub struct Editor<'a> {
 }
 
 impl<'a> Editor<'a> {
-    /// # Errors
-    /// The configuration is invalid, or the store cannot be used.
     pub fn start(arguments: &'a Arguments, env: &'a ProcessEnvironment) -> Result<Self> {
         let signals = Signals::catch_termination()?;
         let (host, Config { commands, .. }) = open(arguments, env)?;
@@ -81,9 +79,6 @@ impl<'a> Editor<'a> {
     }
 
     /// Runs until the editor closes standard input, or a signal arrives. Returns the exit code.
-    ///
-    /// # Errors
-    /// The poll fails, or the server that held the data directory has ended and nothing can take its place.
     pub fn run(mut self) -> Result<u8> {
         let code = loop {
             self.read_lines()?;
@@ -226,9 +221,6 @@ impl<'a> Editor<'a> {
     }
 
     /// Sends a request to the loop.
-    ///
-    /// # Errors
-    /// For the editor: it is too long, too many are under way, or the server has ended.
     pub(super) fn send(&mut self, request: &Request, purpose: Purpose) -> std::result::Result<u64, Fault> {
         match self.links.send(&mut self.host, request, purpose.clone()) {
             // Nothing was sent. A server may end between the message of the editor and the news that it has ended.

@@ -27,9 +27,6 @@ type Answer = std::result::Result<Option<Value>, Fault>;
 
 impl Editor<'_> {
     /// Handles a request. `None`: it is answered later.
-    ///
-    /// # Errors
-    /// It cannot be carried out.
     pub(super) fn on_request(&mut self, id: &Value, method: &str, params: &Value) -> Answer {
         if !self.is_initialized && method != "initialize" {
             return Err(Fault::new(INVALID_REQUEST, format!("{method} before initialize: send initialize first")));
@@ -52,8 +49,6 @@ impl Editor<'_> {
         }
     }
 
-    /// # Errors
-    /// The poll fails.
     pub(super) fn on_notification(&mut self, method: &str, params: &Value) -> Result<()> {
         let session = match method {
             "session/cancel" => params["sessionId"].as_str().map(str::to_owned),
@@ -200,9 +195,6 @@ impl Editor<'_> {
     }
 
     /// Interrupts the prompt of a session, which then ends as cancelled.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub(super) fn cancel(&mut self, session: &str) -> Result<()> {
         let Some(known) = self.sessions.get_mut(session) else { return Ok(()) };
         let Some(prompt) = known.prompt.as_mut() else { return Ok(()) };
@@ -222,9 +214,6 @@ impl Editor<'_> {
     }
 
     /// Forgets a session: its prompt is interrupted, and its conversation stays stored if there is one.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub(super) fn close_session(&mut self, session: &str) -> Result<()> {
         self.cancel(session)?;
         let Some(known) = self.sessions.remove(session) else { return Ok(()) };

@@ -32,9 +32,6 @@ use crate::base::error::Result;
 use editor::Editor;
 
 /// Runs until the editor closes standard input. Returns the exit code.
-///
-/// # Errors
-/// The configuration is invalid, or the store cannot be used.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     Editor::start(arguments, env)?.run()
 }

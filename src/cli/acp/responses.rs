@@ -22,9 +22,6 @@ const PAGE: usize = 100;
 
 impl Editor<'_> {
     /// Handles what a connection brought.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub(super) fn on_news(&mut self, number: u64, news: News) -> Result<()> {
         let Some(purpose) = self.links.purpose(number).cloned() else { return Ok(()) };
         let outcome = match news {
@@ -294,9 +291,6 @@ impl Editor<'_> {
     }
 
     /// The editor has answered a question.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub(super) fn on_permission(&mut self, id: &Value, outcome: std::result::Result<Value, Fault>) -> Result<()> {
         let Some(answer) = self.permissions.answer(id, outcome) else { return Ok(()) };
         let has_prompt = self.sessions.get(&answer.session).is_some_and(|known| known.prompt.is_some());
@@ -319,9 +313,6 @@ impl Editor<'_> {
     }
 
     /// Gives up what is under way in a server that has ended.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub(super) fn abandon_links(&mut self) -> Result<()> {
         for (number, purpose) in self.links.all() {
             self.links.close(&mut self.host, number)?;

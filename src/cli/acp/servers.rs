@@ -6,9 +6,6 @@ use super::rpc::Fault;
 use crate::domain::mcp::{ClientServer, Transport, server_name};
 
 /// The declared servers, and a line about each that cannot be used.
-///
-/// # Errors
-/// A declaration is malformed.
 pub fn read(declared: &Value) -> Result<(Vec<ClientServer>, Vec<String>), Fault> {
     let (mut servers, mut notes) = (Vec::new(), Vec::new());
     for (at, entry) in declared.as_array().into_iter().flatten().enumerate() {

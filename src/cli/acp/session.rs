@@ -60,8 +60,6 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// # Errors
-    /// The error with which the turn failed.
     pub fn stop_reason(&self) -> Result<&'static str, Fault> {
         if self.is_cancelled || self.summary.is_interrupted() && self.outcome != Some(Ok(true)) {
             return Ok("cancelled");

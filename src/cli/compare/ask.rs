@@ -32,9 +32,6 @@ struct Asking<'a> {
 }
 
 /// Asks all models and waits for their answers.
-///
-/// # Errors
-/// A model is not configured, the store cannot be opened, or the server refuses or ends.
 pub fn ask(
     (arguments, env): (&Arguments, &ProcessEnvironment),
     prompt: &str,

@@ -29,9 +29,6 @@ use crate::base::text::{sanitise, with_commas};
 use crate::team::compare::LETTERS;
 
 /// Returns the exit code: that of the first model that gave no answer.
-///
-/// # Errors
-/// The models could not be asked.
 pub fn run(arguments: &Arguments, compare: &Compare, env: &ProcessEnvironment) -> Result<u8> {
     let started = Instant::now();
     let models: Vec<&String> = compare.models.iter().filter(|model| !model.is_empty()).collect();

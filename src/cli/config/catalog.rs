@@ -250,9 +250,6 @@ fn check_parameters(entry: &ProviderEntry, diagnostics: &mut Diagnostics) {
 
 /// Gives all providers the parameters of this run, as far as their protocols have them, and the models that answer
 /// where those of a provider without such a list cannot.
-///
-/// # Errors
-/// The model of new agents does not have a parameter.
 pub fn set_for_run(
     known: &mut [KnownProvider],
     run: &Parameters,
@@ -349,9 +346,6 @@ fn url(
 }
 
 /// The model of new agents, with a hint for the user if none is configured.
-///
-/// # Errors
-/// The provider is unknown or has no key.
 pub fn choose(name: Option<&str>, known: &[KnownProvider]) -> Result<(Endpoint, Option<String>)> {
     let catalog = Catalog(known.iter().map(|known| known.entry.clone()).collect());
     let Some(name) = name else {

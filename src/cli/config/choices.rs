@@ -52,9 +52,6 @@ pub fn choices(config: &Config) -> Choices {
 }
 
 /// What the options of the command line change of a conversation that exists.
-///
-/// # Errors
-/// A parameter is invalid.
 pub fn options(arguments: &Arguments, loaded: &Loaded) -> Result<Choices> {
     let mut parameters = BTreeMap::new();
     let mut thinking = None;

@@ -11,9 +11,6 @@ use crate::tools::Job;
 use crate::tools::remote::{Remote, reach};
 
 /// Connects to the place and reads what is there.
-///
-/// # Errors
-/// It cannot be reached, or its files cannot be read.
 pub fn contents(text: &str, env: &ProcessEnvironment) -> Result<Contents> {
     let spec: EnvironmentSpec = text.parse()?;
     let Some(place @ RemotePlace::Ssh { .. }) = spec.remote.clone() else {

@@ -22,9 +22,6 @@ pub struct ProcessEnvironment {
 
 impl ProcessEnvironment {
     /// The environment of this process.
-    ///
-    /// # Errors
-    /// The working directory was removed.
     pub fn current() -> Result<Self> {
         let directory = std::env::current_dir()?;
         Ok(Self { variable: Box::new(|name| std::env::var_os(name)), directory })
@@ -62,8 +59,6 @@ impl ProcessEnvironment {
         self.base_directory("XDG_DATA_HOME", Path::new(".local/share"))
     }
 
-    /// # Errors
-    /// Why the data directory cannot be used: neither variable is set, or it cannot be created or written.
     pub fn writable_data_directory(&self) -> std::result::Result<PathBuf, String> {
         let directory = self.data_directory().ok_or("neither XDG_DATA_HOME nor HOME is set")?;
         // It is created in the nearest one that exists.
@@ -78,9 +73,6 @@ impl ProcessEnvironment {
     }
 
     /// `polylogue-UID` in `$TMPDIR`, by default `/tmp`. It replaces a data directory that cannot be used.
-    ///
-    /// # Errors
-    /// It cannot be created, or somebody else could use it.
     pub fn temporary_data_directory(&self) -> Result<PathBuf> {
         let base = self.absolute_path("TMPDIR").unwrap_or_else(|| "/tmp".into());
         let user = geteuid();

@@ -45,18 +45,12 @@ impl Diagnostics {
 
 /// The bytes of the user's file, which may be a pipe; `None` if it does not exist. A file that is too large is cut off, and
 /// [`text_of`] rejects it.
-///
-/// # Errors
-/// It cannot be read; the message says why.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(File::open(path))
 }
 
 /// The same for a directory that others may write to: a pipe is not opened, since that could block, and neither is a
 /// symbolic link, since what it leads to could be private.
-///
-/// # Errors
-/// As for [`read`].
 pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path))
 }
@@ -143,9 +137,6 @@ fn unreadable(error: &io::Error) -> String {
 }
 
 /// The bytes as text.
-///
-/// # Errors
-/// They are too many or not UTF-8; the message says why.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() > MAX_BYTES {
         return Err(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024));

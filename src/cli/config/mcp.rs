@@ -263,9 +263,6 @@ pub fn all(
 }
 
 /// The value of a variable for a program of tools.
-///
-/// # Errors
-/// Such programs never get it.
 pub(super) fn given(variable: &str, env: &ProcessEnvironment, withheld: &[String]) -> Result<Option<String>, String> {
     if withheld.iter().any(|key| key == variable) {
         Err(format!("{variable} holds the key of a provider; use another variable"))

@@ -166,10 +166,7 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
 }
 
 impl Loaded {
-    /// The configuration to start with.
-    ///
-    /// # Errors
-    /// It is invalid; the message has a line for each error.
+    /// The configuration to start with. The message of an error has a line for each mistake.
     pub fn into_config(self) -> Result<Config> {
         self.check()?;
         Ok(Config { notes: first_of(self.diagnostics.warnings), ..self.values.config })
@@ -190,9 +187,6 @@ impl Loaded {
     }
 
     /// The first errors as one, if there are any.
-    ///
-    /// # Errors
-    /// As said.
     pub fn check(&self) -> Result<()> {
         let Some(first) = self.diagnostics.errors.first() else { return Ok(()) };
         let messages = self.diagnostics.errors.iter().map(|error| error.message.clone()).collect();
@@ -477,9 +471,6 @@ fn project_layer(files: &ConfigFiles, env: &ProcessEnvironment, diagnostics: &mu
 }
 
 /// Adds a table to the user's file, which is created if it does not exist.
-///
-/// # Errors
-/// It cannot be read or written.
 pub(super) fn append(file: &Path, table: &str) -> Result<()> {
     let fail = |why: String| Error::usage(format!("{}: {why}", file.display()));
     let before = file::read(file).map_err(fail)?.map(file::text_of).transpose().map_err(fail)?.unwrap_or_default();

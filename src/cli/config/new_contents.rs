@@ -9,9 +9,6 @@ use crate::base::error::Result;
 
 /// Asks whether new or changed contents of the project are trusted, if a person is there to answer and was not asked about
 /// them before.
-///
-/// # Errors
-/// The answer cannot be read or kept.
 pub fn ask(env: &ProcessEnvironment) -> Result<()> {
     let Some(config) = env.config_directory() else { return Ok(()) };
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {

@@ -75,9 +75,6 @@ impl Project {
 }
 
 /// Creates a directory that only its owner can access.
-///
-/// # Errors
-/// It cannot be created.
 pub fn create_private(directory: &Path) -> Result<()> {
     let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     result.map_err(|error| Error::from(error).context(directory.display()))

@@ -432,9 +432,6 @@ impl Setting {
     }
 
     /// Stores the value.
-    ///
-    /// # Errors
-    /// The value is invalid; the message says what is expected.
     pub fn set(&self, values: &mut Values, value: &Value, home: Option<&Path>) -> Result<(), String> {
         self.try_set(values, value, home).ok_or_else(|| self.kind.expected())
     }

@@ -21,9 +21,6 @@ use crate::domain::rule::Rules;
 use crate::domain::user_tool::UserToolEntry;
 
 /// Runs the subcommand. Returns whether the configuration is valid.
-///
-/// # Errors
-/// The editor or writing a file failed, or there is no project to trust.
 pub fn run(command: &ConfigCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<bool> {
     match command {
         ConfigCommand::Path => print(&paths(&load(arguments, env))),

@@ -242,9 +242,6 @@ impl Contents {
     }
 
     /// Trusts these contents instead of earlier ones.
-    ///
-    /// # Errors
-    /// The configuration directory cannot be written, or a path has a line break.
     pub fn trust(&self, config_directory: &Path) -> Result<()> {
         create_private(config_directory)?;
         let mut trusted = Trusted::read(config_directory);
@@ -270,9 +267,6 @@ pub fn is_put_off(contents: &Contents, config_directory: &Path) -> bool {
 }
 
 /// Does not ask about these contents again until they change.
-///
-/// # Errors
-/// The configuration directory cannot be written.
 pub fn put_off(contents: &Contents, config_directory: &Path) -> Result<()> {
     create_private(config_directory)?;
     let file = config_directory.join(PUT_OFF);

@@ -9,9 +9,6 @@ use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::workflow::Workflow;
 
 /// The workflow of this name, or of this file if [`is_path`].
-///
-/// # Errors
-/// It does not exist, or its file is invalid.
 pub fn workflow(definitions: &Definitions, name: &str) -> Result<Workflow> {
     if is_path(name) {
         return definitions.parse(&read_file(Path::new(name))?);

@@ -27,9 +27,6 @@ use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::plan::Plan;
 
 /// Returns the exit code.
-///
-/// # Errors
-/// The subcommand cannot begin.
 pub fn run(command: &MultiAgentCommand, arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let arguments = &with_options(command, arguments);
     let loaded = config::load(arguments, env);

@@ -19,9 +19,6 @@ const DEFAULT_COUNT: usize = 3;
 
 impl Plan {
     /// The plan of `run`.
-    ///
-    /// # Errors
-    /// The plan is invalid, or standard input cannot be read.
     pub fn of_members(run: &TeamRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
         let template = run.template.as_deref().map(|name| definitions.template(name)).transpose()?;
         let strategy =
@@ -35,9 +32,6 @@ impl Plan {
     }
 
     /// The plan of `run-workflow`.
-    ///
-    /// # Errors
-    /// As above.
     pub fn of_workflow(run: &WorkflowRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
         let workflow = files::workflow(definitions, &run.name)?;
         let settings = settings(&run.options, workflow.aggregation, (configured, Strategy::Sequential))?;

@@ -15,9 +15,6 @@ use crate::team::coordinator::plan::Plan;
 use crate::team::coordinator::settings::MAX_MEMBERS;
 
 /// Returns the exit code.
-///
-/// # Errors
-/// The run could not begin: the configuration is invalid, a model is not configured, or the store cannot be opened.
 pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json: bool) -> Result<u8> {
     let mut report = Report::new(Streams::of_process()?, is_json);
     let signals = Signals::catch_termination()?;

@@ -36,9 +36,6 @@ pub struct Session {
 
 impl Session {
     /// Begins the run that the request asks for.
-    ///
-    /// # Errors
-    /// The request is too long, or the server has ended.
     pub fn begin(mut host: Host, request: &Request, report: Report, signals: Signals) -> Result<Self> {
         let mut links = Links::default();
         let link = links.send(&mut host, request, ())?;
@@ -47,9 +44,6 @@ impl Session {
     }
 
     /// Returns the exit code.
-    ///
-    /// # Errors
-    /// The poll fails, or the server is lost.
     pub fn run(mut self) -> Result<u8> {
         let outcome = self.wait();
         self.report.streams.flush();

@@ -17,9 +17,6 @@ use crate::team::Environments;
 use crate::tools::{Job, landing};
 
 /// Prints what was done.
-///
-/// # Errors
-/// Nothing was landed.
 pub fn run(options: &Land, arguments: &Arguments, directory: &Path) -> Result<()> {
     let Land { agent, rebase: is_rebase, commit, verify: verifies } = options.clone();
     if let Some(mut client) = Client::connect(directory)? {

@@ -18,8 +18,6 @@ use crate::domain::mail::MailId;
 use crate::domain::wire::{MailAct, Request};
 use crate::store::Store;
 
-/// # Errors
-/// There is no such agent or message.
 pub fn run(options: &Mail, directory: &Path) -> Result<()> {
     let act = match options {
         Mail { send: Some(text), .. } => MailAct::Send(text_of(std::slice::from_ref(text))?),

@@ -16,9 +16,6 @@ const COLUMNS: &[&str] = &["agent", "time", "kind", "text"];
 const EXCERPT: usize = 100;
 
 /// Returns whether something was found.
-///
-/// # Errors
-/// The query has an unknown filter, or the store cannot be read.
 pub fn run(typed: &[String], most: usize, is_json: bool, directory: &Path) -> Result<bool> {
     // A shell has taken the quotes away: what was one word there is a phrase.
     let quoted = |word: &String| if word.contains(' ') { format!("\"{word}\"") } else { word.clone() };

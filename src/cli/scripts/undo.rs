@@ -16,9 +16,6 @@ use crate::team::undo::{IN_SHELL, conclude, plan, take_up};
 use crate::tools::snapshots::{self, Snapshots};
 
 /// Prints what was done.
-///
-/// # Errors
-/// Nothing was undone.
 pub fn run(options: &Undo, directory: &Path) -> Result<()> {
     let Undo { agent, to, skip, redo } = options.clone();
     if let Some(mut client) = Client::connect(directory)? {

@@ -29,8 +29,6 @@ const COLUMNS: &[&str] = &[
     "tree_cost",
 ];
 
-/// # Errors
-/// The store cannot be read.
 pub fn run(by: UsageBy, is_json: bool, directory: &Path) -> Result<()> {
     let store = Store::open_read_only(directory)?;
     let mut rows: Vec<Value> = match by {

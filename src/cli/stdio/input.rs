@@ -38,8 +38,6 @@ pub enum WholeInput {
 }
 
 impl Input {
-    /// # Errors
-    /// The descriptor cannot be duplicated.
     pub fn new(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let (is_pollable, reopened) = reopen_nonblocking(fd, OFlags::RDONLY);
         let fd = reopened.map_or_else(|| rustix::io::fcntl_dupfd_cloexec(fd, 0), Ok)?;
@@ -47,17 +45,11 @@ impl Input {
     }
 
     /// The standard input of this process.
-    ///
-    /// # Errors
-    /// As for [`Input::new`].
     pub fn of_process() -> Result<Self> {
         Ok(Self::new(std::io::stdin().as_fd()).map_err(std::io::Error::from)?)
     }
 
     /// Waits for the end of the input. Calls `on_late` once if that takes long.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn read_whole(mut self, deadline: Option<Instant>, on_late: impl FnOnce()) -> Result<WholeInput> {
         let mut late = Some((Instant::now() + PATIENCE, on_late));
         while !self.has_ended {
@@ -94,9 +86,6 @@ impl Input {
     }
 
     /// Reads what is available, up to the limit for one turn of the event loop.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn read_available(&mut self) -> Result<()> {
         for _ in 0..BLOCKS_PER_TURN {
             let is_ready =

@@ -33,8 +33,6 @@ pub enum OutputState {
 }
 
 impl Output {
-    /// # Errors
-    /// The descriptor cannot be duplicated.
     pub fn new(fd: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let (is_pollable, reopened) = reopen_nonblocking(fd, OFlags::WRONLY);
         let max_write = if reopened.is_some() || !is_pollable { usize::MAX } else { ATOMIC_BYTES };

@@ -34,8 +34,6 @@ pub enum WriteError {
 }
 
 impl Streams {
-    /// # Errors
-    /// The descriptors cannot be duplicated.
     pub fn of_process() -> Result<Self> {
         Ok(Self {
             is_terminal: rustix::termios::isatty(stdout()),

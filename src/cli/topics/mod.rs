@@ -43,9 +43,6 @@ pub const TOPICS: &[Topic] = &[
 ];
 
 /// The help about a topic or the path of a subcommand.
-///
-/// # Errors
-/// It names neither a topic nor a subcommand.
 pub fn help(path: &[String]) -> Result<String> {
     match path {
         [] => return Ok(help::overview()),

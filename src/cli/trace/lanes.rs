@@ -38,9 +38,6 @@ impl Lanes {
     }
 
     /// Keeps only the agent with this name or id, or with an id that begins so.
-    ///
-    /// # Errors
-    /// There is none, or there are several.
     pub fn keep(&mut self, text: &str) -> Result<(), String> {
         let is_meant = |(id, name): &(String, String)| id == text || name == text;
         let found = if self.lanes.iter().any(is_meant) {

@@ -23,9 +23,6 @@ const LONGEST_LINE: u64 = 1 << 20;
 const REPORTED: usize = 20;
 
 /// Draws a trace. Returns whether every line of it could be read.
-///
-/// # Errors
-/// The file cannot be read, or no agent of it has this name.
 pub fn show(options: &TraceShow) -> Result<bool> {
     let (lines, bad) = read(&options.file)?;
     config::show::print(&drawn(&lines, options, width())?);

@@ -61,9 +61,6 @@ impl Cut {
 
 impl SliceSpec {
     /// Applies the spec to a conversation.
-    ///
-    /// # Errors
-    /// A range is out of bounds, or no or too many messages are selected.
     pub fn cut(&self, rows: &[&Message]) -> Result<Cut, SpecError> {
         let pieces = self.resolve(rows.len()).map_err(|fault| SpecError::new(&self.source, fault))?;
         let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };

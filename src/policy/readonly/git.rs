@@ -252,9 +252,6 @@ const SUBCOMMANDS: &[Subcommand] = &[
 ];
 
 /// What git reads outside the repository: nothing, unless the command takes any path.
-///
-/// # Errors
-/// The subcommand or an option is not in the table.
 pub fn reads(arguments: &[Word], sandboxed: bool) -> Result<Vec<Read>, Reason> {
     refuse_patterns(arguments)?;
     let arguments = match arguments.split_first() {

@@ -10,18 +10,12 @@ pub type Reason = &'static str;
 const SYSTEM_DIRECTORIES: &[&str] = &["/bin/", "/usr/bin/"];
 
 /// The name that a program is judged by.
-///
-/// # Errors
-/// It is given by a path outside the system directories.
 pub fn program_name(word: &str) -> Result<&str, Reason> {
     let name = SYSTEM_DIRECTORIES.iter().find_map(|directory| word.strip_prefix(directory)).unwrap_or(word);
     if name.contains('/') { Err("a program outside the system directories") } else { Ok(name) }
 }
 
 /// Refuses options that write or run something: single letters, also in a group (`-rno`), and long names, also shortened.
-///
-/// # Errors
-/// The arguments contain one of them.
 pub fn refuse(arguments: &[Word], letters: &str, names: &[&str]) -> Result<(), Reason> {
     for word in arguments {
         let is_bad = match word.text.strip_prefix("--") {
@@ -40,17 +34,12 @@ pub fn refuse(arguments: &[Word], letters: &str, names: &[&str]) -> Result<(), R
 }
 
 /// Refuses patterns that may expand to options, because they begin with `*`, `?` or `[`.
-///
-/// # Errors
-/// There is one.
 pub fn refuse_open_patterns(arguments: &[Word]) -> Result<(), Reason> {
     let options_end = arguments.iter().position(|word| word.text == "--").unwrap_or(arguments.len());
     let is_open = |word: &Word| word.is_glob && word.text.starts_with(['*', '?', '[', '-']);
     if arguments[..options_end].iter().any(is_open) { Err("a pattern that may expand to options") } else { Ok(()) }
 }
 
-/// # Errors
-/// There is a pattern.
 pub fn refuse_patterns(arguments: &[Word]) -> Result<(), Reason> {
     if arguments.iter().any(|word| word.is_glob) { Err("a pattern") } else { Ok(()) }
 }

@@ -102,9 +102,6 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// What a program reads that is called with these arguments.
-///
-/// # Errors
-/// It is not in the table, or an argument takes it off.
 pub fn reads(name: &str, arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     let program = PROGRAMS.iter().find(|program| program.names.contains(&name)).ok_or("may change something")?;
     refuse(arguments, program.letters, program.long)?;

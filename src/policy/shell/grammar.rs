@@ -7,9 +7,6 @@ use super::lexer::Lexed;
 const DISAGREE: &str = "something that cannot be read without doubt";
 
 /// Checks that the grammar reads the command as the lexer did.
-///
-/// # Errors
-/// It does not.
 pub fn confirm(command: &str, lexed: &[Lexed]) -> Result<(), &'static str> {
     // Extended patterns are off in `bash -c`.
     let nodes = rable::parse(command, false).map_err(|_| "a syntax error")?;

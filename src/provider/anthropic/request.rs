@@ -26,9 +26,6 @@ const VERSION: &str = "2023-06-01";
 /// (platform.claude.com/docs/en/build-with-claude/preserved-thinking).
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 
-/// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
-/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = headers(endpoint, conversation.key)?;

@@ -78,9 +78,6 @@ pub(super) struct Plan {
 }
 
 /// Checks a thinking level.
-///
-/// # Errors
-/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     let refuse = |message: String| Err(Error::usage(message));
     let style = style_of(model);

@@ -17,9 +17,6 @@ use crate::provider::request::{self, json};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
-/// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL, model name,
-/// header or thinking level. No error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let mut headers = vec![("Content-Type", "application/json".to_owned()), ("Accept", "text/event-stream".to_owned())];

@@ -55,17 +55,11 @@ enum Family {
 }
 
 /// Checks a thinking level.
-///
-/// # Errors
-/// The model does not support it; the message says what it supports.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     config(model, thinking).map(|_| ())
 }
 
 /// The configuration for a model, if any.
-///
-/// # Errors
-/// As for [`check`].
 pub(super) fn config(model: &str, thinking: Thinking) -> Result<Option<ThinkingConfig>> {
     let family = family_of(model);
     let refuse = |takes: &str| {

@@ -45,9 +45,6 @@ pub(super) struct Reasoning {
 
 impl Reasoning {
     /// Takes the reasoning of a delta; the result is to be shown.
-    ///
-    /// # Errors
-    /// `Protocol` if the reply is too long.
     pub fn take(&mut self, delta: &mut Delta<'_>, size: &mut ReplySize) -> Result<String> {
         let (details, blocks) = (objects(delta.reasoning_details.take()), objects(delta.thinking_blocks.take()));
         for object in details.iter().chain(&blocks) {

@@ -56,9 +56,6 @@ impl PartialReply for Reply {
 
 impl Reply {
     /// Takes one chunk and appends the resulting events.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn take(&mut self, chunk: Chunk<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) == 0 {

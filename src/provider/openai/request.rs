@@ -22,9 +22,6 @@ use crate::provider::request::{self, json};
 use crate::provider::turns::{Call, Turn, turns};
 use crate::provider::{Conversation, ProviderRequest};
 
-/// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
-/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
@@ -32,9 +29,6 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 }
 
 /// Checks a thinking level for `reasoning_effort` (platform.openai.com/docs/guides/reasoning).
-///
-/// # Errors
-/// It is a number of tokens, or the model is known not to think, or not in this protocol.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     if thinking.effort().is_some_and(|effort| effort != "none") && thinks_over_responses_only(model) {
         let message =

@@ -80,9 +80,6 @@ impl Reply {
     }
 
     /// More text of a message. The messages of one reply become one text, with an empty line between them.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn push_text(&mut self, index: u64, text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -93,9 +90,6 @@ impl Reply {
     }
 
     /// More reasoning, by item and part of its summary.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn push_thinking(&mut self, part: (u64, u64), text: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         if text.is_empty() {
             return Ok(());
@@ -106,9 +100,6 @@ impl Reply {
     }
 
     /// An item begins. A call has its name already.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn begin_item(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.item(index)?;
         if item.kind.0 == "function_call" {
@@ -120,9 +111,6 @@ impl Reply {
     }
 
     /// An item ends: appends what its deltas left out, and a signature for reasoning and phases.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn end_item(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let progress = self.item(index)?;
         if std::mem::replace(&mut progress.is_done, true) {
@@ -151,9 +139,6 @@ impl Reply {
     }
 
     /// More arguments of a call.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn add_arguments(&mut self, index: u64, more: &str) -> Result<()> {
         self.call(index)?;
         let item = self.item(index)?;
@@ -166,9 +151,6 @@ impl Reply {
     }
 
     /// The complete arguments of a call; if they are empty, its deltas count.
-    ///
-    /// # Errors
-    /// `Protocol` if a limit is exceeded.
     pub fn complete_arguments(&mut self, index: u64, whole: &str, out: &mut Vec<StreamEvent>) -> Result<()> {
         self.call(index)?;
         let item = self.item(index)?;

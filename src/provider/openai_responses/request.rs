@@ -17,9 +17,6 @@ use crate::provider::request::{self, effort, json, reasons};
 use crate::provider::turns::turns;
 use crate::provider::{Conversation, ProviderRequest};
 
-/// # Errors
-/// `BadRequest` for an empty conversation, `Auth` for an invalid key, `Usage` for an invalid base URL or header. No
-/// error repeats the value of a header.
 pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> {
     let endpoint = conversation.endpoint;
     let headers = request::with_bearer(endpoint, conversation.key)?;
@@ -27,9 +24,6 @@ pub(super) fn build(conversation: &Conversation<'_>) -> Result<ProviderRequest> 
 }
 
 /// Checks a thinking level for `reasoning.effort` (platform.openai.com/docs/guides/reasoning).
-///
-/// # Errors
-/// It is a number of tokens, or the model is known not to think.
 pub(super) fn check_thinking(model: &str, thinking: Thinking) -> Result<()> {
     request::check_effort(model, thinking)
 }

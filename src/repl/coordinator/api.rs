@@ -86,9 +86,6 @@ impl Repl {
 
 impl Repl {
     /// Starts the run of a client below an agent that was made for it.
-    ///
-    /// # Errors
-    /// It was not made for a run, or the plan is invalid; then nothing has changed.
     pub(in crate::repl) fn begin_client_run(&mut self, client: ClientId, agent: &str, plan: &Value) -> Result<()> {
         let id = agent_called_by_script(&self.core.roster, agent)?;
         let is_unused = |agent: &Agent| agent.identity.is_print_run && agent.state() == State::Idle;

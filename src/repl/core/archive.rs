@@ -14,9 +14,6 @@ use crate::store::{AgentRow, NewAgent};
 
 impl Core {
     /// Archives an agent that is at rest. A terminal that shows it goes to the agent above it.
-    ///
-    /// # Errors
-    /// It is the root, is busy, has queued messages or does not exist, or the store refuses; then nothing has changed.
     pub(in crate::repl) fn archive(&mut self, id: AgentId) -> Result<()> {
         self.require_writable()?;
         let adopter = require_at_rest(self, id, "archived")?;
@@ -42,9 +39,6 @@ impl Core {
 
     /// Brings an archived agent back, below its nearest ancestor that is in memory. Unless it is for another `--print` run,
     /// it is not one of a run any more. A chat that is read-only has it in memory only.
-    ///
-    /// # Errors
-    /// There is no such agent, or the store refuses; then nothing has changed.
     pub(in crate::repl) fn unarchive(&mut self, id: AgentId, is_for_run: bool) -> Result<()> {
         let mut row = self.store.agent(id)?.filter(|row| row.is_running).ok_or_else(agent_gone)?;
         let waiting = (self.store.queued(id)?, self.store.count_unread(id)?, self.store.limits_of(id)?);
@@ -64,9 +58,6 @@ impl Core {
 }
 
 /// Records that an agent was made for one `--print` run.
-///
-/// # Errors
-/// The store refuses.
 pub(in crate::repl) fn mark_print_run(core: &mut Core, id: AgentId) -> Result<()> {
     core.store.set_print_run(id)?;
     core.roster.with(id, |agent| agent.identity.is_print_run = true);
@@ -74,9 +65,6 @@ pub(in crate::repl) fn mark_print_run(core: &mut Core, id: AgentId) -> Result<()
 }
 
 /// The agent with this name, number or id for a script that goes on with it. An archived one is brought back.
-///
-/// # Errors
-/// No agent or several agents match, or the store refuses.
 pub(in crate::repl) fn called_or_archived(core: &mut Core, text: &str, is_for_run: bool) -> Result<AgentId> {
     match agent_called_by_script(&core.roster, text) {
         Ok(id) => Ok(id),
@@ -88,9 +76,6 @@ pub(in crate::repl) fn called_or_archived(core: &mut Core, text: &str, is_for_ru
 }
 
 /// Brings an agent back if it is archived.
-///
-/// # Errors
-/// As for [`Core::unarchive`].
 pub(in crate::repl) fn bring_back(core: &mut Core, id: AgentId, is_for_run: bool) -> Result<()> {
     if core.roster.get(id).is_some() { Ok(()) } else { core.unarchive(id, is_for_run) }
 }
@@ -130,9 +115,6 @@ fn load(core: &mut Core, row: &AgentRow) -> Result<AgentId> {
 }
 
 /// The nearest ancestor of a stored agent that is in memory.
-///
-/// # Errors
-/// The store cannot be read.
 pub(in crate::repl) fn nearest_above(core: &Core, id: AgentId) -> Result<AgentId> {
     let above = core.store.living_ancestor(id)?.filter(|above| core.roster.get(*above).is_some());
     above.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
@@ -140,9 +122,6 @@ pub(in crate::repl) fn nearest_above(core: &Core, id: AgentId) -> Result<AgentId
 
 /// Forks a child with the conversation of an agent that is not in memory, killed or archived, up to one of its messages. The
 /// child is the sibling of the agent, with its settings.
-///
-/// # Errors
-/// The agent was deleted, or the store refuses.
 pub(in crate::repl) fn fork_ended(core: &mut Core, origin: Origin, parent: AgentId, message: MessageId) -> Result<()> {
     core.require_writable()?;
     let id = AgentId::random();
@@ -154,9 +133,6 @@ pub(in crate::repl) fn fork_ended(core: &mut Core, origin: Origin, parent: Agent
 }
 
 /// Fails for an agent that has work left, and for the root. Returns the agent above it. `done` is what is to be done.
-///
-/// # Errors
-/// As said.
 pub(super) fn require_at_rest(core: &Core, id: AgentId, done: &str) -> Result<AgentId> {
     let agent = core.roster.get(id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
     let label = agent.identity.label();

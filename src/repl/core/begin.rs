@@ -52,10 +52,6 @@ struct Settled {
 }
 
 /// Begins a conversation.
-///
-/// # Errors
-/// The name is malformed or taken, a choice is not possible here, there is no such directory, or the store cannot be
-/// written; then nothing has changed.
 pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId> {
     core.require_writable()?;
     let root = core.roster.nth(0).ok_or_else(agent_gone)?;
@@ -135,9 +131,6 @@ fn settle(core: &mut Core, new: &Beginning) -> Result<Settled> {
 }
 
 /// The parameters that are not configured like this.
-///
-/// # Errors
-/// One is unknown, or the model does not have it.
 pub(in crate::repl) fn parameters_of(choices: &Choices, endpoint: &Endpoint) -> Result<Parameters> {
     let mut parameters = Parameters::default();
     for (name, value) in &choices.parameters {
@@ -162,9 +155,6 @@ fn rules_of(choices: &Choices, resolved: &ResolvedEnvironment) -> Result<AgentRu
 }
 
 /// The rules of choices that are not among these: those that allow, ask and refuse.
-///
-/// # Errors
-/// A rule is invalid.
 pub(in crate::repl) fn rules_beyond(choices: &Choices, known: [&[Rule]; 3]) -> Result<[Vec<Rule>; 3]> {
     let beyond = |texts: &[String], known: &[Rule]| -> Result<Vec<Rule>> {
         let rules = texts.iter().map(|text| text.parse().map(|rule: Rule| rule.from_source(&CLIENT)));

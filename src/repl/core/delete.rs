@@ -8,9 +8,6 @@ use crate::repl::core::archive::require_at_rest;
 use crate::repl::core::{Core, agent_gone, drafts};
 
 /// Deletes an agent with what no other one inherits of it, and says so where this was asked for.
-///
-/// # Errors
-/// It is the root, is busy, has queued messages or does not exist, or the store refuses; then nothing has changed.
 pub(in crate::repl) fn delete(core: &mut Core, asked_at: AgentId, id: AgentId) -> Result<()> {
     core.require_writable()?;
     let row = core.store.agent(id)?.ok_or_else(agent_gone)?;
@@ -23,9 +20,6 @@ pub(in crate::repl) fn delete(core: &mut Core, asked_at: AgentId, id: AgentId) -
 
 /// Deletes at most `most` agents that were not used since `before`, in milliseconds since 1970, except those that are in
 /// use. Returns whether there may be more.
-///
-/// # Errors
-/// The store refuses.
 pub(in crate::repl) fn delete_expired(
     core: &mut Core,
     before: i64,
@@ -45,9 +39,6 @@ pub(in crate::repl) fn delete_expired(
 }
 
 /// Deletes a conversation in which nothing was written.
-///
-/// # Errors
-/// It is in use, or the store refuses.
 pub(super) fn delete_unwritten(core: &mut Core, id: AgentId) -> Result<()> {
     remove_everywhere(core, id)
 }

@@ -11,9 +11,6 @@ use crate::repl::core::Core;
 use crate::tools::snapshots::Snapshots;
 
 /// Where files are kept before they are changed.
-///
-/// # Errors
-/// There is no data directory.
 pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
     let usual = core.factory.environments.usual();
     usual.environment.snapshots.clone().ok_or_else(|| Error::usage("nothing is kept without a data directory"))

@@ -58,9 +58,6 @@ enum Content {
 
 /// Reads the files that a text names: an image is stored and its path replaced by a marker, the content of a text file
 /// follows the text.
-///
-/// # Errors
-/// A file cannot be opened or may not be, or it is an image that is too large or that the model is known not to take.
 pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String, is_typed: bool) -> Result<Attached> {
     let mentions = mentions(&text);
     if mentions.is_empty() {
@@ -154,9 +151,6 @@ fn read(core: &Core, agent: &Agent, path: &str, is_typed: bool) -> Result<Conten
 }
 
 /// Stores the image that was in the clipboard, and returns its marker.
-///
-/// # Errors
-/// It is too large or of an unknown type, the model is known not to take it, or the store cannot be written.
 pub(in crate::repl) fn attach_image(core: &mut Core, agent_id: AgentId, bytes: &[u8]) -> Result<String> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let kind = attachment::media_type(bytes).and_then(|media_type| media_type.strip_prefix("image/"));

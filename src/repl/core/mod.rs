@@ -1,7 +1,7 @@
 //! The state that all components share: the agents with store and network, and effects and events not yet handled.
 //!
 //! `Core` keeps the store and the roster equal, one agent or subtree at a time. It has nothing to do with terminals,
-//! clients and policies.
+//! clients and policies. An operation that returns an error has changed nothing, unless its documentation says otherwise.
 
 pub(super) mod activity;
 pub(super) mod archive;

@@ -5,10 +5,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::repl::core::Core;
 
-/// Gives the agent this model.
-///
-/// # Errors
-/// It is not known, or could not be stored; the agent has it then until the program ends.
+/// Gives the agent this model. If it cannot be stored, the agent has it until the program ends.
 pub(in crate::repl) fn give_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
     let endpoint = core.factory.endpoint(full_name)?;
     // Internal agents are not stored.

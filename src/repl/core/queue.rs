@@ -16,9 +16,6 @@ const MOST_QUEUED: usize = 1_000;
 
 impl Core {
     /// Stores a message to an idle agent and begins its turn.
-    ///
-    /// # Errors
-    /// The conversation cannot be read, or the store refuses; nothing has changed then.
     pub(in crate::repl) fn begin_turn(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
         self.load(agent_id)?;
         self.save_unsaved(agent_id)?;
@@ -35,9 +32,6 @@ impl Core {
     }
 
     /// Begins the turn of the first queued message.
-    ///
-    /// # Errors
-    /// As for [`Core::begin_turn`].
     pub(in crate::repl) fn begin_queued_turn(&mut self, agent_id: AgentId, entry: &Queued) -> Result<()> {
         self.load(agent_id)?;
         self.save_unsaved(agent_id)?;
@@ -65,9 +59,6 @@ impl Core {
     }
 
     /// Adds a message or a command to the queue. Returns its position, counted from 1.
-    ///
-    /// # Errors
-    /// The queue is full, or the store refuses; nothing has changed then.
     pub(in crate::repl) fn enqueue(
         &mut self,
         origin: Origin,
@@ -114,9 +105,6 @@ fn replaced_by(core: &mut Core, agent_id: AgentId, draft: Option<DraftSlot>, tex
 }
 
 /// Tries the last turn of an idle agent again, which failed or was interrupted.
-///
-/// # Errors
-/// There is none, or the store cannot be read or written.
 pub(in crate::repl) fn retry_turn(core: &mut Core, origin: Origin, agent_id: AgentId) -> Result<()> {
     let nothing = || Error::usage("nothing to try again: the last turn of this agent is complete");
     core.roster.get(agent_id).filter(|agent| agent.can_retry()).ok_or_else(nothing)?;

@@ -20,9 +20,6 @@ const MOST_LOADED: usize = 100;
 
 impl Core {
     /// Kills an agent, with all its descendants if `cascade`; otherwise its nearest living ancestor adopts its children.
-    ///
-    /// # Errors
-    /// It is the root or does not exist, or the store refuses; then nothing has changed.
     pub(in crate::repl) fn kill(&mut self, id: AgentId, cascade: bool) -> Result<()> {
         let agent = self.roster.get(id).ok_or_else(agent_gone)?;
         let label = agent.identity.label();
@@ -48,9 +45,6 @@ impl Core {
     }
 
     /// Kills all descendants of an agent. Returns how many.
-    ///
-    /// # Errors
-    /// It does not exist, or the store refuses; then nothing has changed.
     pub(in crate::repl) fn kill_descendants(&mut self, id: AgentId) -> Result<usize> {
         self.roster.get(id).ok_or_else(agent_gone)?;
         let mut victims = self.roster.subtree(id);

@@ -109,10 +109,6 @@ pub(in crate::repl) struct StagedChild {
 
 impl Core {
     /// Creates an agent.
-    ///
-    /// # Errors
-    /// The parent is gone, a name is taken, a model is not configured, a limit of the tree is reached, or the store
-    /// refuses; nothing has changed then.
     pub(in crate::repl) fn spawn(&mut self, spec: Spawn) -> Result<AgentId> {
         let staged = self.stage_child(spec)?;
         self.install_child(staged)

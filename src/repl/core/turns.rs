@@ -7,9 +7,6 @@ use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 
 /// Stores that the question of an agent is answered: it is not asked again after a restart.
-///
-/// # Errors
-/// The store cannot be written.
 pub(in crate::repl) fn end_question(core: &mut Core, agent: AgentId) -> Result<()> {
     let is_stored = core.roster.get(agent).is_some_and(|agent| agent.role != Role::Summary);
     if is_stored {

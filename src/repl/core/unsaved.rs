@@ -116,9 +116,6 @@ impl Core {
     }
 
     /// Stores what an agent has in memory only. Nothing else may be added to its log before.
-    ///
-    /// # Errors
-    /// The store still refuses.
     pub(in crate::repl) fn save_unsaved(&mut self, agent: AgentId) -> Result<()> {
         if !self.unsaved.has(agent) {
             return Ok(());
@@ -183,9 +180,6 @@ pub(in crate::repl) fn save_all(core: &mut Core) {
 }
 
 /// Begins a transaction in which the turns of several agents end.
-///
-/// # Errors
-/// The database cannot be written.
 pub(in crate::repl) fn begin_shared(core: &mut Core) -> Result<()> {
     core.store.begin()?;
     core.unsaved.shared = Some(Vec::new());
@@ -193,9 +187,6 @@ pub(in crate::repl) fn begin_shared(core: &mut Core) -> Result<()> {
 }
 
 /// Commits it. If that fails, everything that was written in it stays in memory until it can be stored.
-///
-/// # Errors
-/// As said.
 pub(in crate::repl) fn end_shared(core: &mut Core, agents: &[AgentId]) -> Result<()> {
     let shared = core.unsaved.shared.take().unwrap_or_default();
     let Err(error) = core.store.end(true) else { return Ok(()) };

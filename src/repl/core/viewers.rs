@@ -56,9 +56,6 @@ impl Core {
 }
 
 /// Attaches a viewer that begins with the newest `count` messages of an agent.
-///
-/// # Errors
-/// As for [`Core::attach`].
 pub(in crate::repl) fn attach_to_last_messages(core: &mut Core, agent: AgentId, count: u64) -> Result<ViewerId> {
     let (_, next) = core.filled_bounds(agent)?;
     let begin = core.roster.get(agent).and_then(|agent| begin_of_last(count, agent.output.newest()));

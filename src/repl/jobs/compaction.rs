@@ -35,9 +35,6 @@ pub(super) struct CompactionJob {
 
 impl Jobs {
     /// Starts `/compact` for an idle agent.
-    ///
-    /// # Errors
-    /// The agent is busy, or there is nothing to summarise.
     pub(in crate::repl) fn compact(
         &mut self,
         core: &mut Core,

@@ -22,9 +22,6 @@ type Log = (Vec<Message>, Vec<String>);
 
 impl Jobs {
     /// Writes a conversation to a new file that only the user can read.
-    ///
-    /// # Errors
-    /// The agent is gone, the store cannot be read, or no thread is left.
     pub(in crate::repl) fn export(
         &mut self,
         core: &mut Core,

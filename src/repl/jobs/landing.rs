@@ -17,9 +17,6 @@ use crate::tools::{Job, branch_diff, landing};
 
 impl Jobs {
     /// Brings the work in the worktree of an agent, which may have been killed, to the branch that it left.
-    ///
-    /// # Errors
-    /// It has none, or an agent works there.
     pub(in crate::repl) fn land(
         &mut self,
         core: &mut Core,
@@ -53,9 +50,6 @@ impl Jobs {
     }
 
     /// Compares the worktree of an agent with where it left; false if the agent works in none.
-    ///
-    /// # Errors
-    /// The store cannot be read, or no thread is left.
     pub(in crate::repl) fn diff(
         &mut self,
         core: &mut Core,

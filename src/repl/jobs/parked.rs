@@ -45,9 +45,6 @@ impl Jobs {
     }
 
     /// Parks a change until the tools of this reply are done; the loop goes on.
-    ///
-    /// # Errors
-    /// Another one is parked already.
     pub(super) fn park(&mut self, core: &mut Core, origin: Origin, agent: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent == agent) {
             return Err(Error::usage(format!("{} already in progress", change.name())));

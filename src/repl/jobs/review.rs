@@ -12,9 +12,6 @@ use crate::tools::{Job, review};
 
 impl Jobs {
     /// Starts a review of the changes in the directory of an agent.
-    ///
-    /// # Errors
-    /// The agent is gone, or no thread is left.
     pub(in crate::repl) fn review(
         &mut self,
         core: &Core,

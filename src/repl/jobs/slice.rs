@@ -44,9 +44,6 @@ pub(in crate::repl) enum StagedSlice {
 
 impl StagedSlice {
     /// Cuts the conversation of an idle agent.
-    ///
-    /// # Errors
-    /// The agent is busy, the specification does not fit its conversation, or another slice waits for its summaries.
     pub(in crate::repl) fn stage(core: &mut Core, origin: Origin, agent: AgentId, spec: &SliceSpec) -> Result<Self> {
         core.require_idle(agent)?;
         core.load(agent)?;

@@ -73,9 +73,6 @@ pub(super) struct Tasks {
 
 impl Tasks {
     /// Runs `work` on a thread, and then `then` in the loop, unless the task is cancelled.
-    ///
-    /// # Errors
-    /// No thread or no descriptor is left.
     pub fn spawn<T: Send + 'static>(
         &mut self,
         core: &Core,

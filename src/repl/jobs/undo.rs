@@ -15,9 +15,6 @@ use crate::tools::snapshots::{self, UndoOutcome};
 
 impl Jobs {
     /// Starts an undo. Its result is shown at `shown_at`.
-    ///
-    /// # Errors
-    /// The agent is busy, or there is nothing to undo.
     pub(in crate::repl) fn undo(
         &mut self,
         core: &mut Core,

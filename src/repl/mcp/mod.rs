@@ -164,9 +164,6 @@ impl Mcp {
 
     /// Reads the resources that a message of the person names as `@SERVER:URI`. Whether there are any: then the message is
     /// sent once they are there.
-    ///
-    /// # Errors
-    /// The agent has no such server, or the server needs a consent that it does not have.
     pub(super) fn read_resources(
         &mut self,
         core: &mut Core,
@@ -189,9 +186,6 @@ impl Mcp {
     }
 
     /// Has a server make a prompt for the person, which is sent or put into the draft once it is there.
-    ///
-    /// # Errors
-    /// As for [`Mcp::read_resources`].
     pub(super) fn get_prompt(
         &mut self,
         core: &mut Core,

@@ -41,8 +41,6 @@ pub(super) enum Port {
 pub(super) struct Starting(Arc<Mutex<Option<std::result::Result<ServerProcess, String>>>>);
 
 impl Starting {
-    /// # Errors
-    /// No thread is left.
     pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> io::Result<Self> {
         let (slot, wake) = (Arc::new(Mutex::new(None)), core.waker.clone());
         let thread_slot = Arc::clone(&slot);
@@ -76,9 +74,6 @@ pub(super) struct Process {
 
 impl Process {
     /// Registers the descriptors with these numbers.
-    ///
-    /// # Errors
-    /// The kernel refuses to watch them.
     pub(super) fn new(
         process: ServerProcess,
         session: Session,

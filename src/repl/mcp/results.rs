@@ -47,8 +47,6 @@ pub(super) struct Shape {
 }
 
 impl Preparing {
-    /// # Errors
-    /// No thread is left.
     pub(super) fn start(parts: Vec<Part>, shape: Shape, core: &Core) -> Result<Self, String> {
         let images = Arc::new(Mutex::new(Vec::new()));
         let slot = images.clone();

@@ -50,9 +50,6 @@ impl Server {
     }
 
     /// A client in this process.
-    ///
-    /// # Errors
-    /// The stream cannot be switched to non-blocking mode.
     pub(in crate::repl) fn connect(&mut self, core: &mut Core, stream: UnixStream) -> Result<()> {
         let connection = Connection::new(stream, LONGEST_LINE)?;
         self.add(core, connection);

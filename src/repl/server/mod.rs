@@ -248,9 +248,6 @@ impl Server {
 
     /// Sends every client its last response and stops listening. Connections are closed when the server is dropped, after
     /// the store: a client that reads to the end knows that the store is free.
-    ///
-    /// # Errors
-    /// When the kernel refuses to poll.
     pub(super) fn shutdown(&mut self, core: &mut Core) -> Result<()> {
         for id in self.ids() {
             let response = match self.clients.get(&id).map(|client| &client.state) {

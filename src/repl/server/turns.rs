@@ -241,9 +241,6 @@ impl Server {
     }
 
     /// Does for a client's turn what a person would have to do.
-    ///
-    /// # Errors
-    /// The turn will never begin.
     pub(super) fn check_turn(&mut self, core: &mut Core, id: ClientId, commands: &mut Vec<Command>) -> Result<()> {
         let Some(turn) = self.turn_mut(id) else { return Ok(()) };
         let agent = turn.agent;
@@ -274,9 +271,6 @@ impl Server {
 
     /// Cancels the run or turn of a client: its text leaves the queue, or, if it has begun, its agent is returned, which is
     /// to be interrupted.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub(in crate::repl) fn cancel_turn(&mut self, core: &mut Core, id: ClientId) -> Result<Option<AgentId>> {
         let Some(turn) = self.turn_mut(id) else { return Ok(self.agent_of_run(id)) };
         let agent = turn.agent;

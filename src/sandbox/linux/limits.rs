@@ -11,8 +11,6 @@ const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 /// Before this version of Linux, `pid_max` is a setting of the whole system.
 const PID_MAX_OF_NAMESPACE: (u32, u32) = (6, 14);
 
-/// # Errors
-/// The kernel refuses.
 pub fn set(level: Level, limits: &ResourceLimits) -> io::Result<()> {
     let mut all = vec![
         (Resource::Core, 0),

@@ -89,9 +89,6 @@ struct Builder<'a> {
 }
 
 /// Builds the file system in a new mount namespace and enters the directory of the command.
-///
-/// # Errors
-/// The step that failed.
 pub fn build(init: &InitPlan) -> Result<(), Report> {
     let builder = Builder { plan: &init.plan, is_writable: BTreeMap::new(), parts: 0 };
     builder.build(&init.sockets)?;

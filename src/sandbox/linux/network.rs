@@ -23,8 +23,6 @@ const NO_PROXY: [&str; 2] = ["no_proxy", "NO_PROXY"];
 /// The command's own servers, which are reached directly.
 const OWN: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// # Errors
-/// The kernel refuses.
 pub fn start_loopback() -> rustix::io::Result<()> {
     // Without a protocol it is NETLINK_ROUTE, whose number is 0.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
@@ -33,9 +31,6 @@ pub fn start_loopback() -> rustix::io::Result<()> {
 }
 
 /// Sends a listener to the main process. Returns the variables that lead the command to it.
-///
-/// # Errors
-/// No socket for the listener came with the plan, or the kernel refuses.
 pub fn start_proxy(hosts: &[HostPattern], socket: Option<OwnedFd>) -> io::Result<Vec<(&'static str, String)>> {
     let socket = socket.ok_or_else(|| io::Error::other("there is no event loop to serve it"))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

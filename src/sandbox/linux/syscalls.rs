@@ -96,9 +96,6 @@ const X32_ONLY: std::ops::RangeInclusive<i64> = 512..=547;
 const REFUSED_IOCTLS: [u64; 2] = [0x5412, 0x541c];
 
 /// Forbids the calls to this process and its future children.
-///
-/// # Errors
-/// The kernel has no seccomp, or this architecture no table.
 pub fn restrict(init: &InitPlan) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;

@@ -49,9 +49,6 @@ impl Definitions {
     }
 
     /// The workflow in this file.
-    ///
-    /// # Errors
-    /// It cannot be read, or is invalid.
     pub fn parse(&self, file: &TeamFile) -> Result<Workflow> {
         Workflow::parse(&shown(file), &file.stem(), text_of(file)?, &self.templates)
     }
@@ -60,14 +57,10 @@ impl Definitions {
         read.map_err(|error| self.errors.push((file.stem(), error))).ok()
     }
 
-    /// # Errors
-    /// There is no such template, or its file is invalid.
     pub fn template(&self, name: &str) -> Result<&Template> {
         template::find(&self.templates, name).map_err(|error| self.with_file_errors(name, error))
     }
 
-    /// # Errors
-    /// There is no such workflow, or its file is invalid.
     pub fn workflow(&self, name: &str) -> Result<&Workflow> {
         let found = self.workflows.iter().find(|workflow| workflow.name == name);
         let names = self.workflows.iter().map(|workflow| workflow.name.as_str());

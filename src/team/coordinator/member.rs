@@ -69,9 +69,6 @@ impl Member {
 }
 
 /// Checks that these members can work on one task.
-///
-/// # Errors
-/// There are more than `MAX_MEMBERS`, or a name is invalid or used twice.
 pub fn check(members: &[Member]) -> Result<()> {
     if members.len() > MAX_MEMBERS {
         return Err(too_many(members.len()));

@@ -50,15 +50,11 @@ impl Plan {
         }
     }
 
-    /// # Errors
-    /// A setting or a member is invalid.
     pub fn check(&self) -> Result<()> {
         self.settings.check()?;
         member::check(&self.members())
     }
 
-    /// # Errors
-    /// The model of a member or of the judge is not configured.
     pub fn check_models(&self, catalog: &Catalog) -> Result<()> {
         let members = self.members();
         let of_members = members.iter().filter_map(|member| Some((member.name.as_str(), member.model.as_deref()?)));
@@ -90,9 +86,6 @@ impl Plan {
     }
 
     /// The plan of a request. What it does not name is as configured.
-    ///
-    /// # Errors
-    /// It is no plan, or an invalid one.
     pub fn read(value: &Value, configured: &TeamSettings) -> Result<Self> {
         let refuse = |error: serde_json::Error| Error::usage(format!("bad plan: {error}"));
         let fields = Fields::deserialize(value).map_err(refuse)?;

@@ -182,9 +182,6 @@ impl Settings {
     }
 
     /// Checks that a task can be run with these settings.
-    ///
-    /// # Errors
-    /// A value is out of bounds, or there is a judge although the aggregation needs none.
     pub fn check(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::usage(message));
         if self.agent_timeout.is_zero() {

@@ -108,9 +108,6 @@ pub struct Task {
 
 impl Task {
     /// `run` is the unique name of this run: the same task may run several times.
-    ///
-    /// # Errors
-    /// The text is empty, two members have the same name, there are too many, or a setting is out of bounds.
     pub fn new(run: &str, text: &str, members: Vec<Member>, settings: Settings, now: Moment) -> Result<Self> {
         let schedule = Schedule::of(settings.strategy, members.len(), text);
         let strategy = settings.strategy.name();
@@ -118,9 +115,6 @@ impl Task {
     }
 
     /// A run of a workflow. The strategy of the settings is ignored: the dependencies give the order.
-    ///
-    /// # Errors
-    /// As for [`Task::new`].
     pub fn of_workflow(run: &str, text: &str, workflow: &Workflow, settings: Settings, now: Moment) -> Result<Self> {
         let schedule = Schedule::Workflow(workflow.nodes());
         Self::with_schedule(run, text, workflow.members(), settings, ("workflow", schedule), now)

@@ -73,9 +73,6 @@ pub(super) fn name_of(table: &Table<'_>, file: &str) -> Result<String> {
 }
 
 /// Finds a template by name.
-///
-/// # Errors
-/// No template has this name; the message names the nearest and all others.
 pub fn find<'t>(templates: &'t [Template], name: &str) -> Result<&'t Template> {
     let names = templates.iter().map(|template| template.name.as_str());
     let found = templates.iter().find(|template| template.name == name);

@@ -83,9 +83,6 @@ impl Shared {
 
     /// Takes the schedule of the file, adds what has happened in this process and then `last`, and writes it back. A file
     /// that is missing, damaged or too old gets the schedule of this process.
-    ///
-    /// # Errors
-    /// Nothing was changed.
     pub fn change(
         &mut self,
         now: Moment,

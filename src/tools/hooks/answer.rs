@@ -23,8 +23,6 @@ pub struct Answer {
     pub message: Option<String>,
 }
 
-/// # Errors
-/// The hook failed: why.
 pub fn read(ended: &Ended, event: HookEvent) -> Result<Answer, String> {
     match ended.code {
         Some(0) => of_output(&ended.output, event),

@@ -93,9 +93,6 @@ pub struct Place<'a> {
 }
 
 /// Runs a hook with this text as its standard input.
-///
-/// # Errors
-/// It could not be started, took too long, or printed too much.
 pub fn run(hook: &Hook, input: &str, place: &Place<'_>, env: &Environment, job: &Job) -> Result<Ended, Failure> {
     let mut env = env.clone();
     if hook.author == Author::Person {

@@ -127,9 +127,6 @@ fn real(root: &Path, path: &Path) -> Option<PathBuf> {
 }
 
 /// The bytes of a file in the project.
-///
-/// # Errors
-/// It is not a script, or too large.
 pub fn read(root: &Path, path: &Path) -> Result<Vec<u8>, String> {
     let real = real(root, path).ok_or("is missing")?;
     let mut bytes = Vec::new();

@@ -10,8 +10,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open
 pub struct ChildExit(OwnedFd);
 
 impl ChildExit {
-    /// # Errors
-    /// No descriptor is left.
     pub fn of(child: &Child) -> io::Result<Self> {
         Ok(Self(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
     }

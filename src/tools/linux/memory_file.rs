@@ -6,9 +6,6 @@ use std::io::{self, Seek as _, Write as _};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// A file with these bytes, at its start. The writer of a pipe could block.
-///
-/// # Errors
-/// No descriptor or memory is left.
 pub fn with(bytes: &[u8]) -> io::Result<File> {
     let mut file = File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;

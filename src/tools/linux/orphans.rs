@@ -20,9 +20,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 static SUPERVISORS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 /// Starts a supervisor and registers it. Call [`forget`] once it was waited for.
-///
-/// # Errors
-/// It cannot be started.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     // Held over the start: a supervisor that is not registered yet would be taken for an orphan.
     let mut supervisors = supervisors();

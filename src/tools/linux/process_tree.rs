@@ -12,17 +12,11 @@ use rustix::process::{
 use crate::base::process::parent_in;
 
 /// Makes this process the parent of every descendant whose own parent has ended (PR_SET_CHILD_SUBREAPER).
-///
-/// # Errors
-/// The kernel refuses.
 pub fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
 /// Lets the kernel resume this process, if it is stopped, when its parent dies.
-///
-/// # Errors
-/// The kernel refuses.
 pub fn resume_after_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::CONT))?)
 }

@@ -9,8 +9,6 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct WakeFd(OwnedFd);
 
 impl WakeFd {
-    /// # Errors
-    /// No descriptor is left.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }

@@ -152,9 +152,6 @@ impl Connection {
     }
 
     /// Runs a script there. It is begun again once if the connection was dead before it began.
-    ///
-    /// # Errors
-    /// A message: the place cannot be reached.
     pub fn run(&self, request: &Request<'_>, job: &Job, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<Ending, String> {
         let mut has_failed = false;
         loop {
@@ -335,9 +332,6 @@ fn find_program(name: &str, local: &Environment) -> Option<PathBuf> {
 }
 
 /// What of a workspace is denied and protected.
-///
-/// # Errors
-/// No command may run there.
 pub fn plan_of(local: &Environment) -> Result<Plan, String> {
     let workspace = local.path_policy().workspace;
     let places =

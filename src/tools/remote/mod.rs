@@ -188,9 +188,6 @@ fn remote_of(env: &Environment) -> &Remote {
 }
 
 /// Connects to a place, or starts its container, finds its directory and reads what the project there brings.
-///
-/// # Errors
-/// The place cannot be reached, or has no such directory.
 pub fn reach(
     place: &RemotePlace,
     local: &Path,

@@ -19,9 +19,6 @@ const MAX_PATH: usize = 4096;
 
 impl Remote {
     /// The path that a model wrote: absolute, without `.` and `..`.
-    ///
-    /// # Errors
-    /// A message for the model.
     pub fn absolute(&self, written: &str) -> Result<PathBuf, String> {
         if written.is_empty() || written.contains(char::is_control) || written.len() > MAX_PATH {
             return Err("the path must not be empty, have control characters or more than 4096 bytes".into());
@@ -33,9 +30,6 @@ impl Remote {
     }
 
     /// What a path means for the question and the rules. It is looked up when the call runs.
-    ///
-    /// # Errors
-    /// A message for the model: it is invalid, or never opened.
     pub fn locate(&self, written: &str, access: Access) -> Result<Located, String> {
         let path = self.absolute(written)?;
         let verdict = match self.verdict(&path, access, None) {
@@ -63,9 +57,6 @@ impl Remote {
     }
 
     /// Whether the working directory still is what it was when the environment was entered.
-    ///
-    /// # Errors
-    /// A message for the model.
     pub fn require_workspace(&self, workspace: &Path) -> Result<(), String> {
         let (was, is) = (self.directory.display(), workspace.display());
         match workspace {
@@ -131,9 +122,6 @@ pub fn is_saved_output(path: &str, env: &Environment) -> bool {
 }
 
 /// The directory of a place as it is there.
-///
-/// # Errors
-/// A message for the person: the place cannot be reached, or has no such directory.
 pub fn directory_there(remote: &Remote, job: &Job) -> Result<String, String> {
     let written = match &remote.place {
         RemotePlace::Ssh { directory, .. } => directory.clone(),

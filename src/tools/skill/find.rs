@@ -104,9 +104,6 @@ pub fn elsewhere(files: &[(PathBuf, Vec<u8>)], trusted: &BTreeSet<String>, trust
 }
 
 /// The skill as it is now.
-///
-/// # Errors
-/// It is gone, or was changed and is not the person's.
 pub fn read_again(skill: &Skill) -> Result<Skill, String> {
     let folder = Folder { directory: skill.directory.clone(), name: skill.name.clone(), author: skill.author };
     let now = read(&folder, &mut Vec::new())?;

@@ -50,17 +50,11 @@ impl Snapshots {
     }
 
     /// The state of the file at an absolute path without symbolic links on the way.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn state(&self, path: &Path) -> io::Result<FileState> {
         Ok(self.look(path, None)?.0)
     }
 
     /// Like [`Snapshots::state`], and keeps the content. Says whether it was too large.
-    ///
-    /// # Errors
-    /// It cannot be read or kept.
     pub fn keep(&self, path: &Path) -> io::Result<(FileState, bool)> {
         let mut content = Vec::new();
         let (state, is_whole) = self.look(path, Some(&mut content))?;
