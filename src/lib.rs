@@ -68,13 +68,16 @@
 
 mod agent;
 mod base;
+#[allow(missing_docs)]
 mod cli;
+#[allow(missing_docs)]
 mod commands;
 mod domain;
 #[allow(missing_docs)]
 mod mcp;
 mod net;
 mod policy;
+#[allow(missing_docs)]
 mod provider;
 mod proxy;
 mod reactor;
@@ -87,9 +90,11 @@ mod socket;
 mod store;
 mod syntax;
 mod team;
+#[allow(missing_docs)]
 mod terminal;
 #[doc(hidden)]
 pub mod testing;
+#[allow(missing_docs)]
 mod tools;
 
 pub use base::clock::Clock;

@@ -4,7 +4,7 @@ use crate::agent::{Agent, Role};
 use crate::base::error::{Error, ErrorKind};
 
 impl Agent {
-    /// Appends what the user can do about the error, if there is something.
+    /// Appends what the user can do about the error, if anything.
     pub(super) fn with_advice(&self, error: Error, is_interactive: bool) -> Error {
         if error.kind != ErrorKind::ContextTooLong || self.role == Role::Summary || !is_interactive {
             return error;
@@ -28,7 +28,7 @@ impl Agent {
         )
     }
 
-    /// What to do if the instructions and the declarations of the tools are the most of a first message.
+    /// What to do if the instructions and tool declarations take up most of a first message.
     fn smaller_instructions(&self) -> Option<String> {
         let is_first = self.inputs.history.as_ref().is_some_and(|history| history.conversation().len() == 1);
         let base = if is_first { self.base_bytes() } else { return None };

@@ -14,7 +14,7 @@ const KILL_TIME_LIMIT: Duration = Duration::from_secs(4);
 pub struct Background {
     commands: BackgroundCommands,
     waits: Vec<Wait>,
-    /// Their network namespaces, which the other commands of the agent share.
+    /// The network namespaces of these commands, which the agent's other commands share.
     pub(super) networks: SharedNetworks,
 }
 
@@ -59,7 +59,7 @@ impl Agent {
         notes
     }
 
-    /// Answers a call with the new output of a command, when the command has ended or this time is over.
+    /// Answers a call with the new output of a command when the command ends or this time is over.
     pub fn read_background(
         &mut self,
         call: &str,
@@ -96,7 +96,7 @@ impl Agent {
     }
 
     fn answer_wait(&mut self, wait: &Wait, context: &mut Context) {
-        // What is read is gone: a call that was interrupted reads nothing.
+        // Reading consumes the output, so nothing is read for an interrupted call.
         if self.is_waiting_call(&wait.call) {
             let answer = self.background.commands.read(&wait.id, wait.filter.as_deref());
             self.answer_call(&wait.call, answer, context);

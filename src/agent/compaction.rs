@@ -20,7 +20,7 @@ use crate::provider;
 const UNKNOWN_ROOM: usize = 200_000;
 /// What one request summarises if the context length is unknown, in bytes.
 const UNKNOWN_PIECE: usize = 300_000;
-/// The share of the conversation, as one part of so many, that automatic compaction has to leave out.
+/// Automatic compaction has to leave out at least one part in this many of the conversation.
 const LEAST_GAIN: usize = 5;
 
 impl Agent {
@@ -47,7 +47,7 @@ impl Agent {
         self.is_compacting
     }
 
-    /// This agent writes a summary for it; `None`: none does any more.
+    /// Sets the agent that writes a summary for this one; `None` when none does.
     pub fn set_compacting(&mut self, writer: Option<AgentId>) {
         let before = self.status();
         (self.is_compacting, self.helper) = (writer.is_some(), writer);
@@ -125,7 +125,8 @@ impl Agent {
         (limit.saturating_mul(share.into()) / 100).min(limit.saturating_sub(reply).max(limit / 2))
     }
 
-    /// The limit that a compaction has to keep: after an error that the conversation is too long, it is below its size.
+    /// The limit that a compaction must not exceed; after an error that the conversation is too long, it is below its
+    /// size.
     fn limit_to_keep(&self) -> Option<u64> {
         let is_too_long = self.exchange.overflow.is_some();
         let tokens = self.context_tokens().map(|(tokens, _)| tokens).filter(|_| is_too_long);
@@ -194,7 +195,7 @@ impl Agent {
         }
     }
 
-    /// Has the conversation compacted that was too long, once for each request, instead of failing.
+    /// Compacts a conversation that was too long instead of failing, once for each request.
     pub(super) fn compacts_after(&mut self, error: &Error, context: &mut Context) -> bool {
         if error.kind != ErrorKind::ContextTooLong || self.role == Role::Summary {
             return false;
@@ -216,7 +217,7 @@ impl Agent {
         true
     }
 
-    /// An error of the provider has told the context length, which holds for all agents of the model.
+    /// Learns the context length from an error of the provider, for all agents of the model.
     fn learn_context(&mut self, limit: u64, context: &mut Context) {
         let model = self.request_endpoint().full_name();
         if self.request_endpoint().facts.context == Some(limit) {

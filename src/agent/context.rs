@@ -27,7 +27,7 @@ pub struct Context<'a> {
     /// The time at which this turn of the loop began.
     pub now: Moment,
     pub settings: &'a Settings,
-    /// A person sees what the agent does: a reply that broke off is not replaced under the eyes of its reader.
+    /// A person is looking at the agent, so a reply that broke off is not replaced.
     pub is_watched: bool,
     /// The time of the clock, in milliseconds since 1970.
     pub unix_ms: i64,
@@ -119,7 +119,7 @@ impl Effect {
 #[derive(Debug, Default)]
 pub struct Outbox {
     effects: VecDeque<(AgentId, Effect)>,
-    /// How many effects were put in, and how many of them are gone.
+    /// How many effects were put in, and how many of them were taken out.
     pushed: u64,
     popped: u64,
     /// What was delivered to agents, if that is traced, each with the number of effects that were put in before.
@@ -220,8 +220,8 @@ impl Outbox {
 mod tests {
     use super::Context;
 
-    /// Not called: it does not compile any more when a callback is given something else. Whoever adds a field has to show
-    /// that no other agent, no store and no terminal can be reached from it.
+    /// Never called: it stops compiling when callbacks are given something else. Whoever adds a field has to show that
+    /// it reaches no other agent, no store and no terminal.
     #[allow(dead_code)]
     fn all_that_a_callback_is_given(context: Context<'_>) {
         let Context {

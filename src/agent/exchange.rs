@@ -32,7 +32,7 @@ pub enum Wait {
     Transfer,
     /// The next step of a scripted reply, which needs no network.
     Script {
-        /// The steps that are left.
+        /// The remaining steps.
         script: Script,
         /// When the next step is due; a script without steps stalls.
         due: Option<Moment>,
@@ -57,7 +57,7 @@ pub struct LimitsSeen {
     pub refusals: u32,
     /// No other request to it is known to be under way, so a refusal is not caused by our own others.
     pub is_alone: bool,
-    /// The provider accepted a request not long ago: it will accept others, and a refusal is a matter of time.
+    /// The provider accepted a request recently, so a refusal is temporary.
     pub is_accepted_lately: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Exchange {
     pub limits: LimitsSeen,
     /// The older part of the conversation was summarised for this request.
     pub has_compacted: bool,
-    /// It could not be in this turn.
+    /// Compaction was not possible in this turn.
     pub is_compaction_refused: bool,
     /// The conversation was too long for the model.
     pub overflow: Option<Error>,
@@ -112,7 +112,6 @@ pub struct Exchange {
     checkpointed_at: Option<Moment>,
     /// How many bytes of text and thinking are stored.
     stored: (usize, usize),
-    /// The usage that is stored.
     stored_usage: Option<Usage>,
 }
 
@@ -122,12 +121,12 @@ impl Exchange {
         Self { started: now, wanted_at: now, message, wait: Wait::Slot, ..Self::default() }
     }
 
-    /// The end of a reply of an earlier process, whose calls are not all done.
+    /// The end of a reply from an earlier process, some of whose calls are not done.
     pub fn restored(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
         Self { iterations, started: now, message: Some(message), ..Self::default() }
     }
 
-    /// The request of a turn that is tried again after so many rounds of calls.
+    /// The request of a retried turn, after this many rounds of calls.
     pub fn again(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
         Self { iterations, ..Self::first(now, Some(message)) }
     }
@@ -143,7 +142,7 @@ impl Exchange {
         self.iterations == 0
     }
 
-    /// Discards the received part of a reply. What viewers were sent of it is replaced by [`Agent::discard_reply`].
+    /// Discards the received part of a reply. [`Agent::discard_reply`] replaces what viewers were sent of it.
     pub fn forget_reply(&mut self) {
         self.calls.clear();
         (self.reply, self.stored) = (Reply::default(), (0, 0));

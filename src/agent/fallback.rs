@@ -17,17 +17,17 @@ use crate::domain::thinking::Thinking;
 pub struct Fallback {
     /// Entries of the list that were tried.
     tried: usize,
-    /// The agent's own model and its thinking level, while another one answers.
+    /// The agent's own model and its thinking level, while another model answers.
     usual: Option<(Rc<Endpoint>, Thinking)>,
 }
 
 impl Agent {
-    /// The model that was chosen for it, also while another one answers.
+    /// The model chosen for the agent, even while another one answers.
     pub fn usual_endpoint(&self) -> &Rc<Endpoint> {
         self.fallback.usual.as_ref().map_or(&self.inputs.endpoint, |(endpoint, _)| endpoint)
     }
 
-    /// Sets how much its models think.
+    /// Sets the thinking level.
     pub fn set_thinking(&mut self, thinking: Thinking) {
         self.inputs.thinking = thinking;
         self.fallback.usual.iter_mut().for_each(|(_, usual)| *usual = thinking);
@@ -40,12 +40,12 @@ impl Agent {
         is_mended_elsewhere && is_left && !self.is_reply_seen(context)
     }
 
-    /// Whether it is not worth to wait for this retry, because another model can answer now.
+    /// Whether to fall back instead of waiting for this retry, because another model can answer now.
     pub(super) fn falls_back_instead_of_waiting(&self, error: &Error, until: Moment, context: &Context) -> bool {
         self.can_fall_back(error, context) && until > context.now + context.settings.retry.cap
     }
 
-    /// Has the loop find another model.
+    /// Asks the loop to find another model.
     pub(super) fn fall_back(&mut self, error: Error, context: &mut Context) {
         self.discard_reply(&error, context);
         self.exchange.wait = Wait::Nothing;

@@ -1,7 +1,7 @@
 //! One agent: its state machine, its exchange with a model, its tool calls and its view.
 //!
-//! The loop calls one agent at a time with a [`Context`] that gives access to no other. What is to be done outside of it, it
-//! puts into the outbox as an [`Effect`]. It knows whether a person watches it, but no terminal.
+//! The loop calls one agent at a time with a [`Context`] that gives access to no other. It requests everything outside
+//! of itself by putting an [`Effect`] into the outbox. It knows whether a person watches it, but no terminal.
 
 mod advice;
 mod background;
@@ -71,14 +71,14 @@ pub struct Identity {
     pub parent: Option<AgentId>,
     /// The last message of the parent that it inherited.
     pub fork_point: MessageId,
-    /// It was begun below the root, and not forked.
+    /// It was started as a new conversation, not forked.
     pub is_begun: bool,
     /// Milliseconds since 1970.
     pub created_at: i64,
     pub made_by: MadeBy,
     /// It was made for one `--print` run.
     pub is_print_run: bool,
-    /// The task of a team that it was made for.
+    /// The team task that it was made for.
     pub team_run: Option<Rc<str>>,
 }
 
@@ -91,7 +91,7 @@ impl Agent {
         self.view.touch();
     }
 
-    /// Name and title for a list, or else what it is called.
+    /// Name and title for a list, or else its label.
     pub fn listed(&self) -> String {
         name_and_title(self.identity.name.as_deref(), &self.title).unwrap_or_else(|| self.identity.label())
     }
@@ -105,7 +105,7 @@ impl Agent {
 }
 
 impl Identity {
-    /// Whether it has a parent for a person. A conversation that was begun is registered below the root and has none.
+    /// Whether a person sees a parent. A new conversation is stored below the root but shows none.
     pub fn has_parent(&self) -> bool {
         self.parent.is_some() && !self.is_begun
     }
@@ -214,7 +214,7 @@ pub struct Agent {
     pub known_files: Arc<KnownFiles>,
     /// What it may do without a question, as a person set it.
     pub policy: Policy,
-    /// The most that it may do without a question in this turn, which a client started.
+    /// The most permissive policy for this turn, which a client started.
     turn_policy: Option<Policy>,
     /// How long failed requests of this turn are tried again, if a program waits for its end.
     turn_retry_time: Option<Duration>,
@@ -228,7 +228,7 @@ pub struct Agent {
     pub queue: VecDeque<Queued>,
     /// Unread mail.
     pub unread: usize,
-    /// What was not found when it was restored from the store.
+    /// What could not be restored from the store.
     pub warnings: Vec<String>,
     /// Summaries being written for slices of this agent.
     summaries: usize,
@@ -337,7 +337,7 @@ impl Agent {
         }
     }
 
-    /// Its last turn did not end before an earlier process did.
+    /// Notes that an earlier process ended during its last turn.
     pub fn note_interrupted(&mut self) {
         self.last_end = Some(TurnEnd::Interrupted);
         self.emit_aside(&Chunk::Status(self.status()));
@@ -353,12 +353,12 @@ impl Agent {
         self.last_end = end;
     }
 
-    /// Whether its last turn was cut, and it is in no other.
+    /// Whether its last turn was interrupted and no other has begun.
     pub fn is_interrupted(&self) -> bool {
         self.state == State::Idle && self.last_end == Some(TurnEnd::Interrupted)
     }
 
-    /// Whether its last turn ended with an error, and it is in no other.
+    /// Whether its last turn ended with an error and no other has begun.
     pub fn has_failed(&self) -> bool {
         self.state == State::Idle && self.last_end == Some(TurnEnd::Failed)
     }
@@ -494,13 +494,13 @@ impl Agent {
         self.show_work();
     }
 
-    /// Sets the number of open tasks, and how many of their members are done, of how many.
+    /// Sets the number of open tasks, and their members as (done, total).
     pub fn set_tasks(&mut self, tasks: usize, members: (usize, usize)) {
         (self.tasks, self.members) = (tasks, members);
         self.show_work();
     }
 
-    /// How many members are done, of how many; `None` if there are no open tasks.
+    /// The members of open tasks as (done, total); `None` if there are none.
     pub fn members_done(&self) -> Option<(usize, usize)> {
         (self.tasks > 0).then_some(self.members)
     }

@@ -88,8 +88,8 @@ impl Output {
         reply.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned()
     }
 
-    /// Before which message (`Some(None)`: before the end) older ones are to be loaded; `None` if none are. Once chunks were
-    /// dropped nothing older is loaded: there would be a gap that viewers cannot detect.
+    /// The message before which older ones are to be loaded (`Some(None)`: from the end); `None` if none are. Once
+    /// chunks were dropped nothing older is loaded: there would be a gap that viewers cannot detect.
     pub fn load_before(&self) -> Option<Option<MessageId>> {
         (!self.is_filled && self.begin == self.ring.first()).then_some(self.since)
     }
@@ -111,7 +111,7 @@ impl Output {
         self.since.get_or_insert(id);
     }
 
-    /// Appends a chunk and so gives it its number.
+    /// Appends a chunk and numbers it.
     pub(crate) fn push(&mut self, chunk: &Chunk) {
         let (tag, content) = chunk.encode();
         self.ring.push(tag, &content);

@@ -6,7 +6,7 @@
 //!
 //! | | tried again |
 //! |---|---|
-//! | a number of retries is configured | so many times |
+//! | a number of retries is configured | that many times |
 //! | a person watches, or another model can answer | five times |
 //! | no person watches | as long as [`Settings::retry_time`] |
 
@@ -97,7 +97,7 @@ impl Agent {
         self.exchange.is_shown() && context.is_watched && self.role != Role::Summary
     }
 
-    /// Discards what came of a reply that broke off. Viewers that were sent a part of it are told.
+    /// Discards a reply that broke off, and tells viewers that were sent a part of it.
     pub(super) fn discard_reply(&mut self, error: &Error, context: &mut Context) {
         if self.exchange.is_shown() {
             self.emit(&Chunk::Replaced(error.message.clone()));
@@ -108,7 +108,7 @@ impl Agent {
         self.exchange.forget_reply();
     }
 
-    /// When the request is sent again, or else what is to be added to the error.
+    /// When to send the request again, or else a note for the error message.
     fn next_try(&mut self, error: &Error, until: Moment, context: &Context) -> Result<Moment, String> {
         let (retry, can_fall_back) = (context.settings.retry, self.can_fall_back(error, context));
         if retry.retries.is_none() && !context.is_watched && !can_fall_back {
@@ -133,7 +133,7 @@ impl Agent {
         }
         self.exchange.failures += 1;
         let Some(seconds) = error.retry_after.filter(|seconds| *seconds > 0) else { return Ok(until.min(end)) };
-        // A program waits for the reply; who comes back to a chat sees how long it takes.
+        // A program waits for the reply; a person who returns to a chat sees how long it took.
         let is_for_program = !context.settings.is_interactive || self.turn_retry_time.is_some();
         if is_for_program && until > end {
             return Err(format!("; not tried again: the provider asks to wait {seconds} s"));
@@ -152,8 +152,9 @@ impl Agent {
         if tries == 1 { String::new() } else { format!(" (tried {tries} times{time})") }
     }
 
-    /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit. A
-    /// provider that has accepted requests lately counts them per minute, mostly: a longer wait would miss the next minute.
+    /// The wait that the provider asks for, or else that of the retry policy, which the caller spreads after a limit.
+    /// Most providers count requests per minute, so if one has accepted requests recently, a longer wait would miss the
+    /// next minute.
     fn wait_after(&self, error: &Error, context: &Context) -> Duration {
         let requested = error.retry_after.filter(|seconds| *seconds > 0);
         let requested = requested.map(|seconds| Duration::from_secs(seconds.into()).min(LONGEST_WAIT));
@@ -165,9 +166,10 @@ impl Agent {
         requested.unwrap_or_else(|| context.settings.retry.wait(wait, random).min(longest))
     }
 
-    /// Whether the failure counts for the retry policy. A provider that limits requests refuses those of many agents: the
-    /// pace of all is at fault, until it has accepted none for long and refused one that was alone as often as the policy
-    /// allows. A member of a run is retried by its coordinator, which has to hear of it.
+    /// Whether the failure counts for the retry policy. A refusal because of the rate limit is caused by the pace of
+    /// all agents and does not count, until the provider has accepted nothing for long and has refused a request that
+    /// was alone as often as the policy allows. A member of a run is retried by its coordinator, which has to learn of
+    /// the failure.
     fn counts(&self, error: &Error, retries: u32) -> bool {
         !is_limit(error) || retries == 0 || self.is_refused_alone() && self.exchange.limits.refusals >= retries
     }
@@ -228,19 +230,19 @@ impl Agent {
         true
     }
 
-    /// Sends no more tools to this model.
+    /// Stops offering tools to this model.
     pub fn refuse_tools(&mut self, model: &str) {
         if self.inputs.endpoint.full_name() == model {
             Rc::make_mut(&mut self.inputs.endpoint).facts.tools = Some(false);
         }
     }
 
-    /// Takes what is now known of its model; that it refused tools stays known.
+    /// Updates the facts about its model; a refusal of tools is kept.
     pub fn learn_facts(&mut self, catalog: &Catalog) {
         let endpoint = &self.inputs.endpoint;
         let Ok(found) = catalog.find(&endpoint.full_name()) else { return };
         let has_refused = endpoint.facts.tools == Some(false);
-        // The agent may have its own.
+        // The agent may have its own limit.
         let max_output = endpoint.facts.max_output.or(found.facts.max_output);
         let tools = if has_refused { Some(false) } else { found.facts.tools };
         let facts = ModelFacts { tools, max_output, ..found.facts };

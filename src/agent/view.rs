@@ -97,7 +97,7 @@ impl View {
         self.touch();
     }
 
-    /// Whether nothing was said here or before it was forked, as far as it was shown.
+    /// Whether no message is shown, not even an inherited one.
     pub fn is_empty(&self) -> bool {
         self.is_whole && self.newest.is_none() && self.speaker.is_none() && self.turn.is_none()
     }
@@ -107,7 +107,7 @@ impl View {
         self.revision
     }
 
-    /// How many of the changes were pieces of streamed text, of which not every one needs a frame.
+    /// How many of the changes were pieces of streamed text; not each of them needs a frame.
     pub fn streamed(&self) -> u64 {
         self.streamed
     }
@@ -125,7 +125,7 @@ impl View {
         self.touch();
     }
 
-    /// The notes above a reply that came after so many others, oldest first.
+    /// The notes put above replies after the first `seen`, oldest first.
     pub fn asides_after(&self, seen: u64) -> impl DoubleEndedIterator<Item = &Aside> {
         self.asides.after(seen)
     }
@@ -135,7 +135,7 @@ impl View {
         self.asides.count()
     }
 
-    /// Shows what is folded, or folds it again.
+    /// Unfolds what is folded, or folds it again.
     pub fn toggle_folds(&mut self) {
         self.scrollback.toggle_folds();
         self.touch();
@@ -182,7 +182,7 @@ impl View {
         }));
     }
 
-    /// What follows happens at this moment.
+    /// Sets the time of what follows.
     pub(super) fn set_time(&mut self, now: Moment) {
         self.turn.iter_mut().for_each(|turn| turn.now = now);
     }
@@ -289,7 +289,8 @@ impl View {
     }
 }
 
-/// The list of tasks after these messages, if they tell; what removes a part of the conversation removes it.
+/// The list of tasks after these messages, if they contain one. Removing that part of the conversation removes the
+/// list.
 fn newest_todo(messages: &[Message]) -> Option<Todo> {
     messages.iter().rev().find_map(|message| match &message.body {
         Body::ToolResult(result) if result.name == TODO && !result.is_error => Some(Todo::parse(&result.content)),
@@ -298,7 +299,7 @@ fn newest_todo(messages: &[Message]) -> Option<Todo> {
     })
 }
 
-/// Shows who speaks, if it is another one than before.
+/// Shows who speaks, if the speaker has changed.
 fn speak(
     scrollback: &mut Scrollback,
     before: Option<Speaker>,
@@ -370,7 +371,7 @@ fn show_result(scrollback: &mut Scrollback, result: &ToolResult, written: Option
 struct Used {
     tokens: u64,
     cost: u64,
-    /// The cost of one of them is not known.
+    /// The cost of some of them is not known.
     is_partial: bool,
 }
 

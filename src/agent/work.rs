@@ -1,15 +1,15 @@
-//! The tool calls of one reply, until all have a result. `plan` judges calls, `questions` asks about them, `restored` asks again after a
-//! restart, `repeats` detects repeated calls.
+//! The tool calls of one reply, until all have a result. `plan` judges calls, `questions` asks about them, `restored`
+//! asks again after a restart, `repeats` detects repeated calls.
 //!
-//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done, and
-//! runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as well. The
-//! results go to the model together, in the order of the calls.
+//! Calls that only read run in parallel. A call that writes or runs something waits until all calls before it are done,
+//! and runs alone. Whether a call needs approval is decided by `policy` when it is planned; one that needs it waits as
+//! well. The results go to the model together, in the order of the calls.
 //!
-//! What was shown is what is allowed: at the answer the call is planned anew, and if that gives another question (another
-//! path, another file, another change), it is asked instead.
+//! Only what was shown is allowed: after the answer the call is planned again, and if that gives another question
+//! (another path, another file, another change), it is asked instead.
 //!
-//! A tool thread needs a slot, as a request does. The agent has the one of its reply or of its previous tool; while it
-//! waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
+//! A tool thread needs a slot, as a request does. The agent keeps the slot of its reply or of its previous tool. While
+//! it waits for an answer or for mail it has none, and gets one from the loop ([`Agent::start_tools`]).
 
 mod elicited;
 mod hooks;
@@ -66,13 +66,13 @@ struct Call {
     progress: Progress,
     /// Its result is in the log.
     is_stored: bool,
-    /// It is shown, as a message of an earlier process.
+    /// It is already shown, as a message from an earlier process.
     is_shown: bool,
     /// The message for the user about a call that is refused because the user may not be asked.
     refusal: Option<String>,
-    /// An earlier process asked about it: it is asked also where new calls would be refused.
+    /// An earlier process asked about it, so it is asked again even where new calls would be refused.
     is_restored: bool,
-    /// The person has changed it: it is asked in any case, and the model is told.
+    /// The person has changed it: the question is asked in any case, and the model is told.
     is_edited: bool,
     /// The person has allowed it without reading all of its question.
     is_unread: bool,
@@ -87,7 +87,7 @@ enum Progress {
     Running(Running, Moment),
     /// Hooks look at its result.
     Following(HookRun, Box<ToolResult>),
-    /// The loop carries it out, if set until this deadline.
+    /// The loop carries it out, until this deadline if there is one.
     ByLoop(Option<Moment>),
     /// The person is to be asked before the loop carries out the call.
     Objected(&'static ToolSpec, Box<(Prepared, Objection)>),
@@ -264,7 +264,7 @@ impl Work {
 }
 
 impl Call {
-    /// The result of a call whose thread is not waited for: its own, if only hooks were still at work on it.
+    /// The result of a call whose thread is not waited for: its own if only hooks were still running.
     fn ended(&self, message: &str) -> ToolResult {
         match &self.progress {
             Progress::Following(_, result) => hooks::cut_off((**result).clone()),
@@ -272,7 +272,7 @@ impl Call {
         }
     }
 
-    /// The result of a call that did not run to its end, with what hooks had to say of it.
+    /// The result of a call that did not run to its end, with the remarks of hooks.
     fn refused(&self, message: &str) -> ToolResult {
         let mut result = failed(&self.call, message);
         self.hooked.add_to(&mut result);
@@ -481,7 +481,7 @@ impl Agent {
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         self.conclude(at, result, context);
         if self.work.question.is_some() {
-            // What was done beside a question that is asked again after a restart is not done again.
+            // Stored so that it is not done again when a restart asks the open question again.
             context.outbox.push(self.identity.id, Effect::Persist(self.work.take_unstored()));
         }
         self.advance_tools(context);
@@ -605,7 +605,7 @@ impl Agent {
     fn finish_tools(&mut self, context: &mut Context) {
         let results = self.work.take_unstored();
         self.work.calls.clear();
-        // One that does not end is left to itself.
+        // Hooks that do not end are abandoned.
         self.work.turn_hooks.running = None;
         if self.work.stopping.take().is_some() {
             return self.settle_stopped(results, true, context);

@@ -66,7 +66,7 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::NOSYS | Errno::PERM))
 }
 
-/// The same by one of the two ways.
+/// Like [`open_directory`], by one of the two ways.
 pub fn open_directory_by(lookup: Lookup, path: &Path) -> io::Result<OwnedFd> {
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::openat(CWD, "/", flags, Mode::empty())?;
@@ -103,8 +103,8 @@ pub fn stat(directory: impl AsFd, name: &OsStr) -> io::Result<Stat> {
     Ok(rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Opens a regular file of a directory. What it is is checked before, because opening a pipe or a device can block or have
-/// side effects, and afterwards, because it may have been replaced meanwhile.
+/// Opens a regular file of a directory. Its type is checked before opening, because opening a pipe or a device can
+/// block or have side effects, and again afterwards, because it may have been replaced meanwhile.
 pub fn open_file(directory: impl AsFd, name: &OsStr, access: OFlags) -> io::Result<(File, Stat)> {
     let found = stat(&directory, name)?;
     require_regular(&found)?;
@@ -148,7 +148,7 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     Err(io::ErrorKind::FileTooLarge.into())
 }
 
-/// The same for the file that a path leads to, as programs follow it.
+/// Like [`read`], but follows symbolic links as programs do.
 pub fn read_followed(path: &Path, max: u64) -> io::Result<Vec<u8>> {
     read(&path.canonicalize()?, max)
 }

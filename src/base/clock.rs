@@ -40,7 +40,7 @@ enum Source {
         start: Instant,
         /// The wall clock then, in milliseconds since 1970.
         started_at: i64,
-        /// The process was stopped for so long in all.
+        /// How long the process was stopped in total.
         stopped: Rc<Cell<Duration>>,
     },
     Manual {
@@ -95,7 +95,7 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock that belongs to a manual clock on or back by so many milliseconds.
+    /// Moves the wall clock of a manual clock by this many milliseconds, which may be negative.
     ///
     /// # Panics
     /// On the system clock.

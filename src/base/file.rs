@@ -18,8 +18,8 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens or creates a file that only its owner can read, and corrects its permissions. Its content stays.
-/// Symbolic links and what is no regular file are refused: a pipe would block.
+/// Opens or creates a file that only its owner can read, and corrects its permissions. Its content stays. Symbolic
+/// links and special files are refused: a pipe would block.
 pub fn open_private(path: &Path) -> io::Result<File> {
     refuse_irregular(path)?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -32,7 +32,7 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses a path where there is something else than a regular file. No file is no error.
+/// Refuses a path where there is anything but a regular file. A missing file is not an error.
 pub fn refuse_irregular(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => Err(io::Error::other("is a symbolic link: remove it")),
@@ -63,9 +63,9 @@ pub fn append_line(path: &Path, line: &str) -> io::Result<()> {
     File::options().append(true).create(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Replaces the content of a file at once: a reader finds all of the old or all of the new content, also after a crash. A
-/// symbolic link stays, owner and mode as well; a new file, with its directory, is readable by its owner only. After
-/// an error the file is unchanged.
+/// Replaces the content of a file at once: a reader finds all of the old or all of the new content, also after a crash.
+/// A symbolic link, the owner and the mode are kept; a new file, with its directory, is readable by its owner only.
+/// After an error the file is unchanged.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let target = match fs::canonicalize(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
@@ -113,7 +113,7 @@ fn require_regular(found: &fs::Metadata) -> io::Result<()> {
     }
 }
 
-/// What tells an empty directory that this program keeps in the place of a protected name from others: the sticky bit.
+/// The sticky bit marks an empty directory that this program keeps in place of a protected name.
 pub const COVER_MARK: u32 = 0o1000;
 
 /// Whether a path is such a directory, or one that a killed process has left.
@@ -122,7 +122,7 @@ pub fn is_cover(path: &Path) -> bool {
     is_marked && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The `.git` of a directory: git takes no notice of an empty one.
+/// The `.git` of a directory; git ignores an empty one.
 pub fn git_in(directory: &Path) -> Option<PathBuf> {
     let git = directory.join(".git");
     (git.symlink_metadata().is_ok() && !is_cover(&git)).then_some(git)

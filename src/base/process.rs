@@ -1,4 +1,4 @@
-//! What protects this process from others of the same user, and how much it uses.
+//! Protects this process from others of the same user, and measures its resource use.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub fn harden() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
-/// A chain of ancestors that is longer is not followed.
+/// The most ancestors that are followed.
 const MOST_ANCESTORS: usize = 1_000;
 
 /// The parent in a line of `/proc/PID/stat` (proc_pid_stat(5)): the second field after the name, which is in parentheses and
@@ -56,7 +56,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// The home directory of this user as the system's database has it. `HOME` may name another one.
+/// The home directory of this user according to the system's user database. `HOME` may name another one.
 pub fn account_home() -> Option<PathBuf> {
     nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
 }

@@ -89,7 +89,7 @@ impl Ring {
         Some((record.tag, self.copy(from, length)))
     }
 
-    /// Reserves memory for one more record. It grows by a quarter, not to the double, because every agent has a ring.
+    /// Reserves memory for one more record. It grows by a quarter instead of doubling, because every agent has a ring.
     fn reserve(&mut self, bytes: usize) {
         if self.records.len() == self.records.capacity() {
             self.records.reserve_exact(self.records.len() / 4 + 4);

@@ -85,8 +85,8 @@ fn is_invisible_format(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// What Unicode's tables call ignorable, blank or a format, and four characters that are blank by what they mean: the empty
-/// pattern of Braille, two signs that only change others, and a note without a head.
+/// Characters that Unicode's tables call ignorable, blank or a format, and four that look blank: the empty Braille
+/// pattern, two signs that only change others, and a note without a head.
 const UNSEEN: &str =
     r"[\p{Default_Ignorable_Code_Point}\p{White_Space}\p{Z}\p{Cf}\u{2800}\u{13440}\u{16FE4}\u{1D159}--\p{ASCII}]";
 
@@ -121,7 +121,8 @@ fn is_simple(c: char) -> bool {
     matches!(c, ' '..='~' | '\u{c0}'..='\u{24f}' | '\u{400}'..='\u{481}' | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{259f}')
 }
 
-/// A longer grapheme is cut, in bytes. The longest emoji have about 40; what is longer is a letter under a heap of marks.
+/// The most bytes of a grapheme; a longer one is cut. The longest emoji have about 40; longer ones are letters with
+/// many combining marks.
 const MAX_GRAPHEME: usize = 128;
 
 /// The most bytes of a row of this many columns: a longer one is cut although it has room.
@@ -189,7 +190,7 @@ pub fn truncate(text: &str, columns: usize) -> &str {
     text
 }
 
-/// The text, or its beginning with an ellipsis, in at most so many columns.
+/// The text, or its beginning with an ellipsis, in at most this many columns.
 pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
     if text.len() <= most_bytes(columns) && width(text) <= columns {
         return Cow::Borrowed(text);
@@ -197,7 +198,7 @@ pub fn shortened(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", truncate(text, columns.saturating_sub(1))))
 }
 
-/// The first line of a text, at most so many characters of it, with an ellipsis if anything was left out.
+/// The first line of a text, cut off with an ellipsis after this many characters.
 pub fn first_line(text: &str, most: usize) -> String {
     let text = text.trim();
     let first = text.lines().next().unwrap_or_default();

@@ -35,7 +35,7 @@ impl AgentChoice {
         Ok(())
     }
 
-    /// Finds the agent of a `--print` run, or creates it with `new_model`. Another one uses `model` from now on.
+    /// Finds the agent of a `--print` run, or creates it with `new_model`. An existing agent uses `model` from now on.
     pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: &str) -> Result<AgentId> {
         let agent_id = match self {
             Self::New => return repl.create_print_run(Some(new_model)),

@@ -161,7 +161,6 @@ fn block(options: &McpAdd) -> Result<String> {
     Ok(block)
 }
 
-/// The text in one line.
 fn in_one_line(text: &str) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }

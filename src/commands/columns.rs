@@ -16,12 +16,10 @@ pub struct TwoColumns {
 }
 
 impl TwoColumns {
-    /// An empty list.
     pub fn new(first: usize) -> Self {
         Self { first, rows: Vec::new() }
     }
 
-    /// Adds a row.
     pub fn row(&mut self, left: impl Into<String>, right: impl Into<String>) {
         self.rows.push((left.into(), right.into()));
     }

@@ -8,7 +8,6 @@ use crate::base::text;
 /// A line that the typed one can become.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The whole line.
     pub line: String,
     /// What its last word is.
     pub about: String,

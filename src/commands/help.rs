@@ -25,7 +25,6 @@ const FIRST: usize = 28;
 pub struct KeyRow {
     /// The keys, those that are pressed most first.
     pub keys: String,
-    /// What they do.
     pub about: &'static str,
     /// The heading above the row.
     pub group: &'static str,
@@ -71,7 +70,6 @@ pub fn key_rows(keymap: &KeyMap) -> Vec<KeyRow> {
     actions.chain(fixed).collect()
 }
 
-/// The groups of commands.
 const GROUPS: &[(&str, &[&str])] = &[
     (
         "Agents",
@@ -124,7 +122,6 @@ pub struct HelpRow {
     pub group: &'static str,
     /// A command with its arguments, or keys.
     pub term: String,
-    /// What it does.
     pub about: String,
     /// The beginning of the line, of a command.
     pub line: String,

@@ -77,7 +77,6 @@ pub use team::{TeamRequest, TeamWork, parse_team_request};
 pub struct CommandContext<'a> {
     /// The agents in memory.
     pub roster: &'a Roster,
-    /// Everything that is stored.
     pub store: &'a Store,
     /// The configuration of this process.
     pub config: &'a Config,

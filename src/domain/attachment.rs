@@ -186,9 +186,7 @@ pub fn folded(message: &str) -> Cow<'_, str> {
 /// A file as it is sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LoadedFile {
-    /// Its type.
     pub media_type: String,
-    /// Its bytes in base64.
     pub base64: String,
 }
 

@@ -11,7 +11,6 @@ pub const AGENT: &str = "agent";
 /// What an agent may be called.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// Its id.
     pub id: AgentId,
     /// Its number, if it has one.
     pub number: Option<i64>,

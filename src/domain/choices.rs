@@ -13,7 +13,6 @@ use serde_json::Value;
 pub struct Choices {
     /// As `provider/model`.
     pub model: Option<String>,
-    /// The thinking level.
     pub thinking: Option<String>,
     /// The specification of the environment, without a directory.
     pub environment: Option<String>,
@@ -21,11 +20,8 @@ pub struct Choices {
     pub system: Option<String>,
     /// The name of the policy.
     pub approval: Option<String>,
-    /// Rules that allow.
     pub allow: Vec<String>,
-    /// Rules that ask.
     pub ask: Vec<String>,
-    /// Rules that refuse.
     pub deny: Vec<String>,
     /// Parameters of requests by name, the thinking level excepted.
     pub parameters: BTreeMap<String, Value>,
@@ -85,7 +81,6 @@ pub enum Opens {
     /// The one that the process showed last.
     #[default]
     Shown,
-    /// A new one.
     New,
     /// The last one of the directory that a person had.
     Last,

@@ -26,7 +26,6 @@ pub struct Elicitation {
     pub server: String,
     /// Why it asks, in its own words.
     pub message: String,
-    /// What it wants.
     pub wanted: Wanted,
 }
 

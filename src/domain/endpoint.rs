@@ -39,7 +39,6 @@ impl fmt::Debug for Secret {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// The key itself.
     pub secret: Secret,
     /// The number of the run of the key command that printed it, from 1; 0 if it comes from the configuration.
     pub run: u64,

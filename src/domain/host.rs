@@ -34,7 +34,6 @@ pub enum Host {
 /// A host with a port.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// The host.
     pub host: Host,
     /// Its TCP port.
     pub port: u16,

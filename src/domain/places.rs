@@ -219,7 +219,6 @@ pub const OWN: &[&str] = &[".config/polylogue", ".local/share/polylogue"];
 #[derive(Debug, Clone, Copy)]
 pub struct ProtectedName {
     pub name: &'static str,
-    /// Why.
     pub about: &'static str,
     /// Whether it is usually a directory.
     pub is_directory: bool,

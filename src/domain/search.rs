@@ -27,7 +27,6 @@ const KINDS: [(&str, &[&str]); 6] = [
     ("summary", &["compaction"]),
 ];
 
-/// A search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchQuery {
     terms: Vec<Term>,
@@ -48,7 +47,6 @@ struct Term {
 }
 
 impl SearchQuery {
-    /// Reads what was typed.
     pub fn parse(typed: &str, now_ms: i64) -> Result<Self> {
         let mut query = Self::default();
         let (pieces, ends_open) = split(typed);

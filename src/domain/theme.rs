@@ -39,7 +39,6 @@ pub struct ThemeSettings {
 impl ThemeSettings {
     pub const NAMES: [&str; 6] = ["auto", "dark", "light", "16", "colorblind_dark", "colorblind_light"];
 
-    /// Sets one colour.
     pub fn set(&mut self, color: Color, paint: Paint) {
         self.colors.retain(|(other, _)| *other != color);
         self.colors.push((color, paint));

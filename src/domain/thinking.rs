@@ -78,7 +78,6 @@ impl Efforts {
         efforts
     }
 
-    /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flatten().map(Effort::name)
     }

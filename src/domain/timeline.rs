@@ -9,7 +9,6 @@ use crate::domain::call_title::title_of;
 use crate::domain::file_change::StoredStep;
 use crate::domain::message::{Body, Message, fork_mark, is_of_child, replaced_mark};
 
-/// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Kind {
     Prompt,

@@ -6,7 +6,6 @@ use std::fmt;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Todo(pub Vec<TodoItem>);
 
-/// A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoItem {
     /// In one line.

@@ -25,7 +25,6 @@ pub struct TraceLine {
     /// The number of the schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<u64>,
-    /// Whom it concerns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Name>,
     /// The name of an agent, or `agent N`.
@@ -58,7 +57,6 @@ pub struct TraceLine {
     /// Whether it can be written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write: Option<bool>,
-    /// Whether it has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<bool>,
     /// How many keys were handled.

@@ -10,9 +10,7 @@ const MAX_LENGTH: usize = 8 << 10;
 /// A URL of `http` or `https`, without a user name and without a fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebUrl {
-    /// Encrypted.
     pub is_https: bool,
-    /// Where it is.
     pub target: Target,
     /// Path and query; begins with `/`.
     path: String,

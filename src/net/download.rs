@@ -20,7 +20,6 @@ use crate::domain::readiness::{Readiness, SocketRequest};
 /// A response, as far as it was received.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The status code.
     pub status: u16,
     /// `content-type`; empty if absent.
     pub content_type: String,

@@ -12,7 +12,6 @@ pub use crate::domain::places::{DENIED, MOVED, PROTECTED};
 /// What a tool does with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Read a file.
     Read,
     /// Read a directory and everything below it.
     List,

@@ -25,7 +25,6 @@ use crate::domain::thinking::{Efforts, Thinking};
 /// A request for a list, or for the details of one model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
-    /// The whole URL.
     pub url: String,
     /// Those of a request of the chat, with the key.
     pub headers: Vec<(String, String)>,

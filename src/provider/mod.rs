@@ -67,7 +67,6 @@ mod turns;
 /// What a request is made from.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation<'a> {
-    /// Where the request goes.
     pub endpoint: &'a Endpoint,
     /// The key, if there is one. Not taken from the endpoint, because it may come from a command.
     pub key: Option<&'a Secret>,

@@ -40,7 +40,6 @@ impl Calls {
         (Self { sender, wake }, incoming)
     }
 
-    /// Announces a call.
     pub fn announce(&self, hosts: AllowedHosts) -> io::Result<Announced> {
         let (control, theirs) = UnixStream::pair()?;
         control.set_nonblocking(true)?;

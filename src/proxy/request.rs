@@ -54,7 +54,6 @@ impl Refusal {
         Self { status: "400 Bad Request", message: message.to_owned() }
     }
 
-    /// The whole response.
     pub fn response(&self) -> Vec<u8> {
         let body = format!("polylogue: {}\n", self.message);
         let head = format!(

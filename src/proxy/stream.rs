@@ -55,7 +55,6 @@ impl Socket {
         Ok(Self { stream, may_read: true, may_write: true })
     }
 
-    /// Begins to connect.
     pub fn connecting(address: SocketAddr) -> io::Result<Self> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

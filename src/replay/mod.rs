@@ -26,7 +26,6 @@ pub fn like_the_original(scenario: &Scenario) -> Result<Outcome> {
     original::play(scenario, directory.path())
 }
 
-/// Reads a scenario.
 pub fn read(path: &Path) -> Result<Scenario> {
     let file = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| crate::base::error::Error::from(error).context(&file))?;

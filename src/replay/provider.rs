@@ -34,7 +34,6 @@ struct Connection {
 }
 
 impl Provider {
-    /// Listens at this path.
     pub fn listen(path: &Path, replies: Vec<Reply>) -> Result<Self> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;

@@ -102,7 +102,6 @@ impl Stage {
         trace_in(&self.directory.0)
     }
 
-    /// What the terminal shows.
     pub fn screen(&mut self) -> Vec<String> {
         self.repl.terminal().map(|terminal| terminal.shown_lines()).unwrap_or_default()
     }
@@ -189,7 +188,6 @@ impl Stage {
         planned.into_iter().chain(deadline).min()
     }
 
-    /// What came of it.
     pub fn outcome(&mut self) -> Result<Outcome> {
         let mut agents = BTreeMap::new();
         for agent in self.repl.roster().iter() {

@@ -29,7 +29,6 @@ const MAX_LINKS: usize = 40;
 /// Packages that were installed here bring instructions of their own; they are replaced as a whole.
 const INSTALLED: &str = "node_modules";
 
-/// What was found.
 #[derive(Debug, Default)]
 pub struct Protection {
     /// Read-only with everything below; without symbolic links. Need not exist.
@@ -40,7 +39,6 @@ pub struct Protection {
     pub gaps: Vec<String>,
 }
 
-/// Looks for it.
 pub struct Finder<'a> {
     /// Where commands may write.
     open: &'a [PathBuf],

@@ -35,7 +35,6 @@ pub struct Search {
     pub protected: Vec<PathBuf>,
     /// Git directories, also with another name.
     pub repositories: Vec<PathBuf>,
-    /// Socket files.
     pub sockets: Vec<PathBuf>,
     /// The time limit was met.
     pub is_partial: bool,

@@ -34,7 +34,6 @@ impl Store {
         Ok(statement.query_row([digest], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
-    /// The files of all drafts.
     pub(crate) fn files_of_drafts(&self) -> Result<Vec<DraftFile>> {
         let mut statement = self.conn.prepare_cached("SELECT content FROM drafts WHERE instr(content, ' #')")?;
         let mut rows = statement.query([])?;

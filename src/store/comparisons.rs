@@ -31,7 +31,6 @@ impl Store {
         self.write(|conn| set_column(conn, signed(number), judge))
     }
 
-    /// Removes a column.
     pub(crate) fn drop_column(&self, number: u64, letter: char) -> Result<()> {
         let sql = "DELETE FROM compared WHERE comparison = ?1 AND letter = ?2";
         self.write(|conn| {

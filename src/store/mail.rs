@@ -66,7 +66,6 @@ impl Store {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Deletes one message.
     pub(crate) fn delete_mail(&self, to: AgentId, id: MailId) -> Result<()> {
         let sql = "DELETE FROM mail WHERE to_uuid = ?1 AND id = ?2";
         self.write(|conn| match conn.prepare_cached(sql)?.execute(params![to, id.0])? {

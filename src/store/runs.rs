@@ -54,7 +54,6 @@ impl RunRow {
 
 #[doc(hidden)]
 impl Store {
-    /// Records a new run.
     pub(crate) fn begin_run(&self, new: &NewRun<'_>, now_ms: i64) -> Result<()> {
         let sql = "INSERT INTO runs (run, asker, task, strategy, aggregation, keeps_members, started_at)
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";

@@ -73,7 +73,6 @@ impl UsageTotal {
 const SUMS: &str = "total(1), total(json ->> 'input'), total(json ->> 'cached'), total(json ->> 'written'),
     total(json ->> 'output'), total(json ->> 'reasoning'), total(json ->> 'cost'), total(json ->> 'cost' IS NOT NULL)";
 
-/// Usage of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentUsage {
     pub id: AgentId,

@@ -374,7 +374,6 @@ impl Environments {
         without_directory.and_then(|text| self.resolve_stored(&text)).unwrap_or_else(|_| self.usual())
     }
 
-    /// The path for the worktree of a new agent.
     pub fn new_worktree_path(&self, agent: AgentId) -> Result<PathBuf> {
         let message = format!("{WORKTREE} needs a data directory, which an ephemeral chat does not have");
         let worktrees = self.worktrees.as_ref().ok_or_else(|| Error::usage(message))?;

@@ -152,7 +152,6 @@ impl Roster {
         self.by_ordinal.values().nth(n).copied()
     }
 
-    /// The agent with this number.
     pub fn numbered(&self, number: i64) -> Option<AgentId> {
         let id = self.by_number.get(&number)?;
         self.get(*id).filter(|agent| agent.identity.number() == Some(number)).map(Agent::id)

@@ -17,7 +17,6 @@ use pen::Pen;
 /// What this terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
-    /// Colors.
     pub color: bool,
     /// Bold, faint, italic, underline, reverse.
     pub attributes: bool,

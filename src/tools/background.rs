@@ -207,7 +207,6 @@ impl BackgroundCommands {
         });
     }
 
-    /// How many are running.
     pub fn running(&self) -> usize {
         self.commands.iter().filter(|command| command.runs()).count()
     }

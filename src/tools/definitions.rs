@@ -178,7 +178,6 @@ impl Environment {
         self.definitions.iter().filter(|definition| self.is_of(definition.project.as_ref()))
     }
 
-    /// The definition of this name.
     pub fn definition(&self, name: &str) -> Result<&AgentDefinition, String> {
         self.definitions_here().find(|definition| definition.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.definitions_here().map(|definition| definition.name.as_str()).collect();

@@ -93,7 +93,6 @@ fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     Ok(Question::to_read(format!("grep: {}{path}", one_line(pattern, 100)), file))
 }
 
-/// Where a call searches.
 pub fn path(arguments: &Value) -> &str {
     arguments["path"].as_str().unwrap_or(".")
 }
@@ -220,7 +219,6 @@ struct Checkpoint {
 }
 
 impl Results {
-    /// Nothing so far.
     pub fn new(arguments: &Value, env: &Environment) -> Self {
         let mode = match arguments["output_mode"].as_str() {
             Some("files_with_matches") => OutputMode::FilesWithMatches,

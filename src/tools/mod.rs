@@ -432,7 +432,6 @@ impl Environment {
         self.remote.as_ref().map_or(&self.working_directory, |remote| remote.workspace())
     }
 
-    /// The tool of this name.
     pub fn tool(&self, name: &str) -> Result<&'static ToolSpec, String> {
         if let Some(spec) = self.tools.iter().find(|spec| spec.declaration.name == name) {
             return Ok(spec);
@@ -515,7 +514,6 @@ impl Environment {
 pub struct Output {
     /// What the model reads.
     pub content: String,
-    /// The call has failed.
     pub is_error: bool,
     /// What the person has to know besides.
     pub warnings: Vec<String>,
@@ -555,7 +553,6 @@ impl ToolSpec {
     }
 }
 
-/// The tool with this name.
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
     TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
 }

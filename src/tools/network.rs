@@ -16,7 +16,6 @@ const MOST: usize = 20;
 pub struct NetworkRequest {
     /// At least one.
     pub hosts: Vec<HostPattern>,
-    /// How they are reached.
     pub access: NetworkAccess,
 }
 

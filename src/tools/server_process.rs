@@ -18,7 +18,6 @@ use crate::domain::sandbox::Network;
 use crate::proxy::Announced;
 use crate::sandbox::{Level, Report, Watch, send_descriptor};
 
-/// What is started.
 #[derive(Debug, Clone, Default)]
 pub struct ServerProgram {
     /// The program and its arguments.

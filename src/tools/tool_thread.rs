@@ -169,7 +169,6 @@ impl Running {
         Ok(Self { call, thread })
     }
 
-    /// As [`JobThread::is_complete`].
     pub fn is_complete(&self) -> bool {
         self.thread.is_complete()
     }
@@ -179,7 +178,6 @@ impl Running {
         self.thread.cancel();
     }
 
-    /// As [`JobThread::has_been_cancelled`].
     pub fn has_been_cancelled(&self) -> bool {
         self.thread.has_been_cancelled()
     }

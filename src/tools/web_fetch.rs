@@ -62,9 +62,7 @@ fn check(arguments: &Value, _: &Environment) -> Result<Question, String> {
 
 /// A response, to be converted to text.
 pub struct Received {
-    /// Where it came from.
     pub url: WebUrl,
-    /// The status code.
     pub status: u16,
     /// As the server says.
     pub content_type: String,

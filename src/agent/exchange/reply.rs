@@ -69,7 +69,7 @@ impl Agent {
         self.advance_tools(context);
     }
 
-    /// Adds what the server has said of the tokens of the request, also if the reply is cut.
+    /// Adds the reported usage of the request, even if the reply was cut off.
     pub(in crate::agent) fn count(&mut self, bodies: &mut Vec<Body>) {
         if let Some(usage) = self.usage_so_far() {
             (self.exchange.usage, self.exchange.stored_usage) = (None, None);
@@ -81,7 +81,7 @@ impl Agent {
         }
     }
 
-    /// What the server has said so far of the tokens of the request that is under way.
+    /// The usage reported so far for the current request.
     pub fn usage_so_far(&self) -> Option<Usage> {
         let mut usage = self.exchange.usage.clone()?;
         usage.model = self.request_endpoint().full_name();

@@ -1,4 +1,4 @@
-//! Notes that were put above a reply while it was written: what a command printed may be off the screen from the start.
+//! Notes put above a reply while it was being written. What a command printed there may never have been on the screen.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Asides {
         self.kept.iter().skip(self.kept.len().saturating_sub(new))
     }
 
-    /// The scrollback gets other lines.
+    /// Called when the lines of the scrollback are replaced.
     pub fn forget(&mut self) {
         self.kept.clear();
     }

@@ -8,7 +8,7 @@ use crate::domain::chunk::Chunk;
 use crate::domain::message::{Body, Message};
 use crate::domain::scrollback::{LineKind, Scrollback};
 
-/// What is known of the turn that is being shown.
+/// What is known about the turn being shown.
 #[derive(Default)]
 struct Turn {
     started_at: Option<i64>,

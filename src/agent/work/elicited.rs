@@ -17,7 +17,7 @@ pub(super) fn question(asked: &Elicitation) -> Question {
 }
 
 impl Agent {
-    /// Asks the person for a server, for the sake of this call. False if the call does not wait for a server.
+    /// Asks the person a question of the server about this call. False if the call does not wait for a server.
     pub fn elicit(&mut self, id: &str, asked: Elicitation, context: &mut Context) -> bool {
         let waits = |call: &super::Call| call.call.id == id && matches!(call.progress, Progress::ByLoop(_));
         let Some(at) = self.work.calls.iter().position(waits) else { return false };

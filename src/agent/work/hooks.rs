@@ -13,12 +13,12 @@ use crate::domain::tool::{ToolCall, ToolResult};
 use crate::tools::hooks::{HookDecision, HookOutcome, HookRun, Occasion, hooks_for};
 use crate::tools::{Prepared, ToolSpec};
 
-/// How often hooks may have a model go on at the end of one turn.
+/// How often hooks may make a model continue at the end of one turn.
 const MAX_ROUNDS: u32 = 5;
 /// Of arguments that a hook has changed, in a result.
 const LONGEST_CHANGE: usize = 4_000;
 
-/// What the hooks before a call wanted.
+/// The outcome of the hooks before a call.
 #[derive(Default)]
 pub(super) struct Hooked {
     /// They have run.
@@ -35,7 +35,7 @@ impl Hooked {
     }
 }
 
-/// A result whose hooks were ended before they had looked at it.
+/// A result whose hooks were stopped before they finished.
 pub(super) fn cut_off(mut result: ToolResult) -> ToolResult {
     add_note(&mut result.content, "[the hooks after this call were ended before they had finished]");
     result
@@ -164,7 +164,7 @@ impl Agent {
         }
     }
 
-    /// What the hooks before a call make of its plan. `relaxed` is the plan where nothing is asked but by rules.
+    /// Applies the decisions of the hooks to the plan of a call. `relaxed` is the plan in which only rules ask.
     pub(super) fn after_hooks(
         &self,
         call: &Call,
@@ -194,7 +194,7 @@ impl Agent {
         }
     }
 
-    /// Whether calls run on this machine or in a container: hooks know no other place, and allow nothing there.
+    /// Whether calls run on this machine or in a container. Hooks do not run elsewhere, and allow nothing there.
     fn is_held(&self) -> bool {
         self.inputs.environment.remote.as_ref().is_none_or(|remote| remote.is_contained())
     }

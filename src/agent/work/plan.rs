@@ -1,4 +1,4 @@
-//! What becomes of a call before it runs: whether it is valid, whether the person is asked, and in which environment it runs.
+//! Plans a call before it runs: whether it is valid, whether the person is asked, and in which environment it runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
     let judged = judge.judge(spec, &prepared);
     match &judged.verdict {
         Verdict::Free => Progress::Waiting(spec, prepared, Permission::NotNeeded).into(),
-        // The loop asks itself where another agent is concerned.
+        // Where another agent is concerned, the loop asks the question.
         Verdict::Ask(_) | Verdict::Unasked(_) if in_loop && spec.judged == Judged::Change => {
             Progress::Waiting(spec, prepared, Permission::NotNeeded).into()
         }
@@ -115,7 +115,7 @@ impl Agent {
         }
     }
 
-    /// The environment of a call, whose changes of files are written down.
+    /// The environment of a call; its file changes are recorded.
     pub(in crate::agent) fn environment_of_call(&self, call: &str) -> Arc<Environment> {
         let mut environment = self.tool_environment();
         if let Some(snapshots) = environment.snapshots.clone() {

@@ -16,9 +16,9 @@ use crate::tools::{self, Question, Run};
 
 /// Begins the result of a call that the person has refused.
 pub(in crate::agent) const DENIED: &str = "the user denied this call";
-/// Noted of a call that a person has allowed without reading its question to the end.
+/// The note about a call that a person allowed without reading its question to the end.
 pub(super) const UNREAD: &str = "the user allowed this call without reading all of it";
-/// More of an edited text is not repeated in the result.
+/// The longest part of an edited text that the result repeats.
 const LONGEST_EDIT: usize = 4_000;
 
 /// A tool call that needs approval.
@@ -56,7 +56,7 @@ pub struct Objection {
     pub refusal: String,
 }
 
-/// Tells the model that the call was not run as it made it.
+/// Tells the model that the person changed the call.
 pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
     let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
     let text = tools::editable_text(&call.name, &arguments).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Agent {
             return false;
         }
         let pending = self.work.question.take().expect("there is a question");
-        // Before all that follows: an answer that is stored is never asked for again.
+        // First of all: once an answer is stored, it is never asked for again.
         self.enter(State::ExecutingTool, context);
         match decision {
             decision if matches!(self.work.calls[pending.call].progress, Progress::Objected(..)) => {
@@ -231,7 +231,7 @@ impl Agent {
             return self.emit(&Chunk::Note(note.into()));
         }
         *permission = Permission::Given;
-        // The person wants it: the count begins anew.
+        // The person wants it: the count restarts.
         self.work.repeats.forget();
         if spec.reach == Reach::Reads
             && let Some(directory) = outside(prepared).map(Path::to_path_buf)

@@ -8,22 +8,22 @@ use serde_json::Value;
 
 use crate::domain::tool::{ToolCall, ToolResult};
 
-/// From this call in a row with the same result on, the result has a note for the model.
+/// From this many identical calls in a row on, the result has a note for the model.
 const NOTE_AFTER: usize = 3;
-/// Before this call in a row with the same result, the person is asked.
+/// The person is asked before the call that would be this many in a row.
 const ASK_AT: usize = 5;
 
 /// Begins the result of a call that was not made because the person cannot be asked. It does not count.
 pub const NOT_MADE: &str = "not run, because ";
 
-/// The newest calls of a turn, as far as they are the same.
+/// The newest calls of a turn that are identical.
 #[derive(Default)]
 pub struct Repeats {
     last: Option<(Same, u64)>,
     count: usize,
 }
 
-/// What calls have in common: the tool and the arguments, however they are written.
+/// Identifies a call: the tool and its arguments, however they are formatted.
 #[derive(PartialEq)]
 struct Same {
     name: String,
@@ -72,7 +72,7 @@ impl Repeats {
         is_same.then(|| format!("the last {} calls were the same and had the same result", self.count))
     }
 
-    /// The next call is the first of its kind.
+    /// Starts counting again.
     pub fn forget(&mut self) {
         *self = Self::default();
     }

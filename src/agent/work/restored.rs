@@ -1,5 +1,5 @@
-//! The question that was open when an earlier process ended is asked again. Every call is planned as if it was new; none
-//! runs before the person has answered, also where it would not need the question today.
+//! The question that was open when an earlier process ended is asked again. Every call is planned as if it were new,
+//! and none runs before the person has answered, even if it would not need a question now.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub struct RestoredCall {
 }
 
 impl Agent {
-    /// Takes up the turn of an earlier process, up to its question; [`Agent::ask_again`] asks it. `None`: the call can no
-    /// longer be made, and nothing has changed.
+    /// Restores the turn of an earlier process up to its question; [`Agent::ask_again`] asks it. `None`: the call can
+    /// no longer be made, and nothing has changed.
     pub fn restore_turn(&mut self, turn: AskingTurn, context: &Context) -> Option<RestoredCall> {
         let policy = self.policy_of_restored();
         let before = std::mem::replace(&mut self.known_files, Arc::new(KnownFiles::learning()));
@@ -67,13 +67,13 @@ impl Agent {
         Some(restored)
     }
 
-    /// What a call is judged by about which an earlier process asked. Without a terminal, the question waits until a chat
-    /// shows it, and can be answered there.
+    /// The policy for a call that an earlier process asked about. Without a terminal, the question waits until a chat
+    /// shows it.
     pub(super) fn policy_of_restored(&self) -> Policy {
         Some(self.policy()).filter(|policy| *policy != Policy::Never).unwrap_or_default()
     }
 
-    /// Asks the question of a turn that was taken up, with the objection of the loop if it has one.
+    /// Asks the question of a restored turn, with the objection of the loop if it has one.
     pub fn ask_again(&mut self, objection: Option<Objection>, context: &mut Context) {
         let Some(at) = self.work.calls.iter().position(|call| !call.is_stored) else { return };
         if let (Some(objection), Progress::Waiting(spec, prepared, _)) = (objection, &self.work.calls[at].progress) {
@@ -83,12 +83,12 @@ impl Agent {
     }
 }
 
-/// Calls that the loop carried out beside its question may have been carried out completely. Those that create agents
-/// were not: they waited for the same answer, and go on with it.
+/// Answers calls that the loop may already have carried out while its question was open. Calls that create agents were
+/// not: they waited for the same answer, and continue with it.
 fn answer_uncertain(calls: &mut [Call]) {
     let mut open = calls.iter_mut().filter(|call| !call.is_stored);
     let reads = |call: &Call| matches!(&call.progress, Progress::Waiting(spec, ..) if spec.reach == Reach::Reads);
-    // Beside other questions nothing runs.
+    // Nothing runs while other questions are open.
     if !open.next().is_some_and(|asked| reads(asked) && requested(asked).is_some()) {
         return;
     }

@@ -126,7 +126,6 @@ impl Answer {
 
 struct Answers {
     answers: Vec<Answer>,
-    /// How many were printed.
     printed: usize,
     is_json: bool,
     /// The reader of standard output has gone.

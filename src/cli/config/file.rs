@@ -23,7 +23,6 @@ const MAX_FILES: usize = 256;
 /// Deeper directories are ignored.
 const MAX_DEPTH: usize = 4;
 
-/// Problems of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Diagnostics {
     /// Problems with which the program starts.
@@ -136,7 +135,6 @@ fn unreadable(error: &io::Error) -> String {
     }
 }
 
-/// The bytes as text.
 pub fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() > MAX_BYTES {
         return Err(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024));

@@ -35,7 +35,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("required", "Whether a failure refuses the call (default false)"),
 ];
 
-/// Reads `[hooks]`.
 pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<Hook> {
     let mut hooks = Vec::new();
     for of_event in reader.table(entry) {

@@ -27,19 +27,15 @@ pub struct Layer {
     pub providers: Vec<FileProvider>,
     /// `[environments.NAME]`, in order.
     pub environments: Vec<(EnvironmentEntry, Location)>,
-    /// `[mcp.NAME]`, in order.
     pub mcp: Vec<McpServer>,
     /// `[tools.NAME]`, in order.
     pub user_tools: Vec<UserToolEntry>,
-    /// `[hooks]`.
     pub hooks: Vec<Hook>,
-    /// `[rules]`.
     pub rules: Rules,
     /// `[projects.DIRECTORY]`.
     pub project_rules: Vec<(PathBuf, Rules)>,
     /// The lists of `[sandbox]` and `[tools]`.
     pub opened: Opened,
-    /// `[keys]`.
     pub keymap: KeyMap,
     /// `fallback` of all providers.
     pub fallback: Vec<String>,

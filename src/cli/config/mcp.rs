@@ -44,7 +44,6 @@ pub const KEYS: &[(&str, &str)] = &[
     ("enabled", "Whether the server is used (default true)"),
 ];
 
-/// Reads `[mcp]`.
 pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<McpServer> {
     let mut servers = Vec::new();
     let tables = reader.table(entry);

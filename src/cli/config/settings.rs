@@ -431,7 +431,6 @@ impl Setting {
         }
     }
 
-    /// Stores the value.
     pub fn set(&self, values: &mut Values, value: &Value, home: Option<&Path>) -> Result<(), String> {
         self.try_set(values, value, home).ok_or_else(|| self.kind.expected())
     }

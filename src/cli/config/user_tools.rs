@@ -34,7 +34,6 @@ pub fn is_tool(entry: &Entry<'_>) -> bool {
     matches!(entry.value.get_ref(), DeValue::Table(_))
 }
 
-/// Reads `[tools.NAME]`.
 pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
     if !is_server_name(entry.name) {
         return reader.error(entry, "expected a name of letters, digits, - and _");

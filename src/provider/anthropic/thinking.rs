@@ -77,7 +77,6 @@ pub(super) struct Plan {
     pub mode: Mode,
 }
 
-/// Checks a thinking level.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     let refuse = |message: String| Err(Error::usage(message));
     let style = style_of(model);

@@ -54,7 +54,6 @@ enum Family {
     Unknown,
 }
 
-/// Checks a thinking level.
 pub(super) fn check(model: &str, thinking: Thinking) -> Result<()> {
     config(model, thinking).map(|_| ())
 }

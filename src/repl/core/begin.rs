@@ -26,7 +26,6 @@ use crate::team::{ResolvedEnvironment, SET};
 /// Where a rule comes from that a client named.
 const CLIENT: &str = "the command line";
 
-/// A conversation to begin.
 pub(in crate::repl) struct Beginning<'a> {
     pub name: Option<String>,
     /// Where it works; by default where the program was started.
@@ -51,7 +50,6 @@ struct Settled {
     rules: AgentRules,
 }
 
-/// Begins a conversation.
 pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId> {
     core.require_writable()?;
     let root = core.roster.nth(0).ok_or_else(agent_gone)?;

@@ -47,7 +47,6 @@ struct Unsaved {
     at: i64,
 }
 
-/// All of it.
 #[derive(Default)]
 pub(in crate::repl) struct UnsavedWrites {
     waiting: VecDeque<Unsaved>,

@@ -9,7 +9,6 @@ use crate::repl::core::Core;
 use crate::repl::jobs::Jobs;
 use crate::tools::{Job, JobThread, Outcome};
 
-/// What a task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     AddWorktree,

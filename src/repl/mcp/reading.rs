@@ -35,7 +35,6 @@ pub(super) struct Mention {
     uri: String,
 }
 
-/// What is read.
 pub(super) struct Item {
     pub(super) tag: u64,
     server: String,
@@ -77,12 +76,14 @@ pub(in crate::repl) struct ReadText {
 }
 
 pub(in crate::repl) enum Outcome {
-    /// It is sent.
     Send(String),
     /// It is shown in the draft first.
     Draft(String),
     /// This line goes back into the draft.
-    Failed { line: String, why: String },
+    Failed {
+        line: String,
+        why: String,
+    },
 }
 
 #[derive(Default)]

@@ -43,9 +43,13 @@ pub(super) enum State {
 /// What a call is to do.
 pub(in crate::repl) enum Work {
     /// Start the server, to which the person has consented under this sandbox.
-    Start { sandbox: String },
-    /// Call this tool.
-    Call { tool: String, arguments: Map<String, Value> },
+    Start {
+        sandbox: String,
+    },
+    Call {
+        tool: String,
+        arguments: Map<String, Value>,
+    },
 }
 
 /// What is asked of a server.
@@ -94,7 +98,6 @@ pub(super) struct Call {
 pub(super) struct Server {
     pub(super) key: Key,
     pub(super) declaration: McpServer,
-    /// Where it runs.
     pub(super) environment: Arc<Environment>,
     pub(super) users: BTreeSet<AgentId>,
     pub(super) state: State,

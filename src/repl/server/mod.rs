@@ -219,7 +219,6 @@ impl Server {
         self.clients.get_mut(&id)
     }
 
-    /// The client of this terminal.
     pub(super) fn client_at(&mut self, terminal: TerminalId) -> Option<&mut Client> {
         self.clients.values_mut().find(|client| client.terminal() == Some(terminal))
     }

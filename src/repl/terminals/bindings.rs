@@ -35,7 +35,6 @@ pub struct Situation {
     pub has_queue: bool,
     /// The last turn failed or was cut, and the agent does nothing.
     pub can_retry: bool,
-    /// It failed.
     pub has_failed: bool,
     /// A call in the conversation is selected.
     pub has_selected: bool,

@@ -116,7 +116,6 @@ impl Painter<'_> {
         }
     }
 
-    /// The status line.
     pub fn status_row(&self, agent: &Agent) -> Option<Row> {
         Some(self.row(self.screen_info.status.row(agent, self.size.0.into())))
     }

@@ -48,7 +48,6 @@ impl Definitions {
         definitions
     }
 
-    /// The workflow in this file.
     pub fn parse(&self, file: &TeamFile) -> Result<Workflow> {
         Workflow::parse(&shown(file), &file.stem(), text_of(file)?, &self.templates)
     }

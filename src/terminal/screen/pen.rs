@@ -67,7 +67,6 @@ impl Pen {
         }
     }
 
-    /// Writes a cell, with this text.
     pub fn write(&mut self, text: &str, cell: &Cell<'_>, width: u16) {
         self.set_link(cell.link);
         self.set_style(cell.style);

@@ -86,7 +86,6 @@ pub struct Prefix {
 }
 
 impl Channel {
-    /// Starts the process.
     pub fn start(prefix: &Prefix, request: &Request<'_>) -> io::Result<Self> {
         let nonce = AgentId::random().to_string().replace('-', "") + &AgentId::random().to_string();
         let script = format!("n={nonce}\nprintf '%s<\\n' \"$n\"\n{}\n", request.script);

@@ -13,7 +13,6 @@ use crate::tools::skill::find::{self, IN_PROJECT};
 /// The most bytes of all files together.
 const MAX_OUTPUT: usize = 4 << 20;
 
-/// What was found there.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteProject {
     /// From the root of the repository down to the directory, with the paths as questions and rules name them.

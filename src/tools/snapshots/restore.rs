@@ -24,7 +24,6 @@ pub struct Undo {
     pub step: FileStep,
     /// The message before which the files are brought back.
     pub message: i64,
-    /// The files.
     pub restores: Vec<Restore>,
     /// What cannot be undone, so far as it is known.
     pub conflicts: Vec<Conflict>,
