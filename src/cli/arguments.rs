@@ -711,13 +711,13 @@ pub struct McpAdd {
     pub command: Vec<String>,
 }
 
-/// The option of a run that nothing holds and that asks nothing.
+/// The option of an unrestricted run that asks nothing.
 pub const ALLOW_EVERYTHING: &str = "--dangerously-allow-everything";
-/// What is said where it is given.
+/// The warning about it.
 pub const EVERYTHING_ALLOWED: &str = "everything is allowed: no sandbox and no questions, also for protected files";
 
 impl Arguments {
-    /// The first option that says what agents may do, if there is one.
+    /// The first given option that changes what agents may do.
     pub fn permission_option(&self) -> Option<&'static str> {
         let options = [
             (self.approval.is_some(), "--approval"),

@@ -82,7 +82,7 @@ pub fn run(stream: UnixStream, options: Options) -> Result<Ended> {
 
 /// How the attachment ended.
 pub struct Ended {
-    /// Why, if the server said that; empty if there is nothing to say.
+    /// The server's reason; empty if it gave none.
     reason: Option<String>,
     /// The options that come back to the conversation that was shown.
     back: Option<String>,
@@ -121,7 +121,7 @@ struct Attached {
     editor: Option<Editor>,
     /// The image in the clipboard, while it is read.
     image: Option<ClipboardImage>,
-    /// The editor that has ended, until the server has shown that it has the text.
+    /// The editor that has ended, until the server has confirmed its text.
     sent: Option<Editor>,
     /// The options that come back to the conversation that is shown.
     back: Option<String>,
@@ -154,7 +154,7 @@ impl Attached {
         self.finish_editor();
         self.finish_paste();
         self.flush();
-        // Frames before keys: the reason for the end has to be read even if the server takes no more keys.
+        // Frames before keys: the reason for the end has to be read even if the server accepts no more keys.
         if let Some(end) = self.pass_frames()? {
             return Ok(Some(end));
         }
@@ -278,7 +278,7 @@ impl Attached {
         Ok(())
     }
 
-    /// Writes what the terminal takes; an error means that it was closed.
+    /// Writes as much as the terminal accepts; an error means that it was closed.
     fn flush(&mut self) {
         self.is_closed |= self.tty.flush().is_err();
     }

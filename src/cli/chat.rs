@@ -25,7 +25,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     if arguments.inline {
         process::require_scrollback()?;
     }
-    // What can be attached to again can go on without its terminal.
+    // A chat that can be attached to can go on without its terminal.
     let is_shared = loaded.config().data_directory.is_some() && !arguments.read_only;
     let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let modes = process::terminal_modes(&loaded.config().display);
@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments, loaded: Loaded) -> Result<u8> {
     process::prepare();
     let mut opening = connect::opening(arguments, &loaded)?;
     let (record, records_texts) = (arguments.record.clone(), arguments.record_texts);
-    // A conversation that exists has a model of its own.
+    // An existing conversation has a model of its own.
     let loaded = match opening.agent.is_some() || opening.opens != Opens::New {
         true if arguments.model.is_none() => loaded.without_model_error(),
         _ => loaded,
@@ -84,7 +84,7 @@ fn open(arguments: &Arguments, config: Config) -> Result<(Repl, Tty)> {
         },
     };
     process::restore_terminal_on_panic();
-    // Before the terminal is changed: from then on every signal has to restore it.
+    // Before the terminal is changed, because then every signal has to restore it.
     let signals = Signals::catch()?;
     tty.set_modes(process::terminal_modes(&config.display));
     tty.enter()?;
@@ -120,7 +120,7 @@ fn start(repl: &mut Repl, tty: Tty, opening: Opening, allows_everything: bool) -
     Ok(agent_id)
 }
 
-/// What is said at the end, with the command that comes back to this conversation.
+/// The last line of a chat, with the command that returns to this conversation.
 fn farewell(arguments: &Arguments, is_stored: bool, agents: usize, options: &str, way: WayBack) -> Option<String> {
     if !is_stored {
         return Some("nothing was stored (--ephemeral)".into());

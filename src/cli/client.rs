@@ -12,7 +12,7 @@ use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use crate::store;
 
-/// How long a server may take for a response that needs no waiting.
+/// How long a server may take to respond when nothing has to be waited for.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The longest response, in bytes: JSON may need six bytes for a byte of a request.

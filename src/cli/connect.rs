@@ -48,7 +48,7 @@ fn attach_to(
     Ok(code::DONE)
 }
 
-/// Attaches where a chat was asked for, if a server holds the data directory; `None` if none does.
+/// Attaches instead of starting a chat if a server holds the data directory; `None` if none does.
 pub fn instead_of_chat(arguments: &Arguments, loaded: Loaded) -> Result<std::result::Result<u8, Loaded>> {
     let Some(mut client) = find_server(arguments, loaded.config())? else { return Ok(Err(loaded)) };
     if let Some(directory) = loaded.config().data_directory.as_deref()
@@ -66,8 +66,8 @@ pub fn instead_of_chat(arguments: &Arguments, loaded: Loaded) -> Result<std::res
     attach_to(client, arguments, &loaded, opening, false).map(Ok)
 }
 
-/// The conversation that the command line asks for, with what its options change there. A new one begins with what this
-/// process is configured with.
+/// The conversation that the command line asks for, with the changes that its options make. A new one begins with the
+/// configuration of this process.
 pub fn opening(arguments: &Arguments, loaded: &Loaded) -> Result<Opening> {
     let (agent, opens) = match AgentChoice::of(arguments) {
         AgentChoice::New if arguments.read_only => (None, Opens::Shown),
@@ -103,7 +103,7 @@ pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
     arguments.set.iter().map(request).collect()
 }
 
-/// The server that holds the data directory, if one does. Notes the options that have no effect on it.
+/// The server that holds the data directory, if any. Notes the options that have no effect on it.
 pub fn find_server(arguments: &Arguments, config: &Config) -> Result<Option<Client>> {
     // If the directory cannot be used, the store says why.
     let Some(directory) = config.data_directory.as_deref().filter(|directory| directory.is_dir()) else {

@@ -7,7 +7,7 @@ use super::config::{self, ProcessEnvironment};
 use crate::base::error::{Error, Result};
 use crate::store::Store;
 
-/// The data directory whose server is used. Other faults of the configuration are the server's business.
+/// The data directory whose server is used. Other errors in the configuration are left to the server.
 pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathBuf> {
     let loaded = config::load(arguments, env);
     if let Some(directory) = &loaded.config().data_directory {
@@ -17,8 +17,8 @@ pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathB
     Err(Error::usage("there is no server with --ephemeral: a server stores its agents"))
 }
 
-/// The options that select the same configuration and data directory again, each with a space before it. `explicit` is
-/// the data directory if the command line or the environment named it.
+/// The options that select the same configuration and data directory, each after a space. `explicit` is the data
+/// directory if the command line or the environment named it.
 pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
     let option = |name: &str, path: &Path| format!(" {name} {}", quoted(&path.display().to_string()));
     let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
@@ -26,7 +26,7 @@ pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
     format!("{config}{directory}")
 }
 
-/// What could not be stored, as a message: that the directory is gone, or else what the loop says.
+/// Says what could not be stored: that the directory is gone, or else the message of the loop.
 pub fn loss(directory: Option<&Path>, of_loop: Option<String>) -> Option<String> {
     if let Some(removed) = directory.filter(|directory| !Store::exists(directory)) {
         return Some(format!("{} was removed while it was in use: nothing was stored", removed.display()));

@@ -1,5 +1,5 @@
 //! What `-h`, `--help` and `polylogue help` print about the command line: options and subcommands by group. `-h` lists
-//! those that most people need, and of the options of the program those that have an effect on the subcommand.
+//! those that most people need, and only the program's options that affect the subcommand.
 
 use std::fmt::Write as _;
 

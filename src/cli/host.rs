@@ -35,11 +35,12 @@ pub enum Host {
 pub struct HostOptions<'a> {
     pub arguments: &'a Arguments,
     pub env: &'a ProcessEnvironment,
-    /// Until when another process that holds the data directory is waited for.
+    /// How long to wait for another process that holds the data directory.
     pub deadline: Option<Instant>,
     /// The configuration of a loop in this process.
     pub configure: &'a dyn Fn(Loaded) -> Result<Config>,
-    /// Whether a loop in this process serves others. A run that ends by itself would end their work with it: they wait for it.
+    /// Whether a loop in this process serves other clients. A run that ends by itself would end their work too, so they
+    /// wait for it.
     pub listens: bool,
     /// Checks the server that holds the data directory.
     pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
@@ -95,7 +96,7 @@ impl Host {
         let config = Config { supervisor: process::own_binary()?, ..(options.configure)(loaded)? };
         let directory = config.data_directory.clone();
         let Some(store) = opening::open(directory.as_deref(), options.deadline)? else {
-            // It was started at the same time.
+            // Another one was started at the same time.
             let config = config::load(options.arguments, options.env).config().clone();
             return Self::remote(options, &config)?.ok_or_else(server_ended);
         };
@@ -191,7 +192,7 @@ impl Host {
         }
     }
 
-    /// Ends a loop of this process in order. Returns what was lost, in words.
+    /// Ends a loop of this process in order. Returns a description of what was lost.
     pub fn leave(self) -> Result<Option<String>> {
         let Self::Local { mut repl, directory } = self else { return Ok(None) };
         repl.leave()?;

@@ -1,5 +1,4 @@
-//! The connections of this program to the loop: one for every request that is under way there, with what its responses are
-//! for.
+//! The connections of this program to the loop: one for every open request, with its purpose.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -110,8 +109,8 @@ impl<P: Clone> Links<P> {
         self.all.values().any(|link| link.connection.has_line() || link.connection.can_read())
     }
 
-    /// One turn of the loop, in which the connections are read. Returns also the descriptors that were reported, those that
-    /// the program polls besides among them.
+    /// One turn of the loop, in which the connections are read. Also returns the reported descriptors, including those
+    /// that the program polls itself.
     pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<(Turn, Vec<RawFd>)> {
         self.watch(host, true)?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
@@ -121,7 +120,7 @@ impl<P: Clone> Links<P> {
         Ok((turn, ready))
     }
 
-    /// The next response of any connection; those whose purpose is `last` come after all others.
+    /// The next response of any connection; those whose purpose is `last` are returned after all others.
     pub fn next(&mut self, last: impl Fn(&P) -> bool) -> Option<(u64, News)> {
         self.next_of(|purpose| !last(purpose)).or_else(|| self.next_of(last))
     }

@@ -15,7 +15,7 @@ pub fn page() -> String {
     let mut page = Vec::new();
     write_page(&mut page).expect("writing into memory cannot fail");
     let page = String::from_utf8_lossy(&page);
-    // Each part begins with the same requests that define the apostrophe; once is enough.
+    // Each part begins with the same requests that define the apostrophe; they are needed only once.
     let (preamble, rest) = page.split_at(page.find(".TH").unwrap_or(0));
     let lines = rest.lines().filter(|line| !preamble.lines().any(|other| other == *line));
     preamble.lines().chain(lines).map(|line| format!("{line}\n")).collect()

@@ -70,7 +70,7 @@ pub fn main() -> ExitCode {
         Ok(arguments) => match run(&arguments) {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
-                // Writing fails if the terminal is gone; there is no one else to report that to.
+                // Writing fails if the terminal is gone; nobody else could be told.
                 let _ = writeln!(std::io::stderr(), "polylogue: {}", sanitise(&error.message));
                 ExitCode::from(code_of(error.kind))
             }
@@ -89,7 +89,7 @@ fn with_groups(error: clap::Error) -> clap::Error {
     }
 }
 
-/// The arguments up to `--`, with `agent` and `7` as one: `agent 7` is an agent. In a text both are the same.
+/// The arguments up to `--`, with `agent` and `7` joined: `agent 7` is an agent. In a text both are the same.
 fn with_numbers_joined(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let (mut joined, mut is_option) = (Vec::<OsString>::new(), true);
     for argument in arguments {
@@ -162,7 +162,7 @@ fn run(arguments: &Arguments) -> Result<u8> {
     }
 }
 
-/// Attaches where another process answers for the data directory, and starts a chat where none does.
+/// Attaches if another process answers for the data directory, and starts a chat if none does.
 fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     AgentChoice::of(arguments).require_terminal()?;
     let loaded = match arguments.read_only {
@@ -181,7 +181,7 @@ fn chat_or_attach(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8>
 /// Starts a chat, or attaches if another process takes the data directory meanwhile.
 fn start_chat(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded) -> Result<u8> {
     match chat::run(arguments, loaded) {
-        // It was started at the same time.
+        // Another one was started at the same time.
         Err(error) if error.kind == ErrorKind::Held => {
             connect::instead_of_chat(arguments, config::load(arguments, env))?.map_err(|_| error)
         }
@@ -236,7 +236,7 @@ fn check_misspelt(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Refuses options that say what agents may do where no agent gets them.
+/// Refuses options about permissions where no agent would get them.
 fn check_permissions(arguments: &Arguments) -> Result<()> {
     let is_used = match &arguments.command {
         None

@@ -1,5 +1,5 @@
-//! Opens the store of a mode that has an event loop of its own. While another process holds the data directory, that is
-//! waited for: either it ends, or it answers at its socket and the agents work there.
+//! Opens the store of a mode with an event loop of its own. Waits while another process holds the data directory, until
+//! it ends, or answers at its socket, so that the agents work there.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::base::process::is_ancestor;
 use crate::socket;
 use crate::store::{self, Store};
 
-/// The first wait between two attempts. Each is twice as long as the one before, up to the last.
+/// The first pause between two attempts. Each is twice as long as the one before, up to the last.
 const FIRST_WAIT: Duration = Duration::from_millis(5);
 const LAST_WAIT: Duration = Duration::from_millis(100);
-/// Who waits longer says for whom.
+/// After this long, a note says which process is waited for.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// Opens the store in this directory, or one in memory. Waits for another process that holds it no longer than until the
-/// deadline. `None` if that answers at its socket.
+/// Opens the store in this directory, or one in memory. Waits until the deadline for another process that holds it.
+/// `None` if that process answers at its socket.
 ///
 /// # Errors
 /// The store cannot be used, the process that holds it waits for this one, or the deadline has passed.
@@ -65,7 +65,7 @@ fn waits_for(holder: Option<u32>, directory: &Path) -> String {
 /// Waits until the process has ended, no longer than for this time.
 pub fn await_end(process: Option<u32>, time: Duration) {
     let pid = process.and_then(|process| Pid::from_raw(process.try_into().ok()?));
-    // One that is not known, or is gone, holds the store no longer than for a moment.
+    // An unknown or ended process holds the store for a moment only.
     let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let mut awaited: Vec<PollFd<'_>> = process.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
     // The caller looks again, whatever has ended the wait.

@@ -1,5 +1,5 @@
-//! `polylogue --host ssh://HOST`: runs the same command line with the polylogue of another machine, over the system's ssh.
-//! What crosses the network is ssh alone: standard input and output of that program, or its terminal.
+//! `polylogue --host ssh://HOST`: runs the same command line with the polylogue of another machine, over the system's
+//! ssh. Only ssh crosses the network: standard input and output of that program, or its terminal.
 //!
 //! The words of the command line are quoted for a POSIX shell, which sshd starts with them. Several commands share one
 //! connection, whose socket is in a directory that only the user can enter.
@@ -168,7 +168,7 @@ fn reads_input(arguments: &Arguments, words: &[OsString]) -> bool {
     has_terminal(arguments) || !rustix::termios::isatty(std::io::stdin()) || words.iter().any(|word| word == "-")
 }
 
-/// Refuses names of files that are meant to be on this machine.
+/// Refuses file names that refer to this machine.
 fn require_remote_files(arguments: &Arguments, host: &SshHost) -> Result<()> {
     let attached = arguments.attach.iter().map(|file| ("--attach", file));
     let mut files = attached.chain(arguments.schema.iter().map(|file| ("--schema", file)));
@@ -193,9 +193,9 @@ fn sockets(env: &ProcessEnvironment) -> Option<PathBuf> {
     named.into_iter().chain([temporary]).find(|directory| is_private(directory))
 }
 
-/// Makes a directory if there is none. Whether only this account can enter it.
+/// Creates a directory if it is missing. Returns whether only this account can enter it.
 fn is_private(directory: &Path) -> bool {
-    // If this fails because there is one, it is looked at as well.
+    // If this fails because the directory exists, the checks below apply to it too.
     let _ = std::fs::DirBuilder::new().mode(0o700).create(directory);
     let is_ours = directory.symlink_metadata().is_ok_and(|found| {
         found.is_dir() && found.uid() == geteuid().as_raw() && found.permissions().mode() & 0o077 == 0
@@ -232,7 +232,7 @@ fn wait(mut child: Child, host: &SshHost) -> Result<u8> {
     Ok(code.or_else(|| status.signal().map(code::of_signal)).unwrap_or(code::FAILED))
 }
 
-/// What to do about an exit code that is not one of polylogue.
+/// What to do about an exit code that polylogue does not use.
 fn remedy(exit_code: i32, host: &SshHost) -> Option<String> {
     let SshHost { destination, port } = host;
     let ssh = port.map_or_else(|| format!("ssh {destination}"), |port| format!("ssh -p {port} {destination}"));

@@ -1,4 +1,4 @@
-//! `polylogue replay`: plays a scenario on the real loop and compares what comes of it with what the file expects.
+//! `polylogue replay`: plays a scenario on the real loop and compares the result with what the file expects.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -59,7 +59,7 @@ fn show_step(stage: &mut Stage, shown: &mut usize, has_screen: bool) -> Result<(
     }
     let mut input = std::io::stdin().lock();
     if input.is_terminal() {
-        // Without an answer the steps go on.
+        // Without a terminal the steps continue.
         let _ = input.read_line(&mut String::new());
     }
     Ok(())

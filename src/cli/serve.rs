@@ -73,7 +73,7 @@ fn announce(directory: &Path, back: &str, is_detached: bool) -> Result<()> {
         "process {process} serves {path}: polylogue attach{back} attaches a terminal, polylogue stop{back} stops the server"
     ));
     if is_detached {
-        // What can fail comes before the line that says that it serves.
+        // Everything that can fail comes before the line that says that it serves.
         let null = File::options().write(true).open("/dev/null")?;
         // The process that started this one may have been killed; the server continues.
         print_line(&process.to_string());
@@ -121,8 +121,8 @@ fn serve_in_background(directory: &Path, back: &str) -> Result<u8> {
     Ok(code::DONE)
 }
 
-/// The allocator of the GNU C library keeps freed blocks as large as the largest that it ever returned to the system, so
-/// that a server would keep what clients made it use once. This is the usual bound, and holds from the first block on.
+/// glibc's allocator raises its threshold for freed blocks to the largest block ever returned to the system, so a
+/// server would keep the memory that clients once made it use. This sets the usual threshold and keeps it.
 const ALLOCATOR: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=131072");
 
 /// Starts the same program with the same arguments.

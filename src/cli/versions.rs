@@ -19,19 +19,19 @@ const OWN: &str = env!("CARGO_PKG_VERSION");
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const STOP_POLL: Duration = Duration::from_millis(10);
 
-/// What is to be done about a server.
+/// How to use a server that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// It is used.
     Server,
-    /// It was stopped because it is of another version.
+    /// It was stopped because its version differs.
     Stopped,
 }
 
 /// Compares the version of a server with this one. If they differ, the person at the terminal decides.
 ///
 /// # Errors
-/// The server does not answer, or does not end; or it speaks another version of the protocol and goes on.
+/// The server does not answer or does not end, or it speaks another version of the protocol and keeps running.
 pub fn check(client: &mut Client, directory: &Path) -> Result<Use> {
     let (found, speaks_ours) = match client.request(&Request::Status) {
         Ok(status) => (status["version"].as_str().map(str::to_owned), true),

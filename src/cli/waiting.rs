@@ -1,6 +1,6 @@
-//! The two processes of a chat: one runs it, and the one that the shell has started waits for it. When the chat goes on in
-//! the background, the second ends, and the shell takes the terminal back. When the chat is killed, the second restores the
-//! terminal.
+//! The two processes of a chat: one runs it, and the one that the shell started waits for it. When the chat moves to
+//! the background, the second ends and the shell gets the terminal back. When the chat is killed, the second restores
+//! the terminal.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,7 +25,7 @@ use crate::terminal::tty::{Before, Modes};
 
 /// Which of the two processes this is.
 pub enum Part {
-    /// The one that runs the chat, with a pipe to the one that waits; none if there is only one.
+    /// The one that runs the chat, with a pipe to the one that waits; `None` if there is only one.
     Chat(Option<OwnedFd>),
     /// The one that has waited, with its exit code.
     Waited(u8),
@@ -33,13 +33,14 @@ pub enum Part {
 
 /// How the wait for the process that runs the chat has ended.
 enum End {
-    /// It goes on in the background; this is to be the exit code.
+    /// It goes on in the background; the exit code to use.
     GoesOn(u8),
     Ended(WaitStatus),
 }
 
-/// Starts the process that runs the chat, and waits for it. Called while there is one thread, and neither a store nor a
-/// terminal is open. `terminal` has the modes of the terminal in the chat, and the options that select its data directory again.
+/// Starts the process that runs the chat, and waits for it. Called while there is only one thread and neither a store
+/// nor a terminal is open. `terminal` has the terminal modes of the chat, and the options that select its data
+/// directory.
 pub fn split(terminal: Option<(Modes, &str)>) -> Result<Part> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(std::io::Error::from)?;
     let (own, before) = (getpid(), terminal.and_then(|(modes, _)| Before::remember(modes)));

@@ -99,7 +99,7 @@ fn about_archived(context: &CommandContext, row: &AgentRow) -> Vec<String> {
     ]
 }
 
-/// Rows of a sign or an indentation, a title, and what else is known of the agent, the most important first. On a terminal
+/// Rows of a sign or an indentation, a title, and other facts about the agent, the most important first. On a terminal
 /// titles are shortened, and what does not fit is left out.
 fn table(context: &CommandContext, rows: Vec<(String, String, Vec<String>)>) -> String {
     let columns = context.columns();
@@ -179,7 +179,7 @@ fn state_and_task(_: &CommandContext, _: &str) -> Option<(&'static str, String)>
     None
 }
 
-/// What an agent does, or for what it waits.
+/// What an agent does or waits for.
 fn state_in_words<'a>(context: &'a CommandContext, agent: &'a Agent) -> Cow<'a, str> {
     let state = match (agent.state(), agent.wait()) {
         _ if agent.is_compacting() => "compacting",

@@ -1,4 +1,4 @@
-//! `/archive` and `/unarchive`: agents that are kept and not listed.
+//! `/archive` and `/unarchive`: agents that are kept but not listed.
 
 use super::complete::agent_names;
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, archived_called, usage_error};

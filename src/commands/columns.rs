@@ -8,7 +8,7 @@ const LEAST_SECOND: usize = 30;
 /// Before a second column below the first.
 const INDENT: &str = "    ";
 
-/// Rows of two columns, the first of them `first` columns wide. What does not fit is wrapped within the second column.
+/// Rows of two columns, the first of them `first` columns wide. The text of the second is wrapped.
 #[derive(Debug, Default)]
 pub struct TwoColumns {
     first: usize,
@@ -24,7 +24,7 @@ impl TwoColumns {
         self.rows.push((left.into(), right.into()));
     }
 
-    /// The rows as text for a screen of so many columns; `None`: each row is one line.
+    /// The rows as text for a screen of this many columns; `None`: each row is one line.
     pub fn to_text(&self, columns: Option<usize>) -> String {
         let lines: Vec<String> = self.rows.iter().map(|(left, right)| self.lines(left, right, columns)).collect();
         lines.join("\n")

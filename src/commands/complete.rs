@@ -13,8 +13,8 @@ pub struct Completion {
     pub about: String,
 }
 
-/// The whole lines that the typed line can be completed to, best first. If none begins like it, those with its letters, or
-/// the one with the nearest name. Empty if the line is not a command.
+/// The completions of the typed line, as whole lines, best first. If none begins like it, those that contain its
+/// letters, or the one with the nearest name. Empty if the line is not a command.
 pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
     let Some(rest) = line.strip_prefix('/').filter(|rest| !rest.starts_with('/') && !rest.contains('\n')) else {
         return Vec::new();
@@ -58,7 +58,7 @@ fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     fitting.into_iter().map(|name| Completion { line: format!("/{name} "), about: about(name) }).collect()
 }
 
-/// The candidates that have the letters of what was typed in this order, best first.
+/// The candidates that contain the typed letters in this order, best first.
 fn fuzzy<'a>(typed: &str, candidates: &'a [String]) -> Vec<&'a String> {
     let mut matcher = Fuzzy::words(typed);
     let is_other = |text: &&String| !typed.is_empty() && *text != typed;

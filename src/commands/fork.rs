@@ -24,7 +24,7 @@ const INCLUDE_CURRENT: &str = "--include-current";
 /// The screen stays at this agent.
 const STAY: &str = "--stay";
 const OPTIONS: [&str; 5] = [NAME, MODEL, AS, STAY, INCLUDE_CURRENT];
-/// Those that have no value.
+/// Options without a value.
 const FLAGS: [&str; 2] = [STAY, INCLUDE_CURRENT];
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
@@ -66,7 +66,7 @@ fn definitions(context: &CommandContext) -> Vec<String> {
     known.map(|definition| definition.name.clone()).collect()
 }
 
-/// What the arguments of `/fork` or `/new` say.
+/// The arguments of `/fork` or `/new`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub name: Option<String>,

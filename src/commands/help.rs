@@ -112,7 +112,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 const OTHER_COMMANDS: &str = "Other commands";
 const CUSTOM: &str = "Your commands";
 
-/// What is shown first where a person asks for the keys: names of keys, and beginnings of lines.
+/// The first rows where a person asks for the keys: names of keys, and beginnings of lines.
 const FIRST_ROWS: &[&str] = &["inbox", "wall", "/fork ", "send", "complete"];
 const MOST_USED: &str = "Most used";
 

@@ -14,7 +14,7 @@ pub const INIT: CommandSpec = CommandSpec {
     complete: nothing,
 };
 
-/// What it needs to explore a project and to write the file.
+/// The tools that are needed to explore a project and to write the file.
 const NEEDED: [&str; 2] = ["read_file", "write_file"];
 
 const PROMPT: &str = "\

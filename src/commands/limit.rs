@@ -1,4 +1,4 @@
-//! `/limit`: what an agent and all that models make below it may be and use.
+//! `/limit`: limits on what an agent and all agents that models make below it may be and use.
 
 use super::complete::{agent_names, complete_word};
 use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};

@@ -88,7 +88,7 @@ pub struct CommandContext<'a> {
     pub unix_ms: i64,
     /// The attached terminals, oldest first; empty if the command does not come from one.
     pub terminal_infos: Vec<TerminalInfo>,
-    /// What an agent at work does, or for what it waits, as lists show it.
+    /// What a working agent does or waits for, for lists.
     pub activity: Box<dyn Fn(AgentId) -> String + 'a>,
 }
 
@@ -239,8 +239,8 @@ const NOT_BUILT_IN: &[(&str, &str)] = &[
     ("review", "coordinator"),
 ];
 
-/// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with two.
-/// A command that changes what the model sees is queued if the agent is busy or something is queued already.
+/// Parses one line: a command is run, everything else is a message; a message that begins with a slash is typed with
+/// two. A command that changes what the model sees is queued if the agent is busy or something is already queued.
 pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
     let result = read_queued(line, context)?;
     let changes = matches!(result, InputResult::NewState(..));
@@ -272,7 +272,8 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     }
 }
 
-/// What a text of a client means: a skill or a prompt of a server by its name after a slash, otherwise itself.
+/// The meaning of a text from a client: a skill or a prompt of a server by its name after a slash, otherwise the text
+/// itself.
 pub fn change_of_client(text: String, context: &CommandContext) -> Result<Change> {
     let Some((name, arguments)) = parse(&text) else { return Ok(Change::Submit(text)) };
     let result = match (skills::find(context, name), server_prompt::find(context, name)) {
@@ -295,7 +296,7 @@ pub fn is_free_name(name: &str) -> bool {
     find(name).is_none() || REPLACEABLE.contains(&name)
 }
 
-/// What replaces a built-in command: its description.
+/// The description of what replaces a built-in command.
 fn replacement<'a>(context: &CommandContext<'a>, name: &str) -> Option<&'a str> {
     if !REPLACEABLE.contains(&name) {
         return None;
@@ -361,7 +362,7 @@ pub fn archived_called(store: &Store, text: &str, list_command: &str) -> Result<
     one_of(found, text, || format!("no archived agent {text:?}: {list_command} lists them"))
 }
 
-/// The agent that is called so: a listed one, or else an archived or killed one.
+/// The agent with this name, number or id: a listed one, or else an archived or killed one.
 pub fn any_called(roster: &Roster, store: &Store, text: &str) -> Result<AgentId> {
     match roster.find(text) {
         Found::None => any_stored(store, text),

@@ -64,7 +64,7 @@ pub fn model_list(context: &CommandContext) -> String {
     lines.chain(others).collect::<Vec<_>>().join("\n")
 }
 
-/// `  131,072 tokens, $0.15 in, $0.60 out`, as far as it is known.
+/// `  131,072 tokens, $0.15 in, $0.60 out`, as far as known.
 fn described(facts: &ModelFacts) -> String {
     let dollars = |price: u64| format!("${}", (price as f64 / 1e4).round() / 100.0);
     let mut parts: Vec<String> = facts.context.map(|tokens| format!("{tokens} tokens")).into_iter().collect();

@@ -21,7 +21,7 @@ pub const SET: CommandSpec = CommandSpec {
     complete,
 };
 
-/// What a value is replaced by to remove it.
+/// The value that removes a parameter.
 const DEFAULT: &str = "default";
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {

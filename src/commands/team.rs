@@ -35,7 +35,7 @@ pub struct TeamRequest {
     pub task: String,
     /// Who works on it.
     pub work: TeamWork,
-    /// Those of the line over those of the configuration.
+    /// The settings in the line, which replace the configured ones.
     pub settings: Settings,
 }
 
@@ -57,7 +57,7 @@ impl TeamWork {
     }
 }
 
-/// What precedes the task in the line.
+/// The options before the task in the line.
 #[derive(Default)]
 struct Options {
     strategy: Option<Strategy>,
@@ -83,7 +83,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
 
-/// What can be typed, for `/team help`.
+/// The text of `/team help`.
 fn help(config: &Config) -> String {
     let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let definitions = Definitions::of(&config.team_files);
@@ -101,9 +101,9 @@ fn help(config: &Config) -> String {
     )
 }
 
-/// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not. A
-/// task that begins with the name of a strategy or aggregation must be quoted. A workflow needs no task: its description is
-/// one. The configuration gives the defaults, templates and workflows.
+/// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not.
+/// A task that begins with the name of a strategy or aggregation must be quoted. A workflow needs no task: its
+/// description is used. The configuration gives the defaults, templates and workflows.
 pub fn parse_team_request(line: &str, config: &Config) -> Result<TeamRequest> {
     let (mut options, mut rest) = (Options::default(), line.trim());
     while let Some(after) = options.parse_next(rest, config)? {

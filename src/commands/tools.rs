@@ -41,7 +41,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
             false => add_server(&mut list, &server.name, of_servers),
         }
     }
-    // Those of an editor, which has declared them for its session.
+    // Servers of an editor, which it has declared for its session.
     let is_other = |tool: &&McpTool| context.config.mcp.iter().all(|server| server.name != tool.server);
     let others: BTreeSet<&str> = of_servers.iter().filter(is_other).map(|tool| tool.server.as_str()).collect();
     others.into_iter().for_each(|server| add_server(&mut list, server, of_servers));
@@ -56,7 +56,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     Ok(InputResult::Continue(Some(text)))
 }
 
-/// A program that is a tool, with its own words if its schema is known.
+/// A program that is a tool, with its own description if its schema is known.
 fn add_user_tool(list: &mut TwoColumns, entry: &UserToolEntry, tools: &[UserTool]) {
     let about = match tools.iter().find(|tool| tool.entry.name == entry.name) {
         None => "not read yet: its schema is read with the next message; polylogue doctor tries it".to_owned(),
@@ -65,7 +65,7 @@ fn add_user_tool(list: &mut TwoColumns, entry: &UserToolEntry, tools: &[UserTool
     list.row(format!("{:<11} {:<12} ", entry.name, "asks first"), &about);
 }
 
-/// A server with the names of its tools, as far as this agent has them.
+/// A server with the names of those of its tools that this agent has.
 fn add_server(list: &mut TwoColumns, server: &str, tools: &[McpTool]) {
     let names: Vec<&str> = tools.iter().filter(|tool| tool.server == server).map(|tool| tool.name.as_str()).collect();
     let about = match names.as_slice() {

@@ -1,4 +1,4 @@
-//! What agents changed in files: `/undo` brings files back, `/diff` shows and `/land` merges it.
+//! Changes of files by agents: `/undo` restores files, `/diff` shows and `/land` merges changes.
 
 use super::{
     CommandContext, CommandSpec, WhenBusy, agent_called, any_called, nothing, unknown_option, unquoted, usage_error,

@@ -9,14 +9,14 @@ use crate::base::error::{Error, ErrorKind};
 /// one allows too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// Reads only: everything that changes something is refused, also where a rule allows it.
+    /// Reads only: everything that changes something is refused, even if a rule allows it.
     Plan,
     /// As `Ask`, but what would ask is refused.
     Never,
     /// Reads in the workspace are free; changes and commands ask.
     #[default]
     Ask,
-    /// What runs in the sandbox is free; what needs more asks.
+    /// What runs in the sandbox needs no question; what needs more asks.
     Auto,
     /// Nothing asks except changes of protected files and what a rule asks for.
     Yolo,
@@ -37,7 +37,7 @@ impl Policy {
         }
     }
 
-    /// What it means, in one line.
+    /// Its meaning in one line.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Plan => "reads only; changes are refused",

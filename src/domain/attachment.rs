@@ -26,7 +26,7 @@ pub const DIGEST_LENGTH: usize = 32;
 pub const MAX_IMAGE: usize = 5 << 20;
 /// The most bytes of a PDF file.
 pub const MAX_DOCUMENT: usize = 20 << 20;
-/// What a file costs of the context, in bytes of text, about: services count about 1,500 tokens for an image.
+/// How much of the context a file takes, as bytes of text, about: services count about 1,500 tokens for an image.
 pub const CONTEXT_BYTES: usize = 6_000;
 
 /// The type of a file, by its first bytes; `None` if no protocol takes it.
@@ -132,7 +132,7 @@ pub struct TextFile<'a> {
 }
 
 impl TextFile<'_> {
-    /// What a reader sees of it.
+    /// What a reader sees of the file.
     pub fn label(&self) -> String {
         let is_numbered = |line: &&str| line.split_once('\t').is_some_and(|(number, _)| number.parse::<u64>().is_ok());
         // Editors include files without numbers.

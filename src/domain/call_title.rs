@@ -1,5 +1,5 @@
-//! A tool call in one line. A call that is shown as it runs and one that was stored have the same, as far as the arguments
-//! say it.
+//! A tool call in one line. A call gets the same title while it runs and when it is loaded from the store, as far as
+//! its arguments say it.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::base::text;
 const WIDTH: usize = 100;
 const LONGEST: usize = 300;
 
-/// The title of a call whose tool is not known here, or no longer: arguments may be malformed and of any length.
+/// The title of a call whose tool is unknown here: its arguments may be malformed and of any length.
 pub fn title_of(name: &str, arguments: &str) -> String {
     let value: Value = serde_json::from_str(arguments).unwrap_or_default();
     let main = || ["command", "file_path", "path"].iter().find_map(|key| value.get(key)?.as_str());
@@ -17,8 +17,8 @@ pub fn title_of(name: &str, arguments: &str) -> String {
     about_agents().unwrap_or_else(|| short_title(&format!("{name}: {}", main().unwrap_or(arguments))))
 }
 
-/// The title of a call that is about other agents; `None` if it is none of these, or lacks what it needs. Models use other
-/// names for some arguments too.
+/// The title of a call that is about other agents; `None` for other calls, and for those that lack an argument. Models
+/// use other names for some arguments too.
 pub fn title_about_agents(name: &str, arguments: &Value) -> Option<String> {
     let text = |keys: &[&str]| {
         let texts = keys.iter().filter_map(|key| arguments.get(key)?.as_str());

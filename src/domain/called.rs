@@ -8,7 +8,7 @@ const LEAST_OF_ID: usize = 4;
 /// The word before a number.
 pub const AGENT: &str = "agent";
 
-/// What an agent may be called.
+/// The names of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     pub id: AgentId,
@@ -18,7 +18,7 @@ pub struct Known<'a> {
     pub name: Option<&'a str>,
 }
 
-/// What an agent is called: by its name, else as `agent 7`, else by the beginning of its id.
+/// The label of an agent: its name, else `agent 7`, else the beginning of its id.
 pub fn label(name: Option<&str>, number: Option<i64>, id: AgentId) -> String {
     match (name, number) {
         (Some(name), _) => name.to_owned(),
@@ -91,7 +91,7 @@ pub fn find_called(known: &[Known<'_>], text: &str) -> Found {
     }
 }
 
-/// Splits the first word off, which may be what an agent is called, `agent 7` too, also in quotes and in a list with commas.
+/// Splits off the first word, which may name an agent, also as `agent 7`, in quotes, or in a list with commas.
 pub fn split_called(arguments: &str) -> (&str, &str) {
     let arguments = arguments.trim_start();
     let quoted = arguments.strip_prefix('"').and_then(|rest| rest.split_once('"'));

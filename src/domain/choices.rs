@@ -1,13 +1,13 @@
-//! What a conversation begins with. The command line, the environment and the configuration where it is asked for are
-//! resolved to this (`cli::config::choices`), so that it is the same whichever process has the agents. For a conversation
-//! that exists it is what a command line changes.
+//! The choices with which a conversation begins. The command line, the environment and the configuration of the asking
+//! process are resolved to them (`cli::config::choices`), so that they are the same whichever process runs the agents.
+//! For an existing conversation they are the changes of a command line.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What is not given is as the process that has the agents is configured.
+/// What is missing is taken from the configuration of the process that runs the agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choices {
@@ -30,13 +30,13 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// The same with another model, and without what was resolved for the one before.
+    /// The same choices with another model, without what was resolved for the previous one.
     #[must_use]
     pub fn with_model(self, model: &str) -> Self {
         Self { model: Some(model.to_owned()), thinking: None, parameters: BTreeMap::new(), ..self }
     }
 
-    /// What is given, for a note; `None` if nothing is.
+    /// The choices in words, for a note; `None` if there are none.
     pub fn describe(&self) -> Option<String> {
         let rules = |name: &str, rules: &[String]| -> Vec<String> {
             rules.iter().map(|rule| format!("{name} {rule}")).collect()
@@ -74,7 +74,7 @@ pub struct Opening {
     pub sets_up: bool,
 }
 
-/// Which conversation a terminal shows that names none.
+/// Which conversation a terminal shows if none is named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opens {

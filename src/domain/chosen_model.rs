@@ -1,6 +1,6 @@
 //! The model of new agents, and its provider, in the text of a configuration file.
 //!
-//! They are put into the text, so that comments and everything else in it stay.
+//! They are inserted into the text, so that comments and everything else stay.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ const KEYS: [&str; 2] = ["api_key_env", "api_key_command"];
 /// The text with this model, and with these settings of its provider.
 ///
 /// # Errors
-/// The text is not TOML, or is written in a way to which nothing can be added; then the person has to do it.
+/// The text is not TOML, or its form allows no insertion; then the person has to edit it.
 pub fn added(text: &str, chosen: &ChosenModel) -> Result<String, String> {
     let mut after = with_model(text, &chosen.model)?;
     for (key, value) in &chosen.settings {

@@ -101,7 +101,8 @@ pub enum Chunk {
         /// Identifies the message.
         id: MailId,
     },
-    /// The reply broke off, for this reason, and the model is asked again: what came of it is no part of the conversation.
+    /// The reply broke off, for this reason, and the model is asked again: the partial reply is not part of the
+    /// conversation.
     #[serde(with = "text_field")]
     Replaced(String),
     /// A note of the program, which models never see.
@@ -245,8 +246,8 @@ impl Chunk {
         }
     }
 
-    /// Whether a message begins with it, behind this chunk: the parts of a reply are one message; what it cost and how the
-    /// turn goes belong to it.
+    /// Whether a message begins with this chunk, after that one: the parts of a reply are one message, with their cost
+    /// and the progress of the turn.
     pub fn begins_message(&self, before: Option<&Self>) -> bool {
         match self {
             Self::Text(_) | Self::Thinking(_) => !matches!(before, Some(Self::Text(_) | Self::Thinking(_))),
@@ -260,7 +261,7 @@ impl Chunk {
     }
 }
 
-/// What a command such as `/thinking high` did: "thinking: high". As it was typed it would look like a message.
+/// What a command such as `/thinking high` did: "thinking: high". The typed line would look like a message.
 fn settled(line: &str) -> String {
     match line.strip_prefix('/').and_then(|command| command.split_once(' ')) {
         Some((name, value)) => format!("{name}: {value}"),

@@ -84,7 +84,7 @@ pub struct Plan {
     goal: Option<String>,
     /// What is to be summarised.
     transcript: String,
-    /// Up to where it is summarised, and up to where by the request under way.
+    /// How much is summarised, and how much will be after the running request.
     done: usize,
     asked: usize,
     /// The most bytes of the summary.
@@ -120,7 +120,7 @@ impl Plan {
         Some(Self { compaction, goal, transcript, done: 0, asked: 0, summary_bytes: room / 5 })
     }
 
-    /// The request for the summary of the next piece, at most so many bytes of it; `None` if all is summarised.
+    /// The request for the summary of the next piece, which has at most this many bytes; `None` if all is summarised.
     pub fn request(&mut self, piece: usize) -> Option<String> {
         let rest = &self.transcript[self.done..];
         let piece = &rest[..floor_char_boundary(rest, piece.max(MIN_PIECE))];
@@ -172,8 +172,8 @@ impl Plan {
     }
 }
 
-/// How many messages are left out. What stays are the newest messages: at most a third of the conversation, of the room and
-/// of [`TURNS_KEPT`], and a message of the user that is not answered yet.
+/// How many messages are left out. The newest messages stay: at most a third of the conversation, of the room and of
+/// [`TURNS_KEPT`], and an unanswered message of the user.
 fn boundary(conversation: &[&Message], room: usize) -> Option<usize> {
     let most = (room / 3).min(total_length(conversation) / 3);
     let is_user = |at: usize| matches!(conversation[at].body, Body::User(_));
@@ -197,7 +197,7 @@ fn boundary(conversation: &[&Message], room: usize) -> Option<usize> {
     best
 }
 
-/// The first message of the user, and the latest if none stays; empty if there is none, or if it is the first.
+/// The first message of the user, and the latest if it does not stay; empty if there is none, or if it is the first.
 fn user_messages(earlier: Option<&Compaction>, left_out: &[&Message], recent: &[&Message]) -> (String, String) {
     let mut texts = left_out.iter().filter_map(|message| user_text(message));
     let task = earlier.map(|earlier| earlier.task.as_str()).filter(|task| !task.is_empty()).or_else(|| texts.next());

@@ -43,7 +43,7 @@ pub enum AskTargets {
     Models(Vec<String>),
 }
 
-/// What is done with compared answers. A column is named by its letter.
+/// An action on compared answers. A column is named by its letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CompareAct {
     /// Go on with this agent; the other forks are archived.

@@ -37,17 +37,17 @@ pub const VI: &str = "vi";
 pub struct Config {
     /// The directory of the store; `None` for a store in memory.
     pub data_directory: Option<PathBuf>,
-    /// Where processes keep the pace of requests to a provider that limits them, which they share; none shares nothing. No
-    /// file is made unless a provider has refused a request.
+    /// Where processes share the pace of requests to a provider that limits them; `None`: they do not share it. No file
+    /// is created before a provider has refused a request.
     pub pace_directory: Option<PathBuf>,
     /// Files and directories that tools of models never open, besides the data directory and the fixed list: the
     /// configuration.
     pub private_paths: Vec<PathBuf>,
     /// The configured providers.
     pub catalog: Catalog,
-    /// The endpoint of agent 0 and of agents whose stored endpoint is not configured any more.
+    /// The endpoint of agent 0, and of agents whose stored endpoint is not configured any more.
     pub endpoint: Endpoint,
-    /// A hint how to set up a model, if none is configured.
+    /// How to set up a model, if none is configured.
     pub hint: Option<String>,
     /// Notes about the configuration, one line each.
     pub notes: Vec<String>,
@@ -103,7 +103,7 @@ pub struct Config {
     pub project_rules: Vec<(PathBuf, Rules)>,
     /// The user's configuration file, to which rules are added on a person's request; it need not exist.
     pub user_file: Option<PathBuf>,
-    /// Agents that were not used for so many days are deleted; 0: never.
+    /// Agents that were not used for this many days are deleted; 0: never.
     pub keep_days: u32,
     /// Whether a server is asked for its models when the context of a model is unknown.
     pub looks_up_models: bool,
@@ -301,8 +301,8 @@ impl RetryPolicy {
     /// The usual number of retries.
     pub const RETRIES: u32 = 5;
 
-    /// What is added to a wait for which others wait too, so that they do not all act at its end; `random` is between 0 and
-    /// 1. Never negative: the wait may be one that a provider asks for.
+    /// A random addition to a wait for which others wait too, so that they do not all act at its end; `random` is
+    /// between 0 and 1. Never negative: the wait may be one that a provider asks for.
     pub fn spread(&self, wait: Duration, random: f64) -> Duration {
         wait.mul_f64(self.jitter * random.clamp(0.0, 1.0)).min(LONGEST_SPREAD)
     }

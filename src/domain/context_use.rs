@@ -1,8 +1,8 @@
-//! How many tokens a conversation has: those that the provider counted for the last reply, and an estimate of what was
-//! added since. Before the first reply, and after a change of what is sent, all of it is an estimate.
+//! How many tokens a conversation has: those that the provider counted for the last reply, and an estimate of later
+//! additions. Before the first reply, and after a change of what is sent, the whole number is an estimate.
 //!
-//! No tokeniser is built in: their tables are large, and most providers publish none. Tokens are estimated from bytes, by
-//! the ratio of the last request that the provider counted.
+//! No tokeniser is built in: their tables are large, and most providers publish none. Tokens are estimated from bytes,
+//! by the ratio of the last request that the provider counted.
 
 use crate::domain::attachment::{CONTEXT_BYTES, references};
 use crate::domain::history::History;
@@ -11,7 +11,7 @@ use crate::domain::stream::Usage;
 
 /// Bytes per token of a model that has not answered yet: a rule of thumb for English and code.
 const BYTES_PER_TOKEN: f64 = 4.0;
-/// Beyond these a provider has counted something else than the request.
+/// Outside of this range a provider has counted something else than the request.
 const BYTES_PER_TOKEN_RANGE: (f64, f64) = (1.5, 6.0);
 /// What the protocols add to a message: names of fields, roles, identifiers.
 const MESSAGE_BYTES: usize = 24;
@@ -27,7 +27,7 @@ pub struct ContextUse {
     is_after_reply: bool,
     /// Bytes of what is sent have to be counted again.
     is_stale: bool,
-    /// Something was said.
+    /// The conversation has a message.
     is_used: bool,
     /// The model that the ratio is of, and its bytes per token.
     ratio: Option<(String, f64)>,
@@ -80,7 +80,7 @@ impl ContextUse {
         }
     }
 
-    /// A part of what was sent is left out or sent again.
+    /// A part of the conversation was left out or sent again.
     pub fn on_replaced(&mut self) {
         (self.counted, self.is_stale) = (0, true);
     }
@@ -125,12 +125,12 @@ impl ContextUse {
         self.added > 0
     }
 
-    /// The tokens that so many bytes are about.
+    /// The approximate number of tokens of this many bytes.
     pub fn tokens_of(&self, model: &str, bytes: usize) -> u64 {
         (bytes as f64 / self.bytes_per_token(model)).ceil() as u64
     }
 
-    /// The bytes that so many tokens are about.
+    /// The approximate number of bytes of this many tokens.
     pub fn bytes_of(&self, model: &str, tokens: u64) -> usize {
         (tokens as f64 * self.bytes_per_token(model)) as usize
     }
@@ -140,7 +140,7 @@ impl ContextUse {
     }
 }
 
-/// Whether it changes what is sent of the messages before it.
+/// Whether it changes which earlier messages are sent.
 pub const fn changes_context(body: &Body) -> bool {
     matches!(
         body,

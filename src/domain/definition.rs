@@ -24,13 +24,12 @@ pub struct AgentDefinition {
     pub author: Author,
     /// The file.
     pub source: PathBuf,
-    /// The directory of the project that it comes from; it holds for agents that work there or below, and in
-    /// worktrees of it.
+    /// The project directory that it comes from; it applies to agents that work there or below, and in worktrees of it.
     pub project: Option<PathBuf>,
 }
 
 impl AgentDefinition {
-    /// The model of a child of an agent whose model is from this provider. A project cannot choose another provider.
+    /// The model of a child whose parent has a model of this provider. A project cannot choose another provider.
     pub fn model_beside(&self, provider: &str) -> Option<&str> {
         let model = self.model.as_deref()?;
         let is_same = model.split('/').next() == Some(provider);

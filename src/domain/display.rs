@@ -1,4 +1,4 @@
-//! What a person chooses about the screen around the conversation.
+//! Settings of the screen around the conversation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -103,12 +103,12 @@ impl StatusField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Abilities {
-    /// It runs in tmux, which passes some sequences on only in one of its own.
+    /// It runs in tmux, which passes some sequences on only in a sequence of its own.
     #[serde(skip)]
     pub is_in_tmux: bool,
     /// It has no control sequences, or a screen reader reads it: line mode.
     pub is_plain: bool,
-    /// It has a scrollback of its own, which is used: no alternate screen.
+    /// Uses its scrollback: no alternate screen.
     #[serde(skip)]
     pub is_inline: bool,
     /// It wraps its rows again when its width changes.

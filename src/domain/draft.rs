@@ -33,7 +33,7 @@ const LAST_MARKER: u32 = 0xf_fffd;
 #[derive(Debug, Clone)]
 struct Paste {
     text: Rc<str>,
-    /// What is drawn for it. Computed once: counting the lines of ten megabytes at every key would be slow.
+    /// The text drawn for it. Computed once: counting the lines of ten megabytes at every key would be slow.
     label: Rc<str>,
 }
 
@@ -47,7 +47,7 @@ pub struct Draft {
     pastes: Vec<Paste>,
     killed: KillRing,
     undo: Undo,
-    /// It is a command that was refused: what is typed next replaces it, unless it is edited or the cursor is moved first.
+    /// It is a refused command: what is typed next replaces it, unless it is edited or the cursor is moved first.
     is_refused: bool,
 }
 
@@ -111,18 +111,18 @@ impl Draft {
         self.insert_or_fold(&text[at..], text.len() - at > FOLD_RECALLED_BYTES);
     }
 
-    /// Replaces the text with a command that was refused, which is kept to be corrected but not stored.
+    /// Replaces the text by a refused command, which is kept for correction but not stored.
     pub fn set_refused(&mut self, text: &str) {
         self.set(text);
         self.is_refused = true;
     }
 
-    /// Whether it is a command that was refused and is replaced by what is typed next.
+    /// Whether it is a refused command that the next input replaces.
     pub fn is_refused(&self) -> bool {
         self.is_refused
     }
 
-    /// What is to be stored of it.
+    /// The part of it that is stored.
     pub fn to_store(&self) -> String {
         if self.is_refused { String::new() } else { self.expanded() }
     }
@@ -317,7 +317,7 @@ impl Draft {
         self.restore(before)
     }
 
-    /// Does again what was undone last, if nothing was edited since. False otherwise.
+    /// Repeats what was undone last, if nothing was edited since. False otherwise.
     pub fn redo(&mut self) -> bool {
         let Some(after) = self.undo.redo(&self.text, self.cursor) else { return false };
         self.restore(after)

@@ -59,7 +59,7 @@ impl Drafts {
         self.is_loaded
     }
 
-    /// Takes the stored drafts, each before what was typed meanwhile, and the message that one of them replaces.
+    /// Takes the stored drafts, each before what was typed in the meantime, and the message that one of them replaces.
     pub fn load(&mut self, stored: Vec<(DraftSlot, String)>, edited: Option<(DraftSlot, MessageId)>) {
         self.is_loaded = true;
         self.edited = self.edited.or(edited);
@@ -120,7 +120,7 @@ impl Drafts {
         self.sender = self.sender.filter(|sender| *sender != slot);
     }
 
-    /// Puts a text into a draft, before what was typed meanwhile.
+    /// Puts a text into a draft, before what was typed in the meantime.
     pub fn put_back(&mut self, slot: DraftSlot, text: &str) {
         let draft = self.at(slot);
         let typed = draft.take();

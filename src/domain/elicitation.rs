@@ -13,7 +13,7 @@ use crate::base::text::shortened;
 const MAX_FIELDS: usize = 50;
 /// Of one choice.
 const MAX_OPTIONS: usize = 100;
-/// In columns; what is longer is cut.
+/// In columns; a longer one is cut off.
 const MAX_MESSAGE: usize = 4_000;
 const MAX_ABOUT: usize = 500;
 /// A longer URL is refused, in bytes: it is shown whole.
@@ -29,12 +29,12 @@ pub struct Elicitation {
     pub wanted: Wanted,
 }
 
-/// What a server wants of the person.
+/// What a server wants from the person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Wanted {
     /// Values for these fields.
     Form(Vec<Field>),
-    /// To open this URL. Nothing opens it by itself.
+    /// To open this URL. Nothing opens it automatically.
     Url(String),
 }
 
@@ -111,7 +111,7 @@ impl Elicitation {
         (!fields.is_empty()).then(|| fields.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
-    /// The same with the values of an edited form.
+    /// The same question with the values of an edited form.
     pub fn edited(&self, text: &str) -> Result<Self, String> {
         let mut edited = self.clone();
         let Wanted::Form(fields) = &mut edited.wanted else { return Ok(edited) };

@@ -145,7 +145,7 @@ impl Prices {
     }
 }
 
-/// The name of provider and model where none is configured.
+/// The name of the provider and the model when none is configured.
 const NONE: &str = "none";
 
 impl Endpoint {
@@ -171,7 +171,7 @@ impl Endpoint {
         }
     }
 
-    /// Stands for the model where none is configured: every request to it fails and says what to do.
+    /// Stands for the model when none is configured: every request to it fails and says what to do.
     pub fn none() -> Self {
         Self { provider: NONE.into(), kind: String::new(), model: NONE.into(), ..Self::echo() }
     }
@@ -181,7 +181,7 @@ impl Endpoint {
         self.kind.is_empty() && self.provider == NONE
     }
 
-    /// The same with more parameters, which replace the configured ones.
+    /// The endpoint with more parameters, which replace the configured ones.
     #[must_use]
     pub fn with(&self, parameters: &Parameters) -> Self {
         let parameters = self.parameters.clone().with(parameters);
@@ -203,7 +203,7 @@ impl Endpoint {
         if self.model.is_empty() { self.provider.to_string() } else { self.full_name() }
     }
 
-    /// The same without the provider, where the model is known.
+    /// Its name without the provider, if the model is known.
     pub fn own_name(&self) -> String {
         if self.model.is_empty() || self.is_none() { self.shown_name() } else { self.model.clone() }
     }
@@ -245,7 +245,7 @@ pub struct ProviderEntry {
     pub parameters: Parameters,
     /// Models that answer where one of these cannot, as `provider/model`.
     pub fallback: Vec<String>,
-    /// What is configured for single models.
+    /// Settings of single models.
     pub overrides: Vec<(String, ModelSettings)>,
     /// Abort a reply after this long without data; `None`: as for all providers.
     pub stall_timeout: Option<Duration>,
@@ -266,8 +266,8 @@ pub struct ProviderEntry {
 }
 
 impl ProviderEntry {
-    /// What an error has told of a model, else the configuration, else the server's list, else its list of an earlier
-    /// run, and else the built-in table.
+    /// The facts about a model: from an error, else the configuration, else the server's list, else its list of an
+    /// earlier run, else the built-in table.
     fn facts_of(&self, model: &str) -> ModelFacts {
         let within =
             |list: &[(String, ModelFacts)]| list.iter().find(|(name, _)| name == model).map(|(_, facts)| *facts);
@@ -329,21 +329,20 @@ impl Catalog {
         self.0.iter().filter(|entry| !entry.is_assumed)
     }
 
-    /// Whether the name of a model does not say which one it is: another provider has it too, or nothing is configured of
-    /// its own.
+    /// Whether the name of a model is ambiguous: another provider has it too, or it is not configured.
     pub fn needs_provider(&self, endpoint: &Endpoint) -> bool {
         let (own, others): (Vec<_>, Vec<_>) = self.configured().partition(|entry| entry.name == endpoint.provider);
         let is_known = !own.is_empty() || endpoint.provider == endpoint.model;
         !is_known || others.iter().any(|entry| entry.names().any(|name| name == endpoint.model))
     }
 
-    /// Adds a provider, or replaces the one of its name.
+    /// Adds a provider, or replaces the one with its name.
     pub fn put(&mut self, entry: ProviderEntry) {
         self.0.retain(|known| known.name != entry.name);
         self.0.push(entry);
     }
 
-    /// A context length that a server has told in an error counts before all else.
+    /// A context length from an error of a server takes precedence over everything else.
     pub fn learn_context(&mut self, full_name: &str, limit: u64) {
         let Some((provider, model)) = full_name.split_once('/') else { return };
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.name == provider) {
@@ -363,7 +362,7 @@ impl Catalog {
         !is_known
     }
 
-    /// Adds what the server of a provider has told of one model besides its list.
+    /// Adds facts about one model from the server, besides its list.
     pub fn learn_details(&mut self, provider: &str, model: &str, facts: ModelFacts) {
         let entry = self.0.iter_mut().find(|entry| entry.name == provider);
         let listed = entry.and_then(|entry| entry.listed.iter_mut().find(|(name, _)| name == model));
@@ -372,7 +371,7 @@ impl Catalog {
         }
     }
 
-    /// Replaces what the server of a provider has listed.
+    /// Replaces the list of models from the server of a provider.
     pub fn learn(&mut self, provider: &str, models: Vec<(String, ModelFacts)>) {
         if let Some(entry) = self.0.iter_mut().find(|entry| entry.name == provider) {
             entry.listed = models;
@@ -391,9 +390,9 @@ impl Catalog {
         Ok(found.first().copied())
     }
 
-    /// The endpoint for `provider/model`, for the default model of `provider`, or for a model alone: that of the provider
-    /// that has it, else of the only configured one. Its model is empty if `provider` has no default: the first one of
-    /// the server is meant.
+    /// The endpoint for `provider/model`, for the default model of `provider`, or for a model alone: that of the
+    /// provider that has it, else of the only configured one. Its model is empty if `provider` has no default; then the
+    /// first one of the server is used.
     ///
     /// # Errors
     /// The provider is unknown, or several have the model.
@@ -410,7 +409,7 @@ impl Catalog {
         Ok(entry.endpoint(model))
     }
 
-    /// The provider of this name, or of another name of it.
+    /// The provider with this name or alias.
     pub fn entry(&self, name: &str) -> Option<&ProviderEntry> {
         let named = |name: &str| self.0.iter().find(|entry| entry.name == name);
         named(name).or_else(|| named(provider_name(name)))
@@ -432,7 +431,7 @@ impl Catalog {
         let mut places: Vec<&ProviderEntry> = self.configured().collect();
         places.dedup_by(|later, first| later.base_url == first.base_url);
         let services = models::services_of(name);
-        // A server that stands in for a service is asked for the models of that service.
+        // A server that replaces a service is asked for the models of that service.
         let mut standing_in = places.iter().filter(|entry| services.contains(&entry.name.as_str()));
         match (standing_in.next(), &places[..], &services[..]) {
             (Some(entry), ..) | (_, [entry], []) => Ok(entry.endpoint(name)),

@@ -47,7 +47,7 @@ pub enum FileState {
 }
 
 impl FileState {
-    /// The digest and the size of what is to be kept of it.
+    /// The digest and the size of the content to keep.
     pub fn content(&self) -> Option<(&str, u64)> {
         match self {
             Self::File { digest, size, .. } | Self::Link { digest, size } => Some((digest, *size)),
@@ -128,10 +128,10 @@ pub struct FileStep {
     pub ended_at: i64,
     /// The files were compared before and after the call, so that what others wrote meanwhile is among them.
     pub is_compared: bool,
-    /// Why it is not known what the call changed, or not everything of it.
+    /// Why the changes of the call are not or not fully known.
     pub flaw: Option<String>,
     pub changes: Vec<FileChange>,
-    /// For an undo: the files of steps whose change counts no more, or for a redo, counts again.
+    /// For an undo: the files of steps whose change no longer counts; for a redo, counts again.
     #[serde(default)]
     pub undoes: Vec<FileOfStep>,
 }
@@ -214,7 +214,7 @@ pub struct LandRequest {
     pub is_rebase: bool,
     /// The message with which uncommitted changes are committed first.
     pub commit: Option<String>,
-    /// That commit runs the hooks of the repository and is signed, as the person's own are.
+    /// Whether the commit runs the hooks of the repository and is signed, as the person's own commits are.
     pub verifies: bool,
 }
 
@@ -250,7 +250,7 @@ pub struct UndoPlan {
     pub restores: Vec<Restore>,
     /// The files and calls that cannot be undone, so far as the steps tell it.
     pub conflicts: Vec<Conflict>,
-    /// The files of steps whose change counts no more.
+    /// The files of steps whose change no longer counts.
     pub undoes: Vec<FileOfStep>,
 }
 

@@ -94,7 +94,7 @@ impl TurnEnd {
 }
 
 impl AgentOutcome {
-    /// What lists say of it.
+    /// The end of the turn, for lists.
     pub const fn end(&self) -> TurnEnd {
         match self {
             Self::Completed => TurnEnd::Completed,
@@ -344,7 +344,7 @@ pub enum HistoryEdit {
     Mark(String),
     /// Return to the newest mark with this label, or to the newest of all.
     Rewind(Option<String>),
-    /// Remove what is after this message from the conversation.
+    /// Remove everything after this message from the conversation.
     RewindTo {
         /// The last message that stays.
         after: MessageId,
@@ -355,7 +355,7 @@ pub enum HistoryEdit {
     Slice(SliceSpec),
 }
 
-/// What a terminal shows when it is asked for; nothing is stored.
+/// A view that a terminal shows on request; nothing is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     /// The limits of an agent, and what counts against them.
@@ -394,7 +394,7 @@ pub enum Decision {
     Rules(Scope, Vec<Rule>),
     /// The command or the text of the call is changed to this, and the question is asked about it.
     Edit(String),
-    /// It does not; the model is told why, if a reason is given.
+    /// It does not run; the model is told the reason, if there is one.
     Deny(Option<String>),
 }
 
@@ -441,7 +441,7 @@ impl Change {
         matches!(self, Self::Switch(_) | Self::Show(_) | Self::Copy(_))
     }
 
-    /// Whether it reads or changes files, or runs programs, outside of what an agent is asked to do.
+    /// Whether it reads or changes files, or runs programs, beyond what an agent is asked to do.
     pub const fn reaches_outside(&self) -> bool {
         matches!(
             self,

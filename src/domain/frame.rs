@@ -56,7 +56,7 @@ pub struct Style {
     pub link: LinkPart,
 }
 
-/// What text is to a link.
+/// The relation of a text to a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LinkPart {
     #[default]
@@ -66,7 +66,7 @@ pub enum LinkPart {
     Target,
 }
 
-/// What a colour means. The theme of the terminal says how it looks.
+/// The meaning of a colour. The theme of the terminal says how it looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Color {
     /// The terminal's own.
@@ -150,7 +150,7 @@ impl Row {
         }
     }
 
-    /// The row, no wider than so many columns.
+    /// The row, cut off at this many columns.
     pub fn cut(self, columns: u16) -> Self {
         // No character has more columns than bytes.
         if self.spans.iter().map(|span| span.text.len()).sum::<usize>() <= usize::from(columns) {

@@ -60,7 +60,7 @@ impl FrontMatter {
         }
     }
 
-    /// Those of these fields that it has.
+    /// The fields with these names that it has.
     pub fn known<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         names.iter().filter(|name| self.field(name).is_some()).copied().collect()
     }
@@ -236,7 +236,7 @@ mod tests {
         let read = read("name: notes\ndescription: Use it when: the user says so # and 'more'");
         assert_eq!(read.text("description"), Some("Use it when: the user says so # and 'more'"));
         assert!(read.is_repaired);
-        // What YAML takes for an alias is a text as well.
+        // What YAML reads as an alias is also a text.
         assert_eq!(self::read("a: &x 1\nb: *x").text("b"), Some("*x"));
     }
 

@@ -36,7 +36,7 @@ impl Drop for Segment {
 pub struct History {
     inherited: Option<Rc<Segment>>,
     delta: Vec<Message>,
-    /// The last turn, which failed or was cut, is tried again.
+    /// The last turn, which failed or was interrupted, is tried again.
     is_retried: bool,
 }
 
@@ -126,7 +126,7 @@ impl History {
         self.iter().filter_map(undone).collect()
     }
 
-    /// Whether what was before an undone `clear` is missing: a history is read from the newest `clear` on.
+    /// Whether messages before an undone `clear` are missing: a history is read from the newest `clear` on.
     pub fn lacks_undone_clear(&self) -> bool {
         let undone = self.undone_clears();
         undone.iter().any(|clear| !self.iter().any(|message| message.id == *clear))
@@ -164,8 +164,9 @@ impl History {
         self.is_retried
     }
 
-    /// The messages that are sent to the model: `clear`, `rewind` and `compaction` are applied. The message of a turn that
-    /// failed before any part of its reply was kept, and a partial reply that was replaced by another try, are left out.
+    /// The messages that are sent to the model: `clear`, `rewind` and `compaction` are applied. Left out are the
+    /// message of a turn that failed before any part of its reply was kept, and a partial reply that another try
+    /// replaced.
     pub fn conversation(&self) -> Vec<&Message> {
         let messages = self.kept(self.is_retried);
         let compactions = in_effect(&messages);
@@ -214,7 +215,7 @@ impl History {
                     if let Some(failed) = failed.take().filter(|_| is_user(message)) {
                         messages.remove(failed);
                     }
-                    // Calls directly behind a partial reply are those of the one that replaces it.
+                    // Calls right after a partial reply belong to the one that replaces it.
                     if matches!(body, Body::Assistant(_) | Body::ToolCall(_)) {
                         drop_partial(&mut messages);
                     }
@@ -463,7 +464,7 @@ mod tests {
         const MANY: i64 = 100_000;
         let marked = |id| Message { id: MessageId(id), body: Body::Mark(String::new()), created_at: 0 };
         let mut history = History::from_messages((1..=MANY).flat_map(|id| [user(id), marked(id)]).collect());
-        // A linear search per rewind would look at ten thousand million messages.
+        // A linear search per rewind would visit ten thousand million messages.
         for id in MANY..2 * MANY {
             history.push(Message { id: MessageId(id), body: Body::Rewind(MessageId(MANY - 1)), created_at: 0 });
         }

@@ -1,5 +1,5 @@
-//! Hooks: programs that are told of tool calls and the end of turns, and may object. Their input and output have the form that
-//! Claude Code has made known.
+//! Hooks: programs that are told about tool calls and the end of turns, and may object. Their input and output have the
+//! form of Claude Code.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct Hook {
     pub has_claude_names: bool,
     /// Where it is defined.
     pub source: String,
-    /// The directory of the project that it comes from; it holds for agents that work there or below, and in worktrees of it.
+    /// The project directory that it comes from; it applies to agents that work there or below, and in worktrees of it.
     pub project: Option<PathBuf>,
     /// The files of the project that the command names.
     pub scripts: Vec<HookScript>,
@@ -101,7 +101,7 @@ const CLAUDE_NAMES: &[(&str, &str)] = &[
     ("fork", "Task"),
 ];
 
-/// The name of a tool in Claude Code; that of another one is the same.
+/// The name of a tool in Claude Code; unknown tools keep their name.
 pub fn claude_name(tool: &str) -> &str {
     CLAUDE_NAMES.iter().find(|(own, _)| *own == tool).map_or(tool, |(_, name)| name)
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::base::error::{Error, ErrorKind};
 
-/// The ports of a pattern that names none: HTTP and HTTPS.
+/// The ports of a pattern without ports: HTTP and HTTPS.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 /// RFC 1035, 2.3.4.
 const MAX_NAME: usize = 253;
@@ -27,7 +27,7 @@ const MAX_LABEL: usize = 63;
 pub enum Host {
     /// A name that has to be looked up.
     Name(String),
-    /// IPv4 where the same address can be written in both ways.
+    /// IPv4 if the address can be written in both ways.
     Address(IpAddr),
 }
 
@@ -39,7 +39,7 @@ pub struct Target {
     pub port: u16,
 }
 
-/// One or more hosts, with the ports that are meant.
+/// One or more hosts, with their ports.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPattern {
     hosts: Hosts,

@@ -24,7 +24,7 @@ pub struct HttpHead {
     pub retry_after: Option<u32>,
     /// `x-ratelimit-remaining-requests` and the like: how many more requests the server would take now.
     pub requests_left: Option<u64>,
-    /// `x-ratelimit-limit-requests` and the like: how many it takes when none was made for long.
+    /// `x-ratelimit-limit-requests` and the like: how many requests are accepted after a pause.
     pub requests_limit: Option<u32>,
     /// `mcp-session-id`: the session that an MCP server has begun.
     pub mcp_session: Option<String>,

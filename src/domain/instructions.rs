@@ -37,7 +37,7 @@ pub const MAX_DEPTH: usize = 4;
 /// The most bytes of all these files together.
 pub const MAX_BYTES: usize = 32 << 10;
 
-/// The paths after an `@`, outside of code. A word without a dot or slash is the name of somebody.
+/// The paths after an `@`, outside of code. A word without a dot or slash is the name of a person.
 pub fn imports(text: &str) -> Vec<&str> {
     let mut is_code = false;
     let mut found = Vec::new();

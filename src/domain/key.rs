@@ -15,7 +15,7 @@ pub enum Key {
     Background([u8; 3]),
 }
 
-/// What was done with the left button.
+/// The action of the left button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MouseAction {
     Press,

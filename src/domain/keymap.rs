@@ -232,7 +232,7 @@ impl KeyMap {
         let is_chosen = |spec: &&KeyActionSpec| chosen.iter().any(|(name, _)| name == spec.name);
         for spec in KEY_ACTIONS.iter().filter(|spec| !is_chosen(spec)) {
             for key in spec.keys {
-                // What was chosen takes a key away from its default action.
+                // A chosen key is taken away from its default action.
                 bindings.entry(binding(key, leader)?).or_insert(spec.action);
             }
         }

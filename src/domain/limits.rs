@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Who made an agent. What a person makes is the top of a tree of its own.
+/// Who made an agent. An agent made by a person is the top of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MadeBy {
     #[default]
@@ -125,7 +125,7 @@ impl LimitName {
         }
     }
 
-    /// What is used, rounded for a person.
+    /// The used amount, rounded for a person.
     pub fn shown_used(self, value: u64) -> String {
         match self {
             Self::Usd => format!("{:.4}", value as f64 / USD),
@@ -159,7 +159,7 @@ impl IndexMut<LimitName> for TreeLimits {
     }
 }
 
-/// What a person types as the value of a limit.
+/// The value of a limit as a person types it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitValue {
     /// In the unit of the limit.
@@ -175,7 +175,7 @@ pub enum LimitValue {
 pub struct SetLimit {
     /// `None`: no limit.
     pub most: Option<u64>,
-    /// What was used when it was set: a budget counts from there.
+    /// What was used when the limit was set: a budget counts from there.
     pub base: u64,
 }
 

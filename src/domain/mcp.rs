@@ -10,8 +10,8 @@ use crate::domain::host::HostPattern;
 use crate::domain::http::is_token;
 use crate::domain::tool::ToolDeclaration;
 
-/// How long a server may take until its tools are known: Python servers take five seconds to start, and package runners may
-/// have to download first.
+/// How long a server may take until its tools are known: Python servers take five seconds to start, and package runners
+/// may first have to download.
 pub const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a call may take without a sign of progress.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub struct McpServer {
     pub name: String,
     /// How it is reached.
     pub transport: Transport,
-    /// The same as it is declared, with the names of variables instead of their values. Only this is shown.
+    /// The transport as declared, with the names of variables instead of their values. Only this is shown.
     pub written: Transport,
     /// The hosts that its process may reach.
     pub net: Vec<HostPattern>,
@@ -46,7 +46,7 @@ pub struct McpServer {
 }
 
 impl McpServer {
-    /// One about which nothing else is declared.
+    /// A server with nothing else declared.
     pub fn new(name: &str, transport: Transport, source: String) -> Self {
         Self {
             name: name.to_owned(),
@@ -83,7 +83,7 @@ pub enum Transport {
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables that it gets besides those of every command.
+        /// Its environment variables besides those of every command.
         env: Vec<(String, String)>,
     },
     /// Streamable HTTP.
@@ -149,7 +149,7 @@ impl Transport {
     }
 }
 
-/// A query, a user name and a password may hold a key.
+/// A query, a user name and a password may contain a key.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or(url);
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
@@ -191,7 +191,7 @@ pub enum McpCall {
     Tool,
     /// Starts the server, which needs the consent of a person.
     Start {
-        /// What is started, and where.
+        /// The program that is started, and where.
         about: Vec<String>,
         /// The hosts that it may reach.
         hosts: Vec<HostPattern>,
@@ -248,7 +248,7 @@ pub const PREFIX: &str = "mcp__";
 /// The error for another name.
 pub const NAME_EXPECTED: &str = "expected a name of letters, digits, - and _";
 
-/// The name of a server that somebody else has named, with `_` for what a name cannot have.
+/// The name of a server that somebody else has named, with `_` for characters that a name cannot have.
 pub fn server_name(text: &str) -> String {
     let name = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' });
     name.take(MAX_NAME).collect()

@@ -30,11 +30,11 @@ pub enum Body {
 
     /// The conversation before this, own and inherited, is removed.
     Clear,
-    /// The `clear` with this id counts no more: the messages before it are known again.
+    /// The `clear` with this id no longer counts: the messages before it are known again.
     ClearUndone(MessageId),
     /// The model gets a summary instead of a part of the conversation.
     Compaction(Box<Compaction>),
-    /// The `compaction` with this id counts no more: the model gets again what it summarises.
+    /// The `compaction` with this id no longer counts: the model gets the summarised messages again.
     CompactionUndone(MessageId),
     /// A mark that `/rewind` can return to.
     Mark(String),
@@ -85,8 +85,8 @@ pub struct Signature {
 /// In a [`Body::Fork`] before the name of an agent that shares no history.
 pub const STARTED: &str = "started ";
 
-/// What a reader is shown of a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`;
-/// `started` where no history is shared.
+/// The text for a [`Body::Fork`]: `forked build (tn2xno)`, or in the child `forked from agent 0 (3Xc8HS)`; `started`
+/// where no history is shared.
 pub fn fork_mark(stored: &str) -> String {
     let (id, name) = stored.split_once(' ').unwrap_or((stored, ""));
     let id = id.get(..6).unwrap_or(id);
@@ -103,7 +103,7 @@ pub fn is_of_child(stored: &str) -> bool {
     name.starts_with("from ") || name.strip_prefix(STARTED).is_some_and(|rest| rest.starts_with("by "))
 }
 
-/// What a reader is shown of a [`Body::Replaced`].
+/// The text for a [`Body::Replaced`].
 pub fn replaced_mark(why: &str) -> String {
     format!("reply incomplete, replaced by the next one: {why}")
 }
@@ -134,7 +134,7 @@ impl Body {
         }
     }
 
-    /// Whether it takes back what was said before.
+    /// Whether it takes back earlier messages.
     pub const fn undoes_turn(&self) -> bool {
         matches!(self, Self::Clear | Self::Rewind(_))
     }

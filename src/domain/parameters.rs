@@ -1,5 +1,5 @@
-//! Parameters of requests that a person sets for a provider, a model, a run or an agent. What they are called in a
-//! request, and which protocol has them, is decided by each provider.
+//! Parameters of requests that a person sets for a provider, a model, a run or an agent. Each provider decides which of
+//! them it has, and how they are named in a request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -103,7 +103,7 @@ pub enum ParameterName {
     Body(String),
 }
 
-/// What the name of a field of the body begins with.
+/// Prefix of the names of body fields.
 pub const BODY: &str = "body.";
 
 impl ParameterName {
@@ -201,7 +201,7 @@ impl Parameters {
         self.0.retain(|name, set| passes(name, &set.value));
     }
 
-    /// Those that were not set there.
+    /// The parameters with another source.
     pub fn without_source(&self, source: &str) -> Self {
         let others = self.0.iter().filter(|(_, set)| set.source != source);
         Self(others.map(|(name, set)| (name.clone(), set.clone())).collect())
@@ -237,7 +237,7 @@ impl Parameters {
         (!object.is_empty()).then(|| Value::Object(object).to_string())
     }
 
-    /// What was stored. What another version stored and this one does not know is left out.
+    /// Parameters from the store. Those of another version that this one does not know are left out.
     pub fn of_stored(stored: &str, source: &str) -> Self {
         let mut parameters = Self::default();
         let Ok(Value::Object(object)) = serde_json::from_str(stored) else { return parameters };

@@ -5,14 +5,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     Read,
-    /// Read, and written to in an overlay: what is written lasts until the end of the call, the real place stays as it
-    /// was.
+    /// Read, and written to in an overlay: written files last until the end of the call, and the real place is
+    /// unchanged.
     Cache,
-    /// Empty, and what is written lasts until the end of the call. Other rows open parts of it.
+    /// Empty; written files last until the end of the call. Other rows open parts of it.
     Empty,
 }
 
-/// Below the home directory: what tool chains need. Everything else there is absent in the sandbox.
+/// Places below the home directory that tool chains need. Everything else there is absent in the sandbox.
 pub const TOOL_CHAINS: &[(&str, Use)] = &[
     (".asdf", Use::Read),
     (".bun", Use::Read),
@@ -212,7 +212,7 @@ pub const MOVED: &[(&str, &str)] = &[
     ("CODEX_HOME", ".codex"),
 ];
 
-/// Below the home directory: our own data and configuration, also where this process uses other directories.
+/// Below the home directory: our own data and configuration, even if this process uses other directories.
 pub const OWN: &[&str] = &[".config/polylogue", ".local/share/polylogue"];
 
 /// A name that is protected everywhere in a workspace, with everything below it.
@@ -255,10 +255,10 @@ pub const PROTECTED: &[ProtectedName] = &[
 /// and so from /undo (gitrepository-layout(5)).
 pub const PROTECTED_IN_GIT: &[&str] = &["config", "hooks", "config.worktree", "commondir", "gitdir", "info/exclude"];
 
-/// What makes git take a directory for a git directory, whatever its name is (gitrepository-layout(5)).
+/// Names that make git treat a directory as a git directory (gitrepository-layout(5)).
 pub const GIT_MARKS: [&str; 3] = ["HEAD", "objects", "refs"];
 
-/// Whether a name fits a pattern, in which `*` matches any text. Upper and lower case are the same.
+/// Whether a name matches a pattern, in which `*` matches any text. Case is ignored.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return name.eq_ignore_ascii_case(pattern) };
     let name = name.to_ascii_lowercase();

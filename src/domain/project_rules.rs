@@ -5,7 +5,7 @@
 //! allow = ["bash(cargo test:*)"]
 //! ```
 //!
-//! Rules are added to the text, so that comments and everything else in it stay.
+//! Rules are inserted into the text, so that comments and everything else stay.
 
 use std::ops::Range;
 use std::path::Path;
@@ -23,7 +23,7 @@ const ALLOW: &str = "allow";
 /// The text with these rules among those that are allowed in the directory.
 ///
 /// # Errors
-/// The text is not TOML, or is written in a way to which nothing can be added; then the person has to do it.
+/// The text is not TOML, or its form allows no insertion; then the person has to edit it.
 pub fn added(text: &str, directory: &Path, rules: &[Rule]) -> Result<String, String> {
     let name = directory.to_str().filter(|name| !name.chars().any(char::is_control));
     let name = name.ok_or("the name of the directory is not plain text")?;
@@ -34,7 +34,7 @@ pub fn added(text: &str, directory: &Path, rules: &[Rule]) -> Result<String, Str
     }
     let after = inserted(text, name, &rules)?;
     known.extend(rules);
-    // Whatever the text looked like: it must say this, and nothing else may have changed.
+    // Whatever the text looked like: it must contain the rules now, and nothing else may have changed.
     let is_right = allowed(&after, name).is_ok_and(|now| now == known) && others(&after, name) == others(text, name);
     if is_right { Ok(after) } else { Err(format!("add {} to {ALLOW} in [{TABLE}.{}]", known.join(", "), quoted(name))) }
 }

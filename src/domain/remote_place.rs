@@ -50,7 +50,7 @@ impl RemotePlace {
 }
 
 impl RemotePlace {
-    /// The same place with the directory that was found there; that of a container is the one of this machine.
+    /// The same place with the directory that was found there; a container has the directory of this machine.
     pub fn with_directory(&self, found: &str) -> Self {
         match self {
             Self::Ssh { host, .. } => Self::Ssh { host: host.clone(), directory: found.to_owned() },

@@ -68,7 +68,7 @@ impl Subject {
     }
 }
 
-/// A subject with a pattern: `bash(cargo test:*)`. Rules are equal if they say the same, wherever they come from.
+/// A subject with a pattern: `bash(cargo test:*)`. Rules with the same text are equal, whatever their source.
 #[derive(Debug, Clone)]
 pub struct Rule {
     subject: Subject,
@@ -89,8 +89,8 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-/// A rule that a person gave one agent or session. It holds only where it was given: the same pattern means other files
-/// and programs elsewhere.
+/// A rule that a person gave one agent or session. It applies only where it was given: the same pattern means other
+/// files and programs elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// What runs without a question.
@@ -124,16 +124,16 @@ pub struct Rules {
 /// The rules of one agent besides those of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentRules {
-    /// Given to this agent, or to the one that forked it before it did so.
+    /// Given to this agent, or to its parent before the fork.
     pub own: Vec<Grant>,
-    /// What it asks for besides; its children as well, wherever they work.
+    /// Additional rules that ask; children inherit them, wherever they work.
     pub ask: Vec<Rule>,
-    /// What it is refused besides; its children as well, wherever they work.
+    /// Additional rules that refuse; children inherit them, wherever they work.
     pub deny: Vec<Rule>,
 }
 
 impl AgentRules {
-    /// The rules that hold for this agent in this workspace, with those that were given to all agents of the session.
+    /// The rules that apply to this agent in this workspace, with those that were given to all agents of the session.
     pub fn over<'a>(&self, configured: &'a Rules, session: &[Grant], workspace: &Path) -> Cow<'a, Rules> {
         let grants = self.own.iter().chain(session).filter(|grant| grant.workspace == workspace);
         let granted: Vec<Rule> = grants.map(|grant| grant.rule.clone()).collect();
@@ -147,8 +147,8 @@ impl AgentRules {
         Cow::Owned(all)
     }
 
-    /// The rules as they are stored, in JSON: those of its own that a person gave, with their workspaces, and what it is
-    /// refused.
+    /// The rules in stored form, as JSON: the agent's own that a person gave, with their workspaces, and those that
+    /// refuse.
     pub fn stored(&self) -> Option<String> {
         let given = self.own.iter().filter(|grant| grant.rule.source().is_none());
         let own: Vec<(&str, String)> =
@@ -163,8 +163,7 @@ impl AgentRules {
         }
     }
 
-    /// Rules that were stored. What this version cannot read does not hold; `None` if that may be something that is
-    /// refused.
+    /// Rules from the store. What this version cannot read is ignored; `None` if that may be a refusal.
     pub fn of_stored(text: Option<&str>) -> Option<Self> {
         let Some(text) = text else { return Some(Self::default()) };
         let value: Value = serde_json::from_str(text).ok()?;
@@ -194,8 +193,7 @@ impl Rule {
         }
     }
 
-    /// The same rule, as it is given where programs run in the sandbox. Rules about files, hosts and models mean the same
-    /// everywhere.
+    /// The same rule, limited to the sandbox. Rules about files, hosts and models mean the same everywhere.
     pub fn in_sandbox(self) -> Self {
         let in_sandbox = matches!(self.subject, Subject::Bash | Subject::Tool | Subject::Start);
         Self { in_sandbox, ..self }
@@ -206,12 +204,12 @@ impl Rule {
         is_sandboxed || !self.in_sandbox
     }
 
-    /// Whether it is about the same, wherever that runs.
+    /// Whether it has the same subject and pattern, wherever that runs.
     pub fn says_as(&self, other: &Self) -> bool {
         (self.subject, &self.pattern) == (other.subject, &other.pattern)
     }
 
-    /// The same rule, from this file and line or option.
+    /// The same rule, with this file and line or option as its source.
     pub fn from_source(self, source: &impl ToString) -> Self {
         Self { source: Some(source.to_string().into()), ..self }
     }
@@ -243,7 +241,7 @@ impl Rule {
             .or_else(|| takes_any.then_some("with any arguments, also options that run other programs or change files"))
     }
 
-    /// What a person who wrote the rule may not have meant.
+    /// How the rule may differ from what its author meant.
     pub fn surprise(&self) -> Option<&'static str> {
         let inner = self.pattern.trim_end_matches('*').contains('*');
         (self.subject == Subject::Bash && inner)

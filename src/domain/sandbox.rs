@@ -1,4 +1,4 @@
-//! What the person decides about the sandbox in which tools run commands.
+//! Settings of the sandbox in which tools run commands.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct SandboxSettings {
     pub is_enabled: bool,
     /// Nothing asks, whatever the policy and the rules say: the person has started the process so.
     pub asks_nothing: bool,
-    /// What commands reach of the network.
+    /// Which part of the network commands reach.
     pub network: Network,
     /// Absolute paths that commands may read, besides the workspace and the tool chains.
     pub read: Vec<PathBuf>,
@@ -21,7 +21,7 @@ pub struct SandboxSettings {
     pub write: Vec<PathBuf>,
     /// Names of variables that commands get, besides the usual ones.
     pub variables: Vec<String>,
-    /// Names of variables that hold keys of providers, which no command gets.
+    /// Names of variables that contain keys of providers, which no command gets.
     pub withheld: Vec<String>,
     /// Directories of this program, which no command sees.
     pub hidden: Vec<PathBuf>,
@@ -31,13 +31,13 @@ pub struct SandboxSettings {
     pub guarded: Vec<PathBuf>,
 }
 
-/// What a command reaches of the network.
+/// Which part of the network a command reaches.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Network {
     /// Only a loopback interface of its own.
     #[default]
     Off,
-    /// The same, and these hosts by HTTP and HTTPS through a proxy.
+    /// As [`Network::Off`], and these hosts by HTTP and HTTPS through a proxy.
     Hosts(Vec<HostPattern>),
     /// Everything that the machine reaches.
     Host,

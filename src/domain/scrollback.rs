@@ -93,7 +93,7 @@ pub struct Scrollback {
 #[derive(Debug, Clone)]
 struct Open {
     kind: LineKind,
-    /// Its text is laid out as Markdown, and only when somebody looks.
+    /// Its text, which is laid out as Markdown when somebody looks.
     markdown: Option<Box<Markdown>>,
     /// Newlines that were received but start no line yet: those at the end of a block are dropped.
     newlines: usize,
@@ -136,7 +136,7 @@ impl Scrollback {
         }
     }
 
-    /// Adds to the model's reasoning, which it began so long ago.
+    /// Adds to the model's reasoning, which began this long ago.
     pub fn extend_thinking(&mut self, text: &str, elapsed: Option<Duration>) {
         self.extend(LineKind::Thinking, text);
         if let Some((_, so_far)) = self.open.as_mut().and_then(|open| open.thinking.as_mut()) {
@@ -250,7 +250,7 @@ impl Scrollback {
         self.is_raw
     }
 
-    /// A scrollback without lines in which as much is folded.
+    /// A scrollback without lines, with the same folding.
     pub fn emptied(&self, is_raw: bool) -> Self {
         Self { is_raw, folds: self.folds.emptied(), epoch: self.epoch + 1, ..Self::default() }
     }

@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 
 use crate::base::error::{Error, Result};
 
-/// A beginning of a word is searched for from so many letters on: shorter ones match too much to be quick.
+/// A word prefix is searched for from this many letters on: shorter ones match too much to be quick.
 const PREFIX_LETTERS: usize = 4;
 
 /// The kinds of messages that a search can be limited to, each with the kinds as stored.
@@ -96,7 +96,8 @@ impl SearchQuery {
             .filter(|word| !word.is_empty())
     }
 
-    /// The query as an expression of FTS5; `None` if it finds nothing by itself. `ordinals_of` finds the agents of a name.
+    /// The query as an expression of FTS5; `None` if it cannot match anything. `ordinals_of` finds the agents of a
+    /// name.
     pub fn expression(&self, ordinals_of: impl Fn(&str) -> Result<Vec<i64>>) -> Result<Option<String>> {
         let mut parts: Vec<String> = Vec::new();
         for Term { text, is_prefix } in &self.terms {
@@ -122,7 +123,7 @@ fn any_of(tags: Vec<String>) -> String {
     format!("tags : ({})", tags.join(" OR "))
 }
 
-/// Pieces between blanks, with those in quotes as a whole; and whether the last one may still go on.
+/// Pieces between blanks, with those in quotes as a whole; and whether the last one may be incomplete.
 fn split(typed: &str) -> (Vec<(String, bool)>, bool) {
     let mut pieces = Vec::new();
     for (at, part) in typed.split('"').enumerate() {

@@ -8,12 +8,12 @@ use crate::base::text;
 
 /// Bytes of the list of skills in the system prompt.
 const MAX_LIST: usize = 16 << 10;
-/// Bytes of the names that are left out of it.
+/// The most bytes of the names of skills that are left out.
 const MAX_LEFT_OUT: usize = 1 << 10;
 const BEGINNING: &str = "\n\nSkills are instructions for certain tasks. When a task matches one of these descriptions, \
     call the tool skill with its name before you begin:";
 
-/// Who wrote something that agents obey.
+/// The author of something that agents obey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Author {
     /// The person: it lies in a directory of theirs.
@@ -45,7 +45,7 @@ pub struct Skill {
     pub directory: PathBuf,
     /// Whose it is.
     pub author: Author,
-    /// The model may use it by itself.
+    /// Models may use it without being told.
     pub is_for_models: bool,
     /// A person may use it by name.
     pub is_for_people: bool,
@@ -114,7 +114,7 @@ impl SkillList {
         self.skills.iter().filter(|skill| skill.is_for_people)
     }
 
-    /// What the system prompt says of them, and the names that it leaves out.
+    /// The part of the system prompt about them, and the names that it leaves out.
     pub fn prompt(&self) -> (String, Vec<&str>) {
         let (mut text, mut left_out) = (String::new(), Vec::new());
         for skill in self.for_models() {

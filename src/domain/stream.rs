@@ -65,9 +65,9 @@ pub enum Finish {
     Stop,
     /// The model requests tool calls.
     ToolCalls,
-    /// The length limit cut the reply: none of its tool calls may be run.
+    /// The length limit cut off the reply: none of its tool calls may be run.
     Length,
-    /// The provider's content filter cut the reply.
+    /// The provider's content filter cut off the reply.
     ContentFilter,
 }
 
@@ -89,11 +89,11 @@ pub struct Usage {
     pub input: u64,
     /// Those of `input` that came from the provider's cache.
     pub cached: u64,
-    /// Those of `input` that were written to the provider's cache.
+    /// The part of `input` that was written to the provider's cache.
     pub written: u64,
     /// Tokens of the reply, reasoning included.
     pub output: u64,
-    /// Those of `output` that the model reasoned with, as far as the provider says.
+    /// The part of `output` that was used for reasoning, as far as the provider reports it.
     #[serde(default)]
     pub reasoning: u64,
     /// The cost in billionths of a US dollar, reported by the provider or computed from configured prices; `None` if unknown.
@@ -109,7 +109,7 @@ impl Usage {
         self.input.saturating_add(self.output)
     }
 
-    /// Adds the usage of another request. The sum of costs is known only if each cost is.
+    /// Adds the usage of another request. The sum of costs is known only if both are.
     pub fn add(&mut self, other: &Self) {
         self.cost = match (self.tokens(), self.cost, other.cost) {
             (0, _, cost) => cost,

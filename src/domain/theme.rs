@@ -11,7 +11,7 @@ pub enum Paint {
     Default,
     /// One of the 16 colours that the terminal's settings define.
     Basic(u8),
-    /// One of the 256 colours of xterm; from 16 on they look the same everywhere.
+    /// One of the 256 colours of xterm; those from 16 on look the same everywhere.
     Indexed(u8),
     /// Red, green and blue.
     Rgb(u8, u8, u8),

@@ -66,12 +66,12 @@ impl fmt::Debug for Effort {
     }
 }
 
-/// Efforts that a server lists for a model; more than fit are not kept.
+/// Efforts that a server lists for a model, at most as many as fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Efforts([Option<Effort>; 8]);
 
 impl Efforts {
-    /// Those of these names that can be one.
+    /// The names among these that are efforts.
     pub fn of<'a>(names: impl Iterator<Item = &'a str>) -> Self {
         let mut efforts = Self::default();
         efforts.0.iter_mut().zip(names.filter_map(Effort::new)).for_each(|(place, effort)| *place = Some(effort));
@@ -83,7 +83,7 @@ impl Efforts {
     }
 }
 
-/// Efforts that some servers have beside the levels.
+/// Efforts of some servers besides the levels.
 const OTHER_EFFORTS: [&str; 4] = ["none", "minimal", "xhigh", "max"];
 
 impl Thinking {

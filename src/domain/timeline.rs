@@ -1,5 +1,4 @@
-//! Everything that happened in a conversation, in order: messages, calls of tools with what they changed in files, and forks
-//! where they left.
+//! Everything that happened in a conversation, in order: messages, tool calls with their changes of files, and forks.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ pub enum Kind {
     },
     /// Something that happened to the conversation: a mark, a compaction, an error.
     Event,
-    /// A child, which may be gone.
+    /// A child, if it still exists.
     Fork(Option<AgentId>),
 }
 
@@ -34,11 +33,11 @@ pub struct Entry {
     /// In milliseconds since 1970.
     pub at: i64,
     pub kind: Kind,
-    /// All of it, the most telling first.
+    /// All of it, the most important first.
     pub text: String,
     /// The files that the call changed, and whether that was undone.
     pub files: Vec<(PathBuf, bool)>,
-    /// Why it is not known what the call changed.
+    /// Why the changes of the call are not known.
     pub flaw: Option<String>,
     /// Tokens of the context after it, if the provider has counted them.
     pub context: Option<u64>,
@@ -47,7 +46,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Without anything that is known only later.
+    /// Without what becomes known later.
     fn new(message: MessageId, at: i64, kind: Kind, text: String) -> Self {
         Self {
             message,
@@ -73,7 +72,7 @@ pub struct Child {
     pub text: String,
 }
 
-/// The entries of a conversation. `known` has what is sent to the model.
+/// The entries of a conversation. `known` contains what is sent to the model.
 pub fn timeline<'a>(
     messages: impl Iterator<Item = &'a Message>,
     known: &HashSet<MessageId>,

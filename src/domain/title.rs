@@ -5,7 +5,7 @@ use crate::base::text;
 /// Columns of a title.
 const COLUMNS: usize = 48;
 
-/// The first words of what the user said first, on one line.
+/// The first words of the user's first message, on one line.
 pub fn title(said: &str) -> String {
     let line = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let words = text::sanitise(line.trim()).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What is to be done, in order.
+/// The tasks, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Todo(pub Vec<TodoItem>);
 
@@ -57,7 +57,7 @@ impl Todo {
         self.0.iter().filter(|item| item.status == TodoStatus::Completed).count()
     }
 
-    /// What is done now, or else next.
+    /// The current task, or else the next one.
     pub fn current(&self) -> Option<&TodoItem> {
         let with = |status| self.0.iter().find(|item| item.status == status);
         with(TodoStatus::InProgress).or_else(|| with(TodoStatus::Pending))

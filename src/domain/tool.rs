@@ -22,7 +22,7 @@ pub struct ToolDeclaration<'a> {
 /// A call as the model made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The provider's id for this call, or a generated one if it gave none.
+    /// The provider's id for this call, or a generated one.
     pub id: String,
     /// The tool's name, as the model wrote it.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Whether markers of images in its text stand for images: only the loop writes them, into results of MCP servers.
+    /// Whether markers of images in its text are images: only the loop writes them, into results of MCP servers.
     pub fn may_have_images(&self) -> bool {
         self.name.starts_with(PREFIX)
     }
@@ -62,7 +62,7 @@ impl ToolResult {
 
 /// Gives the results of tool calls in place of the tools, which then do not run: for a replay.
 pub trait ScriptedTools: std::fmt::Debug + Send + Sync {
-    /// Blocks on the thread of the call until its result is to be there, or the call is cancelled.
+    /// Blocks the thread of the call until its result is due or the call is cancelled.
     fn run(&self, name: &str, arguments: &serde_json::Value, is_cancelled: &dyn Fn() -> bool)
     -> Result<String, String>;
 }

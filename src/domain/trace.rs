@@ -15,7 +15,7 @@ pub type Name = Cow<'static, str>;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TraceLine {
-    /// The turn of the loop, from 1; none for what happens outside of a turn, and none in the stable form.
+    /// The turn of the loop, from 1; `None` outside of a turn and in the stable form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
     /// Microseconds since the trace was opened.
@@ -39,7 +39,7 @@ pub struct TraceLine {
     /// How long the wait could last at most; none: for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_us: Option<u64>,
-    /// What is due at the end of the wait, or for what an agent waits.
+    /// The reason for the end of the wait, or what an agent waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Name>,
     /// What a ready descriptor belongs to.
@@ -109,7 +109,7 @@ impl TraceLine {
         Self { event: event.into(), ..Self::default() }
     }
 
-    /// What happened, in a word or two, as `polylogue trace show` draws it; `None` for what only frames a turn.
+    /// The event in a word or two, as `polylogue trace show` draws it; `None` for the beginning and the end of a turn.
     pub fn word(&self) -> Option<String> {
         let named = |sign: &str, name: &Option<Name>| name.as_ref().map(|name| format!("{sign}{name}"));
         match &*self.event {

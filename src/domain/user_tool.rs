@@ -14,13 +14,13 @@ pub struct UserToolEntry {
     pub name: String,
     /// The program and its first arguments; not empty.
     pub command: Vec<String>,
-    /// Variables that it gets besides those of every command, with their values, which may be secrets.
+    /// Its environment variables besides those of every command, with their values, which may be secrets.
     pub env: Vec<(String, String)>,
     /// The hosts that it may reach.
     pub net: Vec<HostPattern>,
     /// How long a call may take; as long as a command, if not given.
     pub timeout: Option<Duration>,
-    /// It comes from a project in this directory, and only agents that work there or in worktrees of it get it.
+    /// It comes from a project in this directory; only agents that work there or in worktrees of it get it.
     pub project: Option<PathBuf>,
     /// The file and line of the declaration.
     pub source: String,
@@ -31,7 +31,7 @@ pub struct UserToolEntry {
 pub struct UserTool {
     /// Its declaration.
     pub entry: UserToolEntry,
-    /// What it does, in its own words.
+    /// Its description, in its own words.
     pub description: String,
     /// JSON schema of the arguments in a form that all providers take, as JSON text.
     pub parameters: String,
@@ -46,7 +46,7 @@ impl UserTool {
     }
 }
 
-/// A file at a moment: another one at the same path, or a changed one, is not equal.
+/// A file at a moment: another file at the same path, or a changed one, is not equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileIdentity {
     /// Without symbolic links.

@@ -1,4 +1,5 @@
-//! The address of a page: only what can be read in one way, so that the host that is judged is the host that is reached.
+//! The address of a page. Only URLs with a single reading are accepted, so that the host that is judged is the host
+//! that is reached.
 
 use std::fmt;
 
@@ -66,7 +67,7 @@ impl WebUrl {
         }
     }
 
-    /// Whether a redirect from here to there can be followed: to the same host, and not from `https` to `http`.
+    /// Whether a redirect from here to there may be followed: to the same host, and not from `https` to `http`.
     pub fn leads_to(&self, other: &Self) -> bool {
         self.pattern() == other.pattern() && (other.is_https || !self.is_https)
     }

@@ -115,10 +115,11 @@ pub struct NewAgent {
     /// It is made for one run of `--print`.
     #[serde(default, rename = "print_run")]
     pub is_print_run: bool,
-    /// It is for the terminal that the client attaches next: a person can be asked, so it may do what is configured.
+    /// It is for the terminal that the client attaches next. A person can answer there, so it has the configured
+    /// policy.
     #[serde(default, rename = "terminal")]
     pub is_for_terminal: bool,
-    /// What it begins with. Without a policy, what would ask is refused, unless it is for a terminal.
+    /// Its choices. Without a policy, what would ask is refused, unless it is for a terminal.
     #[serde(flatten)]
     pub choices: Choices,
 }
@@ -185,9 +186,9 @@ pub enum Request {
         agent: String,
         text: String,
     },
-    /// Text for an agent, answered by the chunks of the turn that it starts and of no other, and by each wait in it. The
-    /// client is a program: tool calls that need a person's approval are refused during the turn. The turn goes on if the
-    /// client leaves.
+    /// Text for an agent, answered by the chunks of the turn that it starts, and by each wait in it. The client is a
+    /// program: tool calls that need a person's approval are refused during the turn. The turn continues if the client
+    /// leaves.
     Turn {
         agent: String,
         text: String,
@@ -196,11 +197,11 @@ pub enum Request {
         /// anyway; without one, what would ask is refused.
         #[serde(default)]
         approval: Option<String>,
-        /// A person is at the client, who answers the questions with `answer`: they stay open, and the agent may do what
-        /// it may do anyway.
+        /// A person at the client answers the questions with `answer`: they stay open, and the agent keeps its own
+        /// policy.
         #[serde(default, rename = "attended")]
         is_attended: bool,
-        /// A text that begins with a slash and the name of a skill or of a prompt of a server stands for that.
+        /// A text that begins with a slash and the name of a skill or of a server's prompt is run as that.
         #[serde(default, rename = "commands")]
         takes_commands: bool,
         /// How long its failed requests are tried again, if no person watches; ten minutes without it.
@@ -224,8 +225,8 @@ pub enum Request {
     },
     /// Interrupts the client's run or turn, or removes its text from the queue if the turn has not begun.
     Cut,
-    /// Bring back the files that the tools of an agent changed; without a name, of the one that was last sent a message. The
-    /// response has `text`, which says what was done.
+    /// Bring back the files that the tools of an agent changed; without a name, of the agent that was last sent a
+    /// message. The response has `text`, which says what was done.
     Undo {
         agent: Option<String>,
         /// The message before which they are brought back; without one, that of the last turn.
@@ -251,7 +252,7 @@ pub enum Request {
         #[serde(default, rename = "verify")]
         verifies: bool,
     },
-    /// The mailbox of an agent, or, without a name, of the one that was last sent a message.
+    /// The mailbox of an agent, or, without a name, of the agent that was last sent a message.
     Mail {
         agent: Option<String>,
         /// The only sender whose mail is listed; the sender of new mail.
@@ -259,7 +260,7 @@ pub enum Request {
         from: Option<String>,
         act: MailAct,
     },
-    /// One agent; without a name, the one that was last sent a message, perhaps only of those in this directory.
+    /// One agent; without a name, the agent that was last sent a message, perhaps only of those in this directory.
     Show {
         agent: Option<String>,
         #[serde(default)]
@@ -270,7 +271,7 @@ pub enum Request {
         /// As `provider/model`.
         model: String,
     },
-    /// What an agent may do without a question, as the person at the client says: any policy but `yolo`.
+    /// Sets the policy of an agent, as a person at the client decides: any policy but `yolo`.
     Policy {
         agent: String,
         policy: String,
@@ -313,7 +314,7 @@ pub enum Request {
     Unarchive {
         agent: String,
     },
-    /// Deletes an agent, also an archived or killed one, with its conversation.
+    /// Deletes an agent, even an archived or killed one, with its conversation.
     Delete {
         agent: String,
     },
@@ -339,11 +340,11 @@ pub enum Request {
         /// question, as they were listed.
         #[serde(default)]
         rules: Vec<String>,
-        /// The rules are not saved but hold until the server ends.
+        /// The rules are not saved and last until the server ends.
         #[serde(default, rename = "session")]
         is_for_session: bool,
     },
-    /// Answered when the agent is at rest with nothing queued, or dead; or after so many seconds.
+    /// Answered when the agent is at rest with nothing queued, or dead; or after this many seconds.
     Wait {
         agent: String,
         seconds: Option<f64>,
@@ -402,11 +403,11 @@ impl Request {
     }
 }
 
-/// Values of one request. In memory a value takes up to a hundred times what it takes in the line, and the allocator may
-/// keep all of that for long.
+/// The most values of one request. In memory a value takes up to a hundred times its size in the line, and the
+/// allocator may keep that memory for long.
 const MAX_VALUES: usize = 100_000;
 
-/// Whether a line of JSON has more than so many values, as if it were valid.
+/// Whether a line of JSON, if it is valid, has more than this many values.
 fn has_more_values(line: &[u8], most: usize) -> bool {
     let (mut is_text, mut is_escaped, mut count) = (false, false, 0);
     for byte in line {

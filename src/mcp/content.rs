@@ -10,7 +10,7 @@ pub const MAX_IMAGES: usize = 8;
 pub enum Part {
     /// Text, or a placeholder for content that models do not get.
     Text(String),
-    /// An image in base64, as the server sent it: nothing is known of its size and type.
+    /// An image in base64, as the server sent it: its size and type are not checked.
     Image(String),
 }
 

@@ -12,7 +12,7 @@ use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PR
 
 /// Further tools of a server are left out.
 pub const MAX_TOOLS: usize = 256;
-/// In characters; longer descriptions are cut.
+/// In characters; longer descriptions are cut off.
 const MAX_DESCRIPTION: usize = 8_000;
 /// MCP itself allows 128 characters.
 const MAX_TOOL_NAME: usize = 128;
@@ -49,7 +49,7 @@ fn tool(server: &McpServer, entry: &Value) -> Result<Option<McpTool>, String> {
     }
     let is_named = |list: &[String]| list.iter().any(|known| known == name);
     let is_wanted = server.enabled_tools.is_empty() || is_named(&server.enabled_tools);
-    // A call of it always fails: polylogue has no tasks.
+    // A call of it would always fail, because polylogue has no tasks.
     let needs_task = entry["execution"]["taskSupport"] == "required";
     if !is_wanted || is_named(&server.disabled_tools) || needs_task {
         return Ok(None);
@@ -95,7 +95,7 @@ pub const MAX_PROMPTS: usize = 100;
 const MAX_ARGUMENTS: usize = 20;
 /// In bytes.
 const MAX_URI: usize = 2_000;
-/// What is shown about a resource or a prompt, in columns.
+/// The width of what is shown about a resource or a prompt, in columns.
 const ABOUT: usize = 200;
 
 /// The resources in the answers to `resources/list`, or the templates in those to `resources/templates/list`.
@@ -108,7 +108,7 @@ pub fn resources(server: &str, listed: &[Value], is_template: bool) -> Vec<McpRe
     listed.iter().filter_map(resource).take(MAX_RESOURCES).collect()
 }
 
-/// The prompts in the answers to `prompts/list`. Two of the same name of a command are one.
+/// The prompts in the answers to `prompts/list`. Those whose commands would have the same name become one.
 pub fn prompts(server: &str, listed: &[Value]) -> Vec<McpPrompt> {
     let is_name = |name: &&str| (1..=MAX_TOOL_NAME).contains(&name.len()) && name.chars().all(is_plain);
     let argument = |entry: &Value| {
@@ -129,12 +129,12 @@ pub fn prompts(server: &str, listed: &[Value]) -> Vec<McpPrompt> {
     prompts
 }
 
-/// Whether it can stand in a name or a URI without hiding anything.
+/// Whether a character can appear in a name or a URI without hiding anything.
 fn is_plain(c: char) -> bool {
     !c.is_control() && !c.is_whitespace() && !text::is_unseen(c)
 }
 
-/// What an entry is, in one line.
+/// A description of an entry, in one line.
 fn about(entry: &Value) -> String {
     let words = ["title", "description", "name"].iter().find_map(|key| entry[key].as_str());
     let line = words.unwrap_or_default().trim().lines().next().unwrap_or_default();

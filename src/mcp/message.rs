@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 messages, as far as a client of MCP needs them. Unknown fields are ignored, missing ones are empty.
+//! The JSON-RPC 2.0 messages that a client of MCP needs. Unknown fields are ignored, missing ones are empty.
 
 use serde_json::{Map, Value, json};
 
@@ -81,7 +81,7 @@ pub enum Received {
         method: String,
         params: Value,
     },
-    /// An error that names no request, as servers answer by HTTP to what they do not understand.
+    /// An error without a request; HTTP servers send it for messages that they do not understand.
     Error(Failure),
 }
 

@@ -12,10 +12,10 @@ const MAX_DEPTH: usize = 24;
 const MAX_PARTS: usize = 2_000;
 /// In bytes.
 const MAX_LENGTH: usize = 64 << 10;
-/// What Anthropic takes: `^[a-zA-Z0-9_.-]{1,64}$`.
+/// The names that Anthropic accepts: `^[a-zA-Z0-9_.-]{1,64}$`.
 const MAX_NAME: usize = 64;
 
-/// The schema of a tool's arguments, and what has to be said in the description because it cannot be said in the schema.
+/// The schema of a tool's arguments, and what the description has to say because the schema cannot.
 #[derive(Debug, PartialEq)]
 pub struct Normal {
     pub schema: String,
@@ -66,7 +66,7 @@ fn keep_declared(part: &mut Map<String, Value>) {
     }
 }
 
-/// Moves the properties of combinators at the top into the top. Returns what the combinators said besides.
+/// Moves the properties of combinators at the top into the top. Returns what else the combinators contain.
 fn flatten(top: &mut Map<String, Value>) -> Option<String> {
     let mut forms = Vec::new();
     for keyword in ["allOf", "anyOf", "oneOf"] {
@@ -137,7 +137,7 @@ impl Writer<'_> {
         Value::Object(normal)
     }
 
-    /// What a reference refers to. One to itself allows any object, one to elsewhere anything.
+    /// The target of a reference. One to itself allows any object, one to elsewhere anything.
     fn referred(&mut self, reference: &str, depth: usize) -> Map<String, Value> {
         let any_object = || Map::from_iter([("type".to_owned(), Value::from("object"))]);
         if self.open.iter().any(|open| open == reference) {

@@ -26,8 +26,8 @@ pub use listing::Catalog;
 use listing::Pages;
 use start::{capabilities, client};
 
-/// How long the answer to the first message may take before the server counts as one of the older era. Python servers take
-/// five seconds to start; what comes later is understood all the same.
+/// How long the answer to the first message may take before the server counts as one of the older era. Python servers
+/// take five seconds to start; a later answer is understood too.
 const PROBE: Duration = Duration::from_secs(8);
 /// Servers announce several changes of their list one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ const MOST_EXTENSIONS: u32 = 10;
 const MAX_UNSOLICITED: usize = 32 << 20;
 /// Of a note or the reason of an end, in columns.
 const MAX_WORDS: usize = 300;
-/// Of a server's error message, in columns: models mend calls by it.
+/// The most columns of a server's error message: models use it to correct calls.
 const MAX_ERROR: usize = 8_000;
 
 /// The era of the protocol that a server speaks.
@@ -50,7 +50,7 @@ const MAX_ERROR: usize = 8_000;
 pub enum Era {
     /// Up to 2025-11-25: `initialize` first.
     Legacy,
-    /// 2026-07-28: every request stands alone.
+    /// 2026-07-28: every request is independent.
     Modern,
 }
 
@@ -71,7 +71,7 @@ pub enum Event {
     Failed(String),
 }
 
-/// What a server asks the person.
+/// A question of a server for the person.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Inputs {
     /// A request of its own, with these parameters (older era).
@@ -99,7 +99,7 @@ struct Sent {
     headers: Vec<(String, String)>,
     /// How often it was made again.
     rounds: usize,
-    /// What the server wants back with the answers, unchanged.
+    /// What the server expects back with the answers, unchanged.
     state: Option<Value>,
 }
 
@@ -144,9 +144,9 @@ pub struct Session {
     events: VecDeque<Event>,
     /// The pages of `tools/list` so far.
     tools: Pages,
-    /// The same of the other lists that it has.
+    /// The other lists of the server.
     catalogs: BTreeMap<Catalog, Pages>,
-    /// What the server says that it can.
+    /// The capabilities that the server has declared.
     capabilities: Value,
     probe_until: Option<Moment>,
     start_until: Option<Moment>,
@@ -246,7 +246,7 @@ impl Session {
         self.messages.back_mut().into_iter().for_each(|message| message.headers.clone_from(&headers));
     }
 
-    /// Sends the answers of a person to what the server has asked for the sake of a request.
+    /// Sends a person's answers to a question of the server about a request.
     pub fn respond(&mut self, tag: u64, inputs: Inputs, answers: Map<String, Value>, now: Moment) {
         match inputs {
             Inputs::Required(_) => {
@@ -339,7 +339,7 @@ impl Session {
         found.unwrap_or_default()
     }
 
-    /// A line or body from the server. What is no message is ignored, within bounds.
+    /// A line or body from the server. What is not a message is ignored, up to a limit.
     pub fn on_text(&mut self, text: &[u8], now: Moment) {
         self.unsolicited += text.len();
         for message in parse(text).unwrap_or_default() {
@@ -467,7 +467,7 @@ impl Session {
             }
             (Pending::List, Err(failure)) => self.fail(format!("cannot list its tools: {}", failure.message)),
             (Pending::Catalog(catalog), Ok(result)) => self.on_catalog_page(catalog, &result),
-            // What it does not list cannot be completed.
+            // Completions of what it does not list.
             (Pending::Catalog(_) | Pending::Listen, _) => {}
             (Pending::Own { sent, .. }, Ok(result)) if result["resultType"] == "input_required" => {
                 self.on_input_required(*sent, &result);
@@ -499,12 +499,12 @@ impl Session {
         self.messages.push_back(Message::notification(method, params.as_ref()));
     }
 
-    /// The parameters of a request, with what the newer era wants in each.
+    /// The parameters of a request, with the fields that the newer era requires in each.
     fn with_meta(&self, params: Map<String, Value>) -> Value {
         if self.era == Some(Era::Modern) { modern(params) } else { Value::Object(params) }
     }
 
-    /// What the person is told; the same again only once, because a server may change its list all the time.
+    /// Notes for the person, each only once, because a server may change its list all the time.
     fn note(&mut self, note: String) {
         let note = text::shortened(&text::sanitise(&note), MAX_WORDS).into_owned();
         if self.last_note != note {
@@ -513,7 +513,7 @@ impl Session {
         }
     }
 
-    /// Ends the session; requests under way are answered with the same reason.
+    /// Ends the session; open requests are answered with the same reason.
     pub fn fail(&mut self, why: String) {
         if self.phase == Phase::Over {
             return;

@@ -1,4 +1,4 @@
-//! One agent's transfer, and what libcurl demands of the loop for it.
+//! One agent's transfer, and the requests of libcurl to the loop about it.
 
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::http::{HttpHead, HttpRequest};
 use crate::domain::readiness::{Readiness, SocketRequest};
 
-/// How long the transfer of a complete reply may take to end by itself.
+/// How long the transfer of a complete reply may take to end.
 const DRAIN: Duration = Duration::from_millis(250);
 
 /// One agent's connection to its provider, with at most one transfer at a time.
@@ -28,11 +28,11 @@ pub struct Connection {
     ended: Option<(Inbox, Result<()>)>,
     demands: Arc<Mutex<Demands>>,
     timer: Option<Moment>,
-    /// The reply is complete and nothing more is read; until then the transfer may end by itself.
+    /// The reply is complete and nothing more is read; until then the transfer may end without being cancelled.
     drains_until: Option<Moment>,
 }
 
-/// What libcurl demanded during the last call into it.
+/// The requests of libcurl during the last call into it.
 #[derive(Default)]
 pub(super) struct Demands {
     pub sockets: Vec<SocketRequest>,
@@ -95,7 +95,7 @@ impl Connection {
         let bytes = inbox.take(limit);
         if inbox.can_resume() {
             inbox.is_paused = false;
-            // libcurl delivers what it held back; if that ends the transfer, its timer reports it.
+            // libcurl delivers the data that it held back; if that ends the transfer, its timer reports it.
             if let Some(live) = &self.live {
                 drop(live.unpause_write());
             }
@@ -132,8 +132,8 @@ impl Connection {
         self.ended.is_some()
     }
 
-    /// Discards the rest of this transfer. It may end by itself for a short time, so that the connection can be reused;
-    /// then it is cancelled.
+    /// Discards the rest of this transfer. It has a short time to end, so that the connection can be reused; then it is
+    /// cancelled.
     pub fn drain(&mut self, now: Moment) {
         self.ended = None;
         if let Some(live) = &mut self.live {

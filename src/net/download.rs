@@ -17,7 +17,7 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::readiness::{Readiness, SocketRequest};
 
-/// A response, as far as it was received.
+/// A response, as far as received.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Page {
     pub status: u16,
@@ -155,7 +155,7 @@ fn prepare(
     let mut headers = List::new();
     headers.append("Accept: text/markdown, text/html;q=0.9, text/plain;q=0.9, */*;q=0.5")?;
     easy.http_headers(headers)?;
-    // Everything that this libcurl can decompress. What comes out of it is what is counted.
+    // Everything that this libcurl can decompress. The limits count the decompressed data.
     easy.accept_encoding("")?;
     easy.http_version(HttpVersion::V2TLS)?;
     easy.timeout(timeout)?;
@@ -164,7 +164,7 @@ fn prepare(
     match route {
         Route::Proxy(proxy) => {
             easy.proxy(proxy)?;
-            // An empty text is not the same as none, for which libcurl reads the environment; so also below.
+            // An empty text is not the same as none: without one, libcurl reads the environment. The same below.
             easy.noproxy("")?;
         }
         Route::Direct(addresses) => {

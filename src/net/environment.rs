@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::domain::host::Host;
 use crate::domain::web_url::WebUrl;
 
-/// The URL of the proxy for this page; `None` if the host is to be reached directly.
+/// The URL of the proxy for this page; `None` if the host is reached directly.
 pub fn proxy_for(url: &WebUrl) -> Option<String> {
     named(url, |name| std::env::var(name).ok())
 }

@@ -1,5 +1,5 @@
-//! A small document that belongs to no agent, such as the list of a server's models. libcurl waits for it on a thread that
-//! is never joined: it owns only the slot for its result, and ends with the process.
+//! A small document that belongs to no agent, such as the list of a server's models. libcurl waits for it on a thread
+//! that is never joined: the thread owns only the slot for its result, and ends with the process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -98,8 +98,8 @@ fn reset_of(value: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(if seconds > YEAR { seconds - now } else { seconds }).ok()
 }
 
-/// A number of which `unit` make a second, rounded up to whole seconds. Some servers send fractions, which the standard
-/// does not allow. Negative numbers are invalid; too large ones saturate.
+/// A number of units, `unit` of which make a second, rounded up to whole seconds. Some servers send fractions, which
+/// the standard does not allow. Negative numbers are invalid; too large ones saturate.
 fn whole_seconds(value: &str, unit: f64) -> Option<u32> {
     let number: f64 = value.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates and is not negative")]

@@ -64,7 +64,8 @@ fn addresses(host: &str) -> Addresses {
     if found.is_empty() { Err(NoAddress::Unavailable) } else { Ok(found) }
 }
 
-/// What `getaddrinfo` says of a name that does not exist: glibc, musl, macOS. The standard library gives no code.
+/// The messages of `getaddrinfo` for a name that does not exist: glibc, musl, macOS. The standard library gives no
+/// code.
 const UNKNOWN: &[&str] = &["Name or service not known", "Name does not resolve", "nodename nor servname provided"];
 
 fn reason(error: &std::io::Error) -> NoAddress {

@@ -20,7 +20,7 @@ use crate::base::clock::Moment;
 
 /// How long an address is cached. The system's resolver does not report the time to live.
 const CACHED: Duration = Duration::from_secs(60);
-/// How long it is cached that a name has no address: just long enough for all requests that wait for it.
+/// How long a failed look-up is cached: just long enough for all requests that wait for it.
 const MISSING: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// All requests go to this Unix socket, if there is one, and none to a proxy.
+    /// Sends all requests to this Unix socket, if there is one, and none to a proxy.
     pub fn through(socket: Option<PathBuf>) -> Self {
         Self { socket, ..Self::default() }
     }
@@ -61,7 +61,7 @@ impl Network {
     }
 
     /// The `host:port` of this URL, if its addresses must be looked up before a request is sent. `None` if they are
-    /// cached, if the URL holds an address itself, or if a proxy resolves the name.
+    /// cached, if the URL contains an address, or if a proxy resolves the name.
     pub fn host_to_look_up(&self, url: &str, now: Moment) -> Option<String> {
         let host = name_and_port(url).filter(|_| !*self.is_behind_proxy.get_or_init(is_behind_proxy))?;
         let is_known = self.addresses.borrow().get(&host).is_some_and(|(_, until)| now < *until);

@@ -23,7 +23,7 @@ impl Trust {
     pub fn probe() -> Self {
         let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         let directory = std::env::var_os("SSL_CERT_DIR").map_or_else(|| "/etc/ssl/certs".into(), PathBuf::from);
-        // A bundle inside the directory holds the same; a file of the user's own may hold more.
+        // A bundle inside the directory has the same certificates; a file of the user's own may have more.
         let is_covered = file.as_ref().is_none_or(|file| file.parent() == Some(&directory));
         let directory = if is_covered { first_certificate(&directory).map(|blob| (directory, blob)) } else { None };
         Self { file, directory }

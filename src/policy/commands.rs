@@ -1,4 +1,4 @@
-//! The verdict on a shell command: every simple command must be free by itself, by a rule or because it only reads.
+//! The verdict on a shell command: every simple command must be allowed by a rule, or known to only read.
 
 use super::matching::{Match, allows, catches, catches_text};
 use super::protected::protected_name_in;

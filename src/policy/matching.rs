@@ -1,8 +1,8 @@
 //! Which commands a rule matches.
 //!
-//! Allowing is exact: the whole simple command, quoted where needed, must match. Denying and asking are generous: a program
-//! is also known by its base name, behind a program that runs others, and in the text of what is not plain. A deny rule
-//! still is no boundary: a program can be reached by names that no text shows.
+//! Allowing is exact: the whole simple command, quoted where needed, must match. Denying and asking are generous: a
+//! program is also known by its base name, behind a program that runs others, and in the text of commands that are not
+//! plain. Still, a deny rule is no boundary: a program can be reached by names that no text shows.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const WRAPPERS: &[&str] = &[
     "flock", "ionice", "ksh", "nice", "nohup", "nsenter", "parallel", "script", "setsid", "sh", "ssh", "stdbuf",
     "strace", "su", "sudo", "taskset", "time", "timeout", "unshare", "watch", "xargs", "zsh",
 ];
-/// Programs that carry out what they read or what an argument says, besides those that run another command.
+/// Programs that execute what they read or what an argument contains, besides those that run another command.
 const INTERPRETERS: &[&str] = &[
     ".", "awk", "bun", "deno", "ed", "eval", "ex", "gawk", "gdb", "lua", "m4", "nawk", "node", "patch", "perl", "php",
     "python", "ruby", "sed", "source", "tclsh", "tee", "vi", "vim",
@@ -50,8 +50,8 @@ pub fn interpreter(program: &str) -> &str {
     base_name(program).trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
 }
 
-/// Whether an allow rule covers this simple command. A rule without a star allows a program that carries out what it reads
-/// only if nothing is given to it: that is not in the rule.
+/// Whether an allow rule covers this simple command. For a program that executes what it reads, a rule without a star
+/// applies only if the program gets no input, which the rule does not mention.
 pub fn allows(rule: &Rule, command: &SimpleCommand) -> bool {
     let is_of_more = || !rule.pattern().contains('*') && command.is_fed() && runs_its_input(command.program());
     rule.subject() == Subject::Bash && is_match(rule.pattern(), &command.canonical()) && !is_of_more()

@@ -31,7 +31,7 @@ use paths::Verdict as Place;
 use readonly::Read;
 pub use suggest::{suggest_directory, suggest_rules};
 
-/// What a request is judged by.
+/// Everything that a verdict depends on besides the request.
 #[derive(Clone, Copy)]
 pub struct Permissions<'a> {
     pub policy: Policy,
@@ -71,7 +71,7 @@ pub enum Request<'a> {
         server: &'a str,
         tool: &'a str,
     },
-    /// Starts an MCP server that the person has to agree to.
+    /// Starts an MCP server, which needs the person's consent.
     McpStart {
         server: &'a str,
     },
@@ -89,7 +89,8 @@ pub struct CommandRequest<'a> {
     pub text: &'a str,
     /// Where it runs, if that is not the directory of the agent.
     pub directory: Option<&'a str>,
-    /// Why no command is known to only read, if so: programs may come from a directory that an agent can write to.
+    /// Why no command counts as one that only reads, if so: programs may come from a directory that an agent can write
+    /// to.
     pub distrust: Option<&'a str>,
     /// Resolves what a command reads, relative to the directory of the agent.
     pub resolve: &'a dyn Fn(&Read) -> (PathBuf, Place),
@@ -102,7 +103,7 @@ pub enum Verdict {
     Free,
     /// A person has to be asked; the reason is for them.
     Ask(String),
-    /// A person would have to be asked, and the policy is `never`: it does not run.
+    /// A person would have to be asked, but the policy is `never`: it does not run.
     Unasked(String),
     /// It does not run; the reason is for the model.
     Refuse(String),
@@ -184,7 +185,7 @@ impl Permissions<'_> {
         self.by_rules(Subject::Mcp, name).unwrap_or_else(|| self.ask(format!("no rule allows mcp({name})")))
     }
 
-    /// The start of an MCP server. What is refused all calls of its tools is refused this too.
+    /// The verdict on starting an MCP server. If all calls of its tools are refused, so is the start.
     fn start(&self, server: &str) -> Verdict {
         let refuses_all = |rule: &&Rule| {
             rule.subject() == Subject::Mcp
@@ -196,7 +197,8 @@ impl Permissions<'_> {
         verdict.unwrap_or_else(|| self.ask(format!("no rule allows start({server})")))
     }
 
-    /// What rules and the policy say to a call of a program that changes what it wants; `None` if they leave it open.
+    /// The verdict of rules and the policy on a call of a program that may change anything; `None` if they leave it
+    /// open.
     fn by_rules(&self, subject: Subject, name: &str) -> Option<Verdict> {
         let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
         if let Some(rule) = self.rules.deny.iter().find(matches) {
@@ -246,7 +248,7 @@ impl Permissions<'_> {
         if self.policy == Policy::Plan { self.change(reason) } else { self.ask(reason) }
     }
 
-    /// What the policy says to a change that no rule matches; `reason` says why it would ask.
+    /// The verdict of the policy on a change that no rule matches; `reason` says why it would ask.
     fn change(&self, reason: String) -> Verdict {
         match self.policy {
             Policy::Plan => Verdict::Refuse("refused: this agent may only read (policy plan)".into()),

@@ -6,8 +6,8 @@ use crate::domain::host::HostPattern;
 use crate::domain::rule::Rule;
 
 impl Permissions<'_> {
-    /// A deny rule about a part of the hosts is left to the proxy. What is not public needs a rule that names it, or a
-    /// person's answer: the model must not reach it by naming it itself.
+    /// A deny rule about a part of the hosts is left to the proxy. Hosts that are not public need a rule that names
+    /// them, or a person's answer: a model must not reach them by naming them itself.
     pub(super) fn network(&self, wanted: &str) -> Verdict {
         let Ok(wanted) = wanted.parse::<HostPattern>() else {
             return Verdict::Refuse(format!("{wanted} is no host"));

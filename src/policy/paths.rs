@@ -1,7 +1,7 @@
 //! Which files the tools of a model may open: the verdict about a path, by the tables of `domain::places`.
 //!
-//! A verdict is about a canonical path: absolute, without `.`, `..` and symbolic links. Finding it, and opening exactly
-//! that file, is the business of the caller. Nothing here looks at the file system.
+//! A verdict is about a canonical path: absolute, without `.`, `..` and symbolic links. The caller resolves it and
+//! opens exactly that file. Nothing here accesses the file system.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::domain::places::matches;
 pub use crate::domain::places::{DENIED, MOVED, PROTECTED};
 
-/// What a tool does with a path.
+/// The use of a path by a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -19,7 +19,7 @@ pub enum Access {
     Write,
 }
 
-/// What a tool may do at a path.
+/// The verdict on a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Inside the workspace. Whether writing asks is a matter of the policy.
@@ -28,7 +28,7 @@ pub enum Verdict {
     AskOutside(PathBuf),
     /// Writing asks under every policy, because the file configures agents or git.
     AskProtected,
-    /// Never opened for a model; the text says what it is.
+    /// Never opened for a model; the text names the kind of file.
     Denied(&'static str),
 }
 
@@ -42,14 +42,14 @@ impl Verdict {
     }
 }
 
-/// The same for the system.
+/// Denied paths of the system.
 pub const DENIED_SYSTEM: &[(&str, &str)] = &[
     ("/proc/PID", "environment and memory of processes"),
     ("/proc/kcore", "the memory of the system"),
     ("/proc/kmsg", "the log of the kernel"),
 ];
 
-/// What our own data, configuration and socket are called in messages and in the manual.
+/// The name of our own data, configuration and socket in messages and in the manual.
 pub const OWN: &str = "data and configuration of polylogue";
 
 /// Below these every directory is the home of a user.
@@ -73,7 +73,7 @@ pub struct PathPolicy<'a> {
     pub workspace: &'a Path,
     /// The directory with the output of commands that was too long; its files may be read.
     pub outputs: &'a Path,
-    /// The folders of skills; their files may be read, also where they lie in our configuration.
+    /// The folders of skills; their files may be read, even in our configuration directory.
     pub skills: &'a [PathBuf],
     /// Files that are protected besides those with certain names.
     pub guarded: &'a [PathBuf],
@@ -98,7 +98,7 @@ impl PathPolicy<'_> {
         Verdict::AskOutside(self.directory_to_ask_for(path, access))
     }
 
-    /// What is denied there, if anything is.
+    /// The kind of denied file at this path; `None` if it is not denied.
     pub fn denied(&self, path: &Path) -> Option<&'static str> {
         let is_own = self.denied.own.iter().any(|own| path.starts_with(own) && !self.is_open_in(own, path));
         if is_own && !self.is_output(path) {
@@ -131,7 +131,7 @@ impl PathPolicy<'_> {
         path.parent() == Some(self.outputs) && name.starts_with("bash-") && name.ends_with(".txt")
     }
 
-    /// A directory that holds a person's files of all kinds is not allowed as a whole: there each file asks.
+    /// A directory with a person's files of all kinds is not allowed as a whole: there each file asks.
     fn directory_to_ask_for(&self, path: &Path, access: Access) -> PathBuf {
         match path.parent() {
             Some(parent) if access != Access::List && !self.denied.is_broad(parent) => parent.into(),
@@ -141,7 +141,7 @@ impl PathPolicy<'_> {
 }
 
 impl DenyList {
-    /// What is denied at this path, besides our own files.
+    /// The kind of denied file at this path, besides our own files.
     fn find(&self, path: &Path) -> Option<&'static str> {
         let linked = self.linked.iter().find(|(target, _)| path.starts_with(target)).map(|(_, what)| *what);
         linked.or_else(|| denied_of_system(path)).or_else(|| {

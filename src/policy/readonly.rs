@@ -1,8 +1,8 @@
 //! The commands that only read: which of them may run unasked, and what they read.
 //!
-//! Only what the tables name can be free. A command is judged by its options too, since many a harmless program writes
-//! files or runs others with the right option. Programs that run other programs (`env`, `xargs`, `timeout`, `sh -c`) are in
-//! no table. The tables follow what was measured with the GNU, util-linux and git programs of 2026.
+//! Only what the tables name can be free. A command is judged by its options too, because many harmless programs write
+//! files or run others with the right option. Programs that run other programs (`env`, `xargs`, `timeout`, `sh -c`) are
+//! in no table. The tables follow what was measured with the GNU, util-linux and git programs of 2026.
 
 mod git;
 mod options;
@@ -30,7 +30,7 @@ pub struct Read {
 pub enum Extent {
     /// The file, or the names in the directory.
     One,
-    /// The path is a pattern, also if a file has this name: what bash puts in its place is read.
+    /// The path is a pattern, even if a file has this name: bash replaces it by matching files.
     Pattern,
     /// The file, or every file in the directory; symbolic links are followed.
     Entries,
@@ -71,8 +71,8 @@ const SHELL_STATE: &[&str] = &[
     "[",
 ];
 
-/// What all commands of a script read, without duplicates. Commands that a rule allows are not judged; only their
-/// standard input counts.
+/// What all commands of a script read, without duplicates. Of commands that a rule allows, only the standard input is
+/// judged.
 ///
 /// `directory` is where the script runs, if that is not the directory of the agent. With `sandboxed`, programs that a
 /// repository can make run other programs are free as well.

@@ -1,9 +1,10 @@
-//! Proves that a shell command is plain: what bash will run can be told from its text alone.
+//! Proves that a shell command is plain: its text alone determines what bash will run.
 //!
-//! A plain command is a list or pipeline of simple commands whose words are literal, each with literal values for variables
-//! that are only settings. Everything else is not plain, with a reason: substitutions, variables, other assignments,
-//! redirects to files, background jobs, compound commands, comments. Two readers that share nothing have to agree on every word: the lexer here, which reads only the plain subset, and a bash
-//! grammar (feature `shell-grammar`). Without the grammar no command is plain.
+//! A plain command is a list or pipeline of simple commands whose words are literal, each with literal values for
+//! variables that are only settings. Everything else is not plain, with a reason: substitutions, variables, other
+//! assignments, redirects to files, background jobs, compound commands, comments. Two readers that share nothing have
+//! to agree on every word: the lexer here, which reads only the plain subset, and a bash grammar (feature
+//! `shell-grammar`). Without the grammar no command is plain.
 //!
 //! The proof holds for `bash --norc --noprofile -c` without variables that change the meaning of a command, such as
 //! `BASH_ENV`, `BASH_FUNC_*`, `IFS`, `CDPATH` and `SHELLOPTS`.
@@ -31,7 +32,7 @@ pub struct SimpleCommand {
     pub words: Vec<Word>,
     /// The file that standard input is read from (`< FILE`).
     pub input: Option<String>,
-    /// It reads what the command before it writes.
+    /// It reads the output of the command before it.
     pub is_piped: bool,
 }
 
@@ -39,9 +40,9 @@ pub struct SimpleCommand {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
     pub text: String,
-    /// It holds an unquoted `*`, `?` or `[`: bash may replace it by names of files, which may begin with `-`.
+    /// It contains an unquoted `*`, `?` or `[`: bash may replace it by names of files, which may begin with `-`.
     pub is_glob: bool,
-    /// Which bytes of the text were quoted; only kept for a pattern, in which that makes a difference.
+    /// Which bytes of the text were quoted; only kept for a pattern, where that makes a difference.
     pub quoted: Vec<Range<usize>>,
 }
 
@@ -54,7 +55,7 @@ impl SimpleCommand {
         self.words.get(1..).unwrap_or_default()
     }
 
-    /// Whether something is given to it to read.
+    /// Whether it gets input.
     pub fn is_fed(&self) -> bool {
         self.is_piped || self.input.is_some()
     }
@@ -140,7 +141,7 @@ mod tests {
                 let is_same = canonical(one) == canonical(other);
                 assert!(!is_same || may_be_same, "{one} and {other} are both {}", canonical(one));
             }
-            // What is shown is the same command.
+            // The canonical form is the same command.
             assert_eq!(parse(&canonical(one)), parse(&format!("rm {one}")), "{one}");
         }
         assert_eq!(canonical("'a b'?"), "rm 'a b'?");

@@ -10,8 +10,8 @@ use crate::domain::rule::{Rule, Subject};
 /// More rules than this cannot be read before they are saved.
 const MAX_RULES: usize = 5;
 
-/// Programs with subcommands of everyday use. Their options can run other programs (`cargo --config`, `npm --script-shell`),
-/// so any arguments are allowed only where the sandbox holds them.
+/// Programs with subcommands of everyday use. Their options can run other programs (`cargo --config`, `npm
+/// --script-shell`), so any arguments are allowed only in the sandbox.
 const WITH_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("cargo", &["build", "check", "clippy", "doc", "fmt", "test", "tree", "metadata"]),
     ("git", &["add", "status"]),
@@ -29,9 +29,9 @@ const PYTHON_MODULES: &[&str] = &["-m black", "-m flake8", "-m mypy", "-m pytest
 /// Interpreters that take the program from a file, if their first argument names one.
 const OF_FILES: &[&str] = &["bun", "deno", "lua", "node", "perl", "php", "python", "ruby"];
 
-/// The rules that would have allowed this command, the narrowest that are of use: a known subcommand with any arguments
-/// in the sandbox, otherwise exactly this command. Empty if the command is not plain, too long for rules, or does what its
-/// input says.
+/// The rules that would have allowed this command, the narrowest useful ones: a known subcommand with any arguments in
+/// the sandbox, otherwise exactly this command. Empty if the command is not plain, too long for rules, or executes its
+/// input.
 pub fn suggest_rules(command: &str, sandboxed: bool) -> Vec<Rule> {
     let Ok(commands) = shell::parse(command) else { return Vec::new() };
     let is_free =
@@ -88,7 +88,7 @@ fn rule_for(command: &SimpleCommand, sandboxed: bool) -> Option<Rule> {
     }
 }
 
-/// Whether an interpreter is told by its arguments which file it runs, and gets nothing else to carry out.
+/// Whether the arguments of an interpreter name the file that it runs, and it gets no other input.
 fn runs_a_file(command: &SimpleCommand) -> bool {
     let first = command.arguments().first().map_or("", |word| word.text.as_str());
     let names_file = !first.is_empty() && !first.starts_with('-');

@@ -1,6 +1,6 @@
-//! The variables that have programs run, load or send something else than their arguments say.
+//! The variables that make programs run, load or send something else than their arguments say.
 
-/// Names, and beginnings of names with `*` behind them or ends with it before them; in upper case.
+/// Names, and prefixes or suffixes of names with a `*`; in upper case.
 const DANGEROUS: &[&str] = &[
     // The loader and the C library.
     "LD_*",
@@ -114,7 +114,7 @@ const DANGEROUS: &[&str] = &[
     "PHP_INI_SCAN_DIR",
     "GUILE_*",
     "CLASSPATH",
-    // Tools with keys, and where they send what they have.
+    // Tools with keys, and variables that say where they send data.
     "GIT_*",
     "SSH_*",
     "SUDO_*",

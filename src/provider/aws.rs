@@ -112,7 +112,7 @@ fn path_and_query(url: &str) -> Result<(&str, &str)> {
     Ok((if path.is_empty() { "/" } else { path }, query))
 }
 
-/// The path as it is signed: what is escaped already is escaped again.
+/// The path for the signature: escaped characters are escaped again.
 fn encoded(path: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

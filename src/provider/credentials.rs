@@ -33,7 +33,7 @@ pub fn require(endpoint: &Endpoint, key: Option<&Secret>) -> Result<()> {
     Err(Error::new(ErrorKind::Auth, message))
 }
 
-/// What to do where no model is configured; `with_key` is a service whose variable is set.
+/// What to do if no model is configured; `with_key` is a service whose variable is set.
 pub fn no_model(with_key: Option<(&str, &str)>) -> String {
     match with_key {
         Some((name, variable)) => format!("no model is chosen: {variable} is set, use -m {name}/MODEL"),
@@ -71,14 +71,14 @@ fn how_to_set(endpoint: &Endpoint) -> String {
 
 /// Shorter values of headers are not taken for secrets: they would be removed from unrelated words.
 const SHORTEST_VALUE: usize = 6;
-/// The same for the parts of a value, such as the second word of `Bearer KEY`.
+/// The shortest part of a value that is redacted, such as the second word of `Bearer KEY`.
 const SHORTEST_PART: usize = 8;
 
 /// Variables that name a proxy, perhaps with a password, as libcurl reads them.
 const PROXIES: [&str; 5] = ["http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
-/// The text of an error with everything removed from it that was sent to the provider as a credential: the key, the
-/// values of the configured headers, and the passwords in the URL and in that of a proxy. Servers repeat what they refuse.
+/// The text of an error without the credentials that were sent to the provider: the key, the values of the configured
+/// headers, and the passwords in the URL and in that of a proxy. Servers repeat what they refuse.
 pub fn redact(text: &str, endpoint: &Endpoint, key: Option<&Secret>) -> String {
     let key = key.or(endpoint.key.as_ref()).map(Secret::reveal);
     let headers = endpoint.headers.iter().map(|(_, value)| value.as_str());
@@ -103,8 +103,8 @@ fn user_in(url: &str) -> Option<String> {
     Some(rest.split('/').next()?.rsplit_once('@')?.0.to_owned())
 }
 
-/// A user with a password as a URL has it, with its percent escapes decoded (RFC 3986, 2.1), and as it is sent (RFC 7617);
-/// the password also by itself.
+/// A user with a password as in a URL, with its percent escapes decoded (RFC 3986, 2.1), and as sent (RFC 7617); also
+/// the password alone.
 fn forms_of(user: &str) -> Vec<String> {
     let decoded = percent_decoded(user);
     let sent = BASE64.encode(&decoded);
@@ -124,7 +124,7 @@ fn percent_decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// A long text of a server was cut at `…`, perhaps within a secret.
+/// The text of a server was cut off at `…`, perhaps within a secret.
 fn without_cut_secret(text: String, secrets: &[&str]) -> String {
     let Some((before, after)) = text.split_once('…') else { return text };
     let ends_in = |secret: &&str| {

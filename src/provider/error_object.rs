@@ -174,7 +174,7 @@ fn classify(object: &ErrorObject, status: Option<u16>) -> Error {
     Error { retry_after: is_limited.then(|| failure::wait_in(&object.text)).flatten(), ..error }
 }
 
-/// Google reports an exceeded quota also for the quota per minute.
+/// Google reports an exceeded quota per minute in the same way.
 fn is_out_of_credit(object: &ErrorObject, has: &impl Fn(&[&str]) -> bool) -> bool {
     let marks = ["exceeded your current quota", "used all available credits"];
     has(&["insufficient_quota", "exceeded_current_quota", "billing"])

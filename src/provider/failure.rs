@@ -56,7 +56,7 @@ const TOO_LONG: &[&str] = &[
     "range of input length",
 ];
 
-/// What is before the context length in servers' messages, lower case.
+/// The texts before the context length in servers' messages, lower case.
 const LENGTH_AFTER: &[&str] = &[
     "maximum context length is",
     "maximum context length of",
@@ -129,7 +129,7 @@ pub(super) fn of_kind(kind: ErrorKind, what: &str, text: &str) -> Error {
     Error::new(kind, message)
 }
 
-/// The error of a successful response whose body is neither a reply nor an error object.
+/// The error for a successful response whose body is neither a reply nor an error object.
 pub(super) fn of_no_reply(body: &str) -> Error {
     let what = match is_html(body) {
         true => "the server sent a web page instead of a reply; check the base URL",

@@ -1,4 +1,4 @@
-//! Limits of a reply that hold for every protocol, and the end of a complete reply.
+//! Limits of replies for all protocols, and the end of a complete reply.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::domain::stream::{Finish, StreamEvent};
@@ -24,7 +24,7 @@ impl ReplySize {
     }
 }
 
-/// Checks that a reply with so many calls may have another.
+/// Checks that a reply with this many calls may have another.
 pub(super) fn another_call(calls: usize) -> Result<()> {
     if calls >= MAX_CALLS { Err(exceeded("more than 128 tool calls in one reply")) } else { Ok(()) }
 }
@@ -38,8 +38,8 @@ pub(super) fn exceeded(message: &str) -> Error {
     Error::new(ErrorKind::Protocol, message)
 }
 
-/// Ends a complete reply with the reason and `Done`. Calls count more than the reason that the server gave, unless it
-/// cut the reply.
+/// Ends a complete reply with the reason and `Done`. Calls take precedence over the server's reason, unless the reply
+/// was cut off.
 pub(super) fn close(reason: Option<Finish>, has_calls: bool, out: &mut Vec<StreamEvent>) {
     let finish = match reason {
         Some(cut @ (Finish::Length | Finish::ContentFilter)) => cut,

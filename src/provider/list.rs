@@ -1,4 +1,4 @@
-//! The list of a server's models: the request for it, and what is read from the answer.
+//! The list of a server's models: the request for it, and the parser of the answer.
 //!
 //! | server | where the models are | what it tells besides the name |
 //! |---|---|---|
@@ -26,19 +26,19 @@ use crate::domain::thinking::{Efforts, Thinking};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
     pub url: String,
-    /// Those of a request of the chat, with the key.
+    /// The headers of a chat request, with the key.
     pub headers: Vec<(String, String)>,
     /// The JSON of a `POST`; a `GET` has none.
     pub body: Option<String>,
 }
 
-/// A model of a server with what the server says of it.
+/// A model in the list of a server, with its facts.
 pub type ListedModel = (String, ModelFacts);
 
 /// More are not read.
 const MAX_MODELS: usize = 10_000;
 
-/// The request for the list of models, made from what the chat sends to this endpoint.
+/// The request for the list of models, derived from a chat request to this endpoint.
 pub fn request(endpoint: &Endpoint, key: Option<&Secret>) -> Result<ListRequest> {
     let message = Message { id: MessageId(1), body: Body::User("hello".into()), created_at: 0 };
     let conversation =
@@ -52,7 +52,7 @@ pub fn request(endpoint: &Endpoint, key: Option<&Secret>) -> Result<ListRequest>
     Ok(ListRequest { url: url(&request.url), headers, body: None })
 }
 
-/// The request for what the list does not tell of a model, for servers that have one.
+/// The request for facts about a model that the list lacks, if the server has one.
 pub fn details_request(list: &ListRequest, body: &[u8], model: &str) -> Option<ListRequest> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let listed =
@@ -68,11 +68,12 @@ pub fn details_request(list: &ListRequest, body: &[u8], model: &str) -> Option<L
     Some(ListRequest { url: format!("{root}{path}"), headers, body })
 }
 
-/// What the answer to [`details_request`] tells of the model.
+/// The facts in the answer to [`details_request`].
 pub fn read_details(status: u16, body: &[u8]) -> ModelFacts {
     let answer: Option<Value> = serde_json::from_slice(body).ok().filter(|_| status == 200);
     let Some(answer) = answer else { return ModelFacts::default() };
-    // The context that the server was started with, or that the model file sets, before the one of the training.
+    // The context that the server was started with, or that the model file sets, takes precedence over that of the
+    // training.
     let props = answer.pointer("/default_generation_settings/n_ctx").and_then(Value::as_u64);
     let set = answer
         .get("parameters")
@@ -127,7 +128,7 @@ pub fn read(status: u16, body: &[u8]) -> Result<Vec<ListedModel>> {
     Ok(models.iter().take(MAX_MODELS).filter_map(model).collect())
 }
 
-/// The model that is used if none is named. Some servers list models that are not for a chat.
+/// The default model for a server. Some servers list models that are not for chats.
 pub fn first_chat(models: &[ListedModel]) -> Option<&ListedModel> {
     models.iter().find(|(name, _)| !name.contains("embed") && !name.contains("rerank"))
 }

@@ -64,7 +64,7 @@ mod surrogates;
 mod text;
 mod turns;
 
-/// What a request is made from.
+/// The parts of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversation<'a> {
     pub endpoint: &'a Endpoint,
@@ -80,12 +80,12 @@ pub struct Conversation<'a> {
     pub tools: &'a [ToolDeclaration<'a>],
 }
 
-/// What is to be done for a request.
+/// How to carry out a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProviderRequest {
     /// A request to send; its response goes to a decoder of the same provider.
     Http(HttpRequest),
-    /// A reply that is known already, without network and decoder.
+    /// A reply that is already known, without network and decoder.
     Script(Script),
 }
 
@@ -155,7 +155,7 @@ pub trait Decoder {
     fn head(&mut self, head: &HttpHead);
     /// More bytes of the body; their events are appended to `out`.
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<StreamEvent>);
-    /// The transfer ended without an error. Not called after a failed one, which has an error of its own.
+    /// The transfer ended without an error. Not called after a failed one, whose error is reported elsewhere.
     fn end(&mut self, out: &mut Vec<StreamEvent>);
 }
 

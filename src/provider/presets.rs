@@ -44,8 +44,9 @@ pub const PRESETS: &[Preset] = &[
     local("vllm", "http://localhost:8000/v1"),
 ];
 
-/// How the service at this URL wants reasoning back. The models of these refuse a call without it, also where another model
-/// made the call (api-docs.deepseek.com/guides/thinking_mode, platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
+/// How the service at this URL expects reasoning back. These models refuse a call without it, even if another model
+/// made the call (api-docs.deepseek.com/guides/thinking_mode,
+/// platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model).
 pub fn send_reasoning(base_url: &str) -> SendReasoning {
     let is_strict = [".deepseek.com", ".moonshot.ai", ".moonshot.cn"].iter().any(|host| base_url.contains(host));
     if is_strict { SendReasoning::ReasoningContent } else { SendReasoning::Auto }

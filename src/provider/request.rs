@@ -45,7 +45,7 @@ pub(super) fn headers(endpoint: &Endpoint, protocol: Vec<(&str, String)>) -> Res
     Ok(headers)
 }
 
-/// The header with the key: `usual` is its name where the provider is not configured otherwise. A signed request has none.
+/// The header with the key: `usual` is its default name. A signed request has none.
 pub(super) fn key_header<'a>(
     endpoint: &Endpoint,
     secret: Option<&Secret>,

@@ -34,7 +34,7 @@ pub(super) trait PartialReply: Default {
     fn has_begun(&self) -> bool;
     /// Whether the reason for the end was received: then the stream may end without its last event.
     fn is_finished(&self) -> bool;
-    /// Ends a complete reply: appends what was held back, the reason for the end, and `Done`.
+    /// Ends a complete reply: appends data that was held back, the reason for the end, and `Done`.
     fn close(&mut self, out: &mut Vec<StreamEvent>);
 }
 
@@ -59,7 +59,7 @@ pub(super) struct ResponseDecoder<R> {
     is_over: bool,
 }
 
-/// A reply whose characters may be cut between two events.
+/// A reply whose characters may be split between two events.
 #[derive(Debug, Default)]
 struct Events<R> {
     reply: R,
@@ -95,7 +95,7 @@ impl<R: ReplyParser> Events<R> {
     }
 }
 
-/// What is no JSON was damaged on the way: the next try may succeed.
+/// Invalid JSON was damaged on the way: the next try may succeed.
 fn if_damaged(error: Error, json: &str) -> Error {
     let is_damaged = || serde_json::from_str::<serde::de::IgnoredAny>(json).is_err();
     match error.kind {

@@ -1,4 +1,4 @@
-//! Splits a byte stream into server-sent events (WHATWG HTML, section 9.2.6), however it is cut.
+//! Splits a byte stream into server-sent events (WHATWG HTML, section 9.2.6), wherever the stream is cut.
 //!
 //! Each byte is read once; a line is copied only if it is cut. Deviations from the standard that servers need:
 //! [`Sse::end`] returns an event without its blank line; a field named `error` (llama.cpp before 2025) is an event of

@@ -62,7 +62,7 @@ fn half_of(c: char) -> Option<u32> {
     u32::from(c).checked_sub(FIRST_MARKER).map(|n| SURROGATES.start() + n).filter(|half| SURROGATES.contains(half))
 }
 
-/// What an event carries that may end in half a character.
+/// The kinds of text in an event that may end in half a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Text,
@@ -111,7 +111,7 @@ impl Halves {
         }
     }
 
-    /// The text that the held half gives at the beginning of the next one, and how many bytes of that it takes.
+    /// The text that the held half makes with the beginning of the next text, and how many bytes of that it uses.
     fn continued(&mut self, part: Part, text: &str, is_marked: bool, out: &mut Vec<StreamEvent>) -> (String, usize) {
         match self.held {
             Some((held, high)) if held == part => {

@@ -207,7 +207,7 @@ fn fit(text: &str, max: usize) -> String {
 }
 
 /// The arguments if they are a valid JSON object, else an empty one, because invalid JSON would make every later
-/// request invalid. The result says what was wrong with them.
+/// request invalid. The result says what was wrong.
 fn object_or_empty(arguments: &str) -> &str {
     let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(arguments).is_ok();
     if is_object { arguments } else { "{}" }

@@ -1,6 +1,6 @@
 //! Where the body of a plain request ends (RFC 9112, 6 and 7.1): nothing after it goes to the server.
 
-/// How much of what a client sends belongs to its request.
+/// The part of a client's data that belongs to its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// All of it: a tunnel.
@@ -8,11 +8,11 @@ pub enum Body {
     /// This many bytes more.
     Length(u64),
     Chunked(Chunk),
-    /// It cannot be told.
+    /// Its end is unknown.
     Malformed,
 }
 
-/// What comes next in a chunked body.
+/// The next part of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunk {
     Size(Option<u64>),
@@ -32,7 +32,7 @@ pub enum Chunk {
 impl Body {
     pub const CHUNKED: Self = Self::Chunked(Chunk::Size(None));
 
-    /// How many of these bytes belong to it. What follows is no part of it.
+    /// How many of these bytes belong to it. What follows is not part of it.
     pub fn take(&mut self, bytes: &[u8]) -> usize {
         match self {
             Self::Endless => bytes.len(),
@@ -68,7 +68,7 @@ fn take_chunks(chunk: &mut Chunk, bytes: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The state behind a byte that is not data.
+/// The state after a byte that is not data.
 fn after(chunk: Chunk, byte: u8) -> Option<Chunk> {
     let digit = char::from(byte).to_digit(16).map(u64::from);
     Some(match (chunk, byte) {

@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_acceptconn;
 use super::hosts::AllowedHosts;
 use crate::base::descriptors::receive_with;
 
-/// A call that is to be served until the other end of `control` is closed.
+/// A call to serve until the other end of `control` is closed.
 #[derive(Debug)]
 pub struct NewCall {
     /// The listener of the command comes from here.
@@ -66,7 +66,7 @@ impl Announced {
         &self.0
     }
 
-    /// What the loop has reported about the call so far: why clients were refused, one line each. Does not wait.
+    /// The reports of the loop about the call so far: why clients were refused, one line each. Does not wait.
     pub fn reported(&self) -> Vec<String> {
         let (mut text, stream) = (Vec::new(), &self.0);
         if stream.set_nonblocking(true).is_ok() {

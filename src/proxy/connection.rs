@@ -71,7 +71,7 @@ impl Connection {
         self.client.fd()
     }
 
-    /// The descriptor of the server, and its number: another number is another socket, also with the same descriptor.
+    /// The descriptor of the server, and its number: another number is another socket, even with the same descriptor.
     pub fn server(&self) -> Option<(u64, RawFd)> {
         match &self.stage {
             Stage::Connecting { server, .. } | Stage::Relay { server, .. } => Some((self.servers, server.fd())),
@@ -94,7 +94,7 @@ impl Connection {
         self.deadline
     }
 
-    /// The `host:port` that has to be looked up. Returned once.
+    /// The `host:port` to look up. Returned once.
     pub fn take_lookup(&mut self) -> Option<String> {
         let is_wanted = std::mem::take(&mut self.needs_lookup);
         if let Stage::LookUp(request) = &self.stage { is_wanted.then(|| request.target.to_string()) } else { None }
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// Does what can be done without waiting, with at most about `budget` bytes in each direction.
+    /// Does everything that can be done without waiting, with about `budget` bytes at most in each direction.
     pub fn step(&mut self, budget: usize, now: Moment) -> Progress {
         let is_late = self.deadline.is_some_and(|deadline| deadline <= now);
         let before = discriminant(&self.stage);
@@ -183,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// Tries the next address; `failure` is why the one before it failed.
+    /// Tries the next address; `failure` is why the previous one failed.
     fn connect(&mut self, request: Request, mut left: VecDeque<IpAddr>, mut failure: String, now: Moment) {
         while let Some(address) = left.pop_front() {
             match Socket::connecting(SocketAddr::new(address, request.target.port)) {
@@ -353,7 +353,7 @@ mod tests {
         near.write_all(b"unread").unwrap();
         let far = std::thread::spawn(move || {
             let (far, _) = server.accept().unwrap();
-            // What is not read makes the close a reset.
+            // Unread data makes the close a reset.
             far.peek(&mut [0; 8]).unwrap();
         });
         serve_until(&mut connection, |_| false);

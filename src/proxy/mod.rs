@@ -7,7 +7,7 @@
 //!               Connection ── is the host listed? ── look-up ── connect ──▶ server
 //! ```
 //!
-//! Every call of a command has a listener of its own, so that its list of hosts holds for it alone. `CONNECT` makes a
+//! Every call of a command has a listener of its own, so that its list of hosts applies to it alone. `CONNECT` makes a
 //! tunnel; a plain HTTP request is rewritten for the server and ends its connection, because a second one could name
 //! another host. TLS is not opened. Nothing here blocks or waits: the loop says what is ready and looks names up.
 //!

@@ -1,5 +1,5 @@
 //! The head of a request to the proxy: `CONNECT host:port`, or a plain one with a whole URL, which is rewritten for the
-//! server (RFC 9112, 3.2). What another program could read differently is refused.
+//! server (RFC 9112, 3.2). Requests that another program could read differently are refused.
 
 use super::body::Body;
 use crate::domain::host::Target;
@@ -10,7 +10,7 @@ const MAX_HEAD: usize = 64 << 10;
 
 const HTTP_PORT: u16 = 80;
 
-/// Not for the server: about this connection (RFC 9110, 7.6.1), or written anew.
+/// Not for the server: about this connection (RFC 9110, 7.6.1), or written again.
 const DROPPED: [&str; 8] = [
     "connection",
     "proxy-connection",
@@ -26,7 +26,7 @@ const DROPPED: [&str; 8] = [
 #[derive(Debug, PartialEq, Eq)]
 pub struct Request {
     pub target: Target,
-    /// `CONNECT`: what follows is not looked at.
+    /// `CONNECT`: the data after the head is not inspected.
     pub is_tunnel: bool,
     /// The head for the server, and what of the body came with it.
     pub first: Vec<u8>,

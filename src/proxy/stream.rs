@@ -1,7 +1,6 @@
-//! A socket that does not block, and the bytes on their way from one to another.
+//! A non-blocking socket, and the bytes on their way from one socket to another.
 //!
-//! The poll is edge-triggered: a socket remembers what it was reported ready for until the kernel says that it would
-//! block.
+//! The poll is edge-triggered: a socket remembers its readiness until the kernel says that it would block.
 
 use std::collections::VecDeque;
 use std::io;
@@ -39,7 +38,7 @@ pub enum Progress {
     Done,
 }
 
-/// What a read or write found.
+/// The result of a read or write.
 enum Outcome {
     Bytes(usize),
     Blocked,
@@ -81,7 +80,7 @@ impl Socket {
         self.may_write |= readiness.writable || readiness.error;
     }
 
-    /// Makes the close of it an error on the other side.
+    /// Makes closing it an error on the other side.
     pub fn break_off(&self) {
         // The other side gets an ordinary end otherwise.
         let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
@@ -124,12 +123,12 @@ impl Socket {
         }
     }
 
-    /// Reads once into the buffer. False at the end, also if the connection is broken.
+    /// Reads once into the buffer. False at the end, or if the connection is broken.
     pub fn read_some(&mut self, buffer: &mut Vec<u8>) -> bool {
         !matches!(self.read(buffer), Outcome::Ended | Outcome::Broken)
     }
 
-    /// Whether the kernel may have bytes that were not read.
+    /// Whether the kernel may have unread bytes.
     pub fn may_read(&self) -> bool {
         self.may_read
     }
@@ -145,7 +144,7 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
 pub struct Pipe {
     buffer: Vec<u8>,
     written: usize,
-    /// What of the source goes to the sink; the rest is read and dropped.
+    /// The part of the source that goes to the sink; the rest is read and dropped.
     body: Body,
     /// The end of the source is passed on.
     passes_end: bool,
@@ -160,7 +159,7 @@ pub enum Moved {
     All,
     /// There may be more to do.
     More,
-    /// The source broke, or what it sent is malformed.
+    /// The source broke, or sent malformed data.
     SourceBroke,
     SinkBroke,
 }

@@ -122,12 +122,12 @@ impl Reactor {
     pub fn unwatch(&mut self, source: Source) {
         let Some(token) = self.tokens.remove(&source) else { return };
         let watched = self.watched.remove(&token).expect("every token is watched");
-        // The kernel has removed a closed descriptor by itself.
+        // The kernel has already removed a closed descriptor.
         drop(self.poll.registry().deregister(&mut SourceFd(&watched.fd)));
     }
 
-    /// Carries out the socket requests of a transfer, in order. A socket that was to be watched and then no more is
-    /// closed already, and its number may be another file's: only the latter is carried out.
+    /// Carries out the socket requests of a transfer, in order. A socket that was to be watched and then not is already
+    /// closed, and its number may belong to another file: only the latter request is carried out.
     ///
     /// # Errors
     /// The kernel refuses to watch a socket. The other requests are carried out.
@@ -147,7 +147,7 @@ impl Reactor {
         outcome
     }
 
-    /// Registers a served source again, if it is still watched, so that what was left unread gives another event.
+    /// Registers a served source again, if it is still watched, so that unread data causes another event.
     pub fn rearm(&mut self, source: Source) -> Result<()> {
         let Some(token) = self.tokens.get(&source) else { return Ok(()) };
         let watched = &self.watched[token];

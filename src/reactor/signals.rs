@@ -44,8 +44,8 @@ impl Signals {
         Self::catch_all(&signals.collect::<Vec<i32>>())
     }
 
-    /// Catches what a process passes on to the one that it waits for. The kernel sends Ctrl+Z and new sizes of the terminal to
-    /// both.
+    /// Catches the signals that a process passes on to the one that it waits for. The kernel sends Ctrl+Z and new sizes
+    /// of the terminal to both.
     pub fn catch_to_pass_on() -> Result<Self> {
         Self::catch_all(&[SIGTERM, SIGHUP, SIGINT, SIGCONT])
     }

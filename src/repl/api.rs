@@ -1,5 +1,5 @@
-//! The methods for programs that embed the loop. Each does what a command does, under the same rules. Agents work only
-//! during [`Repl::turn`].
+//! The methods for programs that embed the loop. Each does the same as a command, under the same rules. Agents work
+//! only during [`Repl::turn`].
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -33,15 +33,15 @@ pub struct AgentSummary {
     pub id: AgentId,
     /// Its name, or `agent N`.
     pub label: String,
-    /// Its nearest living ancestor; none for the root and for conversations that were begun.
+    /// Its nearest living ancestor; `None` for the root and for new conversations.
     pub parent: Option<AgentId>,
     /// Its model, as `provider/model`.
     pub model: String,
     /// What the agent is doing.
     pub status: Status,
-    /// What it does, or for what it waits, in words; none if it is idle.
+    /// What it does or waits for, in words; `None` if it is idle.
     pub activity: Option<String>,
-    /// How many agents are before it in the queue for a working slot; none if it does not wait for one.
+    /// How many agents are before it in the queue for a working slot; `None` if it does not wait for one.
     pub place: Option<usize>,
     /// Messages and commands in its queue.
     pub queued: usize,
@@ -88,8 +88,8 @@ impl Repl {
         self.core.status(agent_id)
     }
 
-    /// Creates an agent without history, as it is configured: in the directory in which the program was started, and with the
-    /// configured model unless another one is given as `provider/model`.
+    /// Creates an agent without history, with the configured settings: in the directory in which the program was
+    /// started, and with the configured model unless another one is given as `provider/model`.
     ///
     /// # Errors
     /// The name is malformed or taken, the model is not configured, or the store cannot be written; then no agent is
@@ -114,8 +114,8 @@ impl Repl {
         Ok(id)
     }
 
-    /// Has an agent answer with JSON that conforms to this JSON schema, until the program ends. Returns whether its
-    /// protocol can enforce that; otherwise nothing has changed. Agents that it forks are not bound to it.
+    /// Makes an agent answer with JSON that conforms to this JSON schema, until the program ends. Returns whether its
+    /// protocol can enforce that; otherwise nothing has changed. Its children are not bound to the schema.
     ///
     /// # Errors
     /// The agent does not exist.
@@ -186,7 +186,7 @@ impl Repl {
         self.core.unsaved.len()
     }
 
-    /// What is known of the MCP servers that were used.
+    /// The state of the MCP servers that were used.
     pub(crate) fn servers(&self) -> Vec<ServerReport> {
         self.mcp.reports()
     }
@@ -195,8 +195,8 @@ impl Repl {
         &self.core.roster
     }
 
-    /// Refuses every call about which a person would have to decide, and tells the models why. Returns the agents with what each
-    /// wanted to run, in one line. Questions of an earlier process wait for the person who uses a chat.
+    /// Refuses every call that a person would have to decide on, and tells the models why. Returns the agents with what
+    /// each wanted to run, in one line. Questions of an earlier process wait for a person with a chat.
     pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
         let mut refused = Vec::new();
         loop {
@@ -209,22 +209,22 @@ impl Repl {
             for agent_id in asking {
                 refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
             }
-            // The next call of the same reply may ask as well, and no event of the loop follows from that.
+            // The next call of the same reply may ask as well, which causes no event of the loop.
             self.apply_effects();
         }
     }
 
-    /// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.
+    /// Fails if an agent waits for a person's answer: a text for it would have to wait as well.
     pub(crate) fn require_answered(&self, agent_id: AgentId) -> Result<()> {
         require_answered(&self.core, agent_id)
     }
 
-    /// What an agent could not be restored with: its directory, for example.
+    /// What could not be restored of an agent: its directory, for example.
     pub(crate) fn warnings_of(&self, agent_id: AgentId) -> Vec<String> {
         self.core.roster.get(agent_id).map(|agent| agent.warnings.clone()).unwrap_or_default()
     }
 
-    /// Allows all agents together at most so many requests from now on; retries do not count.
+    /// Allows all agents together at most this many requests from now on; retries do not count.
     pub(crate) fn limit_requests(&mut self, most: u32) {
         self.core.request_limits.limit_requests(most);
     }
@@ -239,7 +239,7 @@ impl Repl {
         self.dispatcher.is_out_of_requests(&self.core)
     }
 
-    /// What holds up an agent's request, if something does.
+    /// The reason why an agent's request waits, if it does.
     pub(crate) fn held_up(&self, agent_id: AgentId) -> Option<HeldUp> {
         held_up(&self.core, agent_id)
     }
@@ -269,7 +269,7 @@ impl Repl {
         self.create_in(None, &choices, None, true)
     }
 
-    /// Archives the agent of a `--print` run that has ended, with all that it made. What has to be seen by a person stays.
+    /// Archives the agent of a finished `--print` run, with all agents that it made. What a person has to see stays.
     pub(crate) fn archive_print_run(&mut self, agent_id: AgentId) {
         if self.core.roster.get(agent_id).is_some_and(|agent| agent.identity.is_print_run) {
             for id in self.core.roster.subtree(agent_id) {

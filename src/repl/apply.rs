@@ -200,7 +200,7 @@ impl Repl {
         }
     }
 
-    /// What an agent has changed: at once, or, in a worktree, when git has compared it.
+    /// Shows the changes of an agent: at once or, in a worktree, when git has compared it.
     fn show_diff(&mut self, origin: Origin, shown_at: AgentId, agent: AgentId) -> Result<()> {
         if self.jobs.diff(&mut self.core, origin, shown_at, agent)? {
             return Ok(());
@@ -276,14 +276,14 @@ fn kill_descendants(core: &mut Core, asked_at: AgentId, ancestor: AgentId) -> Re
     Ok(())
 }
 
-/// Shows a text at the agent at which something was asked for, if it is not the one at which it was shown already.
+/// Shows a text at the agent where it was requested, unless it was already shown there.
 fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
     if asked_at != shown_at {
         core.note(asked_at, LineKind::Mark, text);
     }
 }
 
-/// Esc: ends the commands that the person runs, or, without any, what the agent does.
+/// Esc: ends the commands that the person runs or, without any, the work of the agent.
 fn interrupt(core: &mut Core, shell: &ShellCommands, jobs: &mut Jobs, agent_id: AgentId) -> Result<()> {
     if shell.interrupt(agent_id) { Ok(()) } else { jobs.interrupt(core, agent_id) }
 }

@@ -53,7 +53,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Tells the clients of terminals that are about to be detached how to come back, and notes the same of the terminal of
+    /// Tells clients whose terminals are about to be detached how to come back, and notes the same for the terminal of
     /// this process.
     pub(super) fn send_ways_back(&mut self) {
         for (id, terminal) in self.server.attached() {
@@ -65,7 +65,7 @@ impl Repl {
         self.way_back = local.map(|terminal| self.way_back(terminal));
     }
 
-    /// The same for terminals that were detached in this turn, whose clients get the reason too.
+    /// The same for terminals that were detached in this turn, whose clients also get the reason.
     pub(super) fn end_detached(&mut self) {
         for (id, terminal) in self.server.attached() {
             if self.terminals.get(terminal).is_some_and(|terminal| !terminal.is_detached()) {
@@ -137,7 +137,7 @@ impl Attached<'_> {
         }
     }
 
-    /// While the client has not taken the last frame, none is drawn.
+    /// No frame is drawn before the client has taken the last one.
     fn send_frame(&mut self, id: ClientId, terminal: TerminalId) {
         let Some(client) = self.server.get_mut(id) else { return };
         let Some(terminal) = self.terminals.get_mut(terminal).filter(|terminal| !terminal.is_detached()) else {
@@ -145,7 +145,7 @@ impl Attached<'_> {
         };
         if let Some(remote) = terminal.remote() {
             if client.connection.is_ready() && !remote.output.is_empty() {
-                // Frames are taken whole, so no character is cut.
+                // Frames are taken whole, so no character is split.
                 let frame = String::from_utf8_lossy(&std::mem::take(&mut remote.output)).into_owned();
                 client.send(&Response::Frame(frame));
             }

@@ -1,5 +1,5 @@
-//! A chat that goes on without its terminal, as a server. Nothing is handed over: the loop runs in a process of its own from
-//! the start, and the one that the shell has started only waits for it.
+//! A chat that continues without its terminal, as a server. Nothing is handed over: the loop runs in its own process
+//! from the start, and the process that the shell started only waits for it.
 //!
 //! ```text
 //!   shell -- polylogue (waits) -- polylogue (the loop)
@@ -18,21 +18,21 @@ use crate::reactor::Signals;
 use crate::repl::Repl;
 use crate::store;
 
-/// What the loop tells the process that waits, with an exit code after it: it is to end, and the loop goes on.
+/// Tells the waiting process, with an exit code after it, to end while the loop goes on.
 pub(crate) const GOES_ON: u8 = b'b';
 
-/// The process that waits for this one, and what the person is told when it ends.
+/// The process that waits for this one, and the message that it prints when it ends.
 pub(crate) struct Waiting {
     /// To the process that waits. It is closed when this one ends.
     pub(crate) pipe: OwnedFd,
     /// Standard error from then on.
     pub(crate) log: PathBuf,
-    /// The options that select the same data directory again.
+    /// The options that select the same data directory.
     pub(crate) options: String,
 }
 
 impl Repl {
-    /// This process was started by one that waits for it, and can go on when that has ended.
+    /// This process was started by one that waits for it, and can continue after the end of that one.
     pub(crate) fn set_waiting(&mut self, waiting: Waiting) {
         self.waiting = Some(waiting);
     }
@@ -106,7 +106,7 @@ fn tell(waiting: Waiting, code: u8) {
     let _ = File::from(waiting.pipe).write_all(&[GOES_ON, code]);
 }
 
-/// What standard input and output, and standard error, become.
+/// The new standard input and output, and standard error.
 fn open_streams(waiting: &Waiting) -> Result<(File, File)> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let mut log = store::private_file(&waiting.log)?;
@@ -114,8 +114,7 @@ fn open_streams(waiting: &Waiting) -> Result<(File, File)> {
     Ok((null, log))
 }
 
-/// Gives the terminal up for good: closing it does not concern this process any more, nor does the end of the one that
-/// waits.
+/// Leaves the terminal for good: neither closing it nor the end of the waiting process affects this process any more.
 fn leave_session((null, log): (File, File)) -> Result<()> {
     let failed = std::io::Error::from;
     rustix::process::set_parent_process_death_signal(None).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! Sends one prompt to several agents, and carries out what is decided about their answers.
+//! Sends one prompt to several agents, and carries out decisions about their answers.
 
 use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, Result};
@@ -55,7 +55,7 @@ impl Repl {
         Ok(number)
     }
 
-    /// Carries out what was decided about compared answers. A terminal that shows them shows the error too.
+    /// Carries out decisions about compared answers. A terminal that shows them also shows the error.
     pub(super) fn act_on_answers(
         &mut self,
         origin: Origin,

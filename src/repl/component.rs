@@ -1,7 +1,7 @@
-//! What the loop asks of every component.
+//! The interface between the loop and its components.
 //!
-//! A component owns its state and acts on agents through the [`Core`] that it is lent. Components do not know each other:
-//! one learns what another did from an [`Event`], and asks the loop for a change with a [`Command`].
+//! A component owns its state and acts on agents through the [`Core`] that it is lent. Components do not know each
+//! other: one learns what another did from an [`Event`], and requests changes from the loop with a [`Command`].
 
 use crate::base::clock::Moment;
 use crate::base::error::Result;
@@ -41,7 +41,7 @@ pub(super) trait Component {
         Ok(())
     }
 
-    /// Reads what its descriptors have; nothing is acted on yet.
+    /// Reads the available data of its descriptors; nothing is acted on yet.
     fn on_ready(&mut self, _: &[Ready], _: &mut Core) -> Result<()> {
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Repl {
         self.terminals.on_edited(&mut self.core, terminal, ended);
     }
 
-    /// The file of an editor that still runs when the program ends. The file is kept.
+    /// The file of an editor that is still running when the program ends. The file is kept.
     pub fn take_edited_file(&mut self) -> Option<PathBuf> {
         self.editor.take().filter(|open| !open.editor.is_pager()).map(|open| open.editor.keep())
     }

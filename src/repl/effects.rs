@@ -1,4 +1,4 @@
-//! Applies what agents asked for while they were served: their effects, and the events that follow from them.
+//! Applies the effects that agents requested while they were served, and the events that follow from them.
 
 use crate::agent::{Effect, Role, State};
 use crate::base::clock::Moment;

@@ -24,12 +24,12 @@ pub(super) enum Event {
         /// No terminal follows it.
         stays: bool,
     },
-    /// An agent is gone from memory: killed, closed, or done.
+    /// An agent was removed from memory: killed, closed, or done.
     Removed {
         agent: AgentId,
         adopter: Option<AgentId>,
         worktree: Option<PathBuf>,
-        /// What was typed to it and is not stored any more, with whose it was.
+        /// Texts that were typed to it and are not stored any more, with their owners.
         drafts: Vec<(DraftSlot, String)>,
     },
     /// The agent's work was interrupted, or, if it was idle, the work that is done for it.
@@ -63,16 +63,16 @@ pub(super) enum Event {
     },
     /// Someone is about to choose a model.
     ModelsWanted,
-    /// What a client asked for has ended, and what came of it.
+    /// A request of a client has ended, with this outcome.
     ClientJobEnded {
         client: ClientId,
         outcome: Result<String>,
     },
-    /// A client is no longer sent the commands of an agent, and the servers that it has declared for it end.
+    /// A client no longer receives the commands of an agent, and the servers that it has declared for it end.
     CommandsEnded {
         client: ClientId,
     },
-    /// Something happened in the run of a client: an object for it.
+    /// Something happened in the run of a client, described by an object.
     #[cfg(feature = "coordinator")]
     ClientRunWent {
         client: ClientId,

@@ -1,4 +1,4 @@
-//! File descriptors of the program that embeds the loop, watched in the same poll.
+//! File descriptors of the embedding program, watched in the same poll.
 
 use std::os::fd::RawFd;
 

@@ -11,7 +11,7 @@ use crate::repl::terminals::Act;
 use crate::repl::{Repl, Turn};
 
 impl Repl {
-    /// Finishes the act of one key before it reads the next: what a key means depends on it.
+    /// Finishes the action of one key before it reads the next, whose meaning depends on it.
     pub(super) fn handle_input(&mut self) -> Result<Turn> {
         for id in self.terminals.ids() {
             if self.terminals.get(id).is_some_and(|terminal| terminal.is_gone()) {
@@ -94,7 +94,7 @@ impl Repl {
     }
 }
 
-/// Why a line has to be entered twice: it would end an agent at work, delete one, or write to a file.
+/// Why a line has to be entered twice: it would end a working agent, delete one, or write to a file.
 fn warning_about(core: &Core, agent: AgentId, result: &InputResult) -> Option<String> {
     let victims = match result {
         InputResult::NewState(Change::Kill { agent_id, cascade: false }, _) => vec![*agent_id],

@@ -16,7 +16,7 @@ use crate::repl::core::{Core, agent_gone};
 use crate::repl::terminals::rule_file;
 use crate::store::Conversation;
 
-/// The process and how much it has to do.
+/// The process and its amount of work.
 pub(super) fn status_as_json(core: &Core, clients: usize) -> Value {
     let usage = process::usage();
     json!({
@@ -98,7 +98,7 @@ pub(super) fn agent_as_json(core: &Core, agent: &Agent) -> Value {
     })
 }
 
-/// What the agent is doing, as a terminal shows it; none if it is idle.
+/// The activity of the agent, as a terminal shows it; `None` if it is idle.
 pub(super) fn activity_of(core: &Core, agent: &Agent) -> Option<String> {
     match agent.question() {
         Some(pending) => Some(format!("asks: {}", pending.question.title)),

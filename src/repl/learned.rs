@@ -1,4 +1,4 @@
-//! Context lengths that servers told: all agents use them at once, and later runs for some days.
+//! Context lengths learned from servers: all agents use them at once, and later runs for some days.
 
 use crate::base::id::AgentId;
 use crate::domain::config::Config;
@@ -10,7 +10,7 @@ use crate::store::{LearnedContext, Store, Told};
 /// For how many milliseconds: a server may be started again with another context.
 const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Every agent of the model takes what its server told.
+/// Applies the context length from a server to every agent of the model.
 pub(super) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, limit: u64) {
     core.config.catalog.learn_context(&model, limit);
     core.factory.learn_context(&model, limit);
@@ -22,7 +22,7 @@ pub(super) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, l
     }
 }
 
-/// Takes what was learned in earlier runs. What cannot be read is learned again.
+/// Loads what was learned in earlier runs. Unreadable entries are learned again.
 pub(super) fn restore(config: &mut Config, store: &Store, now: i64) {
     for learned in store.kept_contexts().unwrap_or_default() {
         let is_same = base_url(&config.catalog, &learned.model) == Some(&learned.base_url);

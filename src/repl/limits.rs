@@ -11,7 +11,7 @@ use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
 use crate::team::Reached;
 
-/// Sets a limit that a person typed, and says from when it counts. Agents that it held back go on if it allows it.
+/// Sets a limit that a person typed, and says from when it counts. Agents that it held back continue if it allows it.
 pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<String> {
     let endpoint = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
     let most = match value {
@@ -32,7 +32,7 @@ pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value:
     Ok(note(core, agent, name))
 }
 
-/// What a limit counts, after it was set.
+/// What a limit counts, for the note after it was set.
 fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
     let limit = core.trees.limit(&core.roster, agent, name).most.filter(|_| name.is_budget());
     let counts = limit.map(|most| match name {
@@ -51,7 +51,7 @@ pub(super) fn raise(core: &mut Core, reached: &Reached) -> Result<()> {
     set(core, reached.agent, reached.name, Some(limit))
 }
 
-/// `None`: removes what was set.
+/// `None`: removes the set limit.
 fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>) -> Result<()> {
     core.store.set_limit(agent, name, limit)?;
     core.trees.set(agent, name, limit);
@@ -66,7 +66,7 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
     Ok(())
 }
 
-/// The limits of an agent, with what counts against them, for a screen of so many columns.
+/// The limits of an agent, with what counts against them, for a screen of this many columns.
 pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> Result<String> {
     let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
     let now = core.clock.steady_ms();
@@ -80,7 +80,7 @@ pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> R
     Ok(format!("limits of {label} and of what models make below it:\n{}", list.to_text(columns)))
 }
 
-/// Counts what these messages of an agent say that a request used.
+/// Counts the usage in these messages of an agent.
 pub(super) fn count_spent(core: &mut Core, agent: AgentId, bodies: &[Body]) {
     for body in bodies {
         if let Body::Usage(usage) = body {
@@ -99,7 +99,7 @@ pub(super) fn count_work(core: &mut Core, agent: AgentId, from: State, to: State
     }
 }
 
-/// Stores what was counted since the last call, in one transaction. What cannot be stored is counted in memory only.
+/// Stores the usage since the last call, in one transaction. What cannot be stored is counted in memory only.
 pub(super) fn save_spent(core: &mut Core) {
     let changed = core.trees.take_changed();
     if !changed.is_empty() && !core.store.is_read_only() {

@@ -23,7 +23,7 @@ pub(super) struct MailWaits {
 }
 
 impl MailWaits {
-    /// Parks a call of the `wait` tool, or answers it at once if what it waits for is there.
+    /// Parks a call of the `wait` tool, or answers it at once if its condition is met.
     pub(super) fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, timeout: Duration, from: &[AgentId]) {
         // A waiting agent is never idle: waiting for itself would not end.
         let mut others = Vec::new();

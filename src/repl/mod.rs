@@ -1,7 +1,7 @@
 //! The event loop: one thread, one poll, and components over a [`Core`] that they are lent.
 //!
-//! [`Repl::turn`] in `turn.rs` lists the steps of a turn. Read it first, then `effects.rs` (what agents cause), `apply.rs`
-//! (what commands change) and `component.rs` (what the loop asks of a component).
+//! [`Repl::turn`] in `turn.rs` lists the steps of a turn. Read it first, then `effects.rs` (what agents cause),
+//! `apply.rs` (what commands change) and `component.rs` (the interface of components).
 
 mod api;
 mod apply;
@@ -114,11 +114,11 @@ pub struct Repl {
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
     signals: Option<Signals>,
-    /// What was said at the start.
+    /// The messages at the start.
     welcome: Vec<(LineKind, String)>,
-    /// The process that waits for this one, until the chat goes on without it.
+    /// The process that waits for this one, until the chat continues without it.
     waiting: Option<Waiting>,
-    /// How to come back to what the terminal of this process has shown, once the loop has ended.
+    /// How to come back to what the terminal of this process showed, once the loop has ended.
     way_back: Option<WayBack>,
     /// The editor of a draft, while it runs.
     editor: Option<editor::OpenEditor>,

@@ -16,7 +16,7 @@ use crate::repl::core::Core;
 use crate::repl::event::Event;
 use crate::tools::hooks::{HookRun, Occasion, hooks_for};
 
-/// While so many run, no other is started.
+/// No further hook is started while this many run.
 const MOST: usize = 8;
 
 /// The hooks that run.

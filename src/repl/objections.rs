@@ -28,7 +28,7 @@ pub(super) struct Objections {
     open: BTreeMap<Call, Subject>,
     /// Calls to which the person consented and that are carried out next, each for one agent.
     granted: BTreeMap<Call, AgentId>,
-    /// Calls beside the one that an agent asks about, which wait for the same answer.
+    /// Calls besides the one that an agent asks about, which wait for the same answer.
     waiting: BTreeMap<AgentId, Vec<(String, ToolRequest)>>,
 }
 
@@ -37,7 +37,7 @@ impl Objections {
         self.open.insert((agent, call.to_owned()), subject);
     }
 
-    /// The agent that a call may concern. It holds once: servers use ids of calls again.
+    /// The agent that a call may affect. Valid once: servers reuse ids of calls.
     pub(super) fn take_consent(&mut self, agent: AgentId, call: &str) -> Option<AgentId> {
         self.granted.remove(&(agent, call.to_owned()))
     }
@@ -62,7 +62,7 @@ impl Objections {
         self.waiting.entry(agent).or_default().push((call, request));
     }
 
-    /// The question of this agent is closed: the loop takes up the calls that waited for its answer.
+    /// The question of this agent is closed: the loop resumes the calls that waited for its answer.
     pub(super) fn resume_waiting(&mut self, core: &mut Core, agent: AgentId) {
         for (call, request) in self.waiting.remove(&agent).unwrap_or_default() {
             let request = Effect::ToolRequest(call, request);
@@ -70,8 +70,8 @@ impl Objections {
         }
     }
 
-    /// Withdraws the questions about limits that are not what they were. The loop takes each call up again: it is
-    /// carried out, or asked about with the limit of now.
+    /// Withdraws questions about limits that have changed. The loop takes each call up again: it is carried out, or
+    /// asked about with the current limit.
     fn withdraw_outdated(&mut self, core: &mut Core) {
         let limit = |(call, subject): (&Call, &Subject)| match subject {
             Subject::Limit(reached) => Some((call.clone(), *reached)),
@@ -80,12 +80,12 @@ impl Objections {
         let open: Vec<(Call, Reached)> = self.open.iter().filter_map(limit).collect();
         for (call, reached) in open {
             if core.trees.check_creation(&core.roster, call.0, core.clock.steady_ms()) == Some(reached) {
-                // No other agent is to ask the same.
+                // No other agent may ask the same.
                 core.trees.begin_to_ask(&reached);
                 continue;
             }
             if let Err(error) = end_question(core, call.0) {
-                // What is not stored as answered would be carried out again after a restart.
+                // If the answer were not stored, the call would be carried out again after a restart.
                 core.note(call.0, LineKind::Error, &format!("the question about a limit stays open: {error}"));
                 continue;
             }

@@ -1,4 +1,4 @@
-//! A hint that is shown once, when it is of use.
+//! A hint that is shown once, when it is useful.
 
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
@@ -17,7 +17,7 @@ pub(super) fn offer_auto(core: &mut Core, terminals: &Terminals, agent_id: Agent
         return;
     }
     let key = format!("auto offered in {}", workspace_of(agent).display());
-    // If that cannot be stored, it is not said at every question.
+    // If that cannot be stored, the hint is not repeated at every question.
     if core.store.note_once(&key).unwrap_or(false) {
         let note = "to be asked less: /approval auto (Shift+Tab) runs commands in the sandbox and changes files of the \
                     workspace without a question";

@@ -19,13 +19,13 @@ use crate::repl::start::{GREETING, introduction};
 use crate::repl::{Device, Repl, TerminalMode, steer};
 use crate::store::input_line;
 
-/// A conversation that is to be shown at a terminal.
+/// A conversation to show at a terminal.
 pub(crate) struct Opened {
     pub(crate) agent: AgentId,
-    /// The person chooses another one in a list, at which this is done.
+    /// The person chooses another conversation in a list; then these changes are applied to it.
     picks: Option<Vec<Change>>,
     prompt: Option<String>,
-    /// What conversations begin with at the terminal.
+    /// The choices for conversations that begin at the terminal.
     choices: Choices,
     /// It was begun for the terminal.
     is_begun: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
 pub(crate) enum WayBack {
     /// With these options, each with a space before it.
     Options(String),
-    /// Nothing was written there: it is not kept.
+    /// It has no messages, so it is not kept.
     Unwritten,
     /// The person has left the list of conversations.
     Unopened,
@@ -78,8 +78,7 @@ impl Repl {
         Ok(Opened { agent, picks, prompt, choices: opening.choices, is_begun, sets_up: opening.sets_up })
     }
 
-    /// What is to be said first: with the notes that the terminal brings, those of this process, unless they are at the root
-    /// already.
+    /// The first messages: the notes of the terminal, and those of this process unless they are already at the root.
     fn notes_at_start(&self, notes: &[String], agent: AgentId, is_local: bool) -> Vec<(LineKind, String)> {
         let is_root = self.core.roster.nth(0) == Some(agent);
         let welcome = self.welcome.iter().filter(|_| !is_root && is_local).cloned();
@@ -118,14 +117,14 @@ impl Repl {
         Ok(agent)
     }
 
-    /// Attaches the terminal of this process at a conversation that was opened for it.
+    /// Attaches the terminal of this process to a conversation that was opened for it.
     pub(crate) fn show_opened(&mut self, device: Device, opened: Opened) {
         self.attach_opened(device, TerminalMode::default(), opened);
         self.dispatch();
         self.render();
     }
 
-    /// The same for any terminal. A prompt that cannot be sent becomes its draft, with the reason beside it.
+    /// The same for any terminal. A prompt that cannot be sent becomes its draft, with the reason.
     pub(super) fn attach_opened(&mut self, device: Device, mode: TerminalMode, opened: Opened) -> TerminalId {
         let Opened { agent, picks, prompt, choices, is_begun, sets_up } = opened;
         let picks_in_list = picks.is_some();
@@ -173,7 +172,7 @@ impl Repl {
         shown.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
 
-    /// The directory of a terminal, or that in which the program was started, as it is stored.
+    /// The directory of a terminal, or that in which the program was started, in stored form.
     fn place(&self, directory: Option<&Path>) -> Option<String> {
         project_directory(&directory.unwrap_or(&self.core.config.working_directory).canonicalize().ok()?)
     }
@@ -253,7 +252,7 @@ impl Repl {
     }
 }
 
-/// What `/new` says of the conversation.
+/// The note of `/new` about the conversation.
 pub(super) struct NewHere {
     pub prompt: Option<String>,
     pub name: Option<String>,

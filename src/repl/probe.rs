@@ -1,4 +1,4 @@
-//! What the integration tests and benchmarks see of a [`Repl`] besides the library's methods; `testing` exports it.
+//! What the integration tests and benchmarks read from a [`Repl`] besides the library's methods; `testing` exports it.
 
 use crate::base::clock::Clock;
 use crate::base::error::Result;
@@ -38,7 +38,7 @@ pub trait Probe: Sized {
     /// Attaches a terminal that shows all conversations, to choose one, which gets this prompt then.
     fn attach_picker(&mut self, device: Device, focus: AgentId, mode: TerminalMode, prompt: Option<&str>)
     -> TerminalId;
-    /// What is typed at a terminal, for the agent that it shows.
+    /// The draft at a terminal, for the agent that it shows.
     fn draft_at(&self, at: TerminalId) -> String;
     /// Detaches a terminal. Its drafts stay with the agents to which they were typed.
     fn detach_device(&mut self, at: TerminalId);

@@ -67,7 +67,8 @@ impl Repl {
         }
     }
 
-    /// The same for a client, which has no draft: a prompt is sent whatever its length, or the turn ends with the error.
+    /// The same for a client, which has no draft: a prompt is sent whatever its length, or the turn ends with the
+    /// error.
     fn send_read_for(&mut self, client: ClientId, agent: AgentId, outcome: Outcome) {
         let sent = match outcome {
             Outcome::Send(text) | Outcome::Draft(text) => {

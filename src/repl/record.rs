@@ -1,5 +1,5 @@
-//! Records a session as a scenario for `polylogue replay`: who was asked when, what the provider sent when, and how long tools
-//! took. Texts are replaced by filler of the same length, unless they were asked for.
+//! Records a session as a scenario for `polylogue replay`: the requests, the replies of the provider and the tools,
+//! with their times. Texts are replaced by filler of the same length unless the person wants to keep them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ struct Writer {
     error: Option<io::Error>,
 }
 
-/// A reply that is under way.
+/// A reply that is being received.
 struct Reply {
     sent: Moment,
     steps: Vec<String>,
@@ -217,13 +217,13 @@ impl Writer {
         }
     }
 
-    /// Writes the reply of an agent, if one is under way, with a last step.
+    /// Writes the reply of an agent that is being received, if any, with a last step.
     fn end_reply(&mut self, agent: AgentId, last: &str) {
         if !last.is_empty() {
             self.step(agent, last);
         }
         let Some(reply) = self.replies.remove(&agent) else { return };
-        // What follows the end of a reply is sent before it.
+        // Everything after the end of a reply is sent before it.
         let (ends, others): (Vec<String>, Vec<String>) = reply
             .steps
             .into_iter()

@@ -64,8 +64,7 @@ impl Repl {
         Turn::Continue
     }
 
-    /// Sends the open questions and the commands of agents to the clients that follow them, if they are not the same as
-    /// before.
+    /// Sends the open questions and the commands of agents to the clients that follow them, if they have changed.
     pub(super) fn send_followed(&mut self) {
         for (client, agent) in self.server.take_clients_for_commands(&self.core) {
             let commands = commands_as_json(&self.core, agent);
@@ -348,8 +347,8 @@ impl Repl {
         Ok(json!({"interrupted": is_interrupted}))
     }
 
-    /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
-    /// `rules` are given with the answer and must be those of the question.
+    /// An error if no question with this id is open: it was answered, never asked, or had another text. `rules` come
+    /// with the answer and must be those of the question.
     fn answer_question(&mut self, id: &str, rules: &[String], decision: Decision) -> Result<Value> {
         let (agent, pending) = question_called(&self.core, id, matches!(decision, Decision::Deny(_)))?;
         let offered = &pending.question.ways.rules;
@@ -368,7 +367,7 @@ impl Repl {
     }
 }
 
-/// The open question with this id. An agent is enough to deny what it asks; to allow it, the id says what was read.
+/// The open question with this id. An agent is enough to deny its question; to allow it, the id proves what was read.
 fn question_called<'a>(core: &'a Core, id: &str, is_denied: bool) -> Result<(&'a Agent, &'a PendingQuestion)> {
     if let Some(found) = core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id) {
         return Ok(found);

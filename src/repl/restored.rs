@@ -13,8 +13,8 @@ use crate::repl::tool_requests::objection_to;
 use crate::store::AskingTurn;
 use crate::tools::user_tool;
 
-/// Takes up the turns that waited for an answer. Returns how many questions are asked again, and how many turns were
-/// closed because their call can no longer be made. Nothing runs because of it, and nothing is sent.
+/// Restores the turns that waited for an answer. Returns how many questions are asked again, and how many turns were
+/// closed because their call can no longer be made. Nothing is run or sent.
 pub(super) fn restore_questions(core: &mut Core, objections: &mut Objections) -> Result<(usize, usize)> {
     let (mut asked, mut closed) = (0, 0);
     if core.store.is_read_only() {
@@ -55,7 +55,7 @@ fn restore_question(core: &mut Core, objections: &mut Objections, turn: AskingTu
     Ok(true)
 }
 
-/// Tools of servers and programs are known by their names alone until these have told what they offer.
+/// Tools of servers and programs are known only by name until their servers and programs have described them.
 fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
     let agent = core.roster.get(turn.agent).filter(|agent| agent.inputs.environment.remote.is_none());
     let Some(agent) = agent else { return };
@@ -97,7 +97,7 @@ fn tool_of_server(full_name: &str, servers: &[&str]) -> Option<McpTool> {
 fn close_turn(core: &mut Core, agent: AgentId) -> Result<()> {
     core.store.close_asking_turn(agent, core.clock.unix_ms())?;
     core.roster.with(agent, |agent| {
-        // What was closed is read from the store when it is needed.
+        // The closed turn is read from the store when it is needed.
         agent.inputs.history = None;
         agent.note_interrupted();
     });

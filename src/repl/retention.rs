@@ -11,7 +11,7 @@ const DAY: i64 = 24 * HOUR;
 
 #[derive(Default)]
 pub(super) struct Retention {
-    /// When the store is looked at next, in milliseconds since 1970.
+    /// The time of the next check of the store, in milliseconds since 1970.
     next_at: i64,
 }
 

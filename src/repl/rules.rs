@@ -13,8 +13,8 @@ use crate::repl::core::{Core, agent_gone};
 /// More refused calls are not reported.
 const MAX_REFUSED: usize = 1000;
 
-/// Gives the rules of an open question, or those that a person wrote instead, to an agent or to all that work in the same
-/// directory. Nothing is given if the question is closed.
+/// Gives the rules of an open question, or those that a person wrote instead, to an agent or to all that work in the
+/// same directory. Does nothing if the question is closed.
 pub(super) fn grant(
     core: &mut Core,
     agent_id: AgentId,
@@ -51,8 +51,8 @@ pub(super) fn grant(
     Ok(())
 }
 
-/// Adds rules that a person names on a command line. What is allowed holds while the process runs, what asks and what is
-/// refused also after that.
+/// Adds rules from a command line. What is allowed lasts while the process runs; what asks and what is refused also
+/// lasts after that.
 pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
@@ -73,7 +73,7 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
     Ok(())
 }
 
-/// Refuses an agent, and those that it forks from then on, what these rules name.
+/// Refuses an agent, and its future children, what these rules match.
 pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Result<()> {
     let mut all = core.roster.get(agent_id).ok_or_else(agent_gone)?.rules.clone();
     let refused: Vec<Rule> = refused.into_iter().filter(|rule| !all.deny.contains(rule)).collect();
@@ -132,7 +132,7 @@ pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) 
     }
 }
 
-/// The rules that hold for an agent, one per line, with where they come from.
+/// The rules that apply to an agent, one per line, with their sources.
 pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     let workspace = workspace_of(agent);

@@ -3,7 +3,7 @@
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 
-/// The marks are looked at when so many rows have changed: a message is at least one.
+/// The index is updated after this many changed rows: a message is at least one.
 const ROWS: u64 = 64;
 /// So many batches are indexed between merges. Of more than 64 parts of one size the index would merge all at once, which takes
 /// half a second with a million messages.
@@ -12,7 +12,7 @@ const MOST_UNMERGED: u32 = 16;
 #[derive(Default)]
 pub(super) struct SearchIndex {
     is_started: bool,
-    /// Rows that had changed when the marks were looked at last.
+    /// The changed rows at the last check.
     looked_at: u64,
     /// A batch of messages may wait.
     has_new: bool,
@@ -27,7 +27,7 @@ pub(super) struct SearchIndex {
 impl SearchIndex {
     /// One step: new messages first; old ones only while no agent works, and merges then or after many batches.
     fn advance(&mut self, core: &Core) {
-        // An index that cannot be written is no reason to stop: searches read what is not in it directly.
+        // An index that cannot be written is no reason to stop: searches read unindexed messages directly.
         let may_index = self.unmerged < MOST_UNMERGED;
         if self.has_new && may_index {
             self.has_new = core.store.index_new().unwrap_or(false);

@@ -1,5 +1,5 @@
-//! Commands that a person runs from the input with `!`. They run outside of the sandbox, as in a shell, in a process group
-//! of their own; what they print is shown, and put into the conversation when the agent is idle.
+//! Commands that a person runs from the input with `!`. They run outside of the sandbox, as in a shell, in a process
+//! group of their own. Their output is shown, and added to the conversation when the agent is idle.
 
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
@@ -33,7 +33,7 @@ struct Running {
     is_shared: bool,
     group: Option<Pid>,
     end: Receiver<String>,
-    /// What it printed, once it has ended.
+    /// Its output, once it has ended.
     output: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Ends the command and what it has started.
+    /// Ends the command and the processes that it started.
     fn stop(&self) {
         // It may have ended already.
         let _ = self.group.map(|group| kill_process_group(group, Signal::KILL));
@@ -159,7 +159,7 @@ fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Rec
     let (sender, end) = mpsc::channel();
     let wake = Arc::clone(wake);
     let wait = move || {
-        // The loop may be gone.
+        // The loop may have ended.
         drop(sender.send(wait_for(child, reader)));
         wake();
     };
@@ -167,7 +167,7 @@ fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Rec
     Ok((group, end))
 }
 
-/// Waits for the end of a command, and returns what it printed and how it ended.
+/// Waits for the end of a command, and returns its output and how it ended.
 fn wait_for(mut child: Child, reader: std::io::PipeReader) -> String {
     let output = Arc::<Mutex<Output>>::default();
     let (sender, is_read) = mpsc::channel();
@@ -196,7 +196,7 @@ fn read(mut reader: std::io::PipeReader, output: &Mutex<Output>, done: &Sender<(
         output.bytes.extend_from_slice(&buffer[..kept]);
         output.left_out += count - kept;
     }
-    // After the grace period the receiver is gone.
+    // After the grace period nobody receives it.
     let _ = done.send(());
 }
 

@@ -68,7 +68,7 @@ impl Repl {
         Ok(())
     }
 
-    /// What of the agents' messages is lost, or will be after a power cut, in words.
+    /// Which of the agents' messages are lost, or will be after a power cut, in words.
     pub fn loss(&self) -> Option<String> {
         let unsaved = self.core.unsaved.len();
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
@@ -111,8 +111,8 @@ impl Repl {
         Ok(())
     }
 
-    /// Gives the terminal back and stops, with the whole process group: a parent that waits for us would keep the terminal
-    /// otherwise. Returns when SIGCONT has come; what was due meanwhile is due as much later.
+    /// Restores the terminal and stops, with the whole process group: otherwise a parent that waits for us would keep
+    /// the terminal. Returns when SIGCONT has arrived; deadlines are moved by the time in between.
     pub(super) fn suspend(&mut self) -> Result<()> {
         if self.signals.is_none() {
             return Ok(());
@@ -126,7 +126,7 @@ impl Repl {
         self.terminals.resume_all()
     }
 
-    /// What stands still while the process is stopped, as a line for the person.
+    /// The work that pauses while the process is stopped, as a line for the person.
     fn what_stops(&self) -> Option<String> {
         let (busy, others) = (self.core.roster.busy().len(), self.terminals.ids().len().saturating_sub(1));
         let busy = (busy > 0).then(|| counted(busy, "agent at work", "agents at work"));

@@ -18,7 +18,7 @@ use crate::store::input_line;
 pub(super) enum Staged {
     Log(Vec<Message>),
     Slice(StagedSlice),
-    /// A compaction for this goal; the store has nothing of it yet.
+    /// A compaction for this goal; nothing of it is stored so far.
     Compact(Origin, Option<String>),
 }
 
@@ -37,7 +37,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, edit: &Hist
     core.append_event(agent, body).map(Staged::Log)
 }
 
-/// The mark to go back to. Marks are not inherited: what is inherited lies at or before the fork point.
+/// The mark to rewind to. Marks are not inherited: inherited messages end at the fork point or before it.
 fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result<MessageId> {
     core.load(agent)?;
     let agent = core.roster.get(agent).ok_or_else(agent_gone)?;
@@ -88,7 +88,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Brings memory up to what was staged.
+    /// Applies the staged change in memory.
     pub(super) fn install(&mut self, agent: AgentId, staged: Staged) -> Result<()> {
         match staged {
             Staged::Log(messages) => {

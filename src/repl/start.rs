@@ -36,9 +36,9 @@ use crate::team::{AgentFactory, MINUTE, Roster, Trees};
 
 /// The first line of the first conversation begins with this.
 pub(super) const GREETING: &str = "polylogue ";
-/// The directory in the first line is cut to so many columns.
+/// The directory in the first line is cut off at this many columns.
 const PLACE_COLUMNS: usize = 40;
-/// The task of a run that was cut is cut to so many columns.
+/// The task of an interrupted run is cut off at this many columns.
 #[cfg(feature = "coordinator")]
 const TASK_COLUMNS: usize = 60;
 
@@ -101,7 +101,7 @@ impl Repl {
         Ok(repl)
     }
 
-    /// Shows at an agent what is to be said at the start.
+    /// Shows the messages at the start in an agent.
     pub(crate) fn show_welcome(&mut self, agent_id: AgentId) {
         self.welcome.iter().for_each(|(kind, note)| self.core.note(agent_id, *kind, note));
     }
@@ -207,7 +207,7 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
     notes.chain(of_kind(LineKind::Error, damaged.to_vec())).collect()
 }
 
-/// What this is, where and with which model, and what to do next unless a hint says that.
+/// The name of the program, the directory and the model, and what to do next unless a hint says that.
 pub(super) fn introduction(core: &Core, agent_id: AgentId) -> String {
     let Some(agent) = core.roster.get(agent_id) else { return String::new() };
     let (home, version) = (core.config.display.home.as_deref(), env!("CARGO_PKG_VERSION"));
@@ -284,8 +284,8 @@ fn unseen(agents: &[AgentRow], unix_ms: i64) -> Vec<(AgentId, TurnEnd, Duration)
     ended.into_iter().filter_map(|(at, row)| Some((row.id, row.last_end?, age(at)))).collect()
 }
 
-/// How many agents may work at once: the minimum of the setting (0: no limit), what the file descriptors allow beside so
-/// many clients, and what this build of libcurl can poll.
+/// How many agents may work at once: the minimum of the setting (0: no limit), of what the file descriptors allow
+/// beside this many clients, and of what this build of libcurl can poll.
 pub(super) fn slots(limit: usize, clients: u64) -> usize {
     let limit = if limit == 0 { usize::MAX } else { limit };
     let descriptors = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! Stops the work of many agents at once. What is queued stays queued, and is paused as after any interrupt.
+//! Stops the work of many agents at once. Queues stay, paused as after any interrupt.
 
 use crate::agent::{Agent, State};
 use crate::base::error::Result;
@@ -22,7 +22,7 @@ impl Repl {
         if working.is_empty() {
             return Ok(0);
         }
-        // Without a common transaction each end is stored by itself: what is to stop stops in any case.
+        // Without a common transaction each end is stored by itself: the agents stop in any case.
         let is_common = unsaved::begin_shared(&mut self.core).is_ok();
         working.iter().for_each(|id| stop(&mut self.core, &mut self.jobs, *id));
         self.core.emit(Event::Stopped);
@@ -34,7 +34,7 @@ impl Repl {
     }
 }
 
-/// Stops the tree of an agent: itself and what models made below it. The trees of others go on.
+/// Stops the tree of an agent: itself and the agents that models made below it. Other trees continue.
 pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
     let roster = &core.roster;
     let is_in_tree = |id: &&AgentId| tree_path(roster, **id).contains(&top);
@@ -48,7 +48,7 @@ fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {
     core.roster.get(id).is_some_and(is_busy) || jobs.is_pending(id)
 }
 
-/// Interrupts an agent, and what is done for it.
+/// Interrupts an agent, and the work that is done for it.
 fn stop(core: &mut Core, jobs: &mut Jobs, id: AgentId) {
     jobs.cancel(core, id, true);
     core.emit(Event::Interrupted { agent: id, was_idle: true });

@@ -16,7 +16,7 @@ pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Timeout {
     /// `None`: for ever.
     pub after: Option<Duration>,
-    /// What is due then.
+    /// The reason for it.
     pub why: WakeReason,
 }
 
@@ -59,7 +59,7 @@ pub enum WakeReason {
     Mcp,
     /// A page is being fetched.
     Web,
-    /// What could not be stored is tried again.
+    /// Retries what could not be stored.
     Store,
 }
 

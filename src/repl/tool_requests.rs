@@ -80,13 +80,13 @@ impl Repl {
     }
 }
 
-/// Whether this call creates an agent while the person is being asked about a limit of its caller. It waits also where
+/// Whether this call creates an agent while the person is being asked about a limit of its caller. It waits even if
 /// there is room again: after a restart, calls that create agents beside such a question count as not run.
 fn waits_for_answer(objections: &Objections, agent_id: AgentId, request: &ToolRequest) -> bool {
     matches!(request, ToolRequest::Fork { .. }) && objections.asks_about_limit(agent_id)
 }
 
-/// What the person has to be asked before a call is carried out.
+/// The question for the person before a call is carried out, if one is needed.
 pub(super) fn objection_to(
     core: &mut Core,
     objections: &mut Objections,

@@ -1,8 +1,8 @@
-//! The trace of the loop, as lines of JSON in a file: what happened in each turn, and outside of turns, and why. Holds no
-//! text of a conversation and no credential. `domain::trace` is the schema.
+//! The trace of the loop, as lines of JSON in a file: what happened in each turn, and outside of turns, and why. Holds
+//! no text of a conversation and no credential. `domain::trace` is the schema.
 //!
-//! With `--trace-stable`, two runs of one script on a manual clock write the same bytes: agents are numbered in the order
-//! in which they appear, and how the work was divided into turns is left out, which depends on the kernel.
+//! With `--trace-stable`, two runs of one script on a manual clock write the same bytes: agents are numbered in the
+//! order in which they appear, and the division into turns is left out, because it depends on the kernel.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,7 +37,7 @@ struct Writer {
     clock: Clock,
     start: Moment,
     turns: u64,
-    /// The turn that is under way, and when its wait ended.
+    /// The current turn, and when its wait ended.
     turn: Option<(u64, Moment)>,
     /// In the stable form: the agents in the order in which they appeared.
     stable: Option<Vec<AgentId>>,
@@ -116,7 +116,7 @@ impl Trace {
         }
     }
 
-    /// A terminal has handled so many keys, which are not recorded themselves.
+    /// A terminal has handled this many keys, which are not recorded themselves.
     pub fn keys(&mut self, terminal: TerminalId, agent: AgentId, keys: u64) {
         if let Some(writer) = self.writer.as_mut().filter(|_| keys > 0) {
             let (terminal, keys) = (Some(terminal.0), Some(keys));
@@ -176,7 +176,7 @@ impl Trace {
         }
     }
 
-    /// What terminals show now; recorded where it has changed.
+    /// The agents that terminals show; recorded when they change.
     pub fn focus(&mut self, shown: impl Iterator<Item = (TerminalId, AgentId)>) {
         let Some(writer) = &mut self.writer else { return };
         for (terminal, agent) in shown {
@@ -186,7 +186,7 @@ impl Trace {
         }
     }
 
-    /// For what agents wait at the end of a turn; recorded where it has changed. That depends on the division into turns.
+    /// What agents wait for at the end of a turn; recorded when it changes. This depends on the division into turns.
     pub fn waits(&mut self, waits: impl FnOnce() -> BTreeMap<AgentId, Waits>) {
         let Some(writer) = self.writer.as_mut().filter(|writer| writer.stable.is_none()) else { return };
         let now = writer.clock.now();
@@ -211,7 +211,7 @@ impl Trace {
         }
     }
 
-    /// The turn is over. A trace that can no longer be written ends, with the reason, and the loop goes on.
+    /// The turn is over. If the trace can no longer be written, it ends with the reason, and the loop continues.
     pub fn end(&mut self) -> Option<io::Error> {
         let slow = self.watch.as_mut().and_then(Watch::end);
         let writer = self.writer.as_mut()?;

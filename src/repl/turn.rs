@@ -75,8 +75,8 @@ impl Repl {
         Ok(self.end_turn(Turn::Continue))
     }
 
-    /// Takes over which agents a person watches: at a terminal, or at a client that answers questions. Who waits for a
-    /// summary watches the one that writes it.
+    /// Updates which agents a person watches: at a terminal, or at a client that answers questions. Who waits for a
+    /// summary watches the agent that writes it.
     fn note_watched(&mut self) {
         let Self { core, terminals, server, .. } = self;
         let mut watched = std::mem::take(&mut core.watched);
@@ -85,7 +85,7 @@ impl Repl {
         core.watched = watched;
     }
 
-    /// Lets every agent handle what has come for it, and applies what follows from that.
+    /// Lets every agent handle its input, and applies the effects.
     fn handle_ready(&mut self, ready: &[Ready]) {
         let served = drive_connections(&mut self.core, ready);
         self.trace.step("sockets");
@@ -98,7 +98,7 @@ impl Repl {
         self.trace.step("effects");
     }
 
-    /// Shows and stores what is new.
+    /// Shows and stores new output.
     fn publish(&mut self) {
         self.callbacks.run(&mut self.core);
         self.trace.step("callbacks");
@@ -148,7 +148,7 @@ impl Repl {
         Ok(Turn::Continue)
     }
 
-    /// Lets every component read what its descriptors have, then handles the requests of clients.
+    /// Lets every component read its descriptors, then handles the requests of clients.
     fn read_ready(&mut self, ready: &[Ready]) -> Result<Turn> {
         self.trace.step("signals");
         let (core, components, trace) = self.split();
@@ -219,8 +219,8 @@ impl Repl {
         self.trace.rendered(drawn);
     }
 
-    /// Has what was committed synced, and writes the turn to the trace. If that fails, the trace ends. What has failed is
-    /// said at the agents on a screen.
+    /// Syncs the commits of the turn, and writes the turn to the trace, which ends if that fails. Errors are shown at
+    /// the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
         self.core.store.sync_soon();
         let core = &self.core;

@@ -19,7 +19,7 @@ use crate::tools::{Environment, Job, Output, Running, user_tool};
 /// Programs that are asked at once.
 const AT_ONCE: usize = 8;
 
-/// Working directory and worktree: what a program prints may depend on them.
+/// Working directory and worktree: the output of a program may depend on them.
 type Place = (PathBuf, Option<PathBuf>);
 
 /// What is known of one tool.
@@ -31,12 +31,12 @@ struct Known {
     found: Result<UserTool, String>,
 }
 
-/// Programs that are being looked at.
+/// Programs that are being checked.
 struct Check {
     place: Place,
     running: Running,
     found: Arc<Mutex<Vec<Known>>>,
-    /// Their requests wait for it.
+    /// Agents whose requests wait for it.
     agents: BTreeSet<AgentId>,
 }
 
@@ -44,12 +44,12 @@ struct Check {
 pub(super) struct UserTools {
     known: BTreeMap<Place, Vec<Known>>,
     checks: Vec<Check>,
-    /// Agents whose request has waited and goes on.
+    /// Agents whose requests have waited and may continue.
     checked: BTreeSet<AgentId>,
 }
 
 impl UserTools {
-    /// Whether the request of an agent has to wait. It is made again once it no longer has to.
+    /// Whether the request of an agent has to wait. It is made again when it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if self.checked.remove(&agent) || core.config.user_tools.is_empty() || !gets_programs(core, agent) {
             return false;

@@ -23,9 +23,9 @@ impl Repl {
         self.core.viewers.epoch()
     }
 
-    /// Attaches a viewer to an agent. It begins at `from`; without a position, or with one of another process, it begins
-    /// with the oldest chunk that is kept, including stored messages. The first [`Repl::read`] counts the chunks that were
-    /// dropped since the position.
+    /// Attaches a viewer to an agent. It begins at `from`; without a position, or with one of another process, it
+    /// begins with the oldest chunk in memory, including stored messages. The first [`Repl::read`] counts the chunks
+    /// that were dropped since the position.
     ///
     /// # Errors
     /// The agent does not exist, or the store cannot be read.
@@ -63,13 +63,13 @@ impl Repl {
         self.core.viewers.has_unread(&self.core.roster, viewer)
     }
 
-    /// Where this viewer continues, for [`Repl::attach`]; none if it is not attached.
+    /// Where this viewer continues, for [`Repl::attach`]; `None` if it is not attached.
     pub fn position(&self, viewer: ViewerId) -> Option<Position> {
         let number = self.core.viewers.next(viewer)?;
         Some(Position { epoch: self.core.viewers.epoch().to_owned(), number })
     }
 
-    /// Detaches a viewer; the agent goes on, and its output is kept as before.
+    /// Detaches a viewer; the agent continues, and its output is kept.
     pub fn detach(&mut self, viewer: ViewerId) {
         self.core.viewers.close(viewer);
         self.callbacks.0.retain(|(id, _)| *id != viewer);

@@ -1,4 +1,4 @@
-//! Measures the steps of every turn, and names the one that took longest in a turn that was slow.
+//! Measures the steps of every turn, and names the longest one of a slow turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const SLOW: Duration = Duration::from_millis(5);
 /// How many slow turns there were by the step that took longest in them, and the time of that step at most.
 pub type SlowTurns = BTreeMap<&'static str, (u64, Duration)>;
 
-/// The steps of the turn that is under way, and the slow turns before it.
+/// The steps of the current turn, and the slow turns before it.
 pub struct Watch {
     clock: Clock,
     /// When the last step ended.
@@ -31,7 +31,7 @@ impl Watch {
         (self.since, self.total, self.longest) = (self.clock.now(), Duration::ZERO, ("", Duration::ZERO));
     }
 
-    /// What went by since the last step was spent waiting.
+    /// The time since the last step was spent waiting.
     pub fn skip_wait(&mut self) {
         self.since = self.clock.now();
     }

@@ -40,7 +40,7 @@ struct Transfer {
     is_complete: bool,
 }
 
-/// A tool, whose flag is set when it is done.
+/// A tool, whose flag is set when it has ended.
 struct Running {
     due: Moment,
     is_complete: bool,
@@ -95,7 +95,7 @@ impl Loop {
     /// One turn, in the order of the C program. Returns whether anything happened.
     fn turn(&mut self) -> Result<bool> {
         let before = self.events.len();
-        // As `select`: the descriptors of each wait are named anew.
+        // As with `select`, the descriptors are named again for each wait.
         let served = self.served(Story::FrozenDescriptors);
         for (at, agent) in self.agents.iter().enumerate() {
             if let Some(fd) = agent.transfer.as_ref().map(|transfer| transfer.socket.as_raw_fd()) {
@@ -210,7 +210,7 @@ impl Loop {
         }
     }
 
-    /// `curl_multi_info_read`: a transfer that has ended is told to the completion callback.
+    /// `curl_multi_info_read`: reports an ended transfer to the completion callback.
     fn check_completion(&mut self, at: usize) {
         let is_complete = self.agents[at].transfer.as_ref().is_some_and(|transfer| transfer.is_complete);
         let Some(transfer) = self.agents[at].transfer.take_if(|_| is_complete) else { return };

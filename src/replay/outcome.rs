@@ -1,4 +1,4 @@
-//! What came of a scenario, and whether it is what the file expects.
+//! The outcome of a scenario, and whether it is the expected one.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ pub struct Outcome {
     pub agents: BTreeMap<String, AgentOutcome>,
     /// In their order.
     pub events: Vec<Happened>,
-    /// `None` of it for the copy of the original, which draws nothing.
+    /// `None` for the copy of the original, which draws nothing.
     pub screen: Vec<String>,
-    /// What the scenario did not provide for, in words.
+    /// Events that the scenario did not provide for, in words.
     pub faults: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Happened {
 }
 
 impl Outcome {
-    /// What differs from the expectation, in words; nothing if all is as expected.
+    /// The differences to the expectation, in words; empty if there are none.
     pub fn mismatches(&self, expect: &Expect) -> Vec<String> {
         let mut found = self.faults.clone();
         for (name, expected) in &expect.agent {

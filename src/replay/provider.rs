@@ -18,7 +18,7 @@ const LONGEST_REQUEST: usize = 64 << 20;
 pub struct Provider {
     listener: UnixListener,
     connections: Vec<Connection>,
-    /// Those that were not sent yet, in their order.
+    /// The replies that were not sent yet, in order.
     replies: Vec<Reply>,
     /// Requests for which there was no reply, in words.
     pub unanswered: Vec<String>,
@@ -28,7 +28,7 @@ struct Connection {
     stream: UnixStream,
     received: Vec<u8>,
     unsent: Vec<u8>,
-    /// What is still to be sent, and when.
+    /// The steps to send, with their times.
     steps: Vec<(Moment, Step)>,
     is_open: bool,
 }
@@ -103,7 +103,7 @@ impl Connection {
         Some(serde_json::from_slice(&body).unwrap_or(Value::Null))
     }
 
-    /// Begins the first reply that is meant for this request.
+    /// Begins the first reply for this request.
     fn answer(&mut self, request: &Value, replies: &mut Vec<Reply>, unanswered: &mut Vec<String>, now: Moment) {
         let agent = request["model"].as_str().unwrap_or_default();
         let text = newest_text(request);

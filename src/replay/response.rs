@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-/// A response as far as it has arrived.
+/// A response, as far as it has arrived.
 #[derive(Default)]
 pub struct Response {
     unread: Vec<u8>,
     head: Option<String>,
-    /// The decoded body that is no whole event yet; of an error, all of it.
+    /// The decoded part of the body without a complete event; for an error, the whole body.
     body: String,
     pub is_complete: bool,
 }

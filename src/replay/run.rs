@@ -72,7 +72,7 @@ impl Drop for Directory {
 }
 
 impl Stage {
-    /// Opens the loop with the agents of a scenario. With turns, the trace has those too, which are not the same in two
+    /// Opens the loop with the agents of a scenario. With turns, the trace contains those too, which differ between two
     /// runs.
     pub fn open(scenario: &Scenario, has_turns: bool) -> Result<Self> {
         let directory = Directory::create()?;
@@ -117,7 +117,7 @@ impl Stage {
         Ok(true)
     }
 
-    /// Feeds what is due at this moment, before the loop sees any of it.
+    /// Feeds the input of this moment, before the loop sees any of it.
     fn act(&mut self) {
         let now = self.clock.now();
         let due = |input: &Input| self.start + Duration::from_millis(input.at) <= now;

@@ -1,4 +1,4 @@
-//! The file of a scenario: who talks, what the provider sends and when, which keys are typed, and what comes of it.
+//! The file of a scenario: who talks, what the provider sends and when, which keys are typed, and the expected outcome.
 //! `polylogue help scenarios` describes it for people. All times are milliseconds.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::base::error::{Error, ErrorKind, Result};
 
-/// What is sent of a file at most.
+/// The most bytes of a file that are sent.
 const LONGEST: usize = 4 << 20;
 /// A scenario without an end of its own ends after this time.
 pub const LONGEST_RUN_MS: u64 = 600_000;
@@ -15,14 +15,14 @@ pub const LONGEST_RUN_MS: u64 = 600_000;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it shows, in one line.
+    /// What it demonstrates, in one line.
     pub about: String,
     /// The fault of the C program that it shows, for `--like-the-original`.
     pub story: Option<Story>,
     /// When it ends at the latest.
     #[serde(default = "longest_run")]
     pub end: u64,
-    /// What agents may do without a question.
+    /// The policy of agents.
     pub approval: Option<String>,
     /// Columns and rows of the terminal.
     #[serde(default = "usual_size")]
@@ -50,9 +50,9 @@ pub enum Story {
     FrozenDescriptors,
     /// Only the timers of the agent on the screen end a wait.
     FrozenTimeouts,
-    /// Only the transfers of the agent on the screen are looked at for their end.
+    /// Only the transfers of the agent on the screen are checked for their end.
     FrozenCompletions,
-    /// Only the tools of the agent on the screen are looked at.
+    /// Only the tools of the agent on the screen are checked.
     FrozenTools,
     /// Text goes to the agent on the screen.
     WrongContent,
@@ -94,7 +94,7 @@ pub struct Reply {
     pub steps: Vec<Step>,
 }
 
-/// Something the provider sends, so many milliseconds after the request. After the last step it stays silent.
+/// Data from the provider, this many milliseconds after the request. After the last step it stays silent.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -139,7 +139,7 @@ pub struct Tool {
     pub fails: bool,
 }
 
-/// What must have come of it at the end.
+/// The expected state at the end.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {

@@ -1,4 +1,4 @@
-//! The tools of a scenario: real tool threads, whose results come from the file when the clock says so.
+//! The tools of a scenario: real tool threads, whose results come from the file when the clock reaches their time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Tools {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those that no call has used, in their order.
+    /// The tools that no call has used, in order.
     unused: Vec<Tool>,
     calls: Vec<Call>,
     count: u64,

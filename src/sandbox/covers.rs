@@ -1,8 +1,9 @@
-//! Empty directories in the places of protected names that do not exist, while a process runs that lasts: nothing can be
-//! mounted where nothing is, and such a process could wait until somebody creates the name, and then change what is in it.
+//! Empty directories in place of protected names that do not exist, while a long-lived process runs: nothing can be
+//! mounted on a missing path, and such a process could wait until somebody creates the name, and then change what is in
+//! it.
 //!
-//! A cover has the sticky bit, which tells it from a directory that somebody has made. Every process that needs one holds a
-//! shared lock on it; the last one removes it, unless there is something in it by then.
+//! A cover has the sticky bit, which distinguishes it from a directory that somebody has made. Every process that needs
+//! one holds a shared lock on it; the last one removes it, unless it is no longer empty.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -13,7 +14,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use crate::base::file::{COVER_MARK, is_cover};
 
 const MODE: u32 = 0o755;
-/// How often a cover is made that another process removes at the same time.
+/// How often to try again when another process removes the cover at the same time.
 const ATTEMPTS: usize = 16;
 
 /// Whether a name can be covered: nothing is there, or a cover.

@@ -1,4 +1,4 @@
-//! What a repository makes git obey: its git directory, and the files and directories that its configuration names.
+//! Files that git obeys in a repository: its git directory, and the files and directories that its configuration names.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

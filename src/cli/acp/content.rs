@@ -16,7 +16,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads the blocks of a prompt. Text and links stand where they were written, included files after all text.
+    /// Reads the blocks of a prompt. Text and links keep their order; included files follow all text.
     pub fn read(blocks: &Value) -> Result<Self, Fault> {
         let blocks = blocks.as_array().ok_or_else(|| Fault::params("`prompt` must be a list of content blocks"))?;
         let (mut content, mut included) = (Self::default(), Vec::new());
@@ -54,7 +54,7 @@ impl Content {
         Ok(content)
     }
 
-    /// A link is a word of its own: the path of a file with `@`, as a person would type it, or a URL.
+    /// Adds a link as a word of its own: the path of a file with `@`, as a person would type it, or a URL.
     fn add_link(&mut self, uri: &str) {
         if !self.text.is_empty() && !self.text.ends_with(char::is_whitespace) {
             self.text.push(' ');

@@ -1,4 +1,4 @@
-//! The editor at the other end: reads its messages and those of the loop, turn by turn, and writes what it is sent.
+//! The editor at the other end: reads its messages and those of the loop in turns, and writes the answers.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub struct Editor<'a> {
     pub(super) links: Links<Purpose>,
     streams: Streams,
     input: InputLines,
-    /// There may be another line in what was read.
+    /// The input may contain another line.
     has_lines: bool,
     signals: Signals,
     pub(super) sessions: BTreeMap<String, Session>,
@@ -48,7 +48,7 @@ pub struct Editor<'a> {
     pub(super) is_initialized: bool,
     /// The connection over which open questions arrive.
     pub(super) questions: Option<u64>,
-    /// A connection that has to stay was lost.
+    /// A permanent connection was lost.
     pub(super) is_lost: bool,
     /// They are being opened again.
     is_recovering: bool,
@@ -223,7 +223,7 @@ impl<'a> Editor<'a> {
     /// Sends a request to the loop.
     pub(super) fn send(&mut self, request: &Request, purpose: Purpose) -> std::result::Result<u64, Fault> {
         match self.links.send(&mut self.host, request, purpose.clone()) {
-            // Nothing was sent. A server may end between the message of the editor and the news that it has ended.
+            // Nothing was sent: a server may end before this process learns of it.
             Err(error) if error.kind == ErrorKind::System && !self.host.is_local() && !self.is_recovering => {
                 self.is_lost = true;
                 self.recover()?;
@@ -233,7 +233,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Opens the connections that have to stay again, perhaps in another loop.
+    /// Reopens the permanent connections, perhaps in another loop.
     fn recover(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.is_lost) {
             return Ok(());
@@ -262,7 +262,7 @@ impl<'a> Editor<'a> {
         Ok(())
     }
 
-    /// Stops what the editor has begun, and ends a loop of this process in order.
+    /// Stops what the editor started, and ends a loop of this process in order.
     fn finish(mut self) -> Result<()> {
         for session in self.sessions.keys().cloned().collect::<Vec<_>>() {
             self.close_session(&session)?;
@@ -311,7 +311,7 @@ fn require_same_version(client: &mut Client) -> Result<()> {
     Err(Error::new(ErrorKind::System, message))
 }
 
-/// The error for what was under way in a server that has ended.
+/// The error for requests that were running in a server that has ended.
 pub fn lost() -> Fault {
     Fault::new(INTERNAL, "the server that ran the agents has ended: send it again")
 }

@@ -247,7 +247,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Has the commands of a session arrive, whose agent has the servers of the editor from now on.
+    /// Announces the commands of a session, whose agent now has the servers of the editor.
     pub(super) fn offer(&mut self, session: &str) {
         let Some(known) = self.sessions.get(session) else { return };
         let request = Request::Commands { agent: session.to_owned(), servers: known.servers.clone() };

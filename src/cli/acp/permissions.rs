@@ -12,7 +12,7 @@ use crate::domain::wire::Request;
 /// A question that the editor was sent.
 struct Permission {
     session: String,
-    /// As the server knows it, with a digest of what was shown.
+    /// The server's id of the question, with a digest of what was shown.
     question: String,
     rules: Vec<String>,
     /// The server has the answer, or will have it.
@@ -40,7 +40,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Takes the list of open questions. Returns the numbers of the requests whose question was closed elsewhere.
+    /// Takes the list of open questions. Returns the requests whose question was answered elsewhere.
     pub fn on_listed(&mut self, questions: Value) -> Vec<u64> {
         self.listed = if let Value::Array(rows) = questions { rows } else { Vec::new() };
         let is_listed = |permission: &Permission| self.listed.iter().any(|row| row["id"] == permission.question);
@@ -61,7 +61,7 @@ impl Permissions {
         self.open.retain(|_, permission| permission.session != session);
     }
 
-    /// The request about a question, if it is of the agent of a session or of one below it.
+    /// The request about a question of a session's agent or of one below it.
     fn ask(&mut self, row: &Value, is_session: &dyn Fn(&str) -> bool) -> Option<Asked> {
         if self.open.values().any(|permission| row["id"] == permission.question) {
             return None;
@@ -144,7 +144,7 @@ const ALLOW_ALWAYS: &str = "allow_always";
 const REJECT_ONCE: &str = "reject_once";
 const REJECT_ALWAYS: &str = "reject_always";
 
-/// The possible answers. Those that hold for later calls show their rules.
+/// The possible answers. Those that apply to later calls show their rules.
 fn options(rules: &[String]) -> Value {
     let option = |kind: &str, name: String| json!({"optionId": kind, "kind": kind, "name": name});
     let shown = rules.join(", ");

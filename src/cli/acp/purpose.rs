@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::domain::mcp::ClientServer;
 
-/// What the responses of a connection are for. `id` is that of a request of the editor.
+/// The purpose of a connection. `id` is that of a request of the editor.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Purpose {
     /// A session is created, with these MCP servers of the editor.
     New { id: Value, servers: Vec<ClientServer> },
-    /// A session is taken up; perhaps its conversation is sent to the editor.
+    /// Loading a session, perhaps with its conversation for the editor.
     TakeUp { id: Value, session: String, cwd: String, is_replayed: bool, servers: Vec<ClientServer> },
     /// Its conversation so far.
     Replay { id: Value, session: String },
@@ -19,7 +19,7 @@ pub enum Purpose {
     Commands { session: String },
     /// An image of its prompt is stored.
     Image { session: String },
-    /// Its prompt is under way.
+    /// Its prompt is running.
     Turn { session: String },
     /// Its title, mode and use of the context after a turn.
     Refresh { session: String },
@@ -29,7 +29,7 @@ pub enum Purpose {
     List { id: Value, start: usize },
     /// The open questions of all agents.
     Questions,
-    /// An answer to the one with this id.
+    /// An answer to the question with this id.
     Answer { question: String },
     /// The response is not awaited.
     Aside,

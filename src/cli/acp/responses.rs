@@ -21,7 +21,7 @@ use crate::domain::wire::{Request, Response};
 const PAGE: usize = 100;
 
 impl Editor<'_> {
-    /// Handles what a connection brought.
+    /// Handles what arrived on a connection.
     pub(super) fn on_news(&mut self, number: u64, news: News) -> Result<()> {
         let Some(purpose) = self.links.purpose(number).cloned() else { return Ok(()) };
         let outcome = match news {
@@ -180,7 +180,7 @@ impl Editor<'_> {
         self.send(&request, Purpose::Replay { id: id.clone(), session: session.to_owned() }).map(|_| None)
     }
 
-    /// A session was taken up: its modes; its questions follow.
+    /// A session was loaded: answers with its modes; its questions follow.
     fn opened(&mut self, session: &str) -> Option<Value> {
         self.announce_commands(session);
         self.ask();
@@ -237,7 +237,7 @@ impl Editor<'_> {
         self.finish_prompt(session);
     }
 
-    /// Looks at the agent once more when the editor was sent all that happened in the prompt.
+    /// Asks for the agent again when everything that happened in the prompt was sent to the editor.
     fn finish_prompt(&mut self, session: &str) {
         let Some(known) = self.sessions.get_mut(session) else { return };
         let (next, is_cut_off) = (known.next_chunk, known.follow.is_none());
@@ -312,7 +312,7 @@ impl Editor<'_> {
         let _ = self.send(&deny, Purpose::Aside);
     }
 
-    /// Gives up what is under way in a server that has ended.
+    /// Drops the requests that were running in a server that has ended.
     pub(super) fn abandon_links(&mut self) -> Result<()> {
         for (number, purpose) in self.links.all() {
             self.links.close(&mut self.host, number)?;

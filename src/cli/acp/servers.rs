@@ -38,7 +38,7 @@ pub fn read(declared: &Value) -> Result<(Vec<ClientServer>, Vec<String>), Fault>
     Ok((servers, notes))
 }
 
-/// A list of objects with `name` and `value`; none is an empty one.
+/// A list of objects with `name` and `value`; a missing one is empty.
 fn pairs(list: &Value) -> Option<Vec<(String, String)>> {
     let pair = |pair: &Value| Some((pair["name"].as_str()?.to_owned(), pair["value"].as_str()?.to_owned()));
     match list {

@@ -1,4 +1,4 @@
-//! A session of the editor: an agent, what the editor was told of it, and the prompt that is under way.
+//! A session of the editor: an agent, what the editor knows of it, and the running prompt.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +35,7 @@ pub struct Session {
     pub next_chunk: u64,
     /// Created by this program, and nothing was sent to it yet.
     pub is_unused: bool,
-    /// What the editor knows.
+    /// The mode that the editor knows.
     mode: String,
     title: String,
 }
@@ -47,7 +47,7 @@ pub struct Prompt {
     pub text: String,
     /// Images that are not stored yet.
     pub images: VecDeque<Vec<u8>>,
-    /// The connection over which it is sent, or an image of it.
+    /// The connection over which it, or an image of it, is sent.
     pub link: Option<u64>,
     pub is_cancelled: bool,
     /// The agent has begun with it.
@@ -100,7 +100,7 @@ impl Session {
         json!({"currentModeId": self.mode, "availableModes": modes})
     }
 
-    /// The updates for what a chunk of the conversation says. `is_replayed`: it happened before the session was loaded.
+    /// The updates for a chunk of the conversation. `is_replayed`: it happened before the session was loaded.
     pub fn updates(&mut self, chunk: &Chunk, is_replayed: bool) -> Vec<Value> {
         match chunk {
             Chunk::User(text) if is_replayed || !self.begins_prompt(text) => vec![message("user_message_chunk", text)],
@@ -120,7 +120,7 @@ impl Session {
         // Paths of attached files are replaced.
         let is_changed = ["[image: ", "[PDF: ", "[file: "].iter().any(|file| text.contains(file));
         let is_own = |prompt: &&mut Prompt| {
-            // What a command stands for is not what was typed.
+            // A command may stand for another text than the one that was typed.
             !prompt.has_begun && (is_changed || prompt.text.starts_with('/') || shown(&prompt.text) == text)
         };
         match self.prompt.as_mut().filter(is_own) {
@@ -132,7 +132,7 @@ impl Session {
         }
     }
 
-    /// Announces a call, or that it goes on after a question.
+    /// Announces a call, or that it continues after a question.
     pub fn announce(&mut self, id: &str, call: Call, status: &str) -> Vec<Value> {
         let is_known = self.calls.contains_key(id);
         let mut update = call.to_json(id, status);
@@ -166,7 +166,7 @@ impl Session {
         }))
     }
 
-    /// The updates for what has changed of the agent since the editor was told.
+    /// The updates for changes of the agent that the editor does not know yet.
     pub fn refresh(&mut self, agent: &Value) -> Vec<Value> {
         let mut updates = Vec::new();
         if let (Some(used), Some(size)) = (agent["context"].as_u64(), agent["context_limit"].as_u64()) {

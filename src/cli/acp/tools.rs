@@ -62,7 +62,7 @@ impl Call {
         Some(Path::new(&self.directory).join(path).to_string_lossy().into_owned())
     }
 
-    /// What it replaces in its file.
+    /// The replacements that it makes in its file.
     pub fn diffs(&self) -> Vec<Value> {
         let Some(path) = self.path() else { return Vec::new() };
         let replaced = |edit: &Value| {

@@ -1,4 +1,4 @@
-//! Asks the models: each by a turn of an agent of its own, over a connection of its own.
+//! Asks the models, each in a turn of its own agent, over its own connection.
 
 use std::time::{Duration, Instant};
 
@@ -117,7 +117,7 @@ impl Asking<'_> {
         Ok(None)
     }
 
-    /// Interrupts the turns that are under way, and reads what they still say for a moment. The agents are archived.
+    /// Interrupts running turns and reads their remaining output for a moment. The agents are archived.
     fn end(mut self) -> Result<()> {
         for (number, _) in self.links.all() {
             self.links.send_more(number, &Request::Cut);
@@ -138,7 +138,7 @@ impl Asking<'_> {
     }
 }
 
-/// Adds what the loop has sent to an answer. Returns the limit that has ended its turn, in words.
+/// Adds what the loop sent to an answer. Returns a description of the limit that ended its turn.
 fn take(answer: &mut Answer, response: Response) -> Option<String> {
     match response {
         Response::Chunk(value) => {

@@ -74,7 +74,7 @@ struct Answer {
     started: Instant,
     /// How long it took, when it is complete.
     took: Option<Duration>,
-    /// Why there is none, if that is not in the summary.
+    /// Why there is no answer, if the summary does not say it.
     failure: Option<Failure>,
 }
 
@@ -145,7 +145,7 @@ impl Answers {
         }
     }
 
-    /// Prints the rest as far as it came, and returns the exit code.
+    /// Prints the remaining answers as far as they arrived, and returns the exit code.
     fn finish(mut self, ended: Ended) -> u8 {
         for at in self.printed..self.answers.len() {
             self.is_closed |= !print_answer(&self.answers[at], self.is_json, at == 0);

@@ -183,7 +183,7 @@ fn provider(
     })
 }
 
-/// What a file says of a provider as it is.
+/// The settings of a provider in a file, unchanged.
 fn settings(file: &FileProvider) -> ProviderEntry {
     ProviderEntry {
         key_command: file.key_command.clone(),
@@ -248,8 +248,8 @@ fn check_parameters(entry: &ProviderEntry, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Gives all providers the parameters of this run, as far as their protocols have them, and the models that answer
-/// where those of a provider without such a list cannot.
+/// Gives all providers the parameters of this run that their protocols have, and the models that reply where a provider
+/// without such a list cannot.
 pub fn set_for_run(
     known: &mut [KnownProvider],
     run: &Parameters,

@@ -10,7 +10,7 @@
 //! | parameters | `--set` | | those of the model and of the provider |
 //! | tools | `--no-tools` | `POLYLOGUE_TOOLS_ENABLED` | `tools.enabled` |
 //!
-//! A source counts before those on its right. Nothing comes from another agent.
+//! A source takes precedence over those on its right. Nothing is taken from another agent.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ use crate::domain::rule::Rule;
 use crate::provider::thinking_for;
 use crate::team::Environments;
 
-/// What a new conversation begins with in the working directory of this process, for a server that has its own
-/// configuration. A process that has the agents itself is configured like this.
+/// The choices for a new conversation in the working directory of this process, for a server that has its own
+/// configuration. A process that runs the agents itself has these as its configuration.
 pub fn choices(config: &Config) -> Choices {
     let endpoint = &config.endpoint;
     let is_thinking = |name: &ParameterName| *name == ParameterName::Known(Parameter::Thinking);
@@ -51,7 +51,7 @@ pub fn choices(config: &Config) -> Choices {
     }
 }
 
-/// What the options of the command line change of a conversation that exists.
+/// The changes that the options of the command line make to an existing conversation.
 pub fn options(arguments: &Arguments, loaded: &Loaded) -> Result<Choices> {
     let mut parameters = BTreeMap::new();
     let mut thinking = None;

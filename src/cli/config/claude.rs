@@ -1,5 +1,5 @@
-//! What a project has in `.claude` for Claude Code and is used here too, once it is trusted: commands, and what its settings
-//! refuse or ask about. Its hooks are read in `hooks`, its definitions of agents in `tools::definitions`.
+//! What this program uses of a project's `.claude`, once it is trusted: commands, and what its settings refuse or ask
+//! about. Its hooks are read in `hooks`, its definitions of agents in `tools::definitions`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,9 +13,9 @@ use crate::domain::rule::{Rule, Rules, Subject};
 
 const COMMANDS: &str = ".claude/commands";
 const PERMISSIONS: &str = "permissions";
-/// What a header of a command says that has no meaning here.
+/// Keys in the header of a command that have no effect here.
 const UNUSED: [&str; 4] = ["allowed-tools", "model", "hooks", "agent"];
-/// Before a command whose output other agents put into the text.
+/// Precedes a command whose output other agents put into the text.
 const OUTPUT_OF: &str = "!`";
 
 /// The files of commands in this directory and above it, also in folders; the nearest last.
@@ -29,7 +29,7 @@ pub fn command_files(directory: &Path) -> Vec<FoundFile> {
     places.iter().flat_map(|place| file::files_below(place, custom::EXTENSIONS)).collect()
 }
 
-/// One line about what these commands have that has no meaning here.
+/// One line about keys of these commands that have no effect here.
 pub fn unused_in_commands(files: &[FoundFile]) -> Option<String> {
     let texts = files.iter().filter_map(|file| Some((file, std::str::from_utf8(file.bytes.as_ref().ok()?).ok()?)));
     let mut unused: Vec<&str> = Vec::new();
@@ -52,11 +52,11 @@ pub fn has_rules(json: &Json) -> bool {
     ["deny", "ask"].iter().any(|list| json[PERMISSIONS][list].as_array().is_some_and(|list| !list.is_empty()))
 }
 
-/// What these settings refuse and ask about. What they allow and what is not understood is a warning. `root` is their
+/// What these settings refuse and ask about. Other entries, and what they allow, become warnings. `root` is their
 /// directory, if agents work in another one below it.
 pub fn rules(path: &Path, bytes: &[u8], root: Option<&Path>, warnings: &mut Vec<String>) -> Rules {
     let source = path.display();
-    // That it is not valid is said with the hooks.
+    // Invalid JSON is reported with the hooks.
     let json: Json = serde_json::from_slice(bytes).unwrap_or_default();
     let mut rules = Rules::default();
     for (name, list) in [("deny", &mut rules.deny), ("ask", &mut rules.ask)] {
@@ -116,7 +116,7 @@ fn rules_of(text: &str, root: Option<&Path>) -> Option<Vec<Rule>> {
     patterns.iter().map(|pattern| Rule::new(subject, pattern).ok()).collect()
 }
 
-/// Patterns of gitignore(5) as those of our rules: what they match, and all below it.
+/// Patterns of gitignore(5) as patterns of our rules: what they match, and all below it.
 fn paths(pattern: Option<&str>, root: Option<&Path>) -> Vec<String> {
     let Some(pattern) = pattern else { return vec!["/**".to_owned()] };
     let anchored = pattern.strip_prefix("./").or_else(|| pattern.strip_prefix('/'));

@@ -1,4 +1,4 @@
-//! What a project on another machine brings, to be trusted: its instructions and its skills.
+//! The files of a project on another machine that need trust: its instructions and its skills.
 
 use super::environment::ProcessEnvironment;
 use super::trust::Contents;
@@ -10,7 +10,7 @@ use crate::team::Environments;
 use crate::tools::Job;
 use crate::tools::remote::{Remote, reach};
 
-/// Connects to the place and reads what is there.
+/// Connects to the machine and reads them.
 pub fn contents(text: &str, env: &ProcessEnvironment) -> Result<Contents> {
     let spec: EnvironmentSpec = text.parse()?;
     let Some(place @ RemotePlace::Ssh { .. }) = spec.remote.clone() else {

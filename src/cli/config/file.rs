@@ -48,13 +48,13 @@ pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(File::open(path))
 }
 
-/// The same for a directory that others may write to: a pipe is not opened, since that could block, and neither is a
-/// symbolic link, since what it leads to could be private.
+/// Like [`read`], for a directory that others can write to: neither a pipe, which could block, nor a symbolic link,
+/// whose target could be private, is opened.
 pub fn read_regular(path: &Path) -> Result<Option<Vec<u8>>, String> {
     bytes_of(open_regular(path))
 }
 
-/// The same for a file that may be a link to another one in its directory.
+/// Like [`read_regular`], for a file that may be a link to another one in its directory.
 fn read_inside(path: &Path, directory: &Path) -> Result<Vec<u8>, String> {
     let real = path.canonicalize().map_err(|error| unreadable(&error))?;
     let (Ok(directory), Some(Ok(parent))) = (directory.canonicalize(), directory.parent().map(Path::canonicalize))
@@ -81,7 +81,7 @@ pub fn files(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
     })
 }
 
-/// The same, also in the directories below; a link to one is not followed.
+/// Like the above, including the directories below; a link to one is not followed.
 pub fn files_below(directory: &Path, extensions: &[&str]) -> Vec<FoundFile> {
     fn collect(directory: &Path, extensions: &[&str], depth: usize, found: &mut Vec<FoundFile>) {
         found.extend(files(directory, extensions));
@@ -158,7 +158,7 @@ pub struct FileReader<'a> {
     pub lines: Lines,
     /// The user's home, for `~/`.
     pub home: Option<&'a Path>,
-    /// The directory of the project whose file it is.
+    /// The directory of the project that the file belongs to.
     pub root: Option<&'a Path>,
     pub diagnostics: Diagnostics,
 }
@@ -320,7 +320,7 @@ pub fn json_of(value: &DeValue<'_>) -> Option<serde_json::Value> {
     })
 }
 
-/// The path without symbolic links and `..`; its end need not exist. `None` if it cannot be told where it leads.
+/// The path without symbolic links and `..`; its end need not exist. `None` if its target is unknown.
 pub fn resolved(path: &Path) -> Option<PathBuf> {
     match path.canonicalize() {
         Ok(path) => Some(path),

@@ -179,8 +179,7 @@ fn has_hooks(json: &Json) -> bool {
     json.get("hooks").is_some_and(|all| all.as_object().is_none_or(|all| !all.is_empty()))
 }
 
-/// Lines about settings in a project of which nothing is used: those that a person has for themselves there, and those that
-/// only allow something.
+/// Lines about settings of a project that are not used: personal ones, and those that only allow something.
 pub fn unread_files(directory: &Path) -> Vec<String> {
     let nearest = |name: &str| {
         let path = ancestors_in_repository(directory).map(|above| above.join(name)).find(|path| file::exists(path))?;
@@ -195,7 +194,7 @@ pub fn unread_files(directory: &Path) -> Vec<String> {
     local.into_iter().chain(shared).collect()
 }
 
-/// The hooks in that file. What is not understood is a warning.
+/// The hooks in that file. Unknown entries become warnings.
 pub fn of_claude(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Vec<Hook> {
     let source = path.display().to_string();
     let mut warn = |what: &str| warnings.push(format!("{source}: {what}"));

@@ -41,7 +41,7 @@ pub struct Layer {
     pub fallback: Vec<String>,
 }
 
-/// What a person opens to commands in the sandbox.
+/// What a person makes accessible to commands in the sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct Opened {
     pub read: Vec<PathBuf>,
@@ -227,7 +227,7 @@ fn environment(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<Environ
         reader.warn(entry, "ignored: a project cannot replace a built-in environment; choose another name");
         return None;
     }
-    // A built-in environment keeps what is not given.
+    // A built-in environment keeps what is not set.
     let tools = if is_replacement { vec![entry.name.to_owned()] } else { Vec::new() };
     let mut environment = EnvironmentEntry { name: entry.name.to_owned(), tools, ..EnvironmentEntry::default() };
     for inner in reader.table(entry) {
@@ -263,8 +263,8 @@ pub const RULES: &[(&str, &str)] = &[
     ("deny", "What is refused under every policy"),
 ];
 
-/// The rules of each directory. What is allowed holds only for a directory that has this very path: a symbolic link may lead
-/// elsewhere tomorrow. What asks and what is refused holds where it leads as well.
+/// The rules of each directory. What is allowed applies only to a directory with exactly this path, because a symbolic
+/// link may change. What asks and what is refused also applies where the path leads to.
 fn projects(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(PathBuf, Rules)> {
     let mut projects = Vec::new();
     for inner in reader.table(entry) {

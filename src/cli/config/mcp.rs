@@ -61,7 +61,7 @@ pub fn read(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<McpServer> {
     servers
 }
 
-/// What a table says, before it is known whether the server is a process.
+/// The keys of a table, before it is known whether the server is a process.
 #[derive(Default)]
 struct Fields {
     command: Option<String>,
@@ -177,7 +177,7 @@ impl ProjectFile {
         hex(Sha256::digest(self.bytes.as_deref().unwrap_or_default()))
     }
 
-    /// The servers in it. What is not understood is a warning.
+    /// The servers in it. Unknown entries become warnings.
     pub fn servers(&self, warnings: &mut Vec<String>) -> Vec<McpServer> {
         let path = self.path.display();
         let parsed = self

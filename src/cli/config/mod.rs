@@ -212,7 +212,7 @@ impl Loaded {
         self
     }
 
-    /// Whether the command line or the environment names a policy that asks, as far as only a terminal can answer.
+    /// Whether the command line or the environment names a policy, as far as it needs a terminal for its questions.
     pub fn asks_nobody(&self) -> bool {
         self.is_explicit("approval") && self.values.config.policy == Policy::Ask
     }
@@ -340,7 +340,7 @@ impl Loaded {
     }
 }
 
-/// What `--set` sets. `POLYLOGUE_THINKING` is as strong as an option: it overrides what files set for a provider.
+/// The values of `--set`. `POLYLOGUE_THINKING` counts like an option: it overrides what files set for a provider.
 fn run_parameters(arguments: &Arguments, env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Parameters {
     let mut parameters = Parameters::default();
     let thinking = env.text("POLYLOGUE_THINKING").and_then(|text| text.parse::<Thinking>().ok());
@@ -503,7 +503,7 @@ fn layer_of(project: &Project) -> Layer {
     layer(&project.file(), bytes, Some(&project.root), &env, &mut Diagnostics::default())
 }
 
-/// Checks a file of these bytes, which need not exist.
+/// Checks a file with this content, which need not exist.
 pub fn examine(path: &Path, bytes: Vec<u8>, is_project: bool) -> Diagnostics {
     let mut diagnostics = Diagnostics::default();
     let env = ProcessEnvironment { variable: Box::new(|_| None), directory: PathBuf::new() };

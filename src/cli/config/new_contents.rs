@@ -1,4 +1,4 @@
-//! What a project brings and the user has not judged yet: asked for once at the start of a chat.
+//! Asks once, at the start of a chat, about contents of a project that the user has not judged yet.
 
 use std::io::{IsTerminal as _, Write as _};
 

@@ -32,7 +32,7 @@ pub struct FileProvider {
     pub parameters: Parameters,
     /// `None` if it is not set.
     pub fallback: Option<Vec<String>>,
-    /// What is set for single models.
+    /// Settings of single models.
     pub overrides: Vec<(String, ModelSettings)>,
     pub stall_timeout: Option<Duration>,
     pub auth: Auth,

@@ -48,9 +48,9 @@ pub type FlagValue = fn(&Arguments) -> Option<OsString>;
 /// Which files may contain a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// The user's file, and the file of a trusted project, as far as [`Setting::objection`] has nothing against its value.
+    /// The user's file, and the file of a trusted project unless [`Setting::objection`] objects to its value.
     All,
-    /// Only the user's file: a project must not decide what is written where.
+    /// Only the user's file: a project must not decide where something is written.
     User,
     /// The user's file; a project may only set this value, which is stricter than all others.
     Stricter(&'static str),
@@ -61,7 +61,7 @@ pub enum Files {
 /// The type of a setting and the field that holds it. Numbers have a minimum.
 pub enum Kind {
     Model,
-    /// A model beside that of the agents.
+    /// A model for another purpose than that of the agents.
     OtherModel(fn(&mut Config) -> &mut Option<String>),
     Ephemeral,
     Thinking(fn(&mut Config) -> &mut Thinking),
@@ -394,7 +394,7 @@ const fn setting(key: &'static str, about: &'static str, kind: Kind) -> Setting 
     Setting { key, about, flag: None, files: Files::All, kind }
 }
 
-/// What a person's own file decides about the screen.
+/// Settings of the screen, which only the person's own file can change.
 const fn display(key: &'static str, about: &'static str, kind: Kind) -> Setting {
     Setting { files: Files::User, ..setting(key, about, kind) }
 }
@@ -467,8 +467,8 @@ impl Setting {
         Some(())
     }
 
-    /// Why the value of a project does not count, if it does not. `values` are those of the user, who would use
-    /// `provider` if no model were set.
+    /// Why a project's value is ignored; `None` if it is not. `values` are those of the user, who would use `provider`
+    /// if no model were set.
     pub fn objection(&self, values: &Values, value: &Value, provider: &str) -> Option<String> {
         let mut wanted = values.clone();
         // An invalid value is an error, reported where it is stored.

@@ -252,7 +252,7 @@ fn mcp_server(out: &mut String, server: &McpServer) {
     }
 }
 
-/// The URL without the parts that can hold credentials: user, password and query.
+/// The URL without the parts that can contain credentials: user, password and query.
 pub fn public_url(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let rest = rest.split(['?', '#']).next().unwrap_or(rest);
@@ -260,7 +260,7 @@ pub fn public_url(url: &str) -> String {
     format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or(authority))
 }
 
-/// What a person finds in the editor who has no configuration yet.
+/// The initial text in the editor for a person without a configuration.
 const TEMPLATE: &str = r##"# The configuration of polylogue. Nothing is needed here for the services in
 # `polylogue help variables`; `polylogue help settings` has all settings, and
 # `polylogue config show` prints each with its source.

@@ -1,5 +1,5 @@
-//! Trust in what a project brings: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files, its skills, hooks and
-//! definitions of agents.
+//! Trust in the contents of a project: its `.polylogue` directory, its `.mcp.json`, its `AGENTS.md` files, its skills,
+//! hooks and definitions of agents.
 //!
 //! Trust is given to contents: the bytes that are used are the bytes whose digest is compared. Beside the user's
 //! configuration, the file `trusted` has a line for each directory or file: the digest, a space, the path. The file
@@ -29,7 +29,7 @@ use crate::tools::diff::Summary;
 use crate::tools::skill::find;
 
 const TRUSTED: &str = "trusted";
-/// What the user did not want to judge yet, with lines as in `trusted`.
+/// What the user has put off judging, with lines as in `trusted`.
 const PUT_OFF: &str = "not-now";
 const CONTENTS: &str = "trusted-contents.json";
 
@@ -59,7 +59,7 @@ impl Trusted {
         self.lines.iter().find(|(_, at)| at == path).map(|(digest, _)| digest.as_str())
     }
 
-    /// Whether these contents are trusted at their own path: what runs may name other files beside it.
+    /// Whether these contents are trusted at this path: programs may name other files beside it.
     pub fn has_file(&self, file: &OtherFile) -> bool {
         digest(file).is_some_and(|digest| self.has(&digest, &file.0))
     }
@@ -86,13 +86,13 @@ impl Trusted {
     }
 }
 
-/// What a directory brings that is used only if the user trusts it.
+/// The contents of a directory that are used only if the user trusts them.
 #[derive(Debug)]
 pub struct Contents {
     pub project: Option<Project>,
     /// The programs and URLs of its MCP servers.
     pub mcp: Option<mcp::ProjectFile>,
-    /// Those that are no regular files never count.
+    /// Those that are not regular files never count.
     pub instructions: Vec<InstructionFile>,
     /// Its skills and definitions of agents.
     pub skills: Vec<OtherFile>,
@@ -275,7 +275,7 @@ pub fn put_off(contents: &Contents, config_directory: &Path) -> Result<()> {
     known.write(&file)
 }
 
-/// What was trusted before; only shown, so that a damaged file counts as none.
+/// What was trusted before. Only for display, so a damaged file counts as none.
 fn earlier_texts(config_directory: &Path) -> BTreeMap<String, String> {
     let bytes = fs::read(config_directory.join(CONTENTS)).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()

@@ -77,7 +77,7 @@ fn tool(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<UserToolEntry>
     Some(tool)
 }
 
-/// Writes where a word of a command leads to: `~/` to the home directory, `./` and `.polylogue/` to the project.
+/// Replaces the beginning of a word of a command: `~/` by the home directory, `./` and `.polylogue/` by the project.
 pub(super) fn place(word: &mut String, home: Option<&Path>, root: Option<&Path>) {
     let placed = match root {
         _ if word.starts_with("~/") => absolute(word, home),
@@ -89,7 +89,7 @@ pub(super) fn place(word: &mut String, home: Option<&Path>, root: Option<&Path>)
     }
 }
 
-/// The tools of the person, and those of a project that have other names and whose programs are trusted.
+/// The tools of the person, and those of a project that have other names and trusted programs.
 pub fn all(
     user: Vec<UserToolEntry>,
     project: Vec<UserToolEntry>,

@@ -64,7 +64,7 @@ impl Report {
     }
 }
 
-/// Prints all checks. Returns whether none failed.
+/// Prints all checks. Returns whether all passed.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) -> bool {
     let loaded = config::load(arguments, env);
     let mut report = Report::default();

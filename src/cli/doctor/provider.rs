@@ -119,7 +119,7 @@ fn missing<'a>(known: &'a KnownProvider, loaded: &'a Loaded, body: &[u8]) -> Vec
     models
 }
 
-/// What a status means for key and URL.
+/// What a status says about key and URL.
 fn verdict_of(status: u16, known: &KnownProvider) -> (Verdict, String) {
     let source = match &known.key {
         KeySource::Variable(variable) => variable.clone(),

@@ -46,7 +46,7 @@ pub fn check(report: &mut Report, config: &Config) {
     network(report, &env, level);
 }
 
-/// What commands reach of the network, and whether a call can be given single hosts.
+/// Which part of the network commands reach, and whether a call can be given single hosts.
 fn network(report: &mut Report, env: &Environment, level: Level) {
     let configured = &env.sandbox.settings.network;
     if level == Level::None {
@@ -70,7 +70,7 @@ fn network(report: &mut Report, env: &Environment, level: Level) {
     }
 }
 
-/// What keeps ordinary users from making namespaces, if a setting does. The last two are of Debian and of AppArmor.
+/// The setting that keeps ordinary users from making namespaces, if any. The last two are of Debian and of AppArmor.
 fn forbids_namespaces() -> Option<&'static str> {
     let is = |name: &str, value: &str| {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));

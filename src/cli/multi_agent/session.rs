@@ -54,7 +54,7 @@ impl Session {
         }
     }
 
-    /// The outcome; none if the loop has ended.
+    /// The outcome; `None` if the loop has ended.
     fn wait(&mut self) -> Result<Option<Value>> {
         loop {
             if let (None, Some(error)) = (self.exit_code, self.report.streams.error()) {

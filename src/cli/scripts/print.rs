@@ -64,8 +64,8 @@ pub fn table(list: &Value, columns: &[&str], is_json: bool) {
     }
 }
 
-/// What is done on a narrow terminal, one after the other until all fits: a column is shortened to so many characters, or,
-/// where that is 0, left out.
+/// How rows are narrowed for a terminal, step by step until all fits: a column is shortened to this many characters or,
+/// with 0, left out.
 const NARROWED: [(&str, usize); 15] = [
     ("team_run", 0),
     ("unread", 0),

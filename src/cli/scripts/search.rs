@@ -17,9 +17,9 @@ const EXCERPT: usize = 100;
 
 /// Returns whether something was found.
 pub fn run(typed: &[String], most: usize, is_json: bool, directory: &Path) -> Result<bool> {
-    // A shell has taken the quotes away: what was one word there is a phrase.
+    // A shell has removed the quotes: what was one word there is a phrase.
     let quoted = |word: &String| if word.contains(' ') { format!("\"{word}\"") } else { word.clone() };
-    // What is complete is searched for as whole words.
+    // Complete words are searched for as whole words.
     let typed = typed.iter().map(quoted).collect::<Vec<_>>().join(" ") + " ";
     let query = SearchQuery::parse(&typed, unix_ms())?;
     let store = Store::open_read_only(directory)?;

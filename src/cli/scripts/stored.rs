@@ -1,4 +1,4 @@
-//! `ps`, `logs`, `archive` and `unarchive` without a server: on the store itself, with the same data as from a server.
+//! `ps`, `logs`, `archive` and `unarchive` without a server: they read the store, and give the same data as a server.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const EPOCH: &str = "stored";
 pub fn agents(directory: &Path) -> Result<Value> {
     let store = Store::open_read_only(directory)?;
     let registry = store.load_agents()?;
-    // A turn of which no process is in the middle was cut by the end of one.
+    // A turn that no running process holds was cut off by the end of a process.
     let is_held = holder(directory).is_some();
     let mut agents = Vec::new();
     for row in &registry.agents {
@@ -58,7 +58,7 @@ pub fn archived_agents(directory: &Path) -> Result<Value> {
     Ok(registry.agents.iter().map(archived).collect())
 }
 
-/// What a listed agent and an archived one have in common.
+/// The fields that listed and archived agents share.
 fn agent_as_json(row: &AgentRow, parent: Option<AgentId>, status: &str) -> Value {
     json!({
         "id": row.id.to_string(),
@@ -161,7 +161,7 @@ pub fn open(directory: &Path) -> Result<Store> {
     open_or_create(directory)
 }
 
-/// The store of a command that ends with what it says to be stored.
+/// The store for a command that reports what it has stored.
 fn open_or_create(directory: &Path) -> Result<Store> {
     Store::open(directory)?.sync_each_transaction()
 }
@@ -174,7 +174,7 @@ pub fn find_or_last(store: &Store, name: Option<&str>) -> Result<AgentId> {
     }
 }
 
-/// Finds an agent that was not killed by what it is called, or a killed one by its id.
+/// Finds an agent that was not killed by any of its names, or a killed one by its id.
 pub fn find_agent(store: &Store, name: &str) -> Result<AgentId> {
     one_of(store.find(name)?, name, || format!("no agent {name:?}: polylogue ps lists them"))
 }

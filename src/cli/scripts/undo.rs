@@ -32,7 +32,7 @@ pub fn run(options: &Undo, directory: &Path) -> Result<()> {
     let before = MessageId(undo.message);
     let undone = conclude(&store, &kept, before, snapshots::undo(&kept, undo), IN_SHELL)?;
     if let Some(text) = undone.for_model {
-        // A killed agent is told nothing.
+        // A killed agent is not told.
         let _ = store.append(agent, vec![Body::System(text)], unix_ms());
     }
     print_line(&undone.text);

@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 /// The longest text and the longest line that is read, in bytes; no model takes that much.
 pub const MAX_BYTES: usize = 16 << 20;
 const BLOCK_BYTES: usize = 64 * 1024;
-/// Who waits longer for the end of the input is told.
+/// After this long, a note says that the end of the input is awaited.
 const PATIENCE: Duration = Duration::from_secs(2);
 const BLOCKS_PER_TURN: usize = 4;
 
@@ -169,7 +169,7 @@ impl InputLines {
     pub fn next_line(&mut self) -> Option<Option<Vec<u8>>> {
         let Input { buffer, has_ended, .. } = &mut self.input;
         let end = buffer[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at + 1);
-        // The last line need not have an end.
+        // The last line may lack a line end.
         let end = end.or_else(|| (*has_ended && !buffer.is_empty()).then_some(buffer.len()));
         self.searched = if end.is_some() { 0 } else { buffer.len() };
         let is_too_long = end.unwrap_or(buffer.len()) > MAX_BYTES || self.is_skipping;

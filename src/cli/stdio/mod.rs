@@ -1,4 +1,4 @@
-//! Standard input and output of modes that run without a terminal. What is read or written does not matter here.
+//! Standard input and output of modes that run without a terminal. The contents do not matter here.
 //!
 //! | module | holds |
 //! |---|---|

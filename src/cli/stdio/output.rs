@@ -1,9 +1,9 @@
-//! A writer that never blocks the event loop: what the reader does not take now is buffered in order.
+//! A writer that never blocks the event loop: what the reader does not accept yet is buffered in order.
 //!
-//! The descriptor is shared with the process that started the program, so it is not switched to non-blocking mode. A pipe
-//! is opened a second time instead, non-blocking. Where that fails, and for sockets and terminals, only as much is written
-//! at once as is certain not to block once poll(2) reports the descriptor as writable. Regular files take everything, and
-//! cannot be polled.
+//! The descriptor is shared with the process that started the program, so it is not switched to non-blocking mode. A
+//! pipe is opened a second time instead, non-blocking. Where that fails, and for sockets and terminals, only as much is
+//! written at once as is certain not to block once poll(2) reports the descriptor as writable. Regular files accept
+//! everything and cannot be polled.
 
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
-/// What a writable pipe takes without blocking: PIPE_BUF (pipe(7)).
+/// What a writable pipe accepts without blocking: PIPE_BUF (pipe(7)).
 const ATOMIC_BYTES: usize = 4096;
 
 pub struct Output {
@@ -40,7 +40,7 @@ impl Output {
         Ok(Self { fd, is_pollable, max_write, backlog: Vec::new(), written: 0, state: OutputState::Open })
     }
 
-    /// Writes these bytes after the backlog, as far as they are taken now: in one call if there is no backlog.
+    /// Writes these bytes after the backlog, as far as they are accepted: in one call if there is no backlog.
     pub fn write(&mut self, bytes: &[u8]) {
         if self.state == OutputState::Open {
             self.backlog.extend_from_slice(bytes);
@@ -48,7 +48,7 @@ impl Output {
         }
     }
 
-    /// Writes as much of the backlog as is taken now.
+    /// Writes as much of the backlog as is accepted.
     pub fn flush(&mut self) {
         while self.state == OutputState::Open && self.backlog_len() > 0 {
             if self.max_write == ATOMIC_BYTES && !self.is_writable() {
@@ -76,13 +76,13 @@ impl Output {
         self.state
     }
 
-    /// The descriptor to poll: for writing while there is a backlog, and always for errors, which report a reader that has
-    /// gone. `None` if it cannot be polled.
+    /// The descriptor to poll: for writing while there is a backlog, and always for errors, which show that the reader
+    /// is gone. `None` if it cannot be polled.
     pub fn watched(&self) -> Option<RawFd> {
         (self.is_pollable && self.state == OutputState::Open).then(|| self.fd.as_raw_fd())
     }
 
-    /// The poll reported the descriptor: continues to write, or detects that the reader has gone.
+    /// The poll reported the descriptor: continues to write, or detects that the reader is gone.
     pub fn on_ready(&mut self) {
         let gone = PollFlags::ERR | PollFlags::HUP;
         if self.state == OutputState::Open && self.poll().is_some_and(|events| events.intersects(gone)) {

@@ -136,7 +136,7 @@ fn milliseconds(us: u64) -> String {
     format!("{}.{}", us / 1000, us / 100 % 10)
 }
 
-/// The entries of one agent in lines of so many columns.
+/// The entries of one agent in lines of this many columns.
 fn cell(entries: Option<&Vec<String>>, columns: usize) -> Vec<String> {
     let text = entries.map(|entries| entries.join(", ")).unwrap_or_default();
     let mut lines: Vec<String> = wrap(&text, columns).map(|(_, line)| line.trim_end().to_owned()).collect();

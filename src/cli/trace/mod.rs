@@ -78,7 +78,7 @@ fn read(path: &Path) -> Result<(Vec<TraceLine>, Vec<BadLine>)> {
 }
 
 fn report(message: &str) {
-    // There is no one else to report a closed standard error to.
+    // Nobody else could be told about a closed standard error.
     let _ = writeln!(std::io::stderr(), "polylogue: {}", crate::base::text::sanitise(message));
 }
 

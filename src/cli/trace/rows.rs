@@ -12,13 +12,13 @@ pub struct Row {
     pub took_us: Option<u64>,
     /// In a slow turn, the step that took longest, and its microseconds.
     pub step: Option<(String, u64)>,
-    /// What was due at the end of the wait.
+    /// The reason for the end of the wait.
     why: Option<String>,
     /// What was ready and ended it.
     ready: Vec<String>,
-    /// What happened to each agent, by the agent of the lines.
+    /// The events of each agent.
     pub entries: BTreeMap<String, Vec<String>>,
-    /// The agents that are on a screen at the end of it.
+    /// The agents that are on a screen after it.
     pub shown: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! A log as JSON: every message of every kind, with all that the store keeps of it.
+//! A log as JSON: every message of every kind, with everything that the store has of it.
 
 use serde_json::{Value, json};
 

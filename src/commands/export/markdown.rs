@@ -18,7 +18,7 @@ pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) ->
     text
 }
 
-/// One message; `None` for what is not shown.
+/// One message; `None` if it is not shown.
 fn part(body: &Body) -> Option<String> {
     Some(match body {
         Body::System(text) => format!("## System\n\n{text}"),

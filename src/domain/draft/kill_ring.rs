@@ -47,7 +47,7 @@ impl KillRing {
         self.yanked = None;
     }
 
-    /// What takes the place of the text that was yanked last, round the ring: where, how many are newer, and the text.
+    /// The text that replaces the one yanked last, round the ring: its place, how many are newer, and the text.
     pub fn older(&mut self) -> Option<(Range<usize>, usize, String)> {
         let (at, newer) = self.yanked.take()?;
         let newer = (newer + 1) % self.texts.len();

@@ -1,5 +1,5 @@
-//! The modes of vi for a draft: insert, where keys mean what they mean otherwise, and normal, where they are commands such
-//! as `3w`, `dw`, `ct.`, `yy`, `p` and `u`.
+//! The modes of vi for a draft: insert mode, where keys have their usual meaning, and normal mode, where they are
+//! commands such as `3w`, `dw`, `ct.`, `yy`, `p` and `u`.
 
 use super::{Draft, after, line_end, line_start};
 use crate::domain::key::{Key, KeyCode};
@@ -13,11 +13,11 @@ pub struct Vi {
     typed: String,
 }
 
-/// What becomes of a key.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViOutcome {
     Done,
-    /// It means what it means without vi.
+    /// It has its usual meaning.
     Pass,
     /// A line up, else an older input.
     Up,
@@ -176,7 +176,7 @@ fn paste_lines(at: usize, text: impl FnOnce(&str) -> String, cursor: usize, draf
     draft.go(cursor);
 }
 
-/// What a change returns does not matter here.
+/// Ignores what a change returns.
 fn drop_flag(_: bool) {}
 
 enum Parsed {
@@ -212,7 +212,7 @@ fn parse(typed: &str) -> Parsed {
     }
 }
 
-/// What an operator acts on.
+/// The range that an operator acts on.
 fn range_of(command: &Command, draft: &Draft) -> Option<(usize, usize)> {
     let (text, at) = (draft.text.as_str(), draft.cursor);
     if command.operator == Some(command.verb) {
@@ -234,7 +234,7 @@ fn range_of(command: &Command, draft: &Draft) -> Option<(usize, usize)> {
         let length: usize = text[at..].chars().take_while(|c| class_of(*c) == class).map(char::len_utf8).sum();
         return Some((before.map_or(at, |(start, _)| start), at + length));
     }
-    // As in vi, `cw` changes no space behind the word.
+    // As in vi, `cw` keeps the space after the word.
     let is_word_change = command.operator == Some('c') && matches!(command.verb, 'w' | 'W');
     let verb = match (is_word_change, command.verb) {
         (true, 'w') => 'e',

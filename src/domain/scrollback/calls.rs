@@ -1,4 +1,4 @@
-//! Tool calls: one line each, with the output folded below it once it is known.
+//! Tool calls: one line each, with their output folded below it.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use super::{LineKind, Reader, Scrollback, Start};
 use crate::base::text;
 use crate::domain::frame::Style;
 
-/// A call whose result has not come.
+/// A call without a result so far.
 #[derive(Debug, Clone)]
 pub(super) struct OpenCall {
     id: String,
@@ -26,7 +26,7 @@ impl OpenCall {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub is_error: bool,
-    /// What is said at the right of the call.
+    /// The text at the right of the call.
     pub note: String,
     /// Its output, as parts of lines with their styles.
     pub output: Vec<Vec<(String, Style)>>,
@@ -77,7 +77,7 @@ impl Scrollback {
         self.calls.extend(older.into_iter().map(|call| OpenCall { line: call.line + shift, ..call }));
     }
 
-    /// Shows what is folded, or folds it again.
+    /// Unfolds what is folded, or folds it again.
     pub fn toggle_folds(&mut self) {
         self.folds.toggle_all();
     }
@@ -89,7 +89,8 @@ impl Scrollback {
         self.folds.with_line(line).map(|fold| fold.first - 1)
     }
 
-    /// The next call or reasoning with something folded before or behind this one; without one, the last on the screen.
+    /// The next call or reasoning before or after this one that has something folded; without one, the last on the
+    /// screen.
     pub fn next_fold(&self, reader: Reader, screen: (u16, u16), from: Option<i64>, is_before: bool) -> Option<i64> {
         let after_screen = || self.visible_lines(reader, screen.0, screen.1).last().map(|line| line + 1);
         let fold = match from {
@@ -99,7 +100,7 @@ impl Scrollback {
         Some(fold.first - 1)
     }
 
-    /// Shows what is folded below this line, or folds it again. The rows above it stay where they are.
+    /// Unfolds what is folded below this line, or folds it again. The rows above it do not move.
     pub fn toggle_fold(&mut self, line: i64, reader: Reader, width: u16, height: u16) {
         self.pin(reader, width, height);
         self.folds.toggle(line + 1);
@@ -132,7 +133,7 @@ impl Scrollback {
         self.folds.add(Fold::new(first, first + added, shown));
     }
 
-    /// Lines were inserted before the one that had this number.
+    /// Lines were inserted before the line with this number.
     pub(super) fn shift_from(&mut self, line: i64, added: i64) {
         self.shift_views_from(line, added);
         self.folds.shift_from(line, added);

@@ -1,4 +1,4 @@
-//! Code blocks whose colours are computed elsewhere, and drawn once they are known.
+//! Code blocks whose colours are computed elsewhere, and drawn when they arrive.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -17,7 +17,7 @@ const LINES: usize = 2_000;
 #[derive(Debug)]
 pub struct Code {
     pub language: Box<str>,
-    /// What it is called where the colours are computed; set there.
+    /// Its id where the colours are computed; set there.
     pub id: Cell<Option<u64>>,
     /// The number that its first line had when it was needed last.
     first: Cell<i64>,
@@ -93,7 +93,7 @@ fn packed(parts: &[(Range<usize>, Color)]) -> Colors {
     packed.into()
 }
 
-/// Lines of a code block that are to be coloured. Empty ones are in the place of those that have no colours.
+/// Lines of a code block that need colours. Lines that have none are empty.
 #[derive(Debug, Clone)]
 pub struct CodeLines {
     pub code: Rc<Code>,

@@ -59,7 +59,7 @@ impl Folds {
         self.list.iter_mut().for_each(|fold| fold.is_exception = false);
     }
 
-    /// Opens or folds the one that begins with this line.
+    /// Opens or closes the fold that begins with this line.
     pub fn toggle(&mut self, first: i64) {
         if let Ok(at) = self.list.binary_search_by_key(&first, |fold| fold.first) {
             self.list[at].is_exception = !self.list[at].is_exception;

@@ -155,19 +155,19 @@ impl Drawn {
     }
 }
 
-/// What the rows of a table have in common. The widths grow with the rows.
+/// The columns that the rows of a table share. Their widths grow with the rows.
 #[derive(Debug, Default)]
 pub struct Columns {
     alignments: Vec<Alignment>,
     headers: RefCell<Vec<String>>,
     sizes: RefCell<Vec<Size>>,
-    /// Those of the row that is still being received.
+    /// The sizes of the row that is still being received.
     open_sizes: RefCell<Vec<Size>>,
-    /// The widths of the columns in so many columns of the screen: all rows of a frame need the same.
+    /// The widths of the columns for a width of the screen: all rows of a frame need the same.
     fitted: RefCell<Option<Fitted>>,
 }
 
-/// Columns of the screen, and the widths of the columns of a table there; none if they do not fit.
+/// A width of the screen, and the widths of the columns of a table on it; `None` if they do not fit.
 type Fitted = (usize, Option<Rc<[usize]>>);
 
 /// The columns of the widest cell, and of the longest word in any.
@@ -206,7 +206,7 @@ impl Columns {
         self.fitted.take();
     }
 
-    /// The width of each column in so many columns of the screen; `None` if they do not fit.
+    /// The width of each column on a screen of this many columns; `None` if they do not fit.
     fn widths(&self, room: usize) -> Option<Rc<[usize]>> {
         let mut fitted = self.fitted.borrow_mut();
         match &*fitted {
@@ -230,7 +230,7 @@ impl Columns {
     }
 }
 
-/// Takes from the widest columns first, and from none more than down to its least width.
+/// Shrinks the widest columns first, and none below its least width.
 fn shrunk(mut widths: Vec<usize>, least: &[usize], room: usize) -> Vec<usize> {
     let mut excess = widths.iter().sum::<usize>().saturating_sub(room);
     while excess > 0 {
@@ -244,7 +244,7 @@ fn shrunk(mut widths: Vec<usize>, least: &[usize], room: usize) -> Vec<usize> {
     widths
 }
 
-/// The rows of a table row on so many columns of the screen.
+/// The rows of a table row on a screen of this many columns.
 pub fn table_rows(line: &Line<'_>, columns: &Columns, is_header: bool, room: usize) -> Vec<Drawn> {
     let cells = cells_of(line.text);
     match columns.widths(room) {

@@ -1,4 +1,4 @@
-//! What of the conversation can be printed permanently, on a terminal that keeps it in its own scrollback.
+//! The part of the conversation that can be printed permanently, on a terminal that keeps it in its own scrollback.
 
 use super::{Scrollback, VisibleRow};
 
@@ -40,7 +40,8 @@ impl Scrollback {
         self.printed = self.printed.max(Some(end));
     }
 
-    /// The rows of these lines, without those that are folded. A message is whole: what is printed cannot be opened.
+    /// The rows of these lines, without those that are folded. A message is printed whole, because a printed fold
+    /// cannot be opened.
     pub fn rows_between(&self, from: i64, end: i64, width: u16) -> Vec<VisibleRow> {
         let mut rows = Vec::new();
         let mut line = from;

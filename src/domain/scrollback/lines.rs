@@ -1,4 +1,4 @@
-//! Lines of text, packed: a line of one character costs about ten bytes, not the hundred of a `String` of its own.
+//! Lines of text, packed: a line of one character costs about ten bytes, instead of the hundred of a `String`.
 //!
 //! ```text
 //!   pages   │ text  aaaabbbbbbcc   │ text ... │ text ...  │ ◄─ lines are added and changed only at the end
@@ -25,7 +25,7 @@ pub struct Line<'a> {
     pub text: &'a str,
     pub kind: LineKind,
     pub start: Start,
-    /// How it is drawn; none: as it is.
+    /// How it is drawn; `None`: unchanged.
     pub form: Option<&'a Rc<Form>>,
     /// Where the line begins in the text of its page.
     begin: u32,
@@ -73,7 +73,7 @@ pub struct Lines {
     pages: VecDeque<Page>,
     /// The number of the first line. Negative once lines were prepended.
     first: i64,
-    /// The page that was read last: a frame reads the same few many times.
+    /// The page that was read last: a frame reads the same few pages many times.
     recent: Cell<usize>,
 }
 
@@ -154,7 +154,7 @@ impl Page {
         }
     }
 
-    /// The number of this form in the page. Lines that follow one another mostly have the same.
+    /// The number of this form in the page. Consecutive lines mostly have the same form.
     fn form_number(&mut self, form: Rc<Form>) -> u8 {
         let known = self.forms.iter().rposition(|known| *known == form);
         let at = known.unwrap_or_else(|| {
@@ -260,7 +260,7 @@ impl Lines {
         }
     }
 
-    /// Changes how a line is drawn that has a form of its own.
+    /// Changes the form of a line that has one.
     pub fn replace_form(&mut self, number: i64, form: Rc<Form>) {
         let Some(page) = self.page_of(number).and_then(|at| self.pages.get_mut(at)) else { return };
         let entry = usize::try_from(number - page.first).ok().and_then(|index| page.entries.get(index));
@@ -277,7 +277,7 @@ impl Lines {
         }
     }
 
-    /// Appends to the last line what was cut off another.
+    /// Appends to the last line what was cut off another one.
     pub fn push_cut(&mut self, cut: &Cut) {
         let mut at = 0;
         for (range, style) in &cut.runs {
@@ -297,7 +297,7 @@ impl Lines {
         rest
     }
 
-    /// Removes so many lines at the end.
+    /// Removes this many lines at the end.
     pub fn drop_last(&mut self, lines: usize) {
         (0..lines).for_each(|_| self.pop());
     }

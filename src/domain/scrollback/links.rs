@@ -1,4 +1,4 @@
-//! Targets of the links in a line. A target follows its link in the same line, so that nothing else is stored.
+//! Targets of links. A target follows its link in the same line, so nothing else is stored.
 
 use std::fmt::Write as _;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Markdown as lines, while it arrives.
 //!
-//! Blocks that can no longer change are laid out once; the block at the end, which is open, is laid out again when a frame
-//! is to show new text. What is finished is decided by complete lines alone, always after the same bytes, so that the
+//! Blocks that can no longer change are laid out once; the block at the end, which is open, is laid out again when a
+//! frame is to show new text. Only complete lines decide what is finished, always after the same bytes, so that the
 //! lines do not depend on how the text was split.
 //!
 //! ```text
@@ -9,11 +9,11 @@
 //!   source   │ (not kept)                │ tail       │ pending: received, not parsed yet
 //! ```
 //!
-//! Three blocks can be long, and are finished line by line: a fenced code block, a table, and whatever else is longer than
-//! [`OPEN_BYTES`]. A list is finished item by item, a quote block by block.
+//! Three blocks can be long, and are finished line by line: a fenced code block, a table, and whatever else is longer
+//! than [`OPEN_BYTES`]. A list is finished item by item, a quote block by block.
 //!
-//! A link reference may come before its definition: finished pieces with such references are kept with their source, and
-//! their lines are replaced when the definition is found.
+//! A link reference may come before its definition: finished pieces with such references are kept with their source,
+//! and their lines are replaced when the definition is found.
 
 mod boundary;
 mod layout;
@@ -35,9 +35,9 @@ use super::form::{Columns, Form};
 use super::writer::{Writer, floor};
 use crate::domain::frame::Style;
 
-/// An open block of this size is cut: parsing it takes about 0.5 ms.
+/// An open block of this size is split: parsing it takes about 0.5 ms.
 const OPEN_BYTES: usize = 16 * 1024;
-/// At most so many bytes wait until a terminal shows them.
+/// The most bytes that wait until a terminal shows them.
 const PENDING_BYTES: usize = 16 * 1024;
 /// A block that was not finished is parsed again when it is longer by this part, so that the cost stays linear.
 const GROWTH: usize = 8;
@@ -120,11 +120,11 @@ pub struct Markdown {
     waiting: Waiting,
     /// The code blocks of the open block, as they were laid out last.
     codes: Vec<Rc<Code>>,
-    /// What the tail begins with.
+    /// The beginning of the tail.
     piece: Piece,
     /// The line before the last is blank.
     is_after_blank: bool,
-    /// The tail is parsed again when it has so many bytes.
+    /// The size in bytes at which the tail is parsed again.
     parse_at: usize,
     /// The tail begins within a line.
     is_rest: bool,
@@ -139,7 +139,7 @@ impl Markdown {
         self.pending.push_str(text);
     }
 
-    /// Whether so much text waits that it should be laid out even while no terminal shows it.
+    /// Whether so much text is pending that it should be laid out even if no terminal shows it.
     pub fn is_full(&self) -> bool {
         self.pending.len() >= PENDING_BYTES
     }
@@ -153,7 +153,7 @@ impl Markdown {
         self.open_lines
     }
 
-    /// Whether there are lines of it that do not change any more.
+    /// Whether some of its lines do not change any more.
     pub fn has_finished_lines(&self) -> bool {
         self.has_finished_lines
     }
@@ -227,7 +227,7 @@ impl Markdown {
         let line = last_line(&self.tail);
         let (is_blank, may_interrupt) = (line.trim().is_empty(), boundary::may_interrupt(line));
         if is_blank && self.tail.trim().is_empty() {
-            // What is cut off an oversized block ends with it.
+            // The rest of an oversized block ends with it.
             if self.is_rest {
                 (self.is_rest, self.piece) = (false, Piece::after_block());
             }
@@ -268,7 +268,7 @@ impl Markdown {
         layout.run(parser(source, &self.definitions))
     }
 
-    /// Lays out what can no longer change, except for links that are not defined yet. Returns its last code block.
+    /// Lays out what can no longer change, except for links without a definition so far. Returns its last code block.
     fn finish(&mut self, source: &str, out: &mut Writer<'_>) -> Option<Rc<Code>> {
         let begin = out.end();
         self.definitions.record();
@@ -293,7 +293,7 @@ impl Markdown {
         }
     }
 
-    /// The finished pieces for which definitions came since, in order. They are to be laid out again.
+    /// The finished pieces whose definitions have arrived since, in order. They have to be laid out again.
     pub fn take_resolved(&mut self) -> Vec<Unresolved> {
         self.waiting.take_resolved(&self.definitions)
     }
@@ -316,7 +316,7 @@ impl Markdown {
         }
     }
 
-    /// Lines were inserted before the one that had this number.
+    /// Lines were inserted before the line with this number.
     pub fn shift_from(&mut self, line: i64, added: i64) {
         self.waiting.shift_from(line, added);
     }

@@ -1,4 +1,4 @@
-//! What a person has sent: the middle of a long message is folded.
+//! A person's message: the middle of a long one is folded.
 
 use super::calls::sides;
 use super::fold::Fold;

@@ -1,4 +1,4 @@
-//! What is visible of a conversation while it grows, scrolls, is wrapped anew and forgets.
+//! The visible part of a conversation while it grows, scrolls, is wrapped again and forgets.
 
 use super::writer::LINE_BYTES;
 use super::*;

@@ -14,7 +14,7 @@ use crate::domain::frame::{Copied, Style};
 /// Hint on a folded block.
 pub const OPENS: &str = "Ctrl+O opens";
 
-/// A scroll position of its own.
+/// A reader with its own scroll position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// All terminals that talk with the agent share one position.
@@ -30,7 +30,7 @@ pub struct VisibleRow {
     pub kind: LineKind,
     /// Printable text, not wider than the screen. Empty for the row between two blocks.
     pub text: String,
-    /// The parts of the text that have a style other than that of the kind, as bytes of it, in order.
+    /// The parts of the text with another style than that of the kind, as byte ranges, in order.
     pub styles: Vec<(Range<usize>, Style)>,
     /// Where parts of the text lead, in order.
     pub links: Vec<(Range<usize>, Rc<str>)>,
@@ -228,7 +228,7 @@ impl Scrollback {
         }
     }
 
-    /// The position of the first row of a screen of this size, which is filled as far as possible; `None` if there is no text.
+    /// The position of the first row of a screen of this size, which is filled as far as possible; `None` without text.
     fn top_of_view(&self, reader: Reader, width: u16, height: u16) -> Option<Position> {
         let bottom = self.bottom(width, height)?;
         Some(self.top(reader).map_or(bottom, |top| self.aligned(top, width).min(bottom)))
@@ -437,13 +437,13 @@ impl RowPart<'_> {
     }
 }
 
-/// The columns of the prefix: at most half of the screen, and so few that a character of two columns fits behind it.
+/// The columns of the prefix: at most half of the screen, and few enough that a wide character fits after it.
 fn prefix_columns(form: Option<&Rc<Form>>, width: u16) -> u16 {
     let Some(form) = form else { return 0 };
     form.columns.min(width / 2).min(width.saturating_sub(2))
 }
 
-/// The end of a prefix in so many columns: a marker is there.
+/// The end of a prefix in this many columns, because markers are there.
 fn end_of(prefix: &str, columns: usize) -> &str {
     let mut end = prefix;
     while text::width(end) > columns {

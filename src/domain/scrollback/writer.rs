@@ -19,7 +19,7 @@ const BREAK_BYTES: usize = 256;
 pub struct Writer<'a> {
     lines: &'a mut Lines,
     kind: LineKind,
-    /// What the next line begins.
+    /// The kind of start of the next line.
     start: Start,
     /// Columns of the last line so far, for tabs.
     column: usize,
@@ -27,7 +27,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// `start` is what the first line begins.
+    /// `start` is the kind of start of the first line.
     pub fn new(lines: &'a mut Lines, kind: LineKind, start: Start) -> Self {
         Self { lines, kind, start, column: 0, added: 0 }
     }
@@ -80,7 +80,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds text to a line that is not split, as it is.
+    /// Adds unchanged text to a line that is not split.
     pub fn unsplit(&mut self, text: &str, style: Style) {
         self.lines.push_str(text, style);
     }

@@ -1,4 +1,4 @@
-//! What a server offers: its lists of tools, resources and prompts, page by page.
+//! The offers of a server: its lists of tools, resources and prompts, page by page.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::mcp::list;
 
 const MAX_PAGES: usize = 64;
 
-/// What a server lists besides tools.
+/// The lists of a server besides that of its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Catalog {
     Resources,
@@ -50,7 +50,7 @@ impl Pages {
 impl Session {
     pub(super) fn list_from_start(&mut self) {
         self.tools = Pages::default();
-        // A list that is under way would be mixed with this one.
+        // A running listing would be mixed with this one.
         self.pending.retain(|_, pending| !matches!(pending, Pending::List));
         self.list(Pending::List, "tools/list", None);
     }

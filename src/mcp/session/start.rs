@@ -1,4 +1,4 @@
-//! The first messages: which era of the protocol a server speaks, and what it can.
+//! The first messages: which era of the protocol a server speaks, and its capabilities.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ impl Session {
             return;
         }
         let supported = result["supportedVersions"].as_array();
-        // Some servers of the older era answer what they do not know with an empty result.
+        // Some servers of the older era answer unknown requests with an empty result.
         if !supported.is_some_and(|list| list.iter().any(|entry| entry == MODERN)) {
             return self.initialize();
         }
@@ -41,7 +41,7 @@ impl Session {
 
     pub(super) fn begin(&mut self, era: Era) {
         (self.era, self.probe_until) = (Some(era), None);
-        // A server whose first answer was an error has not said what it can.
+        // A server whose first answer was an error has not declared its capabilities.
         if !self.capabilities.is_null() && !self.has("tools") {
             return self.on_list(Vec::new());
         }
@@ -51,7 +51,7 @@ impl Session {
         self.list_from_start();
     }
 
-    /// Has the server announce changes of its lists, as far as it does.
+    /// Asks the server to announce changes of its lists, if it can.
     fn listen(&mut self) {
         let kinds = ["tools", "resources", "prompts"];
         let announced = kinds.iter().filter(|kind| self.capabilities[**kind]["listChanged"] == true);
@@ -76,7 +76,7 @@ pub(super) fn client() -> Value {
     json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// The person can be asked; nothing else is offered to servers.
+/// The capabilities of this client: the person can be asked, and nothing else is offered.
 pub(super) fn capabilities() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}})
 }

@@ -32,7 +32,7 @@ impl Scene {
         Self { session: Session::start(server(), None, true, clock.now()), clock }
     }
 
-    /// The methods of the messages that are to be sent, with their numbers.
+    /// The methods of the messages to send, with their numbers.
     fn sent(&mut self) -> Vec<(String, Option<u64>)> {
         self.session.take_messages().map(|message| (message.method, message.id)).collect()
     }

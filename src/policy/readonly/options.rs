@@ -15,7 +15,8 @@ pub fn program_name(word: &str) -> Result<&str, Reason> {
     if name.contains('/') { Err("a program outside the system directories") } else { Ok(name) }
 }
 
-/// Refuses options that write or run something: single letters, also in a group (`-rno`), and long names, also shortened.
+/// Refuses options that write or run something: single letters, also in a group (`-rno`), and long names, also
+/// shortened.
 pub fn refuse(arguments: &[Word], letters: &str, names: &[&str]) -> Result<(), Reason> {
     for word in arguments {
         let is_bad = match word.text.strip_prefix("--") {

@@ -127,7 +127,7 @@ fn trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     Ok(reads)
 }
 
-/// Patterns print names, also where the arguments are not paths.
+/// Patterns print names, even if the arguments are not paths.
 fn patterns(arguments: &[Word]) -> Vec<Read> {
     let read = |word: &Word| Read { path: word.text.clone(), extent: Extent::Pattern };
     arguments.iter().filter(|word| word.is_glob).map(read).collect()
@@ -145,7 +145,7 @@ fn pattern_and_trees(arguments: &[Word]) -> Result<Vec<Read>, Reason> {
     const FILE_OPTIONS: &[&str] = &["re", "fi", "exclude-f", "ignore-fi"];
     // It may become more than one word: the pattern to search for, and files.
     refuse_patterns(arguments)?;
-    // `-fFILE`, also behind other letters.
+    // `-fFILE`, also after other letters.
     let names_file = |word: &Word| {
         let group = word.text.strip_prefix('-').filter(|group| !group.starts_with('-'));
         group.and_then(|group| group.split_once('f')).is_some_and(|(_, file)| !file.is_empty())
@@ -255,7 +255,7 @@ fn prints_lines(script: &str) -> bool {
     rest == Some("p")
 }
 
-/// What follows an address.
+/// The part after an address.
 fn address(text: &str) -> Option<&str> {
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);

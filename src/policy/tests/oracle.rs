@@ -1,9 +1,9 @@
-//! What bash really runs, compared with what was read from the text.
+//! Compares what bash really runs with what was read from the text.
 //!
-//! Commands of the corpus are changed at random. Each that still is plain runs in bash without any program: every builtin
-//! but `printf` is disabled, `PATH` names no directory, and `command_not_found_handle` logs the arguments of each command
-//! that bash would start. What bash runs must be what was predicted. `POLYLOGUE_ORACLE=N` runs N commands instead of 300,
-//! `POLYLOGUE_ORACLE_SEED` repeats a run.
+//! Commands of the corpus are changed at random. Each one that is still plain runs in bash without any programs: every
+//! builtin but `printf` is disabled, `PATH` names no directory, and `command_not_found_handle` logs the arguments of
+//! each command that bash would start. What bash runs must be what was predicted. `POLYLOGUE_ORACLE=N` runs N commands
+//! instead of 300, `POLYLOGUE_ORACLE_SEED` repeats a run.
 
 use std::env;
 use std::fs;
@@ -78,7 +78,7 @@ fn run(bash: &Path, text: &str, directory: &Path) -> Vec<Vec<String>> {
     commands
 }
 
-/// Whether the prediction covers a command. What a pattern becomes depends on the files.
+/// Whether the prediction covers a command. The result of a pattern depends on the files.
 fn is_predicted(predicted: &SimpleCommand, ran: &[String]) -> bool {
     let literal = predicted.words.iter().take_while(|word| !word.is_glob).count();
     let is_start =
@@ -92,7 +92,7 @@ fn check(bash: &Path, text: &str, directory: &Path) -> bool {
     if text.len() > 1000 || commands.iter().any(|command| command.program() == "printf") {
         return false;
     }
-    // Bash starts what has a slash without asking the handler.
+    // Bash starts a command with a slash without asking the handler.
     let mut expected: Vec<SimpleCommand> =
         commands.into_iter().filter(|command| !command.program().contains('/')).collect();
     let ran = run(bash, text, directory);

@@ -12,7 +12,7 @@ use crate::provider::limits::{self, ReplySize};
 use crate::provider::request::json;
 use crate::provider::response::{IsComplete, PartialReply, ReplyParser, empty_reply, incomplete};
 
-/// Open blocks at the same time; the API has one.
+/// Most blocks that are open at the same time; the API has one.
 const MAX_OPEN: usize = 1024;
 
 /// One reply, as far as it was received.
@@ -48,7 +48,7 @@ enum Open {
     Other,
 }
 
-/// A block of thinking, as it is sent back.
+/// A block of thinking in the form that is sent back.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum SignedThinking<'a> {

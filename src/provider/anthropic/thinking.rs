@@ -144,7 +144,7 @@ fn without_budget(style: Style, thinking: Thinking) -> Mode {
 }
 
 impl Mode {
-    /// Whether the reply may hold thinking; then earlier thinking is sent back.
+    /// Whether the reply may contain thinking; then earlier thinking is sent back.
     pub fn thinks(self) -> bool {
         !matches!(self, Mode::Silent { thinks: false } | Mode::Off(_))
     }

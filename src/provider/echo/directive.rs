@@ -123,7 +123,7 @@ fn fail(rest: &str) -> Option<Error> {
     Some(error)
 }
 
-/// The error of `%cut`.
+/// The error that `%cut` causes.
 pub(super) fn incomplete() -> Error {
     Error::new(ErrorKind::Network, "simulated disconnect")
 }

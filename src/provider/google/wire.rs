@@ -26,7 +26,7 @@ pub(super) struct Candidate {
     pub finish_message: Option<String>,
 }
 
-/// What the request's own content was found to be.
+/// The verdict on the request's own content.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Feedback {
@@ -56,7 +56,7 @@ pub(super) struct Part {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct FunctionCall {
-    /// Models before Gemini 3 give none.
+    /// Missing in models before Gemini 3.
     pub id: Option<String>,
     pub name: Option<String>,
     pub args: Option<Value>,

@@ -44,7 +44,7 @@ pub(super) struct Reasoning {
 }
 
 impl Reasoning {
-    /// Takes the reasoning of a delta; the result is to be shown.
+    /// Takes the reasoning of a delta; returns the part to show.
     pub fn take(&mut self, delta: &mut Delta<'_>, size: &mut ReplySize) -> Result<String> {
         let (details, blocks) = (objects(delta.reasoning_details.take()), objects(delta.thinking_blocks.take()));
         for object in details.iter().chain(&blocks) {
@@ -63,7 +63,7 @@ impl Reasoning {
         Ok(shown)
     }
 
-    /// Ends the reply: appends what is to be stored, if anything.
+    /// Ends the reply: appends what has to be stored, if anything.
     pub fn end(&mut self, calls: Vec<Object>, out: &mut Vec<StreamEvent>) {
         let mut reasoning = std::mem::take(self);
         // Anthropic refuses thinking without its signature.
@@ -144,7 +144,7 @@ fn objects(value: Option<Value>) -> Vec<Object> {
     list.into_iter().filter_map(|item| if let Value::Object(object) = item { Some(object) } else { None }).collect()
 }
 
-/// What a person can read of a detail or a block.
+/// The readable text of a detail or a block.
 fn text_of(object: &Object) -> Option<&str> {
     ["text", "summary", "thinking"].iter().find_map(|name| object.get(*name)?.as_str())
 }

@@ -27,7 +27,7 @@ struct Call {
     wire_index: Option<u64>,
     partial: PartialCall,
     braces: Braces,
-    /// What goes back with the call.
+    /// The fields that are sent back with the call.
     fields: Object,
 }
 

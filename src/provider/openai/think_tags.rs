@@ -73,7 +73,7 @@ impl ThinkTags {
         self.held = rest;
     }
 
-    /// No more text will come: what was held is no tag.
+    /// No more text will come: what was held back is not a tag.
     pub fn end(&mut self, out: &mut Vec<StreamEvent>) {
         let held = std::mem::take(&mut self.held);
         let is_thinking = self.state == State::Thinking;

@@ -95,7 +95,7 @@ pub(super) struct WireUsage {
     pub cost: Option<f64>,
 }
 
-/// What became of the tokens of the request.
+/// How the tokens of the request were used.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PromptDetails {
@@ -104,7 +104,7 @@ pub(super) struct PromptDetails {
     pub cache_write_tokens: Option<u64>,
 }
 
-/// What became of the tokens of the reply.
+/// How the tokens of the reply were used.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReplyDetails {

@@ -36,8 +36,8 @@ struct Progress {
     has_deltas: bool,
     is_done: bool,
     call: Option<PartialCall>,
-    /// The arguments of the call so far. The event at their end repeats them and counts more than its deltas, because some
-    /// servers send them also when the call begins.
+    /// The arguments of the call so far. The event at their end repeats them and takes precedence over the deltas,
+    /// because some servers also send them when the call begins.
     arguments: String,
     /// Whether these came when the call began: deltas replace them.
     is_initial: bool,
@@ -110,7 +110,7 @@ impl Reply {
         Ok(())
     }
 
-    /// An item ends: appends what its deltas left out, and a signature for reasoning and phases.
+    /// An item ends: appends what its deltas omitted, and a signature for reasoning and phases.
     pub fn end_item(&mut self, index: u64, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let progress = self.item(index)?;
         if std::mem::replace(&mut progress.is_done, true) {
@@ -180,7 +180,7 @@ impl Reply {
         }
     }
 
-    /// The final status. Incomplete for an unknown reason counts as cut.
+    /// The final status. Incomplete for an unknown reason counts as cut off.
     pub fn finish(&mut self, status: &str, reason: Option<&str>) {
         self.finish = Some(match (status, reason) {
             ("incomplete", Some("content_filter")) => Finish::ContentFilter,
@@ -246,9 +246,9 @@ impl Reply {
         self.push_signature(&json!({"phase": *item.phase.0}), out)
     }
 
-    /// Reasoning, as it is sent back: encrypted, or in clear text if the server sends that instead. With neither there
-    /// is nothing to send, because the server does not store it. The `status` is left out: OpenAI sends it and rejects
-    /// it (`Unknown parameter: 'input[1].status'`).
+    /// Reasoning in the form that is sent back: encrypted, or in clear text if the server sends that instead. With
+    /// neither there is nothing to send, because the server does not store it. The `status` is left out: OpenAI sends
+    /// it and rejects it (`Unknown parameter: 'input[1].status'`).
     fn push_reasoning(&mut self, item: &Item<'_>, out: &mut Vec<StreamEvent>) -> Result<()> {
         let content = item.content.as_ref().filter(|content| content.as_array().is_some_and(|list| !list.is_empty()));
         if item.encrypted_content.0.is_empty() && content.is_none() {

@@ -98,7 +98,7 @@ pub(super) struct InputDetails {
     pub cache_write_tokens: Option<u64>,
 }
 
-/// What became of the tokens of the reply.
+/// How the tokens of the reply were used.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ReplyDetails {

@@ -124,7 +124,7 @@ impl Coordinator {
         if stays {
             self.run_mut(run).into_iter().for_each(|run| run.stayed.push(agent));
         } else {
-            // By then what the interrupt stores is stored.
+            // By then the results of the interrupt are stored.
             let change = Change::Kill { agent_id: agent, cascade: true };
             commands.push(Command { origin: Origin::Internal, agent: released.origin, change });
         }
@@ -191,7 +191,7 @@ impl Coordinator {
         });
     }
 
-    /// Shows an agent how far the members are that work for it.
+    /// Shows an agent the progress of the members that work for it.
     pub(super) fn publish_progress(&self, core: &mut Core, origin: AgentId) {
         let open: Vec<&Run> = self.open_runs().filter(|run| run.origin == origin).collect();
         let done = open.iter().map(|run| run.done).sum();
@@ -207,7 +207,7 @@ impl Coordinator {
     }
 }
 
-/// Shows the outcome of a run, which the model does not learn.
+/// Shows the outcome of a run, which the model does not see.
 fn log_outcome(core: &mut Core, origin: AgentId, text: String) {
     let now = core.clock.unix_ms();
     let saved = core.save_unsaved(origin);

@@ -19,7 +19,7 @@ pub(super) struct AttemptOutput {
     answer: String,
     /// Why the final reply is incomplete.
     cut: Option<String>,
-    /// The final reply is incomplete, and a part of it was received.
+    /// The final reply is incomplete, but a part of it was received.
     is_partial: bool,
 }
 
@@ -37,7 +37,7 @@ impl AttemptOutput {
         }
     }
 
-    /// A reply that was cut before any text is a failure.
+    /// A reply that broke off before any text is a failure.
     fn answer(&self) -> Result<&str, Error> {
         match &self.cut {
             Some(why) if self.answer.trim().is_empty() => Err(Error::new(ErrorKind::Protocol, why.clone())),
@@ -66,7 +66,7 @@ impl Coordinator {
     fn on_settled(&mut self, core: &Core, agent: AgentId, outcome: &AgentOutcome, now: Moment) {
         let Some(assignment) = self.assignments.get(&agent) else { return };
         let (run, member_id) = (assignment.run.clone(), assignment.member_id);
-        // What a person has read is not replaced.
+        // A reply that a person has read is not replaced.
         let is_seen = assignment.output.is_partial && core.watched.contains(&agent);
         let response = match outcome {
             AgentOutcome::Completed => assignment.output.answer().map(str::to_owned),
@@ -108,7 +108,7 @@ impl Coordinator {
         match &effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),
             Effect::Finish(bodies) => self.on_messages(agent, bodies, true, now),
-            // What the user has queued for the agent may begin next; it is not part of the task.
+            // The next entry of the user's queue for the agent is not part of the task.
             Effect::Settled(outcome) => {
                 self.on_settled(core, agent, outcome, now);
                 self.end_at_limit(core, agent);
@@ -119,7 +119,7 @@ impl Coordinator {
         Some(effect)
     }
 
-    /// Interrupts the run of a member whose turn was ended by a limit that no person can raise: the next member would reach
+    /// Interrupts the run of a member whose turn ended at a limit that no person can raise: the next member would reach
     /// it as well. The client of the run is told before it ends.
     fn end_at_limit(&mut self, core: &mut Core, member: AgentId) {
         let Some(reached) = core.trees.reached(|other| other == member) else { return };

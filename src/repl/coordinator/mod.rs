@@ -1,5 +1,5 @@
-//! Runs of the coordinator in the loop: each run is a [`Task`] that decides what to do next; here its steps are carried out
-//! with ordinary agents, and their results are reported to it.
+//! Runs of the coordinator in the loop: each run is a [`Task`] that decides what to do next; here its steps are carried
+//! out with ordinary agents, and their results are reported to it.
 //!
 //! ```text
 //!   run_task ──► Run { task } ──Start──► a member is created, or rewound for a retry, and gets the prompt
@@ -7,9 +7,9 @@
 //!                   │    └──Finished─► the outcome is kept in memory and in the store
 //!                   └── reports: started, tokens, answer, failure
 //! ```
-//! A member is an agent like any other: it waits for a slot, can be visited, used and killed. While it works on a task, two
-//! things differ: failed requests are retried by the task, which has the deadline, and not by the agent; and its messages
-//! are reported to the task.
+//! A member is an ordinary agent: it waits for a slot, can be visited, used and killed. While it works on a task, two
+//! things differ: failed requests are retried by the task, which has the deadline, and not by the agent; and its
+//! messages are reported to the task.
 
 mod api;
 mod chat;

@@ -11,7 +11,7 @@ use crate::repl::core::Core;
 use crate::team::Gate;
 
 impl Core {
-    /// The agent whose work is shown for `focus`: itself, or the agent that writes a summary for it.
+    /// The agent whose work is shown for `focus`: itself, or the one that writes a summary for it.
     pub(in crate::repl) fn worker(&self, focus: AgentId) -> AgentId {
         let waits = |agent: &&Agent| agent.state() == State::Idle || matches!(agent.wait(), Wait::Compaction);
         let agent = self.roster.get(focus).filter(waits);
@@ -28,7 +28,7 @@ impl Core {
         }
     }
 
-    /// What is being done for an agent. `has_keys`: the reader can press keys, so the text names them.
+    /// The activity of an agent. `has_keys`: the reader can press keys, so the text names them.
     pub(in crate::repl) fn activity(&self, focus: AgentId, has_keys: bool) -> String {
         let worker = self.worker(focus);
         let Some(agent) = self.roster.get(worker) else { return String::new() };
@@ -55,7 +55,7 @@ impl Core {
     }
 }
 
-/// For what an agent waits, in words that stay the same while it does, and until when, if that is known.
+/// What an agent waits for, in words that do not change while it waits, and until when, if that is known.
 pub(in crate::repl) fn waits_for(core: &Core, id: AgentId) -> Option<(String, Option<Moment>)> {
     let agent = core.roster.get(id)?;
     let provider = &agent.inputs.endpoint.provider;
@@ -85,27 +85,27 @@ pub(in crate::repl) fn waits_for(core: &Core, id: AgentId) -> Option<(String, Op
     Some((what, None))
 }
 
-/// What holds up a request.
+/// Why a request waits.
 pub(crate) struct HeldUp {
     pub until: Moment,
     /// From now on.
     pub length: Duration,
     pub reason: String,
-    /// Until then the agent pauses by itself; otherwise it waits for its turn, which may come sooner or later.
+    /// The agent pauses until then; otherwise it waits for its turn, which may come sooner or later.
     is_fixed: bool,
 }
 
 impl HeldUp {
-    /// Whether somebody who was told of the wait until `told` hears something new.
+    /// Whether the wait has changed for somebody who was told that it lasts until `told`.
     pub fn is_news(&self, told: Option<Moment>) -> bool {
         told.is_none_or(|told| if self.is_fixed { self.until != told } else { self.until > told + NEWS_AFTER })
     }
 }
 
-/// A wait for a turn is told again when it lasts this much longer.
+/// A wait for a turn is reported again when it lasts this much longer.
 const NEWS_AFTER: Duration = Duration::from_secs(10);
 
-/// What holds up the request of an agent, or of the one that writes a summary for it.
+/// Why the request of an agent, or of the one that writes a summary for it, waits.
 pub(in crate::repl) fn held_up(core: &Core, agent_id: AgentId) -> Option<HeldUp> {
     let (now, agent_id) = (core.clock.now(), core.worker(agent_id));
     let agent = core.roster.get(agent_id)?;
@@ -130,7 +130,7 @@ struct ActivityContext {
     pub limit: usize,
     /// Whether its provider is paused.
     pub gate: Option<Gate>,
-    /// What a request may wait for before it joins the queue.
+    /// What a request waits for before it joins the queue.
     pub prepares: Option<&'static str>,
     /// The limit that holds its request back.
     pub held: Option<String>,

@@ -64,7 +64,7 @@ pub(in crate::repl) fn mark_print_run(core: &mut Core, id: AgentId) -> Result<()
     Ok(())
 }
 
-/// The agent with this name, number or id for a script that goes on with it. An archived one is brought back.
+/// The agent with this name, number or id, for a script that continues it. An archived one is brought back.
 pub(in crate::repl) fn called_or_archived(core: &mut Core, text: &str, is_for_run: bool) -> Result<AgentId> {
     match agent_called_by_script(&core.roster, text) {
         Ok(id) => Ok(id),
@@ -99,7 +99,7 @@ pub(in crate::repl) fn archive_idle(core: &mut Core) {
     for id in std::mem::take(&mut core.archiving) {
         match core.roster.get(id) {
             Some(agent) if is_at_work(agent) || keeps_commands(agent) => drop(core.archiving.insert(id)),
-            // What waits in its queue is for a person to see.
+            // A person has to see the entries in its queue.
             Some(_) => drop(core.archive(id)),
             None => {}
         }
@@ -132,7 +132,7 @@ pub(in crate::repl) fn fork_ended(core: &mut Core, origin: Origin, parent: Agent
     Ok(())
 }
 
-/// Fails for an agent that has work left, and for the root. Returns the agent above it. `done` is what is to be done.
+/// Fails for an agent that has work left, and for the root. Returns the agent above it. `done` names the action.
 pub(super) fn require_at_rest(core: &Core, id: AgentId, done: &str) -> Result<AgentId> {
     let agent = core.roster.get(id).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
     let label = agent.identity.label();
@@ -148,7 +148,7 @@ pub(super) fn require_at_rest(core: &Core, id: AgentId, done: &str) -> Result<Ag
     Ok(adopter)
 }
 
-/// Whether it works, or something works for it.
+/// Whether the agent works, or work is done for it.
 fn is_at_work(agent: &Agent) -> bool {
     agent.state() != State::Idle || agent.has_background_work()
 }

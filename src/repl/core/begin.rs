@@ -1,5 +1,5 @@
-//! Begins conversations. A conversation that begins is registered below the root and inherits nothing: not from the root,
-//! not from the agent that was shown last. What it begins with is in [`Choices`], and otherwise as configured.
+//! Begins conversations. A new conversation is stored below the root and inherits nothing: neither from the root nor
+//! from the agent that was shown last. It begins with [`Choices`], and otherwise with the configuration.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -33,14 +33,14 @@ pub(in crate::repl) struct Beginning<'a> {
     pub choices: &'a Choices,
     /// It is for one `--print` run, and may do what each run that continues it may.
     pub is_print_run: bool,
-    /// It is the root if nothing was written there yet: nobody uses that.
+    /// It may be the root, if that has no messages.
     pub may_be_root: bool,
 }
 
-/// What a conversation begins with.
+/// The resolved choices of a conversation.
 struct Settled {
     endpoint: Rc<Endpoint>,
-    /// What is stored, so that a conversation goes on as it began.
+    /// The stored choices, so that a conversation continues as it began.
     thinking: Option<Thinking>,
     parameters: Parameters,
     resolved: ResolvedEnvironment,
@@ -85,7 +85,7 @@ pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId>
     Ok(id)
 }
 
-/// Whether nothing was written in a conversation, and nothing goes on there.
+/// Whether a conversation has no messages and no work in progress.
 fn is_unwritten(core: &Core, id: AgentId) -> Result<bool> {
     let is_at_rest = |agent: &Agent| agent.state() == State::Idle && agent.queue.is_empty();
     Ok(core.roster.get(id).is_some_and(is_at_rest) && core.store.is_unwritten(id)?)
@@ -115,7 +115,7 @@ fn settle(core: &mut Core, new: &Beginning) -> Result<Settled> {
     let thinking: Option<Thinking> = choices.thinking.as_ref().map(|level| level.parse()).transpose()?;
     Ok(Settled {
         thinking: match thinking.filter(|level| check_thinking(&endpoint, *level).is_ok()) {
-            // What the first run of a conversation thinks is for that run.
+            // The thinking level of a run applies to that run only.
             None if new.is_print_run => None,
             level => Some(level.unwrap_or(usual)),
         },
@@ -144,7 +144,8 @@ pub(in crate::repl) fn parameters_of(choices: &Choices, endpoint: &Endpoint) -> 
     Ok(parameters)
 }
 
-/// The rules that do not hold in this environment anyway. Those that allow are not stored: they hold as long as the process.
+/// The rules that this environment does not already have. Those that allow are not stored: they last as long as the
+/// process.
 fn rules_of(choices: &Choices, resolved: &ResolvedEnvironment) -> Result<AgentRules> {
     let (known, workspace) = (&resolved.environment.rules, resolved.environment.workspace());
     let [allow, ask, deny] = rules_beyond(choices, [&known.allow, &known.ask, &known.deny])?;

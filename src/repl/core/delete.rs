@@ -7,7 +7,8 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::require_at_rest;
 use crate::repl::core::{Core, agent_gone, drafts};
 
-/// Deletes an agent with what no other one inherits of it, and says so where this was asked for.
+/// Deletes an agent with the messages that no other agent inherits, and confirms it at the agent where this was
+/// requested.
 pub(in crate::repl) fn delete(core: &mut Core, asked_at: AgentId, id: AgentId) -> Result<()> {
     core.require_writable()?;
     let row = core.store.agent(id)?.ok_or_else(agent_gone)?;
@@ -26,7 +27,7 @@ pub(in crate::repl) fn delete_expired(
     most: usize,
     is_in_use: impl Fn(AgentId) -> bool,
 ) -> Result<bool> {
-    // Those that are in use are few: they do not hide the others for ever.
+    // The ones in use are few, so they do not hide the others for ever.
     let expired = core.store.expired(before, most * 4)?;
     let mut deleted = 0;
     for id in expired.into_iter().filter(|id| !is_in_use(*id)) {

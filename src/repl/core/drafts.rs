@@ -26,7 +26,7 @@ pub(in crate::repl) fn load(core: &mut Core, id: AgentId) {
     }
 }
 
-/// Puts a text into the draft of its origin, before what was typed there meanwhile.
+/// Puts a text into the draft of its origin, before what was typed there in the meantime.
 pub(in crate::repl) fn return_text(core: &mut Core, id: AgentId, origin: Origin, text: &str) {
     return_to_slot(core, id, slot_for_return(core, origin), text);
 }
@@ -39,7 +39,7 @@ pub(in crate::repl) fn return_line(core: &mut Core, id: AgentId, origin: Origin,
     }
 }
 
-/// Puts a line that was refused into the draft of its origin. What was typed there meanwhile stays as it is: the line is in
+/// Puts a refused line into the draft of its origin, unless something was typed there in the meantime: the line is in
 /// the history of inputs.
 pub(in crate::repl) fn return_refused(core: &mut Core, id: AgentId, origin: Origin, line: &str) {
     let slot = slot_for_return(core, origin);

@@ -10,13 +10,13 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::core::Core;
 use crate::tools::snapshots::Snapshots;
 
-/// Where files are kept before they are changed.
+/// The copies of files before their changes.
 pub(in crate::repl) fn snapshots(core: &mut Core) -> Result<Snapshots> {
     let usual = core.factory.environments.usual();
     usual.environment.snapshots.clone().ok_or_else(|| Error::usage("nothing is kept without a data directory"))
 }
 
-/// Stores what a tool call changed. Until that succeeds, it stays in the journal.
+/// Stores the changes of a tool call. Until that succeeds, they stay in the journal.
 pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
     match core.store.keep_file_step(step, None) {
         Ok(()) => {
@@ -31,7 +31,7 @@ pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
     }
 }
 
-/// The model learns which files changed, unless it is at work: then it finds that out itself, because it has to read them again.
+/// Tells the model which files changed, unless it is working: then it notices, because it has to read them again.
 pub(in crate::repl) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) {
     let Some(text) = text.filter(|_| core.roster.get(agent).is_some()) else { return };
     if let Ok(messages) = core.append_event(agent, Body::System(text)) {

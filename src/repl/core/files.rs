@@ -34,14 +34,14 @@ struct Mention {
     path: String,
 }
 
-/// A message with what it names.
+/// A message with the files that it names.
 pub(in crate::repl) struct Attached {
     pub text: String,
-    /// What was not sent besides its name, and why.
+    /// What was sent by name only, and why.
     pub note: Option<String>,
 }
 
-/// What a path in a text leads to.
+/// The target of a path in a text.
 enum Named {
     File(String),
     /// Only the name is sent, for this reason.
@@ -49,7 +49,7 @@ enum Named {
     Word,
 }
 
-/// What a file is in a message.
+/// The form of a file in a message.
 enum Content {
     Marker(String),
     Text(String),
@@ -97,7 +97,7 @@ pub(in crate::repl) fn attach(core: &Core, agent_id: AgentId, text: String, is_t
     Ok(Attached { text: attached, note })
 }
 
-/// What a path in a text leads to. A sentence may end after it.
+/// The target of a path in a text. A sentence may end after it.
 fn look_up(core: &Core, agent: &Agent, path: &str) -> Named {
     let environment = &agent.inputs.environment;
     let shorter = path.trim_end_matches(['.', ',', ';', ':', '!', '?', ')']);
@@ -125,8 +125,8 @@ fn look_up(core: &Core, agent: &Agent, path: &str) -> Named {
     }
 }
 
-/// Reads a file that a text names. A text that nobody has typed at a terminal may come from anywhere: the content of files
-/// outside of the workspace is not sent with it.
+/// Reads a file that a text names. A text that nobody typed at a terminal may come from anywhere, so the content of
+/// files outside of the workspace is not sent with it.
 fn read(core: &Core, agent: &Agent, path: &str, is_typed: bool) -> Result<Content> {
     let environment = &agent.inputs.environment;
     let opened = open_attached(environment, &agent.rules, path).map_err(|why| refused(path, &why))?;

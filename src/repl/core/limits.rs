@@ -1,4 +1,4 @@
-//! The limits of a tree of agents that hold for a new agent.
+//! The limits of a tree that apply to a new agent.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::AgentId;
@@ -7,7 +7,7 @@ use crate::domain::flow::Origin;
 use crate::domain::limits::{LimitName, MadeBy};
 use crate::repl::core::Core;
 
-/// Who makes an agent that is created for this origin.
+/// Who makes an agent of this origin.
 pub(super) fn made_by(origin: Origin, is_member: bool) -> MadeBy {
     match origin {
         Origin::Agent(_) => MadeBy::Model,

@@ -17,7 +17,7 @@ const NEWEST_MESSAGES: usize = 64;
 const MOST_FAILED_CHECKPOINTS: usize = 2;
 
 impl Core {
-    /// Stores a part of a reply, and in the same transaction those of other agents that follow directly in the outbox.
+    /// Stores a part of a reply, and in the same transaction those of other agents that come next in the outbox.
     pub(in crate::repl) fn record_checkpoints(
         &mut self,
         first: (AgentId, Piece),
@@ -32,7 +32,7 @@ impl Core {
         }
         let is_stored = |id: &AgentId| self.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
         parts.retain(|(agent_id, _)| is_stored(agent_id));
-        // What is in memory only comes before it.
+        // What is only in memory comes first.
         let (parts, failed): (Vec<_>, Vec<_>) =
             parts.into_iter().partition(|(agent_id, _)| self.save_unsaved(*agent_id).is_ok());
         failed.into_iter().for_each(|(agent_id, piece)| self.put_checkpoint_off(agent_id, &piece));
@@ -116,8 +116,9 @@ impl Core {
     }
 }
 
-/// Counts how full the context of an agent is, if that is not known. The newest messages tell it if the provider has
-/// counted a reply among them; otherwise the conversation is loaded, unless there is none, or it is long and can wait for the next message.
+/// Counts how full the context of an agent is, if that is unknown. The newest messages are enough if the provider has
+/// counted a reply among them; otherwise the conversation is loaded, unless it is empty, or long enough to wait for the
+/// next message.
 pub(in crate::repl) fn count_context(core: &mut Core, agent_id: AgentId) {
     let Some(agent) = core.roster.get(agent_id).filter(|agent| agent.context_use.is_none()) else { return };
     if agent.inputs.history.is_none() {

@@ -21,7 +21,7 @@ impl Core {
         Ok(id)
     }
 
-    /// Marks a message as read, this one or else the oldest unread one, and returns it as text.
+    /// Marks a message as read, the given one or else the oldest unread one, and returns it as text.
     pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
         Ok(match take_mail(self, agent_id, id)? {
             Some(mail) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
@@ -49,7 +49,7 @@ impl Core {
     }
 }
 
-/// Marks a message as read, this one or else the oldest unread one, if there is any.
+/// Marks a message as read, the given one or else the oldest unread one, if any.
 pub(in crate::repl) fn take_mail(core: &mut Core, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
     let mail = core.store.read_mail(agent_id, id, core.clock.unix_ms())?;
     core.count_unread(agent_id)?;
@@ -59,7 +59,7 @@ pub(in crate::repl) fn take_mail(core: &mut Core, agent_id: AgentId, id: Option<
     }
 }
 
-/// What was found, or else the agent of this name that has ended.
+/// The agent that was found, or else an ended agent with this name.
 pub(in crate::repl) fn or_ended(store: &Store, found: Result<AgentId>, name: &str) -> Result<AgentId> {
     found.or_else(|error| store.find(name)?.one().ok_or(error))
 }

@@ -80,7 +80,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// All agents take what is now known of their models.
+    /// Gives all agents the current facts about their models.
     pub(in crate::repl) fn learn_facts(&mut self) {
         for id in self.roster.ids() {
             let catalog = &self.config.catalog;
@@ -154,17 +154,17 @@ impl Core {
         Some(outcome)
     }
 
-    /// The next effect that is to be applied.
+    /// The next effect to apply.
     pub(super) fn take_effect(&mut self) -> Option<(AgentId, Effect)> {
         self.outbox.pop()
     }
 
-    /// What was delivered to agents since the last call, for the trace and for the record of the session.
+    /// Deliveries to agents since the last call, for the trace and for the record of the session.
     pub(super) fn take_delivered(&mut self) -> (Vec<TracedEvent>, Vec<(AgentId, RecordedEvent)>) {
         (self.outbox.take_traced(), self.outbox.take_recorded())
     }
 
-    /// The next event that is to be delivered.
+    /// The next event to deliver.
     pub(super) fn take_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -243,7 +243,7 @@ pub(in crate::repl) fn last_addressed(core: &Core, directory: Option<&str>) -> R
     last.or_else(|| core.roster.nth(0)).ok_or_else(agent_gone)
 }
 
-/// Fails if an agent waits for the answer of a person: a text for it would have to wait as well.
+/// Fails if an agent waits for a person's answer: a text for it would have to wait as well.
 pub(in crate::repl) fn require_answered(core: &Core, agent_id: AgentId) -> Result<()> {
     let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
     if agent.question().is_none() {

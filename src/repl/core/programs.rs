@@ -7,13 +7,13 @@ use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
 use crate::repl::core::Core;
 
-/// Whether an agent is offered such tools: where it can run commands on this machine. Under `plan` no program is started, because it could
-/// change files by itself.
+/// Whether an agent is offered such tools: only where it can run commands on this machine. Under `plan` no program is
+/// started, because it could change files.
 pub(in crate::repl) fn gets_programs(core: &Core, agent: AgentId) -> bool {
     gets_servers(core, agent) && core.roster.get(agent).is_some_and(|agent| agent.inputs.environment.remote.is_none())
 }
 
-/// The same for MCP servers, of which an agent that works elsewhere gets those that are declared for that.
+/// The same for MCP servers. An agent that works elsewhere gets those that are declared for that.
 pub(in crate::repl) fn gets_servers(core: &Core, agent: AgentId) -> bool {
     core.config.settings.has_tools
         && core.roster.get(agent).is_some_and(|agent| {

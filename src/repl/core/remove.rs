@@ -125,7 +125,7 @@ impl Core {
     }
 }
 
-/// Marks these agents as killed in the store, and counts what their last requests have used.
+/// Marks these agents as killed in the store, and counts the usage of their last requests.
 fn kill_stored(core: &mut Core, victims: &[AgentId]) -> Result<()> {
     let now = core.clock.unix_ms();
     let used: Vec<(AgentId, Vec<Usage>)> = victims.iter().map(|id| (*id, unstored_usage(core, *id))).collect();
@@ -143,13 +143,13 @@ fn kill_stored(core: &mut Core, victims: &[AgentId]) -> Result<()> {
     Ok(())
 }
 
-/// What the requests of an agent have used that is not stored yet.
+/// The usage of an agent's requests that is not stored yet.
 fn unstored_usage(core: &Core, id: AgentId) -> Vec<Usage> {
     let running = core.roster.get(id).and_then(Agent::usage_so_far);
     core.outbox.usage_of(id).cloned().chain(running).collect()
 }
 
-/// Reads what was typed to agents that are about to be killed, before an earlier start too. Most of many have no draft.
+/// Reads the drafts of agents that are about to be killed, including those of an earlier start. Most agents have none.
 fn load_drafts(core: &mut Core, victims: &[AgentId]) {
     if victims.len() <= MOST_LOADED {
         victims.iter().for_each(|victim| drafts::load(core, *victim));

@@ -1,8 +1,8 @@
-//! Creates children; every agent comes from here that has a parent for the person. `begin` has the others.
+//! Creates children: every agent that has a parent for a person. `begin` creates the others.
 //!
-//! A child is staged first: one transaction writes its row, both fork events and whatever belongs to it. Then it is
-//! installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the length of
-//! any history: a child shares what it inherits.
+//! A child is staged first: one transaction writes its row, both fork events and everything that belongs to it. Then it
+//! is installed in memory, which cannot fail. A failure leaves no trace in either. The cost does not depend on the
+//! length of any history: a child shares what it inherits.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -31,15 +31,15 @@ use crate::team::{AgentFactory, Resolution, ResolvedEnvironment, SET};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::repl) enum Inherit {
     All,
-    /// What came before the message that the parent is working on: no unfinished call ever reaches a provider, and the
+    /// The messages before the one that the parent is working on: no unfinished call ever reaches a provider, and the
     /// child does not repeat the work of its parent.
     BeforeTurn,
     UpTo(MessageId),
-    /// Nothing; not even what the parent inherited.
+    /// Nothing, not even what the parent inherited.
     Nothing,
 }
 
-/// A new agent. What is not given is its parent's.
+/// A new agent. What is missing is taken from its parent.
 pub(in crate::repl) struct Spawn {
     pub parent: AgentId,
     pub origin: Origin,
@@ -56,7 +56,7 @@ pub(in crate::repl) struct Spawn {
     pub missing_tools: Vec<String>,
     /// It is allowed no more than this without a question.
     pub policy: Option<Policy>,
-    /// Messages of its own; only where it inherits nothing.
+    /// Its own messages; only if it inherits nothing.
     pub rows: Vec<Body>,
     /// Its first message, which it answers at once.
     pub prompt: Option<String>,
@@ -116,7 +116,7 @@ impl Core {
 
     pub(in crate::repl) fn stage_child(&mut self, mut spec: Spawn) -> Result<StagedChild> {
         if spec.prompt.is_some() {
-            // The child answers at once: it must know what its parent knows.
+            // The child answers at once, so it needs its parent's conversation.
             self.load(spec.parent)?;
         }
         self.save_unsaved(spec.parent)?;
@@ -126,7 +126,8 @@ impl Core {
             Some(model) => self.factory.endpoint(model)?,
             None => parent.usual_endpoint().clone(),
         };
-        // What the parent has is said, not left to its row, which may name what could not be had at the start.
+        // The settings of the parent are passed on rather than read from its row, which may name something that was
+        // unavailable at the start.
         let made_by = made_by(spec.origin, spec.run.is_some());
         require_creation(self, spec.parent, made_by, &endpoint)?;
         let environment =
@@ -215,7 +216,7 @@ impl Core {
     }
 }
 
-/// Takes from the definition of a child what is not given otherwise.
+/// Takes from the definition of a child what was not given otherwise.
 fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
     let Some(name) = spec.definition.take() else { return Ok(()) };
     let parent = core.roster.get(spec.parent).ok_or_else(agent_gone)?;
@@ -265,7 +266,7 @@ fn give_settings(child: &mut Agent, spec: &mut Spawn, has_own_instructions: bool
     }
 }
 
-/// Stores a child with what it inherits, and with its first message if there is a prompt.
+/// Stores a child with its inheritance, and with its first message if there is a prompt.
 fn store_child(
     store: &Store,
     new: &NewAgent,
@@ -290,14 +291,14 @@ fn store_settings(store: &Store, id: AgentId, spec: &Spawn, parent: &Agent) -> R
         store.join_run(id, run)?;
     }
     if parent.policy() != parent.policy || spec.policy.is_some() {
-        // The row has what is stored of the parent, which may be allowed less in this turn.
+        // The row has the stored policy of the parent, which may be allowed less in this turn.
         let most = spec.policy.unwrap_or_else(|| parent.policy());
         store.set_policy(id, Some(Policy::narrow(parent.policy(), most).name()))?;
     }
     Ok(())
 }
 
-/// The directory of an agent as it is stored. A program that was started in `/` gives agents none.
+/// The directory of an agent in stored form. A program that was started in `/` gives agents none.
 pub(in crate::repl) fn project_directory(working_directory: &Path) -> Option<String> {
     // A path that is not UTF-8 cannot be part of a specification.
     working_directory.to_str().filter(|path| *path != "/").map(str::to_owned)

@@ -25,7 +25,7 @@ impl Core {
         }
     }
 
-    /// Interrupts what an agent does, and lets the components know.
+    /// Interrupts the work of an agent, and tells the components.
     pub(in crate::repl) fn interrupt(&mut self, agent: AgentId, was_idle: bool) -> Result<()> {
         self.emit(Event::Interrupted { agent, was_idle });
         self.with_agent(agent, Agent::interrupt).ok_or_else(agent_gone)

@@ -1,5 +1,6 @@
-//! What could not be stored yet. It stays in memory, in the order in which it came, and is stored when the store can be
-//! written again: before anything else is added to the log of its agent, from time to time, and at the end of the program.
+//! Writes that the store has not accepted so far. They stay in memory, in their order, and are stored when the store
+//! can be written again: before anything else is added to the log of their agent, from time to time, and at the end of
+//! the program.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -50,7 +51,7 @@ struct Unsaved {
 #[derive(Default)]
 pub(in crate::repl) struct UnsavedWrites {
     waiting: VecDeque<Unsaved>,
-    /// What was written in a transaction that several agents share, and is rolled back with it.
+    /// Writes in a transaction that several agents share; they are rolled back with it.
     shared: Option<Vec<Unsaved>>,
     retry_at: Option<Moment>,
     /// The agents at which a failed checkpoint was reported.
@@ -91,7 +92,7 @@ impl UnsavedWrites {
         self.reported.remove(&agent);
     }
 
-    /// Whether a failed checkpoint of this agent is to be reported: once until something of it is stored.
+    /// Whether a failed checkpoint of this agent should be reported: once until one of its writes succeeds.
     pub fn is_new_failure(&mut self, agent: AgentId) -> bool {
         self.reported.insert(agent)
     }
@@ -133,7 +134,8 @@ impl Core {
     }
 }
 
-/// Keeps in memory what could not be stored. Returns the messages, which have the id of the one before them until then.
+/// Keeps in memory what could not be stored. Returns the messages, which have the id of the previous message until
+/// then.
 fn keep(core: &mut Core, unsaved: Unsaved, error: &Error) -> Vec<Message> {
     if !core.unsaved.has(unsaved.agent) {
         core.note(unsaved.agent, LineKind::Error, &format!("not saved, kept in memory until it can be: {error}"));
@@ -150,7 +152,7 @@ fn retry_later(core: &mut Core) {
     core.unsaved.retry_at = Some(core.clock.now() + RETRY);
 }
 
-/// Reads the conversation again, in which the messages that were kept in memory have ids of their own now.
+/// Reads the conversation again, now that messages that were only in memory have ids of their own.
 fn read_ids(core: &mut Core, agent: AgentId) -> Result<()> {
     if core.roster.get(agent).is_some_and(|agent| agent.inputs.history.is_some()) {
         let history = History::from_messages(core.store.replay(agent)?.0);
@@ -167,7 +169,7 @@ pub(in crate::repl) fn save_due(core: &mut Core) {
     }
 }
 
-/// Stores what is in memory only, as far as the store allows.
+/// Stores everything that is only in memory, as far as possible.
 pub(in crate::repl) fn save_all(core: &mut Core) {
     core.unsaved.retry_at = None;
     while let Some(first) = core.unsaved.waiting.front().map(|unsaved| unsaved.agent) {

@@ -1,5 +1,5 @@
-//! Keys that commands print: one run of a command for all agents of its provider, and one key for all of them after it.
-//! Keys are kept in memory and nowhere else.
+//! Keys that commands print: a command runs once for all agents of its provider, and they all use the key that it
+//! prints. Keys are kept in memory only.
 //!
 //! ```text
 //!   unknown ── an agent is to send ─────▶ the command runs ── it printed a key ──▶ known
@@ -53,7 +53,7 @@ impl Credentials {
         }
     }
 
-    /// The commands that have ended: the provider, the outcome, and the agents that wait for it.
+    /// The commands that have ended: the provider, the outcome, and the waiting agents.
     fn take_ended(&mut self) -> Vec<(String, Result<()>, BTreeSet<AgentId>)> {
         let mut ended = Vec::new();
         for (provider, entry) in &mut self.keys {
@@ -129,13 +129,13 @@ fn deliver_key(core: &mut Core, waiting: &BTreeSet<AgentId>, outcome: &Result<()
     }
 }
 
-/// Whether an agent waits for the key of this provider, and not of one that it talks to meanwhile.
+/// Whether an agent waits for the key of this provider, and not of its current fallback.
 fn waits_for_key(roster: &Roster, agent_id: AgentId, provider: &str) -> bool {
     let waits = |agent: &Agent| matches!(agent.wait(), Wait::Key) && agent.inputs.endpoint.provider == provider;
     roster.get(agent_id).is_some_and(waits)
 }
 
-/// Names the setting, and never what the command printed.
+/// Names the setting, but never the output of the command.
 fn failure(provider: &str, reason: &str) -> Error {
     Error::new(ErrorKind::Auth, format!("no key for {provider}: api_key_command of [providers.{provider}] {reason}"))
 }

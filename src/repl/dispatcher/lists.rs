@@ -1,8 +1,8 @@
-//! The models that servers list: asked for when they are needed, once for all agents, and kept for an hour.
+//! The models that servers list: requested when they are needed, once for all agents, and kept for an hour.
 //!
-//! They are needed for `/model`, for an agent whose provider is named without a model, which gets the server's first model
-//! and waits for the list until then, and for the first request to a model whose context is unknown. Of that model more is
-//! asked where the list does not tell it.
+//! They are needed for `/model`, for an agent whose provider is named without a model, which waits for the list and
+//! gets its first model, and for the first request to a model whose context is unknown. If the list lacks that model's
+//! context, more is requested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,14 +26,14 @@ use crate::store::{LearnedContext, Told};
 const KEPT: Duration = Duration::from_secs(60 * 60);
 /// How long a failure is.
 const FAILURE_KEPT: Duration = Duration::from_secs(10);
-/// A person waits for it.
+/// How long to wait for a list: a person is waiting.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct ModelLists {
     /// By provider.
     lists: BTreeMap<String, List>,
-    /// Who wants to see the models when all lists are there.
+    /// Where to show the models when all lists have arrived.
     shown_to: Vec<(Origin, AgentId)>,
     /// Agents that need a list to send their request.
     waiting: BTreeSet<AgentId>,
@@ -45,7 +45,7 @@ struct List {
     fetch: Option<Fetch>,
     /// The model for which the list was asked; empty for the first one.
     model: String,
-    /// What is asked of one model besides.
+    /// The running request for details of one model.
     details: Option<(String, Fetch)>,
     outcome: Result<()>,
     asked_at: Moment,
@@ -59,7 +59,7 @@ impl List {
 }
 
 impl List {
-    /// Asks for what the list does not tell of the model for which it was asked.
+    /// Requests the details of a model that the list lacks.
     fn start_details(&mut self, core: &Core, fetched: &Result<Fetched>) {
         let (Some(request), Ok((200, body))) = (&self.request, fetched) else { return };
         let model = match self.model.as_str() {
@@ -123,7 +123,7 @@ impl ModelLists {
         }
     }
 
-    /// Asks for all lists. True if they are there; else the models are shown when they are.
+    /// Requests all lists. True if they are known; else the models are shown when they arrive.
     pub(super) fn are_known(&mut self, core: &Core, origin: Origin, agent: AgentId) -> bool {
         self.start_all(core);
         let is_running = self.is_any_list_running();
@@ -133,12 +133,12 @@ impl ModelLists {
         !is_running
     }
 
-    /// The providers whose lists could not be had, with the reasons.
+    /// The providers whose lists are unavailable, with the reasons.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&str, &Error)> {
         self.lists.iter().filter_map(|(provider, list)| Some((provider.as_str(), list.outcome.as_ref().err()?)))
     }
 
-    /// Gives an agent whose model is not named the first one of its server, which is asked if it is not known.
+    /// Gives an agent without a model the first model of its server, whose list is requested if it is unknown.
     pub(super) fn find_model(&mut self, core: &mut Core, agent: AgentId, key: Option<&Credential>) {
         let Some(endpoint) = core.roster.get(agent).map(|agent| agent.inputs.endpoint.clone()) else { return };
         self.start(core, &endpoint, key);
@@ -168,7 +168,7 @@ impl ModelLists {
             entry.fetch = None;
             entry.start_details(core, &fetched);
             entry.outcome = learn(core, provider, fetched);
-            // Those of other providers find theirs on its way and wait again.
+            // Agents of other providers find theirs on the way and wait again.
             for agent in std::mem::take(&mut self.waiting) {
                 if core.roster.get(agent).is_some_and(|agent| matches!(agent.wait(), Wait::Slot)) {
                     core.join_send_queue(agent);

@@ -1,8 +1,8 @@
 //! Which agent sends its request next, and with which key.
 //!
-//! Agents that want to send are in the send queue. An agent's turn comes when fewer than the limit are at work, its
-//! provider is not paused, its host is looked up and its key is known. Where a provider has refused requests an agent on a screen goes first.
-//! Tools that were allowed and wait for a slot start before any request is sent.
+//! Agents that want to send are in the send queue. An agent's turn comes when fewer agents than the limit work, its
+//! provider is not paused, its host is looked up and its key is known. If a provider has refused requests, an agent on
+//! a screen goes first. Tools that were allowed and wait for a slot start before any request is sent.
 
 mod credentials;
 mod lists;
@@ -225,8 +225,8 @@ fn is_first_try(core: &Core, agent: AgentId) -> bool {
     core.roster.get(agent).is_none_or(Agent::is_first_try)
 }
 
-/// Holds an agent back if a limit of its tree does not allow the request: out of the send queue, so that no other agent
-/// waits for it. The person is told once. A retry belongs to a request that was allowed.
+/// Takes an agent out of the send queue if a limit of its tree does not allow the request, so that no other agent waits
+/// for it. The person is told once. A retry belongs to a request that was allowed.
 fn hold_back(core: &mut Core, agent: AgentId) -> bool {
     if !is_first_try(core, agent) {
         return false;

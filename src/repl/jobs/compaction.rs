@@ -1,8 +1,8 @@
-//! `/compact`, and the same before a request that would not fit: the older part of a conversation is summarised, and the
-//! model gets the summary instead.
+//! `/compact`, and the same before a request that would not fit: the older part of a conversation is summarised, and
+//! the model gets the summary instead.
 //!
-//! The summary is written by summary agents, one after the other if the part is larger than the context of the model. The
-//! log gets one entry when all is written; before, and if anything fails, nothing has changed.
+//! The summary is written by summary agents, one after the other if the part is larger than the context of the model.
+//! The log gets one entry when everything is written; before that, and after a failure, nothing has changed.
 
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::{Error, ErrorKind, Result};
@@ -51,7 +51,7 @@ impl Jobs {
         Err(Error::usage("nothing to compact: the conversation is too short"))
     }
 
-    /// Whether the request of an agent has to wait for a compaction, which was started, or has failed without one.
+    /// Whether the request of an agent has to wait for a compaction that was started, or has failed for lack of one.
     pub(in crate::repl) fn compacts_first(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if core.with_agent(agent, |agent, context| agent.needs_compaction(context.settings)) != Some(true) {
             return false;
@@ -88,7 +88,7 @@ impl Jobs {
         self.compactions.iter().any(|job| job.agent == agent)
     }
 
-    /// Takes the output of a summary agent. A reply that was cut is not a summary.
+    /// Takes the output of a summary agent. A reply that was cut off is not a summary.
     pub(super) fn on_compaction_text(&mut self, writer: AgentId, bodies: &[Body]) {
         let Some(job) = self.compactions.iter_mut().find(|job| job.writer == writer) else { return };
         for body in bodies {
@@ -154,7 +154,7 @@ impl Jobs {
         }
     }
 
-    /// Everything stays as it was; what the summaries cost is counted.
+    /// Nothing changes, but the cost of the summaries is counted.
     fn fail_compaction(&mut self, core: &mut Core, job: CompactionJob, reason: &str) {
         let message = format!("not compacted, the conversation is as it was: {reason}");
         core.note(job.agent, LineKind::Error, &message);
@@ -203,7 +203,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// A turn began by other means than the queue: what a person typed `/compact` for has changed.
+    /// A turn began that is not from the queue: the situation for which a person typed `/compact` has changed.
     pub(super) fn on_turn_started(&mut self, core: &mut Core, agent: AgentId) {
         if self.compactions.iter().any(|job| job.agent == agent && job.typed.is_some()) {
             self.cancel_compaction(core, agent);

@@ -17,7 +17,7 @@ use crate::repl::jobs::tasks::Kind;
 use crate::store::Store;
 use crate::tools::Job;
 
-/// A log, and what of it could not be read.
+/// A log, and which parts of it could not be read.
 type Log = (Vec<Message>, Vec<String>);
 
 impl Jobs {

@@ -49,7 +49,7 @@ impl Jobs {
         })
     }
 
-    /// Compares the worktree of an agent with where it left; false if the agent works in none.
+    /// Compares the worktree of an agent with its base; false if the agent works in none.
     pub(in crate::repl) fn diff(
         &mut self,
         core: &mut Core,
@@ -82,8 +82,8 @@ impl Jobs {
     }
 }
 
-/// Shows a person or a client the outcome of a task. The line that was typed for one that failed comes back, unless it is
-/// empty; a client has it still.
+/// Shows a person or a client the outcome of a task. If it failed, the typed line becomes the draft again, unless it is
+/// empty; a client still has it.
 pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, line: &str, outcome: Result<String>) {
     match (origin, outcome) {
         (Origin::Client(client), outcome) => core.emit(Event::ClientJobEnded { client, outcome }),

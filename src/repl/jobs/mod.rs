@@ -99,12 +99,12 @@ impl Jobs {
         None
     }
 
-    /// Whether git is running or is to be run, or a conversation is being written.
+    /// Whether git runs or has to run, or a conversation is being written.
     pub(super) fn has_to_end(&self) -> bool {
         !self.unused_worktrees.is_empty() || self.tasks.has_any(&AWAITED)
     }
 
-    /// Esc: stops what is done for an agent, and what it does itself.
+    /// Esc: stops the work for an agent and its own.
     pub(super) fn interrupt(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
         let was_idle = core.roster.get(agent).ok_or_else(agent_gone)?.state() == State::Idle;
         self.cancel(core, agent, was_idle);

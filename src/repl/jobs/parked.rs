@@ -44,7 +44,7 @@ impl Jobs {
         core.spawn(Spawn { prompt, name, model, definition, ..spawn }).map(drop)
     }
 
-    /// Parks a change until the tools of this reply are done; the loop goes on.
+    /// Parks a change until the tools of this reply have ended; the loop continues.
     pub(super) fn park(&mut self, core: &mut Core, origin: Origin, agent: AgentId, change: Change) -> Result<()> {
         if self.parked.iter().any(|parked| parked.agent == agent) {
             return Err(Error::usage(format!("{} already in progress", change.name())));

@@ -1,4 +1,4 @@
-//! Reads what the project of a place brings, for agents that were loaded from the store: their first request waits for it. The
+//! Reads the project at a place, for agents that were loaded from the store: their first request waits for it. The
 //! place of a new environment is read when it is entered.
 
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ impl RemoteProjects {
 }
 
 impl Jobs {
-    /// Whether the request of an agent has to wait, because it is not known what the project at its place brings. It joins the
-    /// send queue when that is known, or cannot be.
+    /// Whether the request of an agent has to wait because the project at its place was not read yet. It joins the send
+    /// queue when it was read, or cannot be.
     pub(in crate::repl) fn hold_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
         let Some(remote) = core.roster.get(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;
@@ -45,7 +45,7 @@ impl Jobs {
                 learn(core, &remote, project.unwrap_or_default());
                 jobs.release_held(core);
             };
-            // Without a thread the agent goes on as it is.
+            // Without a thread the agent continues without it.
             if self.tasks.spawn(core, (Kind::ReadProject, agent, None), work, then).is_err() {
                 return false;
             }
@@ -70,7 +70,7 @@ impl Jobs {
     }
 }
 
-/// Gives what was found to the agents that work there.
+/// Gives the project to the agents that work there.
 fn learn(core: &mut Core, remote: &Remote, project: RemoteProject) {
     core.factory.environments.learn_project(remote, project);
     for id in core.roster.ids() {

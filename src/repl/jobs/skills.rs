@@ -1,5 +1,5 @@
-//! Looks for skills again when a turn begins, on a thread: files may be slow. What has changed holds from the next request
-//! on.
+//! Looks for skills again when a turn begins, on a thread, because files may be slow. Changes apply from the next
+//! request on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::tools::skill::find;
 const PAUSE: Duration = Duration::from_secs(2);
 
 impl Jobs {
-    /// Looks for the skills of the directory of an agent, unless a search is under way or was not long ago. A disk that hangs
-    /// holds one thread.
+    /// Looks for the skills of an agent's directory, unless a search is running or ended recently. A hanging disk
+    /// blocks one thread.
     pub(super) fn find_skills(&mut self, core: &Core, agent: AgentId) {
         // One that works elsewhere has no skills.
         let known = core.roster.get(agent).filter(|agent| agent.inputs.environment.remote.is_none());
@@ -75,7 +75,7 @@ fn learn(core: &mut Core, directory: PathBuf, agent: AgentId, list: SkillList) {
     }
 }
 
-/// What is different, in one line.
+/// The differences, in one line.
 fn note(before: &SkillList, now: &SkillList) -> Option<String> {
     let names = |skills: Vec<&Skill>| skills.iter().map(|skill| skill.name.as_str()).collect::<Vec<_>>().join(", ");
     let added = now.skills.iter().filter(|skill| before.find(&skill.name).is_none()).collect();

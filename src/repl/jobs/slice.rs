@@ -1,8 +1,8 @@
 //! `/slice`: a child whose conversation is made of parts of its parent's.
 //!
-//! A slice with summaries waits until models have written them; its agent can go on meanwhile. Each summary is written by
-//! a summary agent, which is neither listed nor stored, and otherwise an agent like any other: it waits for a slot and its
-//! request is retried.
+//! A slice with summaries waits until models have written them; its agent can continue in the meantime. Each summary is
+//! written by a summary agent, which is neither listed nor stored, and otherwise an agent like any other: it waits for
+//! a slot and its request is retried.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -107,7 +107,7 @@ impl Jobs {
         });
     }
 
-    /// Takes the output of a summary agent. A reply that was cut is not a summary.
+    /// Takes the output of a summary agent. A reply that was cut off is not a summary.
     pub(super) fn on_summary_text(&mut self, writer: AgentId, bodies: Vec<Body>) {
         let Some(slice) = self.slices.iter_mut().find(|slice| slice.summaries.iter().any(|s| s.writer == writer))
         else {
@@ -155,7 +155,7 @@ impl Jobs {
             return_line(core, agent, origin, &line);
         }
         if !costs.is_empty() {
-            // These tokens are paid for all the same.
+            // These tokens have to be paid anyway.
             count_usage(core, agent, &costs);
             core.record(agent, costs.into_iter().map(Body::Usage).collect(), Write::Append);
         }
@@ -208,7 +208,7 @@ pub(super) fn count_usage(core: &mut Core, agent: AgentId, costs: &[Usage]) {
     core.roster.with(agent, |agent| costs.iter().for_each(|cost| agent.used.add(cost)));
 }
 
-/// Stores the tokens that summary agents used for an agent that is gone.
+/// Stores the tokens that summary agents used for an agent that was removed.
 pub(super) fn count_usage_of_removed(core: &mut Core, agent: AgentId, costs: Vec<Usage>) {
     let Err(error) = core.store.add_usage(agent, costs, core.clock.unix_ms()) else { return };
     if let Some(root) = core.roster.nth(0) {

@@ -1,4 +1,4 @@
-//! Work off the loop: a function runs on a thread, and another one gets what it returned, in the loop.
+//! Work off the loop: a function runs on a thread, and its result is passed to another function in the loop.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl<T: Send + 'static, F: FnOnce(&mut Jobs, &mut Core, Outcome<T>)> Thread for 
     }
 }
 
-/// The tasks that are under way.
+/// The running tasks.
 #[derive(Default)]
 pub(super) struct Tasks {
     running: Vec<Task>,
@@ -89,7 +89,7 @@ impl Tasks {
         self.running.iter().any(|task| (task.kind, task.agent) == (kind, agent) && !task.thread.has_been_cancelled())
     }
 
-    /// Whether a task of one of these kinds is under way.
+    /// Whether a task of one of these kinds is running.
     pub fn has_any(&self, kinds: &[Kind]) -> bool {
         self.running.iter().any(|task| kinds.contains(&task.kind))
     }
@@ -107,7 +107,7 @@ impl Tasks {
 }
 
 impl Jobs {
-    /// Hands the outcomes of the tasks that are complete to their functions.
+    /// Passes the outcomes of completed tasks to their functions.
     pub(super) fn finish_tasks(&mut self, core: &mut Core) {
         let done: Vec<Task> = self.tasks.running.extract_if(.., |task| task.thread.is_complete()).collect();
         for Task { kind, agent, worktree, thread } in done {

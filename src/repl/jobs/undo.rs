@@ -1,4 +1,5 @@
-//! Brings files back that tools of agents have changed. Files are read and written on a thread; the loop stores what was done.
+//! Restores files that tools of agents have changed. Files are read and written on a thread; the loop stores the
+//! result.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -59,7 +60,7 @@ impl Jobs {
     }
 }
 
-/// Takes up what an earlier process has left.
+/// Continues what an earlier process has left.
 pub(in crate::repl) fn take_up(core: &mut Core) {
     let Ok(snapshots) = file_steps::snapshots(core) else { return };
     if core.store.is_read_only() {

@@ -89,7 +89,7 @@ impl Jobs {
         }
     }
 
-    /// Git may have made it all the same.
+    /// Git may have made it nevertheless.
     pub(super) fn on_worktree_cancelled(&mut self, core: &mut Core, root: PathBuf, agent: AgentId) {
         if root.exists() {
             self.release_worktree(root, agent);
@@ -193,7 +193,7 @@ impl Jobs {
     }
 }
 
-/// Whether an archived agent works in a worktree when it is brought back; also if that cannot be read.
+/// Whether an archived agent would work in a worktree when it is brought back; also true if that cannot be read.
 fn has_archived_agent(core: &Core, root: &Path) -> bool {
     let is_there = |row: &AgentRow| {
         let spec = row.environment.as_deref().and_then(|text| text.parse::<EnvironmentSpec>().ok());

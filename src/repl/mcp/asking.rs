@@ -1,5 +1,5 @@
-//! What servers ask the person while a call waits: each question is shown by the agent of that call, one after the other.
-//! Without a person to ask, or with a policy that never asks, the answer is no.
+//! Questions of servers to the person while a call waits for them: each is shown by the agent of that call, one after
+//! the other. Without a person to ask, or with a policy that never asks, the answer is no.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(super) struct Asking {
     tag: u64,
     agent: AgentId,
     call: String,
-    /// Those that are not answered, the open one first.
+    /// The unanswered questions, the open one first.
     left: VecDeque<(String, Value)>,
     answered: Map<String, Value>,
     inputs: Inputs,
@@ -31,7 +31,7 @@ impl Mcp {
         let calls = self.servers.get(&server).map(|server| server.calls.as_slice()).unwrap_or_default();
         let of_model = calls.iter().find(|call| call.tag == tag && call.asked.is_of_model());
         let Some((agent, call)) = of_model.map(|call| (call.agent, call.id.clone())) else {
-            // What the person asked for is not made with further questions.
+            // After further questions the request is not made.
             let declined = inputs.questions().into_iter().map(|(key, _)| (key, Elicitation::declined())).collect();
             return self.respond(core, server, tag, (inputs, declined));
         };
@@ -87,7 +87,7 @@ impl Mcp {
     }
 }
 
-/// Whether somebody can be asked, and the policy of the agent asks.
+/// Whether somebody can be asked, and the policy of the agent allows questions.
 fn may_ask(core: &Core, agent: AgentId) -> bool {
     core.config.settings.is_interactive
         && core.roster.get(agent).is_some_and(|agent| !matches!(agent.policy(), Policy::Plan | Policy::Never))

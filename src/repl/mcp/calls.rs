@@ -39,7 +39,7 @@ impl Mcp {
     pub(super) fn push_call(&mut self, core: &mut Core, number: u64, call: Call) {
         let Some(server) = self.servers.get_mut(&number) else { return };
         server.calls.push(call);
-        // What the session says about it is taken in the next step.
+        // The session's events about it are taken in the next step.
         self.is_due = true;
         if matches!(server.state, State::Stopped) {
             self.start(core, number);

@@ -16,8 +16,9 @@ use crate::repl::core::programs::is_for;
 const CLIENT: &str = "the editor";
 
 impl Mcp {
-    /// Gives an agent and those below it the servers of a client, and starts all servers of the agent: their prompts are
-    /// commands that a person can type before there is a message. A declaration of the configuration with the same name wins.
+    /// Gives an agent and those below it the servers of a client, and starts all servers of the agent: their prompts
+    /// are commands, which a person can type before the first message. A declaration of the configuration with the same
+    /// name wins.
     pub(in crate::repl) fn declare(
         &mut self,
         core: &mut Core,
@@ -46,12 +47,12 @@ impl Mcp {
         self.start_all(core, agent);
     }
 
-    /// A client has left: its servers end, unless another one has declared the same.
+    /// A client has left: its servers end, unless another client has declared the same.
     pub(super) fn undeclare(&mut self, core: &mut Core, client: ClientId) {
         let Some((_, gone)) = self.of_clients.remove(&client) else { return };
         let of_it = self.servers.iter().filter(|(_, server)| gone.contains(&server.declaration));
         let numbers: Vec<u64> = of_it.map(|(number, _)| *number).collect();
-        // Those below the owner, and those that were adopted by others since.
+        // The descendants of the owner, and agents that others have adopted since.
         let users = |number: &u64| self.servers.get(number).map(|server| server.users.clone()).unwrap_or_default();
         let agents: BTreeSet<AgentId> = numbers.iter().flat_map(users).collect();
         for agent in &agents {

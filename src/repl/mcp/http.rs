@@ -1,8 +1,8 @@
 //! A server over streamable HTTP: a POST for each message, whose response is one message or a stream of them.
 //!
-//! Each request has a transfer of its own, driven by libcurl's socket callbacks as those of agents are. A response that ends
-//! without an answer is not asked for again: a call may have been carried out. In the older era a stream whose events have
-//! ids is resumed by a GET after the pause that the server wants.
+//! Each request has its own transfer, driven by libcurl's socket callbacks like those of agents. A response that ends
+//! without an answer is not requested again: a call may have been carried out. In the older era a stream whose events
+//! have ids is resumed by a GET after the pause that the server wants.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ const ACCEPTANCE: Duration = Duration::from_secs(30);
 const BYTES_PER_TURN: usize = 256 << 10;
 /// A longer response ends the session, in bytes.
 const MAX_BODY: usize = 16 << 20;
-/// How long is waited before a stream is resumed, unless the server says it; at most so long.
+/// The pause before a stream is resumed, and the limit for one that the server asks for.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often a stream is resumed without an event.
 const MOST_ATTEMPTS: u32 = 5;
-/// What is shown of the body of an error, in characters.
+/// The characters of the body of an error that are shown.
 const SHOWN: usize = 160;
 
 pub(super) struct Http {
@@ -74,7 +74,7 @@ struct Transfer {
     request: Option<u64>,
     /// It is closed at this moment, unless it carries a request: the session limits those.
     until: Option<Moment>,
-    /// Nothing else is sent before it is accepted.
+    /// Nothing else is sent before the server has accepted it.
     is_first: bool,
     /// Of the response; 0 before it is there.
     status: u16,
@@ -85,7 +85,7 @@ struct Transfer {
 }
 
 impl Http {
-    /// `guard`: what the rules refuse of its host.
+    /// `guard`: the refusals of the rules for its host.
     pub(super) fn new(
         session: Session,
         url: String,
@@ -105,7 +105,7 @@ impl Http {
         }
     }
 
-    /// Sends what the session has to say. `next_number` gives the numbers of transfers.
+    /// Sends the messages of the session. `next_number` gives the numbers of transfers.
     pub(super) fn write(
         &mut self,
         (network, reactor): (&Network, &mut Reactor),
@@ -206,7 +206,7 @@ impl Http {
         HttpRequest { url: self.url.clone(), headers, body: message.text.as_bytes().into() }
     }
 
-    /// A socket of one of the transfers is ready. Whether it is known.
+    /// A socket of one of the transfers is ready. Returns whether it is known.
     pub(super) fn on_socket(
         &mut self,
         (number, fd): (u64, i32),
@@ -222,7 +222,7 @@ impl Http {
         Ok(())
     }
 
-    /// Drives timers, and reads what has come.
+    /// Drives timers, and reads what has arrived.
     pub(super) fn step(&mut self, (network, reactor): (&Network, &mut Reactor), now: Moment) -> Result<()> {
         for transfer in &mut self.transfers {
             if transfer.connection.timer().is_some_and(|at| at <= now) {
@@ -321,7 +321,7 @@ impl Transfer {
         (self.attempts < MOST_ATTEMPTS).then(|| Cut { request, last_id, at: now + pause, attempts: self.attempts + 1 })
     }
 
-    /// libcurl's wishes have to be carried out at once.
+    /// The requests of libcurl have to be carried out at once.
     fn register(&mut self, reactor: &mut Reactor) -> Result<()> {
         let number = self.number;
         reactor.apply(|fd| Source::Transfer(number, fd), &self.connection.take_socket_requests())
@@ -364,7 +364,7 @@ impl Transfer {
     /// The response has ended.
     fn finish(&mut self, outcome: Result<()>, session: &mut Session, now: Moment) {
         if let Some(mut stream) = self.stream.take() {
-            // What is not complete is no message.
+            // An incomplete event is no message.
             let _ = stream.end(|event| session.on_text(event.data.as_bytes(), now));
         } else if !self.body.is_empty() {
             session.on_text(&self.body, now);

@@ -27,7 +27,7 @@ impl Link {
         }
     }
 
-    /// Sends what the session has to say, and reads what was received.
+    /// Sends the messages of the session, and reads what was received.
     pub(super) fn drive(&mut self, core: &mut Core, next_number: impl FnMut() -> u64) -> Result<()> {
         let now = core.clock.now();
         let Core { network, reactor, waker, .. } = core;

@@ -70,7 +70,7 @@ pub(crate) struct ServerReport {
 #[derive(Default)]
 pub(super) struct Mcp {
     servers: BTreeMap<u64, Server>,
-    /// Those that a client has declared for an agent and those below it, as long as it is connected.
+    /// Servers that a client has declared for an agent and its descendants, while it is connected.
     of_clients: BTreeMap<ClientId, (AgentId, Vec<McpServer>)>,
     /// The server of each descriptor that the reactor watches.
     sources: BTreeMap<u64, (u64, Port)>,
@@ -83,7 +83,7 @@ pub(super) struct Mcp {
     ending: Vec<Ending>,
     /// Resources and prompts for messages of the person.
     readings: Readings,
-    /// What servers ask the person.
+    /// Open questions of servers to the person.
     asking: Vec<Asking>,
     /// Results of calls that are being made ready, with their agents.
     preparing: Vec<(AgentId, String, Preparing)>,
@@ -91,8 +91,8 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    /// Starts the servers of an agent that is about to send a request, and gives it their tools. Whether the request has to
-    /// wait; it joins the send queue once it no longer has to.
+    /// Starts the servers of an agent that is about to send a request, and gives it their tools. Returns whether the
+    /// request has to wait; it joins the send queue when it no longer has to.
     pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
         let mine = self.start_all(core, agent);
         let waits = mine.iter().any(|number| self.servers[number].is_awaited());
@@ -102,7 +102,7 @@ impl Mcp {
         waits
     }
 
-    /// Starts the servers of an agent that may be started, and gives it the tools of those that are known. Returns them.
+    /// Starts the servers of an agent that may be started, and gives it the known tools. Returns the servers.
     fn start_all(&mut self, core: &mut Core, agent: AgentId) -> Vec<u64> {
         if core.config.mcp.is_empty() && self.of_clients.is_empty() || !gets_servers(core, agent) {
             return Vec::new();
@@ -229,7 +229,7 @@ impl Mcp {
         Ok(number)
     }
 
-    /// The messages whose resources and prompts are there, or what went wrong.
+    /// The messages whose resources and prompts have arrived, or their errors.
     pub(super) fn take_read(&mut self) -> Vec<ReadText> {
         self.readings.take_read()
     }
@@ -417,7 +417,7 @@ impl Mcp {
         self.servers.clear();
     }
 
-    /// What is known of every server that was used.
+    /// The state of every server that was used.
     pub(super) fn reports(&self) -> Vec<ServerReport> {
         let report = |server: &Server| ServerReport {
             name: server.key.name.clone(),
@@ -455,7 +455,7 @@ impl Mcp {
         }
     }
 
-    /// Lets the requests go on whose servers have started or failed.
+    /// Lets requests continue whose servers have started or failed.
     fn release(&mut self, core: &mut Core) {
         let awaited =
             |agent: &AgentId| self.servers.values().any(|server| server.users.contains(agent) && server.is_awaited());
@@ -477,7 +477,7 @@ impl Mcp {
     }
 }
 
-/// What the rules refuse of the host of a server, to be checked against its addresses.
+/// The refusals of the rules for the host of a server, to be checked against its addresses.
 fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, AllowedHosts)>, String> {
     let denied: Vec<HostPattern> = rules.deny.iter().filter_map(Rule::hosts).collect();
     if denied.is_empty() {

@@ -109,7 +109,7 @@ impl Process {
         }
     }
 
-    /// Reads what is there, within bounds.
+    /// Reads what has arrived, within bounds.
     pub(super) fn on_ready(&mut self, number: u64, port: Port, now: Moment, reactor: &mut Reactor) -> Result<()> {
         let mut bytes = Vec::new();
         let is_open = match port {
@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// Writes what the session has to say, as far as the server reads it; the rest when it does.
+    /// Writes the messages of the session as far as the server reads them; the rest follows.
     pub(super) fn write(&mut self, reactor: &mut Reactor) -> Result<()> {
         for message in self.session.take_messages() {
             self.unwritten.extend(message.text.as_bytes());
@@ -219,12 +219,13 @@ impl Process {
 /// A server that is being ended.
 pub(super) struct Ending {
     process: Option<ServerProcess>,
-    /// What has not ended then is killed.
+    /// What has not ended by then is killed.
     pub(super) until: Moment,
 }
 
 impl Ending {
-    /// Whether nothing is left of it. One that does not end in time is killed on a thread, which may have to wait.
+    /// Whether the process has ended completely. One that does not end in time is killed on a thread, which may have to
+    /// wait.
     pub(super) fn is_over(&mut self, now: Moment) -> bool {
         let Some(process) = &mut self.process else { return true };
         if process.supervised.take_ended().is_some() {
@@ -242,7 +243,7 @@ impl Ending {
     }
 }
 
-/// Appends what is there. Whether more may come.
+/// Appends what has arrived. Returns whether more may follow.
 fn read(from: &mut impl Read, bytes: &mut Vec<u8>) -> bool {
     let mut buffer = [0; 16 << 10];
     while bytes.len() < BYTES_PER_TURN {

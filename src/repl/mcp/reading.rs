@@ -1,7 +1,7 @@
-//! Resources that a person names in a message as `@SERVER:URI`, and prompts of servers: they are read before the message is
-//! sent, which waits without holding up anything else.
+//! Resources that a person names in a message as `@SERVER:URI`, and prompts of servers: they are read before the
+//! message is sent, which waits without delaying anything else.
 //!
-//! What a server answers is data: no path or name in it is read in turn.
+//! The answer of a server is data: paths and names in it are not read in turn.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::store::input_line;
 
 /// The most resources of one message.
 const MAX_RESOURCES: usize = 10;
-/// Longer resources are cut in the middle, in bytes.
+/// The middle of longer resources is cut out, in bytes.
 const MAX_TEXT: usize = 64 << 10;
 /// A prompt with more characters or lines is shown in the draft before it is sent.
 const SHORT: usize = 300;
@@ -61,7 +61,7 @@ impl Item {
 struct Reading {
     origin: Origin,
     agent: AgentId,
-    /// What the person typed.
+    /// The text as typed.
     text: String,
     is_prompt: bool,
     items: Vec<Item>,
@@ -199,7 +199,7 @@ impl Reading {
         if is_short { Outcome::Send(text.to_owned()) } else { Outcome::Draft(input_line(&disarmed(text))) }
     }
 
-    /// The message with what was read below it.
+    /// The message, followed by what was read.
     fn message(&self) -> String {
         let mut message = self.text.clone();
         for item in self.items.iter().rev() {

@@ -1,4 +1,4 @@
-//! What a server has answered, on its way to an agent: images are decoded, and long texts written to files, on a thread.
+//! Answers of servers on their way to an agent: on a thread, images are decoded, and long texts written to files.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -104,7 +104,7 @@ fn prepare(parts: Vec<Part>, shape: &Shape) -> (Output, Vec<Image>) {
     for part in parts {
         match part {
             Part::Text(text) => {
-                // A marker that the server has written stands for no image.
+                // A marker that the server has written is not an image.
                 let text = shown(&text).into_owned();
                 all.push(text.clone());
                 texts.push(text);

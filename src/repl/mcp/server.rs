@@ -20,11 +20,11 @@ use crate::tools::Environment;
 use crate::tools::mcp::START;
 use crate::tools::server_process::ServerProgram;
 
-/// How long a server that has failed is not started by itself; four times as long after each further failure.
+/// How long a failed server is not started automatically; four times as long after each further failure.
 const PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// What agents have in common that share a server.
+/// The common properties of agents that share a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(super) enum State {
     Running(Link),
 }
 
-/// What a call is to do.
+/// The purpose of a call.
 pub(in crate::repl) enum Work {
     /// Start the server, to which the person has consented under this sandbox.
     Start {
@@ -52,7 +52,7 @@ pub(in crate::repl) enum Work {
     },
 }
 
-/// What is asked of a server.
+/// The request to a server.
 pub(super) enum Asked {
     /// To start, nothing else.
     Start,
@@ -101,9 +101,9 @@ pub(super) struct Server {
     pub(super) environment: Arc<Environment>,
     pub(super) users: BTreeSet<AgentId>,
     pub(super) state: State,
-    /// Its tools, as far as they were known the last time it ran.
+    /// Its tools, as known when it last ran.
     pub(super) tools: Vec<McpTool>,
-    /// The same for resources, templates and prompts.
+    /// Likewise for resources, templates and prompts.
     pub(super) resources: Vec<McpResource>,
     pub(super) templates: Vec<McpResource>,
     pub(super) prompts: Vec<McpPrompt>,
@@ -112,7 +112,7 @@ pub(super) struct Server {
     /// The sandbox to which the consent was given, in words.
     pub(super) promised: Option<String>,
     failures: u32,
-    /// It is not started by itself before this moment.
+    /// It is not started automatically before this moment.
     pub(super) retry_at: Option<Moment>,
     pub(super) calls: Vec<Call>,
     /// Why it failed the last time, if it has not worked since.
@@ -166,7 +166,7 @@ impl Server {
         (self.failures, self.retry_at, self.failure) = (0, None, None);
     }
 
-    /// It is not started by itself for a while.
+    /// It is not started automatically for a while.
     pub(super) fn on_failed(&mut self, why: &str, now: Moment) {
         self.failure = Some(why.to_owned());
         let pause = PAUSE.saturating_mul(4_u32.saturating_pow(self.failures)).min(LONGEST_PAUSE);
@@ -174,7 +174,7 @@ impl Server {
         self.retry_at = Some(now + pause);
     }
 
-    /// Whether it can be started by itself.
+    /// Whether it can be started automatically.
     pub(super) fn may_start(&self, now: Moment) -> bool {
         matches!(self.state, State::Stopped) && self.has_consent && self.retry_at.is_none_or(|at| at <= now)
     }
@@ -200,7 +200,7 @@ impl Server {
         })
     }
 
-    /// Takes back a consent that was given to another sandbox than the one that works now. Whether there was one.
+    /// Withdraws a consent that was given to another sandbox than the current one. Returns whether there was one.
     pub(super) fn withdraw_consent(&mut self) -> bool {
         let is_broken = self.program().is_some_and(|program| program.breaks_promise(&self.environment));
         if is_broken {
@@ -211,8 +211,8 @@ impl Server {
     }
 }
 
-/// Whether a person has to agree before it starts: it uses the network or writes in the workspace, or it is a process that no
-/// sandbox holds.
+/// Whether a person has to consent before it starts: it uses the network or writes in the workspace, or it is a process
+/// without a sandbox.
 fn needs_consent(declaration: &McpServer, environment: &Environment) -> bool {
     let is_process = matches!(declaration.transport, Transport::Stdio { .. });
     let is_held = environment.sandbox.settings.is_enabled && !declaration.may_write;

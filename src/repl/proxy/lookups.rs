@@ -1,5 +1,5 @@
-//! Look-ups of names for connections: one for all that want the same name at the same time, and a bounded number at once,
-//! since each takes a thread that cannot be stopped.
+//! Look-ups of names for connections: one for all that need the same name at the same time, and a limited number at
+//! once, since each takes a thread that cannot be stopped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ const MOST: usize = 16;
 
 #[derive(Default)]
 pub(super) struct Lookups {
-    /// By `host:port`, with the connections that wait for it.
+    /// By `host:port`, with the waiting connections.
     running: BTreeMap<String, (Lookup, Vec<u64>)>,
     queue: VecDeque<(String, u64)>,
 }

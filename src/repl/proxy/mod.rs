@@ -6,8 +6,8 @@
 //!   step       connections are accepted, looked up and served, each a bounded amount
 //! ```
 //!
-//! A call ends when its tool and its helpers have closed their ends of the control socket. Then everything of it is closed.
-//! The number of connections is bounded, and what each of them buffers too.
+//! A call ends when its tool and its helpers have closed their ends of the control socket. Then its sockets are closed.
+//! The number of connections and the buffers of each are bounded.
 
 mod lookups;
 
@@ -48,7 +48,7 @@ pub(super) struct Proxy {
     connections: BTreeMap<u64, Client>,
     /// Connections that may have something to do.
     awake: BTreeSet<u64>,
-    /// What the sockets are that the reactor watches.
+    /// The roles of the watched sockets.
     sockets: BTreeMap<u64, Socket>,
     lookups: Lookups,
     /// Of calls, connections and sockets; never reused.
@@ -68,7 +68,7 @@ struct Call {
     has_news: bool,
     connections: usize,
     hosts: Rc<AllowedHosts>,
-    /// What was reported to the tool.
+    /// The reports that the tool has received.
     reported: BTreeSet<String>,
 }
 
@@ -232,7 +232,7 @@ impl Proxy {
         self.awake.insert(id);
     }
 
-    /// Lets a connection do what it can.
+    /// Lets a connection do what is possible now.
     fn serve(&mut self, core: &mut Core, id: u64, budget: usize) {
         let Some(client) = self.connections.get_mut(&id) else { return };
         let progress = client.connection.step(budget, core.clock.now());
@@ -253,7 +253,7 @@ impl Proxy {
         self.watch_server(core, id);
     }
 
-    /// The socket of the server may be another one than before: the next address, or none.
+    /// The socket of the server may have changed: the next address, or none.
     fn watch_server(&mut self, core: &mut Core, id: u64) {
         let Some(client) = self.connections.get_mut(&id) else { return };
         let (now, before) = (client.connection.server(), client.server);
@@ -305,7 +305,7 @@ impl Proxy {
     }
 }
 
-/// What accept(2) says of a connection that broke before it was accepted.
+/// The errors of accept(2) about a connection that broke before it was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }

@@ -37,8 +37,8 @@ impl Server {
                     self.may_accept = false;
                     return;
                 }
-                // No descriptors: the client waits until an evicted one is gone, or until others are closed, of which
-                // nothing tells.
+                // No descriptors: the client waits until an evicted one has left, or until others are closed, which no
+                // event reports.
                 Err(_) => {
                     if !self.evict_idle(core) {
                         self.pause = Some(core.clock.now() + ACCEPT_PAUSE);

@@ -1,4 +1,4 @@
-//! One client: its connection, and what is under way for it.
+//! One client: its connection, and its current request.
 
 use super::runs::ClientRun;
 use super::streams::Commands;
@@ -27,18 +27,18 @@ pub(in crate::repl) struct Client {
     pub(super) is_closing: bool,
 }
 
-/// What is under way for a client.
+/// The current request of a client.
 pub(super) enum ClientState {
     /// It may make a request.
     Idle,
-    /// It is sent the chunks of an agent, up to the one before this number.
+    /// It receives the chunks of an agent before this number.
     Logs { viewer: ViewerId, until: u64 },
     /// It is sent the open questions whenever they are not these, which it has.
     Questions(Option<Vec<(AgentId, u64)>>),
     /// It is sent the commands of an agent whenever they are not these, which it has. Servers that it has declared end with
     /// this state.
     Commands { agent: AgentId, sent: Option<Commands> },
-    /// It gets a response when what it asked for has ended.
+    /// It gets a response when its job has ended.
     Job(Option<ClientRun>),
     /// It gets a response when the agent is at rest, or at this time.
     Wait { agent: AgentId, until: Option<Moment> },
@@ -46,8 +46,8 @@ pub(super) enum ClientState {
     Turn(ClientTurn),
     /// It gets this response when the changes up to a ticket are on the disk.
     Syncing { ticket: u64, response: Response },
-    /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager and
-    /// read the clipboard.
+    /// A terminal, the bytes of keys that are buffered for it, and whether the client can open an editor and a pager
+    /// and read the clipboard.
     Terminal { terminal: TerminalId, key_bytes: usize, can_edit: bool, can_view: bool, can_paste: bool },
 }
 
@@ -66,7 +66,7 @@ impl Client {
         Ok(())
     }
 
-    /// Another turn of the loop begins: reads so many bytes.
+    /// A turn of the loop begins: reads this many bytes.
     pub(super) fn read(&mut self, most: usize) {
         self.requests_left = REQUESTS_PER_TURN;
         if !self.is_closing {
@@ -84,7 +84,7 @@ impl Client {
         self.requests_left > 0 && self.takes_requests()
     }
 
-    /// A client whose request is under way, or that has not read its last response, waits; but a terminal that does not
+    /// A client with a running request, or with a response that it has not read, waits; but a terminal that does not
     /// read still sends keys, and a turn or run can always be cut.
     fn takes_requests(&self) -> bool {
         match self.state {
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Refuses a request that does not fit what is under way.
+    /// Refuses a request that does not fit the current one.
     pub(super) fn check(&self, request: Request) -> Result<Request> {
         let is_for_terminal = matches!(
             request,
@@ -187,7 +187,7 @@ impl Client {
         self.connection.has_ended() && !self.connection.has_line()
     }
 
-    /// Whether nothing is left to be done for it. An attached terminal is done when its last keys have acted.
+    /// Whether nothing is left to do for it. An attached terminal is done when its last keys have been handled.
     pub(super) fn is_done(&self) -> bool {
         match self.state {
             _ if self.is_closing => self.connection.is_ready(),

@@ -50,11 +50,11 @@ pub(super) struct Server {
     may_accept: bool,
     /// Until then nothing is accepted, because there were no descriptors.
     pause: Option<Moment>,
-    /// The program ends: turns that end now were cut.
+    /// The program ends: turns that end now were cut off.
     is_shutting_down: bool,
-    /// Agents of runs whose client is gone: the runs are to be interrupted.
+    /// Agents of runs whose client has left: the runs have to be interrupted.
     left_runs: Vec<AgentId>,
-    /// Attached terminals whose client is gone.
+    /// Attached terminals whose client has left.
     released_terminals: Vec<TerminalId>,
     /// The agent at which the terminal looked that was detached last.
     pub(super) last_focus: Option<AgentId>,
@@ -116,14 +116,14 @@ impl Server {
         }
     }
 
-    /// Sends a response that does not end what is under way for the client.
+    /// Sends a response that does not end the client's request.
     pub(super) fn respond(&mut self, id: ClientId, response: &Response) {
         if let Some(client) = self.clients.get_mut(&id) {
             client.send_if_ready(response);
         }
     }
 
-    /// Sends the response to what was under way for the client.
+    /// Sends the last response to the client's request.
     fn finish(&mut self, core: &mut Core, id: ClientId, response: &Response) {
         self.set_state(core, id, ClientState::Idle);
         if let Some(client) = self.clients.get_mut(&id) {
@@ -151,12 +151,12 @@ impl Server {
         self.finish(core, id, &response);
     }
 
-    /// The client waits for the end of what the loop does for it.
+    /// The client waits for the end of a job of the loop.
     pub(super) fn begin_job(&mut self, core: &mut Core, id: ClientId) {
         self.set_state(core, id, ClientState::Job(None));
     }
 
-    /// Replaces what is under way for a client. Agents do not notice.
+    /// Replaces the state of a client. Agents do not notice.
     fn set_state(&mut self, core: &mut Core, id: ClientId, state: ClientState) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         match std::mem::replace(&mut client.state, state) {
@@ -200,7 +200,7 @@ impl Server {
         self.limit_memory(core);
     }
 
-    /// The client has a terminal from now on. Keys, frames and the end of it are the loop's.
+    /// From now on the client has a terminal, whose keys, frames and end the loop handles.
     pub(super) fn attach(
         &mut self,
         core: &mut Core,
@@ -235,12 +235,12 @@ impl Server {
         }
     }
 
-    /// Attached terminals whose client is gone. Empties the list.
+    /// Attached terminals whose client has left. Empties the list.
     pub(super) fn take_released_terminals(&mut self) -> Vec<TerminalId> {
         std::mem::take(&mut self.released_terminals)
     }
 
-    /// From now on nothing is done for clients before [`Server::shutdown`]: turns that end now were cut.
+    /// From now on nothing is done for clients before [`Server::shutdown`]: turns that end now were cut off.
     pub(super) fn begin_shutdown(&mut self) {
         self.is_shutting_down = true;
     }

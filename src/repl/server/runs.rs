@@ -1,5 +1,5 @@
-//! A run of several agents for a client, which is sent what happens in it. The members are children of an agent that was
-//! made for the run. The client is a program and cannot answer questions: those of the members are refused. If it leaves,
+//! A run of several agents for a client, which receives its events. The members are children of an agent that was made
+//! for the run. The client is a program and cannot answer questions: those of the members are refused. If it leaves,
 //! nobody waits for the result, and the run is interrupted.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ use crate::repl::core::Core;
 pub(super) struct ClientRun {
     /// The parent of the members.
     pub(super) agent: AgentId,
-    /// Agents below it that had a call refused; they may be gone.
+    /// Agents below it that had a call refused; they may have ended.
     refused: BTreeSet<AgentId>,
     /// The client was sent the limit that ends the run.
     is_limited: bool,
@@ -33,7 +33,7 @@ impl ClientRun {
         agent == self.agent || self.refused.contains(&agent) || core.roster.is_ancestor(self.agent, agent)
     }
 
-    /// What a limit of a tree of agents does not allow, in words.
+    /// What a limit of a tree of agents forbids, in words.
     fn limit(&self, core: &Core) -> Option<String> {
         let reached = core.trees.reached(|agent| self.concerns(core, agent)).filter(|_| !self.is_limited)?;
         Some(reached.message(&core.roster))
@@ -69,7 +69,7 @@ impl Server {
         self.clients.get(&id)?.run().map(|run| run.agent)
     }
 
-    /// Does for the runs of clients what a person would have to do, and interrupts those whose client is gone.
+    /// Does for the runs of clients what a person would do, and interrupts those whose client has left.
     pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         let refused_by_policy = if self.has_clients() { std::mem::take(&mut core.refused) } else { Vec::new() };
         for client in self.clients.values_mut() {

@@ -52,7 +52,7 @@ impl Server {
         seconds: Option<f64>,
     ) -> Result<()> {
         let agent = or_ended(&core.store, agent_called_by_script(&core.roster, agent), agent)?;
-        // More seconds than a duration can hold are no limit.
+        // More seconds than a duration can contain are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.clock.now() + longest);
         self.set_state(core, id, ClientState::Wait { agent, until });
@@ -79,8 +79,8 @@ impl Server {
         }
     }
 
-    /// The last line of a stream of chunks names the position from which another request may go on; that of a turn, what
-    /// the turn came to.
+    /// The last line of a stream of chunks: the position from which another request may continue, or the result of the
+    /// turn.
     fn end_stream(&mut self, core: &mut Core, id: ClientId, viewer: ViewerId, until: u64) {
         let position =
             core.viewers.next(viewer).map(|next| json!({"epoch": core.viewers.epoch(), "n": next.min(until)}));
@@ -98,7 +98,7 @@ impl Server {
         self.set_state(core, id, ClientState::Questions(None));
     }
 
-    /// The clients that are to be sent the open questions, and then have them.
+    /// The clients that have to be sent the open questions; marks them as sent.
     pub(in crate::repl) fn take_clients_for_questions(&mut self, core: &Core) -> Vec<ClientId> {
         let is_due = |client: &Client| match &client.state {
             ClientState::Questions(sent) => client.connection.is_ready() && has_other_questions(core, sent.as_deref()),
@@ -117,7 +117,7 @@ impl Server {
         self.set_state(core, id, ClientState::Commands { agent, sent: None });
     }
 
-    /// The clients that are to be sent the commands of an agent, and then have them.
+    /// The clients that have to be sent the commands of an agent; marks them as sent.
     pub(in crate::repl) fn take_clients_for_commands(&mut self, core: &Core) -> Vec<(ClientId, AgentId)> {
         let mut due = Vec::new();
         for (id, client) in &mut self.clients {
@@ -202,7 +202,7 @@ pub(super) fn has_other_questions(core: &Core, sent: Option<&[(AgentId, u64)]>) 
     sent.is_none_or(|sent| !open_questions(core).eq(sent.iter().copied()))
 }
 
-/// Whether an agent has ended or is idle. What is in the queue of an idle one waits for a person.
+/// Whether an agent has ended or is idle. The queue of an idle one waits for a person.
 pub(super) fn has_stopped(core: &Core, id: AgentId) -> bool {
     core.roster.get(id).is_none_or(|agent| agent.state() == State::Idle)
 }

@@ -1,5 +1,5 @@
-//! A turn for a client: its text is sent to an agent, at once or from the queue, and the client is sent the chunks of that
-//! turn and of no other.
+//! A turn for a client: its text is sent to an agent, at once or from the queue, and the client receives the chunks of
+//! that turn only.
 //!
 //! ```text
 //!   Made       a server makes the text
@@ -29,7 +29,7 @@ use crate::repl::core::activity::held_up;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::ViewerId;
 
-/// What the turn of a client may do.
+/// The permissions of a client's turn.
 #[derive(Clone, Copy)]
 pub(in crate::repl) struct TurnBounds {
     /// The most requests to models that it may make.
@@ -176,7 +176,7 @@ impl Server {
         }
     }
 
-    /// Whether a turn of this agent that is under way belongs to a client, and nobody attends it.
+    /// Whether this agent runs a turn of a client that nobody attends.
     pub(in crate::repl) fn has_turn_of(&self, agent: AgentId) -> bool {
         let is_of = |turn: &ClientTurn| turn.agent == agent && turn.is_running() && !turn.bounds.is_attended;
         self.clients.values().any(|client| matches!(&client.state, ClientState::Turn(turn) if is_of(turn)))
@@ -213,7 +213,7 @@ impl Server {
         }
     }
 
-    /// A turn ended before this chunk, or its agent is gone: then its viewer reads what is left and ends by itself.
+    /// A turn ended before this chunk, or its agent was removed: its viewer reads the rest and ends.
     pub(super) fn on_turn_ended(&mut self, core: &mut Core, agent: AgentId, chunk: Option<u64>) {
         let is_shutting_down = self.is_shutting_down;
         for turn in self.turns_of(agent) {
@@ -240,7 +240,7 @@ impl Server {
         }
     }
 
-    /// Does for a client's turn what a person would have to do.
+    /// Does for a client's turn what a person would do.
     pub(super) fn check_turn(&mut self, core: &mut Core, id: ClientId, commands: &mut Vec<Command>) -> Result<()> {
         let Some(turn) = self.turn_mut(id) else { return Ok(()) };
         let agent = turn.agent;
@@ -269,8 +269,8 @@ impl Server {
         Ok(())
     }
 
-    /// Cancels the run or turn of a client: its text leaves the queue, or, if it has begun, its agent is returned, which is
-    /// to be interrupted.
+    /// Cancels the run or turn of a client: its text leaves the queue; if the turn has begun, its agent is returned,
+    /// which has to be interrupted.
     pub(in crate::repl) fn cancel_turn(&mut self, core: &mut Core, id: ClientId) -> Result<Option<AgentId>> {
         let Some(turn) = self.turn_mut(id) else { return Ok(self.agent_of_run(id)) };
         let agent = turn.agent;
@@ -311,7 +311,7 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
     Err(Error::new(ErrorKind::System, message))
 }
 
-/// Whether the queue does not go on by itself, or the client's text is not in it.
+/// Whether the queue does not continue automatically, or the client's text is not in it.
 fn is_stuck(core: &Core, agent: AgentId, id: ClientId) -> bool {
     let is_idle = core.roster.get(agent).is_none_or(|agent| agent.state() == State::Idle);
     is_idle || !is_queued(core, agent, id)

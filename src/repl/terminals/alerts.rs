@@ -52,8 +52,8 @@ impl Alerts {
         }
     }
 
-    /// Runs the person's program with the message as its last argument, in a thread that waits for it. While one runs,
-    /// no other is started.
+    /// Runs the person's program with the message as its last argument, in a thread that waits for it. Only one runs at
+    /// a time.
     pub fn run(&self, command: &[String], message: &str) {
         let Some((program, arguments)) = command.split_first() else { return };
         if self.runs.swap(true, Ordering::AcqRel) {

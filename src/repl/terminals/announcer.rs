@@ -1,5 +1,4 @@
-//! What is written to one terminal besides its frames: the title of its window, progress, and that an agent needs the
-//! person.
+//! Output to one terminal besides its frames: the title of its window, progress, and that an agent needs the person.
 
 use crate::domain::display::{Abilities, DisplaySettings, Progress};
 use crate::terminal::announce;
@@ -15,7 +14,7 @@ pub(super) struct Announcer {
     has_focus: Option<bool>,
     title: String,
     progress: Progress,
-    /// What the background is was asked.
+    /// The terminal was asked for its background.
     has_asked: bool,
 }
 
@@ -39,13 +38,14 @@ impl Announcer {
         self.has_focus = Some(has_focus);
     }
 
-    /// Whether the person looks elsewhere. A terminal that never reported its focus has it, except in tmux, which
-    /// reports none by default.
+    /// Whether the person looks elsewhere. A terminal that never reported its focus counts as focused, except in tmux,
+    /// which by default does not report it.
     pub fn is_away(&self) -> bool {
         !self.has_focus.unwrap_or(!self.abilities.is_in_tmux)
     }
 
-    /// What follows a frame: a new title and new progress, and after the first frame the question about the background.
+    /// The output after a frame: a new title and new progress, and after the first frame the question about the
+    /// background.
     pub fn after_frame(&mut self, title: String, progress: Progress) -> String {
         let mut out = String::new();
         if self.has_title && title != self.title {

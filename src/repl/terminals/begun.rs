@@ -1,4 +1,5 @@
-//! What conversations begin with at a terminal, and those that it has begun: where nothing is written they are not kept.
+//! The choices of conversations at a terminal, and the conversations that it has begun: those without messages are not
+//! kept.
 
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ impl Terminals {
         self.iter().any(|terminal| terminal.begun.contains(&agent))
     }
 
-    /// Takes what all terminals have begun.
+    /// Takes the conversations that all terminals have begun.
     pub(in crate::repl) fn take_begun(&mut self) -> Vec<AgentId> {
         self.iter_mut().flat_map(|terminal| std::mem::take(&mut terminal.begun)).collect()
     }

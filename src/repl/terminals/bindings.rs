@@ -1,4 +1,4 @@
-//! What a key means, as a pure function of the key and the situation.
+//! The meaning of a key, as a pure function of the key and the situation.
 
 use crate::domain::approval::Policy;
 use crate::domain::draft::Draft;
@@ -13,9 +13,9 @@ use crate::repl::terminals::question::{Entry, QuestionKeys};
 pub struct Situation {
     /// What the agent may do without a question.
     pub policy: Policy,
-    /// What keys mean for the question that is shown.
+    /// The meaning of keys for the question that is shown.
     pub question: QuestionKeys,
-    /// Rules could allow what the question is about.
+    /// Rules could allow the call of the question.
     pub has_rules: bool,
     /// They can be saved for all agents in the directory.
     pub can_save_rules: bool,
@@ -33,7 +33,7 @@ pub struct Situation {
     pub has_background_work: bool,
     pub is_draft_empty: bool,
     pub has_queue: bool,
-    /// The last turn failed or was cut, and the agent does nothing.
+    /// The last turn failed or was interrupted, and the agent does nothing.
     pub can_retry: bool,
     pub has_failed: bool,
     /// A call in the conversation is selected.
@@ -62,17 +62,17 @@ pub enum Action {
     BeginEntry(Entry),
     /// The input is a message again.
     EndEntry(Entry),
-    /// Takes what was typed at the question.
+    /// Takes the text that was typed at the question.
     Enter(Entry),
     /// Shows the whole question in a pager.
     View,
-    /// An answer that came too soon, as from a key that is held: only silence makes the next one an answer.
+    /// An answer that came too soon, as from a held key: only after a silence does the next one count.
     TooSoon,
     /// Shows the next page of the question, or the one before.
     TurnPage(bool),
     Change(Change),
     Scroll(Scroll),
-    /// Shows what is folded in the conversation, or folds it again.
+    /// Unfolds what is folded in the conversation, or folds it again.
     ToggleFolds,
     /// Selects the next call or reasoning that is folded, towards older text or newer.
     SelectFold(bool),
@@ -166,7 +166,7 @@ fn answered(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Optio
         (false, true) => is_asked(situation) && !(situation.is_draft_empty && c.eq_ignore_ascii_case(&'a')),
         (true, _) => false,
     };
-    // Hints write Alt+Y: with Alt, both are the same key.
+    // Hints say Alt+Y: with Alt, both are the same key.
     let letter = if modifiers.alt { c.to_ascii_lowercase() } else { c };
     (may_answer && is_answer(c, situation)).then(|| answer(letter, situation))
 }
@@ -208,7 +208,7 @@ fn cancel(situation: &Situation) -> Action {
     }
 }
 
-/// What an action does here.
+/// The meaning of an action here.
 fn meaning(action: KeyAction, situation: &Situation) -> Action {
     match action {
         KeyAction::Send => send(situation),

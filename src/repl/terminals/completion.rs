@@ -1,4 +1,4 @@
-//! The list below the input: when it opens, what it offers, and what becomes of the choice.
+//! The list below the input: when it opens, its items, and the effect of a choice.
 
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, TerminalId};
@@ -72,7 +72,7 @@ impl Terminals {
         }
     }
 
-    /// Tab: completes what is certain, and opens the list of what is not.
+    /// Tab: completes what is certain, and opens a list of the alternatives.
     pub(super) fn complete(&mut self, core: &mut Core, at: TerminalId, agent: AgentId) {
         let Some(draft) = self.draft_at(core, at) else { return };
         if let Some((start, _)) = mention_in(draft.text(), draft.cursor()) {
@@ -94,7 +94,7 @@ impl Terminals {
         }
     }
 
-    /// Follows what a key has changed in the draft.
+    /// Updates the list after a key has changed the draft.
     pub(super) fn follow_draft(&mut self, core: &mut Core, at: TerminalId, agent: AgentId, key: &Key) {
         let kind = self.get(at).and_then(|terminal| terminal.input.popup.as_ref()).map(|popup| popup.kind);
         match kind {
@@ -111,7 +111,7 @@ impl Terminals {
         }
     }
 
-    /// A `/` at the beginning of the draft opens the list of commands, which what is typed next filters.
+    /// A `/` at the beginning of the draft opens the list of commands, which further typing filters.
     fn offer_commands(&mut self, core: &Core, at: TerminalId, agent: AgentId) {
         let is_first = self.draft_at(core, at).is_some_and(|draft| draft.text() == "/");
         if is_first && !self.is_line_mode(at) {
@@ -234,7 +234,7 @@ impl Terminals {
     }
 }
 
-/// Whether what was typed is no command yet and the beginning of the first one that was found.
+/// Whether the typed text is not yet a command, but the beginning of the first one that was found.
 fn is_part_of_name(typed: &str, found: &[commands::Completion]) -> bool {
     let is_command = commands::find(&typed[1..]).is_some() || found.iter().any(|found| found.line.trim_end() == typed);
     typed.len() > 1 && !is_command && found.first().is_some_and(|first| first.line.starts_with(typed))

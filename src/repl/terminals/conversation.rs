@@ -7,7 +7,7 @@ use crate::domain::frame::{Color, Copied, Row, Style};
 use crate::domain::scrollback::{LineKind, Mark, OPENS, Reader, Scrollback, VisibleRow};
 use crate::repl::terminals::draw::{GUTTER, text_width};
 
-/// The visible rows of the scrollback, exactly so many.
+/// Exactly this many visible rows of the scrollback.
 pub(super) fn rows(
     scrollback: &Scrollback,
     reader: Reader,
@@ -33,7 +33,7 @@ pub(super) fn rows(
     rows
 }
 
-/// The hint at the right names the key that opens what is selected, in as many bytes.
+/// The hint at the right names the key that opens the selected item, in as many bytes.
 fn selected_row(mut row: VisibleRow) -> VisibleRow {
     const ENTER_OPENS: &str = "Enter opens ";
     const { assert!(ENTER_OPENS.len() == OPENS.len()) };

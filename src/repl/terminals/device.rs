@@ -19,15 +19,15 @@ pub enum Device {
 /// The buffers of a remote terminal. Its owner writes all fields but `output`, which the loop fills and the owner empties.
 #[derive(Debug)]
 pub struct RemoteTerminal {
-    /// What was typed and not read yet.
+    /// Input that was not read yet.
     pub input: Vec<u8>,
-    /// What was drawn and not taken yet.
+    /// Output that was not taken yet.
     pub output: Vec<u8>,
     /// Columns and rows. After a change everything is redrawn in the next turn.
     pub size: (u16, u16),
     /// What it can display; read when it is attached.
     pub palette: Palette,
-    /// What else it can do; by default nothing.
+    /// Its other abilities; by default none.
     pub abilities: Abilities,
     /// Where its client was started; `None`: where this process was.
     pub directory: Option<PathBuf>,

@@ -12,7 +12,7 @@ use crate::terminal::screen::{Palette, Screen};
 pub(super) struct Display {
     screen: Screen,
     buffer: Vec<u8>,
-    /// What the last frame showed; none if everything is to be drawn.
+    /// The content of the last frame; `None` if everything has to be drawn.
     pub(super) shown: Option<VisibleState>,
     /// How many frames were drawn.
     pub(super) frames: u64,
@@ -51,13 +51,13 @@ impl Display {
         self.shown = None;
     }
 
-    /// Draws the next frame completely, because what the terminal shows is unknown.
+    /// Draws the next frame completely, because the content of the terminal is unknown.
     pub(super) fn invalidate(&mut self) {
         self.screen.invalidate();
         self.shown = None;
     }
 
-    /// Something else is on the screen.
+    /// The content of the screen was replaced.
     pub(super) fn forget_screen(&mut self) {
         self.screen.invalidate();
     }
@@ -85,12 +85,12 @@ impl Display {
         self.screen.printed(rows, columns)
     }
 
-    /// Whether a frame is to be drawn although nothing has changed.
+    /// Whether a frame has to be drawn although nothing has changed.
     pub(super) fn is_stale(&self) -> bool {
         self.is_behind || self.shown.is_none()
     }
 
-    /// What was shown of this question in rows of this width.
+    /// The part of this question that was shown in rows of this width.
     pub(super) fn question_view(&self, agent_id: AgentId, number: u64, columns: u16) -> Option<&QuestionView> {
         self.question.as_ref().filter(|view| view.is_of(agent_id, number, columns))
     }

@@ -67,7 +67,7 @@ pub(in crate::repl) struct VisibleState {
     asked: Option<AgentId>,
     question: Option<u64>,
     question_keys: QuestionKeys,
-    /// Changes with what an open view shows.
+    /// Changes with the content of an open view.
     view: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ impl VisibleState {
         self.view.is_some() && (self.terminal_revision, self.focus, self.size) == (terminal_revision, focus, size)
     }
 
-    /// What the frame says about keys, if it shows a question.
+    /// The meaning of keys in the frame, if it shows a question.
     pub(in crate::repl) fn question_keys(&self) -> Option<QuestionKeys> {
         self.question.map(|_| self.question_keys)
     }
@@ -172,8 +172,8 @@ impl Terminals {
         self.settle_view(core, at, focus);
     }
 
-    /// Whether the view at this terminal was drawn just now, and no key has acted since. What it lists is not read again
-    /// before it may be drawn again: with many agents that costs more than the frames.
+    /// Whether the view at this terminal was just drawn, and no key has acted since. Its list is not read again before
+    /// it may be drawn again: with many agents that costs more than the frames.
     fn postpones_view(&mut self, core: &Core, at: TerminalId) -> bool {
         let now = core.clock.now();
         let Some(terminal) = self.get_mut(at) else { return false };
@@ -188,7 +188,7 @@ impl Terminals {
         postpones
     }
 
-    /// The conversation of an agent, or the view that is shown in its place.
+    /// The conversation of an agent, or the view that replaces it.
     fn paint(&self, core: &Core, at: TerminalId, painter: &Painter, agent: &Agent) -> Option<Painted> {
         match &self.get(at)?.input.view {
             Some(view) => self.paint_view(core, painter, view, agent.id()),
@@ -221,7 +221,7 @@ impl Terminals {
         }
     }
 
-    /// Prints what is new, in line mode.
+    /// Prints new output, in line mode.
     fn print_lines(&mut self, core: &mut Core, at: TerminalId, state: VisibleState) {
         let Some(agent) = core.roster.get(state.focus) else { return };
         let end = self.painter(core, at, &state).map(|painter| painter.last_rows(agent, lines::LAST_ROWS));
@@ -269,7 +269,7 @@ impl Terminals {
         }
     }
 
-    /// Prints what an inline terminal has not printed yet of the agent that it shows.
+    /// Prints the remaining output of the agent that an inline terminal shows.
     fn print_rest(&mut self, core: &mut Core, at: TerminalId) {
         let Some(focus) = self.get(at).map(|terminal| terminal.focus) else { return };
         core.roster.with(focus, |agent| agent.view.scrollback.update());
@@ -311,7 +311,7 @@ impl Terminals {
         })
     }
 
-    /// What this terminal has shown of the question already.
+    /// The part of the question that this terminal has shown.
     fn question_view<'a>(&self, terminal: &'a Terminal, state: &VisibleState) -> Option<&'a QuestionView> {
         let number = state.question?;
         terminal.display.question_view(state.asked?, number, state.size.0)
@@ -413,7 +413,7 @@ impl Terminals {
         terminal.input.asides = core.roster.get(terminal.focus).map_or(0, |agent| agent.view.asides_count());
     }
 
-    /// What is shown around the conversation.
+    /// The parts of the screen around the conversation.
     fn screen_info<'a>(&'a self, core: &'a Core, terminal: &Terminal) -> Option<ScreenInfo<'a>> {
         let agent = core.roster.get(terminal.focus)?;
         let status = StatusLine {
@@ -461,7 +461,7 @@ pub(in crate::repl) fn toggle_raw(core: &mut Core, id: AgentId) -> Result<()> {
     Ok(())
 }
 
-/// Reads the conversation again, of which older messages have come back.
+/// Reads the conversation again after older messages have reappeared.
 pub(in crate::repl) fn show_again(core: &mut Core, id: AgentId) {
     let was_shown = core.roster.with(id, |agent| {
         agent.view.forget_lines();
@@ -489,7 +489,7 @@ pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: M
     Ok(true)
 }
 
-/// Reads so many of the newest messages, if nothing was read yet, and lays out what has come.
+/// Reads this many of the newest messages, if none were read yet, and lays out new text.
 pub(super) fn show_newest(core: &mut Core, id: AgentId, count: usize) {
     if core.roster.get(id).is_some_and(|agent| agent.view.load_before() == Some(None))
         && let Ok(newest) = core.store.tail(id, None, count)

@@ -1,4 +1,4 @@
-//! What is typed at a question instead of a message: the reason of a refusal, the call, or the rules of "always".
+//! Texts for a question instead of a message: the reason of a refusal, the call, or the rules of "always".
 
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
@@ -10,7 +10,7 @@ use crate::repl::terminals::question::Entry;
 use crate::repl::terminals::{Act, Terminals};
 
 impl Terminals {
-    /// Makes the input the place of this, with what is to be changed. A draft becomes the reason.
+    /// Makes the input the place for this, with the text to change. A draft becomes the reason.
     pub(super) fn begin_entry(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, entry: Entry) {
         let Some((_, text)) = self.entry_text(core, id, agent, entry) else { return };
         if entry != Entry::Reason {
@@ -19,7 +19,7 @@ impl Terminals {
         self.with_question(id, |question| question.set_entry(Some(entry)));
     }
 
-    /// The number of the question of an agent, and what is to be changed of it.
+    /// The number of the question of an agent, and its text to change.
     pub(super) fn entry_text(
         &self,
         core: &Core,
@@ -36,7 +36,7 @@ impl Terminals {
         Some((pending.number, text))
     }
 
-    /// Makes the input a message again. A reason stays in it; what was to be changed is in the history of inputs.
+    /// Makes the input a message again. A reason stays in it; the changed text is in the history of inputs.
     pub(super) fn end_entry(&mut self, core: &mut Core, id: TerminalId, entry: Entry) {
         if entry != Entry::Reason {
             self.clear(core, id);

@@ -1,5 +1,5 @@
-//! What is folded in the conversation: all of it at once, one by the mouse, one by a selection that keys move. It is the
-//! same on all terminals; one that changes nothing leaves it as it is.
+//! Folds in the conversation: all at once, one by the mouse, one by a selection that keys move. They are the same on
+//! all terminals.
 
 use crate::base::id::{AgentId, TerminalId};
 use crate::domain::scrollback::{Reader, Scrollback};
@@ -15,7 +15,7 @@ impl Terminals {
         }
     }
 
-    /// Opens or folds what was clicked.
+    /// Opens or folds the clicked line.
     pub(super) fn open_clicked(&mut self, core: &mut Core, at: TerminalId, agent_id: AgentId) {
         let Some(row) = self.get_mut(at).and_then(|terminal| terminal.input.clicked.take()) else { return };
         let line = self.with_screen(core, at, agent_id, |scrollback, reader, (width, height)| {

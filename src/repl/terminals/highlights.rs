@@ -1,4 +1,5 @@
-//! Colours for the code blocks on screens: lines without colours go to the thread, and what comes back to the blocks.
+//! Colours for the code blocks on screens: lines without colours go to the thread, and their colours come back to the
+//! blocks.
 
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};

@@ -19,7 +19,7 @@ use crate::store::input_line;
 /// A draft is stored this long after the last key.
 const SAVE_AFTER: Duration = Duration::from_millis(250);
 
-/// The drafts that are to be stored, and when.
+/// The drafts to store, and when.
 #[derive(Default)]
 pub(super) struct UnsavedDrafts(BTreeMap<(AgentId, DraftSlot), Moment>);
 
@@ -36,7 +36,7 @@ impl UnsavedDrafts {
 }
 
 impl Terminals {
-    /// A key has changed the draft at this terminal. What is typed at a read-only one is not stored.
+    /// A key has changed the draft at this terminal. The text at a read-only one is not stored.
     pub(super) fn note_unsaved(&mut self, core: &Core, at: TerminalId) {
         let focus = self.get(at).map(|terminal| terminal.focus);
         if let Some(draft) = focus.zip(core.draft_slots.of(at)) {
@@ -73,8 +73,8 @@ impl Terminals {
         }
     }
 
-    /// Keeps what was typed to an agent that was removed: at the terminals that showed it, it goes before the draft to the agent
-    /// that they show now; the rest goes to the history of inputs.
+    /// Keeps the drafts of an agent that was removed: at the terminals that showed it, they go before the draft to the
+    /// agent that is shown now; the rest goes to the history of inputs.
     pub(super) fn keep_drafts(&self, core: &mut Core, showed: &[TerminalId], drafts: &[(DraftSlot, String)]) {
         for (slot, text) in drafts {
             let terminal = showed.iter().find(|id| core.draft_slots.of(**id) == Some(*slot));
@@ -92,7 +92,7 @@ impl Terminals {
         }
     }
 
-    /// Brings the message of the last turn back to be edited: what is made from it replaces it.
+    /// Brings the message of the last turn back into the draft; the edited message replaces it.
     pub(super) fn edit_message(&mut self, core: &mut Core, at: TerminalId, agent: AgentId) {
         // The error is reported when the message is sent.
         drop(core.load(agent));

@@ -1,5 +1,5 @@
-//! A terminal without the alternate screen (`--inline`): what is finished is printed once and stays in the terminal's own
-//! scrollback; below it is a live area. Lists and what is scrolled back to are shown on the alternate screen meanwhile.
+//! A terminal without the alternate screen (`--inline`): finished text is printed once and stays in the terminal's own
+//! scrollback; below it is a live area. Lists and scrolled-back text are shown on the alternate screen.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::repl::terminals::conversation;
 use crate::terminal::inline;
 use crate::terminal::screen::Palette;
 
-/// What an inline terminal shows.
+/// The content of an inline terminal.
 pub(super) struct Inline {
     pub screen: inline::Inline,
     /// The next line of each agent, and the epoch of its scrollback.
@@ -34,13 +34,13 @@ impl Inline {
         Self { screen, next: BTreeMap::new(), printed: None, is_overlaid: false }
     }
 
-    /// Forgets the agents that are gone.
+    /// Forgets the agents that were removed.
     pub fn retain(&mut self, is_alive: impl Fn(AgentId) -> bool) {
         self.next.retain(|agent, _| is_alive(*agent));
     }
 
-    /// Splits a frame: what is finished is printed, the rest of the reply and what is below it is live. `overview` is shown
-    /// where there is no reply.
+    /// Splits a frame: finished text is printed; the rest of the reply and everything below it is live. `overview` is
+    /// shown if there is no reply.
     pub fn step(&mut self, agent: &Agent, frame: &Frame, overview: Vec<Row>, height: u16) -> Step {
         let printed = self.take_printed(agent, frame.width);
         let from = self.next[&agent.id()].1;
@@ -59,13 +59,13 @@ impl Inline {
         Step { printed, live, cursor: (column, u16::try_from(row).unwrap_or(0)) }
     }
 
-    /// The rows that are to be printed permanently, which count as printed from now on.
+    /// The rows to print permanently, which count as printed from now on.
     pub fn take_printed(&mut self, agent: &Agent, columns: u16) -> Vec<Row> {
         let scrollback = &agent.view.scrollback;
         let (first, end) = (scrollback.first(), scrollback.settled_end());
         let is_new = !self.next.contains_key(&agent.id());
         let (epoch, next) = *self.next.entry(agent.id()).or_insert((scrollback.epoch(), first));
-        // What was forgotten and read again was printed before.
+        // Text that was forgotten and read again was printed before.
         let from = if epoch == scrollback.epoch() { next } else { end };
         let end = end.max(from);
         let mut rows = conversation::rows_between(scrollback, from, end, columns);
@@ -78,7 +78,7 @@ impl Inline {
         rows
     }
 
-    /// What is not printed yet, at the end of the program.
+    /// The remaining rows, at the end of the program.
     pub fn take_rest(&mut self, agent: &Agent, columns: u16) -> Vec<Row> {
         let mut rows = self.take_printed(agent, columns);
         let (from, end) = (self.next[&agent.id()].1, agent.view.scrollback.end());

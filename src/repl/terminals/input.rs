@@ -1,4 +1,4 @@
-//! Keys to acts: edits and scrolling happen here, everything else is an act for the loop.
+//! From keys to acts: edits and scrolling happen here, everything else is an act for the loop.
 
 use crate::agent::State;
 use crate::base::error::Result;
@@ -16,12 +16,12 @@ use crate::repl::terminals::bindings::{Action, Direction, Scroll, Situation, act
 use crate::repl::terminals::draw::{rule_file, show_older, text_width};
 use crate::repl::terminals::question::{QuestionKeys, QuestionView};
 
-/// What the loop does because of a key.
+/// The loop's action for a key.
 pub(in crate::repl) enum Act {
     /// A line was entered: a message or a command.
     Line(String),
     Change(Change),
-    /// What was typed at a question is its answer.
+    /// The text typed at a question is its answer.
     Answer {
         typed: String,
         change: Change,
@@ -119,7 +119,7 @@ impl Terminals {
         }
     }
 
-    /// The second of two Esc that mean nothing else shows the timeline.
+    /// The second of two Esc that had no other effect shows the timeline.
     fn second_escape(&mut self, id: TerminalId, key: &Key, situation: &Situation, action: Action) -> Option<Action> {
         let is_free = matches!((key, &action), (Key::Press(KeyCode::Escape, _), Action::Nothing))
             && situation.is_draft_empty
@@ -186,7 +186,7 @@ impl Terminals {
         }
     }
 
-    /// Gives a key to the modes of vi. False if it means what it means without them.
+    /// Gives a key to the modes of vi. False if it has its usual meaning.
     fn press_in_vi(&mut self, core: &mut Core, id: TerminalId, key: &Key) -> bool {
         let Some(terminal) = self.get_mut(id) else { return false };
         let mut vi = std::mem::take(&mut terminal.input.vi);

@@ -97,7 +97,7 @@ impl Keyboard {
         self.decoder.peek()
     }
 
-    /// What the device has is left to a later turn.
+    /// The remaining input of the device is left to a later turn.
     pub(super) fn leave_input(&mut self) {
         self.has_more = true;
     }

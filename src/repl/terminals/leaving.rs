@@ -18,12 +18,12 @@ use crate::repl::terminals::{Terminal, Terminals};
 const SECOND_PRESS: Duration = Duration::from_secs(2);
 /// Within this time a line that is entered again is carried out.
 const REPEAT: Duration = Duration::from_secs(30);
-/// Enter again within this time is a held key and does not confirm.
+/// Enter again within this time is a held key, which does not confirm.
 const HELD: Duration = Duration::from_millis(300);
 /// Names of busy agents in the warning; more are counted.
 const MOST_NAMES: usize = 4;
 
-/// What these agents do, with their names; none if there are no agents.
+/// The activities of these agents, with their names; `None` if there are no agents.
 fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option<String> {
     let names = || agents.iter().map(|agent| core.roster.label_of(*agent)).collect::<Vec<_>>().join(", ");
     match agents.len() {
@@ -42,7 +42,7 @@ fn background_commands(core: &Core) -> Option<String> {
     (count > 0).then_some(counted)
 }
 
-/// What would end with the chat, in words: busy agents, those that ask, commands in the background.
+/// The work that would end with the chat, in words: busy agents, agents that ask, commands in the background.
 fn at_work(core: &Core) -> Vec<String> {
     let asking = core.roster.asking();
     let (asking, busy): (Vec<AgentId>, Vec<AgentId>) =
@@ -51,7 +51,7 @@ fn at_work(core: &Core) -> Vec<String> {
     agents.into_iter().flatten().chain(background_commands(core)).collect()
 }
 
-/// What a person presses or enters to have the chat go on without its terminal.
+/// The key or command that lets the chat continue without its terminal.
 fn background_key(core: &Core) -> String {
     let keys = core.config.keymap.keys_of(KeyAction::Background);
     keys.into_iter().next().unwrap_or_else(|| "/background".to_owned())
@@ -75,13 +75,13 @@ impl Terminals {
         Turn::Continue
     }
 
-    /// How many other terminals are attached, in words; none if there are no others.
+    /// The number of other attached terminals, in words; `None` if there are no others.
     fn others(&self) -> Option<String> {
         let others = self.terminals.len().saturating_sub(1);
         (others > 0).then(|| text::counted(others, "other terminal is attached", "other terminals are attached"))
     }
 
-    /// Why `/exit` has to be entered twice: it would end what agents do, or the chat at other terminals too.
+    /// Why `/exit` has to be entered twice: it would end the work of agents, or the chat at other terminals too.
     pub(in crate::repl) fn warning_before_exit(&self, core: &Core, id: TerminalId, can_go_on: bool) -> Option<String> {
         self.get(id).filter(|terminal| !terminal.mode.is_attached)?;
         let (mut parts, others) = (at_work(core), self.others());
@@ -124,7 +124,7 @@ impl Terminals {
         }
     }
 
-    /// Leaves at this terminal: an attached one is detached and everything goes on, otherwise the program ends.
+    /// Leaves at this terminal: an attached one is detached and the program continues, otherwise it ends.
     pub(in crate::repl) fn leave(&mut self, origin: Origin) -> Turn {
         match self.attached(origin) {
             Some(terminal) => {
@@ -135,7 +135,7 @@ impl Terminals {
         }
     }
 
-    /// Detaches the terminal of a client, and everything goes on. Returns whether this is one.
+    /// Detaches the terminal of a client, and the program continues. Returns whether this is one.
     pub(in crate::repl) fn detach_attached(&mut self, origin: Origin) -> bool {
         self.attached(origin).map(Terminal::detach).is_some()
     }
@@ -155,7 +155,7 @@ impl Terminals {
         }
     }
 
-    /// Takes a terminal back that an editor had. Returns the agent whose draft it was.
+    /// Takes a terminal back from an editor. Returns the agent whose draft it was.
     pub(in crate::repl) fn take_back(&mut self, core: &mut Core, id: TerminalId) -> Option<AgentId> {
         let terminal = self.get_mut(id)?;
         let agent = terminal.edited.take()?;
@@ -166,8 +166,8 @@ impl Terminals {
         Some(agent)
     }
 
-    /// The editor at this terminal has ended, or a pager, without a text. A text for an agent that was removed meanwhile
-    /// goes to the one that is shown.
+    /// The editor at this terminal has ended, or a pager, without a text. A text for an agent that was removed in the
+    /// meantime goes to the one that is shown.
     pub(in crate::repl) fn on_edited(
         &mut self,
         core: &mut Core,

@@ -1,5 +1,5 @@
-//! Line mode: what an agent says is printed once, line by line with the name of the speaker, without control sequences.
-//! For terminals without cursor addressing and for screen readers.
+//! Line mode: the output of an agent is printed once, line by line with the name of the speaker, without control
+//! sequences. For terminals without cursor addressing and for screen readers.
 
 use crate::agent::{Agent, PendingQuestion};
 use crate::base::id::AgentId;
@@ -11,7 +11,7 @@ use crate::domain::rule::Scope;
 /// Rows of the conversation that are printed when an agent is shown.
 pub(super) const LAST_ROWS: u16 = 20;
 
-/// What a terminal in line mode has printed.
+/// The output of a terminal in line mode.
 #[derive(Debug, Default)]
 pub(super) struct LineOutput {
     agent: Option<AgentId>,
@@ -44,7 +44,7 @@ impl LineOutput {
         out
     }
 
-    /// What the agent has said since the last call.
+    /// The output of the agent since the last call.
     pub fn update(&mut self, agent: &Agent) -> String {
         let mut out = String::new();
         let label = agent.identity.label();
@@ -73,7 +73,7 @@ impl LineOutput {
         self.typed = Some(typed.to_owned());
     }
 
-    /// What a typed line answers to the question that was printed: y, a, n, n and a reason, or e and another command.
+    /// The answer in a typed line to the printed question: y, a, n, n and a reason, or e and another command.
     pub fn answer(&self, typed: &str, pending: &PendingQuestion) -> Option<Decision> {
         if self.asked != Some(pending.number) {
             return None;

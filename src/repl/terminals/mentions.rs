@@ -153,7 +153,7 @@ fn resources(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
     matching.map(item).collect()
 }
 
-/// What follows an `@` at the start of a word before the cursor: where the `@` is, and the text after it.
+/// The text after an `@` at the start of a word before the cursor, with the position of the `@`.
 pub(super) fn mention_in(text: &str, cursor: usize) -> Option<(usize, &str)> {
     let before = &text[..cursor];
     let word =

@@ -132,7 +132,7 @@ impl Terminals {
 }
 
 impl Terminals {
-    /// Attaches a terminal that shows this agent, or agent 0 if that is gone. It is drawn in the next turn.
+    /// Attaches a terminal that shows this agent, or agent 0 if that was removed. It is drawn in the next turn.
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
         let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
@@ -150,8 +150,8 @@ impl Terminals {
         id
     }
 
-    /// Attaches a terminal that shows all conversations, of which the person chooses one; these changes are made at that one
-    /// then. A terminal that cannot be drawn on shows this agent instead, which they change.
+    /// Attaches a terminal that shows all conversations, of which the person chooses one; then these changes are
+    /// applied to it. A terminal without cursor addressing shows this agent instead, and the changes apply to it.
     pub(super) fn attach_picker(
         &mut self,
         core: &mut Core,
@@ -181,7 +181,7 @@ impl Terminals {
         drop(core.store.set_last_shown(&directory, terminal.focus));
     }
 
-    /// Forgets a terminal. What was typed at it stays with the agents to which it was typed.
+    /// Forgets a terminal. Its drafts stay with their agents.
     pub(super) fn detach(&mut self, core: &mut Core, id: TerminalId) {
         let reader = self.reader(id);
         self.keep_shown(core, id);
@@ -404,8 +404,7 @@ fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, W
     })
 }
 
-/// A terminal no longer shows this agent: what was typed there is stored, and the position of a read-only terminal is
-/// forgotten.
+/// A terminal no longer shows this agent: its draft is stored, and the position of a read-only terminal is forgotten.
 fn leave_view(core: &mut Core, at: TerminalId, reader: Reader, agent: AgentId) {
     match reader {
         Reader::Shared => core.draft_slots.of(at).into_iter().for_each(|slot| drafts::save(core, agent, slot)),

@@ -1,4 +1,4 @@
-//! What an empty conversation shows: what one can do with many agents, and with which keys.
+//! The content of an empty conversation: what one can do with many agents, and with which keys.
 
 use crate::agent::{Agent, State};
 use crate::base::text;

@@ -23,13 +23,13 @@ const SPINNER: [&str; 8] = ["⣾", "⣽", "⣻", "⢿", "⡿", "⣟", "⣯", "�
 
 /// The fewest columns on which all keys of a question are named.
 const COLUMNS_FOR_ALL_KEYS: u16 = 60;
-/// Before the text of a question and before what its keys do.
+/// Precedes the text of a question and the hint about its keys.
 const INDENT: &str = "  ";
 /// A longer title of a question is cut off; its text has all of it.
 const TITLE_ROWS: usize = 2;
 const TOO_SMALL_FOR_RULES: &str = "enlarge to see the rules; Esc goes back to the question";
 
-/// A question, or what is shown in its place.
+/// A question, or the rules in its place.
 pub(super) struct QuestionRows {
     pub rows: Vec<Row>,
     pub page: Option<Page>,
@@ -37,7 +37,7 @@ pub(super) struct QuestionRows {
     pub has_whole_rules: bool,
 }
 
-/// What a frame shows besides the agent.
+/// The content of a frame besides the agent.
 pub(super) struct ScreenInfo<'a> {
     pub separator: Separator,
     pub status: StatusLine<'a>,
@@ -53,7 +53,7 @@ pub(super) struct Painted {
     pub has_whole_rules: bool,
 }
 
-/// What a frame depends on besides the agent.
+/// The data of a frame besides the agent.
 pub(super) struct Painter<'a> {
     pub size: (u16, u16),
     pub spinner: u128,
@@ -62,11 +62,11 @@ pub(super) struct Painter<'a> {
     pub asides: Option<u64>,
     pub draft: Option<&'a Draft>,
     pub reader: Reader,
-    /// What is shown in a conversation in which nothing was said.
+    /// The content of a conversation without messages.
     pub overview: Vec<Row>,
     pub screen_info: ScreenInfo<'a>,
     pub activity: String,
-    /// What the terminal has shown of the question before.
+    /// The part of the question that the terminal has shown before.
     pub question: Option<&'a QuestionView>,
     pub question_keys: QuestionKeys,
     /// Keys are commands of vi.
@@ -131,7 +131,7 @@ impl Painter<'_> {
         self.screen_info.separator.title(agent.question().is_some(), agent.view.is_spinning())
     }
 
-    /// What the icon of the window shows.
+    /// The icon of the window.
     pub fn progress(&self, agent: &Agent) -> Progress {
         let separator = &self.screen_info.separator;
         match () {
@@ -194,7 +194,7 @@ impl Painter<'_> {
         QuestionRows { rows, page, has_whole_rules }
     }
 
-    /// What keys do with a refused command, or Enter and Up on an empty input of an idle agent.
+    /// The hint about keys for a refused command, or about Enter and Up on an empty input of an idle agent.
     fn offer(&self, agent: &Agent) -> Option<&'static str> {
         let has_queue = !agent.queue.is_empty() && agent.state() == State::Idle;
         let can_retry = agent.can_retry() && !self.screen_info.status.is_read_only;
@@ -250,7 +250,7 @@ impl Painter<'_> {
         };
         let shows_rules = self.question.is_some_and(QuestionView::shows_rules);
         let rules = if shows_rules { self.scope_rows(pending) } else { Vec::new() };
-        // What was not shown is not given.
+        // Rules that were not shown are not given.
         let has_whole_rules = shows_rules && rules.len() <= room;
         if has_whole_rules {
             return QuestionRows { rows: rules, page: Some(page), has_whole_rules };
@@ -313,7 +313,7 @@ impl Painter<'_> {
         rows
     }
 
-    /// The part of the text that fits; `None` if there is no room. How much fits does not depend on what was typed or seen.
+    /// The part of the text that fits; `None` if there is no room. It does not depend on what was typed or seen.
     fn question_page(&self, pending: &PendingQuestion, title: usize, room: usize) -> Option<Page> {
         let detail = &pending.question.detail;
         let columns = usize::from(self.size.0).saturating_sub(INDENT.len()).max(1);
@@ -330,7 +330,7 @@ impl Painter<'_> {
         Some(Page::new(detail, self.question.map(QuestionView::start).unwrap_or_default(), columns, height))
     }
 
-    /// What the keys do.
+    /// The hint about the keys.
     fn question_hint(&self, pending: &PendingQuestion, page: &Page, is_typing: bool) -> String {
         let [read_on, typing_read_on, answer, typing_answer] = hints(pending, self.size.0);
         let seen = self.question.map(QuestionView::seen).unwrap_or_default();
@@ -387,7 +387,7 @@ impl Painter<'_> {
     }
 }
 
-/// What the keys do while there is more to read and when all was seen, each also for an input that is not empty.
+/// The hints about keys while there is more to read and after all was seen, each also for an input that is not empty.
 fn hints(pending: &PendingQuestion, columns: u16) -> [String; 4] {
     let Answers { yes, no, .. } = pending.question.answers;
     let has_rules = !pending.question.ways.rules.is_empty();
@@ -403,7 +403,7 @@ fn hints(pending: &PendingQuestion, columns: u16) -> [String; 4] {
     ]
 }
 
-/// What Enter does with what is typed at the question.
+/// The effect of Enter on the text typed at the question.
 pub(super) fn entry_hint(pending: &PendingQuestion, entry: Entry) -> String {
     match entry {
         Entry::Reason => format!("type the reason, then Enter to {}; Esc to go back", pending.question.answers.no),

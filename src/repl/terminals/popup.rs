@@ -1,5 +1,5 @@
-//! A list between the input and the status line: completions that follow what is typed, the history of inputs, help. The
-//! last two have a line of their own for a search.
+//! A list between the input and the status line: completions that follow the typed text, the history of inputs, help.
+//! The last two have a search line of their own.
 
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -13,12 +13,12 @@ const MAX_QUERY: usize = 200;
 /// Columns of the texts of help; other lists are as wide as their widest text.
 const MOST_TEXT_COLUMNS: usize = 40;
 
-/// What is chosen from.
+/// The items of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PopupKind {
     /// Whole lines for the draft.
     Commands,
-    /// What follows the `@` at this offset of the draft.
+    /// Completions of the `@` at this offset of the draft.
     Mentions(usize),
     History,
     Help,
@@ -27,18 +27,18 @@ pub(super) enum PopupKind {
 /// An entry of the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Item {
-    /// What is shown, on one line.
+    /// The text on the screen, on one line.
     pub text: String,
     pub about: String,
     /// The heading above it.
     pub group: &'static str,
-    /// What is put into the draft.
+    /// The text for the draft.
     pub value: String,
     /// The row of the store with the whole text, of an item of the history.
     pub input: Option<i64>,
 }
 
-/// What a key at an open list does.
+/// The effect of a key at an open list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PopupAct {
     /// The key was for the list.
@@ -64,7 +64,7 @@ pub(super) struct Popup {
     pub offered: Option<EnterTakes>,
 }
 
-/// Whether Enter takes the marked item of a list that has opened by itself.
+/// Whether Enter takes the marked item of a list that opened automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EnterTakes(pub bool);
 
@@ -127,7 +127,7 @@ impl Popup {
             }
             KeyCode::Enter | KeyCode::Tab if is_plain && !modifiers.shift => match self.selected_item() {
                 Some(item) => PopupAct::Accept(item.clone()),
-                // What matches nothing may still be sent.
+                // Text that matches nothing may still be sent.
                 None if !self.is_modal() && code == KeyCode::Enter => PopupAct::Pass,
                 None => PopupAct::Close,
             },

@@ -6,10 +6,10 @@
 //!   └─────────────────┴────────────────────────┴────────────────┴──────────▶
 //! ```
 //!
-//! `a` shows the rules that would allow such calls from then on in place of the question; then a letter says for whom.
-//! `r` and `e` make the input the place of a reason, of the call, or of the rules, until Enter or Esc.
-//! A person who types a sentence when a question appears does not answer it, and what was not on the screen is not allowed,
-//! unless they say so with `Y`.
+//! `a` shows, in place of the question, the rules that would allow such calls from then on; then a letter says for
+//! whom. With `r` and `e` the input takes a reason, the call, or the rules, until Enter or Esc. A person who types a
+//! sentence when a question appears does not answer it, and what was not on the screen is not allowed, unless they say
+//! so with `Y`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::rule::Rule;
 
-/// A key that comes sooner than this after what it answers was shown is not an answer.
+/// A key that comes sooner than this after a question appears is not an answer.
 pub(super) const SETTLING: Duration = Duration::from_millis(300);
 
 /// The start of a row of the question's text: a line, and the number of its row when it is wrapped.
@@ -71,7 +71,7 @@ impl Page {
     }
 }
 
-/// What a key means for the question.
+/// The meaning of a key for the question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum QuestionKeys {
     /// None is shown, or it has just appeared: keys are text.
@@ -86,11 +86,11 @@ pub enum QuestionKeys {
     ScopeSettling,
     /// A letter says for whom the rules shall hold.
     Scope,
-    /// What is typed belongs to the question.
+    /// The typed text belongs to the question.
     Typing(Entry),
 }
 
-/// What the input is at a question, instead of a message.
+/// The role of the input at a question, instead of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// Why the call is refused.
@@ -143,7 +143,7 @@ impl QuestionView {
         }
     }
 
-    /// The view after the width of the screen has changed: what is typed goes on.
+    /// The view after a change of the screen's width; typing continues.
     pub fn resized(self, columns: u16, now: Moment) -> Self {
         Self { rules: self.rules, entry: self.entry, ..Self::new(self.agent, self.number, columns, now) }
     }
@@ -239,7 +239,7 @@ impl QuestionView {
         self.ended = self.ended.map(|_| now);
     }
 
-    /// A key came too soon: the time begins anew.
+    /// A key came too soon: the waiting time restarts.
     pub fn settle_again(&mut self, now: Moment) {
         self.ended = self.ended.map(|_| now);
         self.rules_since = self.rules_since.map(|_| now);
@@ -249,7 +249,7 @@ impl QuestionView {
         self.rules_since.is_some()
     }
 
-    /// What a key means that arrives at this time.
+    /// The meaning of a key that arrives at this time.
     pub fn keys(&self, now: Moment) -> QuestionKeys {
         if let Some(entry) = self.entry.filter(|_| self.is_shown) {
             return QuestionKeys::Typing(entry);
@@ -257,7 +257,7 @@ impl QuestionView {
         match self.ended {
             _ if !self.is_shown || now < self.appeared + SETTLING => QuestionKeys::Text,
             _ if self.rules_since.is_some_and(|since| now < since + SETTLING) => QuestionKeys::ScopeSettling,
-            // What was not shown is not given.
+            // Rules that were not shown are not given.
             _ if self.rules_since.is_some() && !self.has_whole_rules => QuestionKeys::ScopeSettling,
             _ if self.rules_since.is_some() => QuestionKeys::Scope,
             None => QuestionKeys::ReadOn,
@@ -266,7 +266,7 @@ impl QuestionView {
         }
     }
 
-    /// When keys mean something else than at the last frame.
+    /// When the meaning of keys will differ from that in the last frame.
     pub fn next_change(&self, drawn: QuestionKeys) -> Option<Moment> {
         match drawn {
             QuestionKeys::Text => Some(self.appeared + SETTLING),

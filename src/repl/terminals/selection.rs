@@ -13,7 +13,7 @@ struct Cell {
     column: u16,
 }
 
-/// What is selected: from the cell where the button was pressed to the one where the mouse is.
+/// The selection: from the cell where the button was pressed to the cell of the mouse.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     ends: Option<(Cell, Cell)>,
@@ -60,7 +60,7 @@ impl Selection {
         (first.row..=last.row).contains(&row).then_some((start, end))
     }
 
-    /// Shows what is selected by exchanging text and background.
+    /// Shows the selection by exchanging text and background.
     pub fn mark(&self, rows: &mut [Row]) {
         for (y, row) in (0..).zip(rows) {
             let Some(columns) = self.columns(y) else { continue };

@@ -1,4 +1,5 @@
-//! The line between conversation and input: who needs the person, which agent this is, and what the others do.
+//! The line between conversation and input: who needs the person, the name of this agent, and the activity of the
+//! others.
 
 use crate::base::text;
 use crate::domain::frame::{Color, Row, Style};
@@ -9,7 +10,7 @@ const LEAST_TITLE: usize = 12;
 /// Names of one kind that are shown; more are counted.
 pub(super) const MOST_NAMES: usize = 6;
 
-/// What the separator says. The lists have at most [`MOST_NAMES`] names, of as many agents as the count says.
+/// The content of the separator. The lists have at most [`MOST_NAMES`] names; the counts include all agents.
 #[derive(Debug, Default)]
 pub(super) struct Separator {
     /// Other agents with a question.
@@ -23,7 +24,7 @@ pub(super) struct Separator {
     pub at_work: usize,
     /// Unread mail of the agent that is shown.
     pub mail: usize,
-    /// Agents whose turn the end of the program has cut, and that were not shown since.
+    /// Agents whose turn ended with the program, and that were not shown since.
     pub interrupted: Names,
     /// Agents whose turn has failed since they were last shown.
     pub failed: Names,
@@ -41,7 +42,7 @@ pub(super) struct Names {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Detail {
     Names,
-    /// Those that have finished are counted.
+    /// The number of finished agents.
     Asking,
     Counts,
 }

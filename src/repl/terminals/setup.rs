@@ -1,5 +1,5 @@
-//! Setting up a model: which provider, where its key is, which of its models, one request to try it, and the
-//! configuration. What waits for a server or a command runs on a thread; the view at the terminal asks for the steps.
+//! Setting up a model: the provider, its key, one of its models, a request to try it, and the configuration. Waits for
+//! a server or a command run on a thread; the view at the terminal asks for the steps.
 //!
 //! ```text
 //!   provider ──▶ key ──▶ model ──▶ trying ──▶ written and used
@@ -35,7 +35,7 @@ const TRY: Duration = Duration::from_secs(60);
 const MAX_KEY_BYTES: u64 = 64 << 10;
 const PROMPT: &str = "Say hello in one short sentence.";
 
-/// What is asked for.
+/// The current question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::repl::terminals) enum Step {
     #[default]
@@ -70,7 +70,7 @@ enum Chosen {
     Model(String),
 }
 
-/// What runs on a thread.
+/// The work of a thread.
 enum Work {
     Key(KeyRun),
     List(Fetch),
@@ -84,7 +84,7 @@ pub(in crate::repl::terminals) struct Setup {
     /// The local servers that answer.
     answering: BTreeSet<String>,
     entry: ProviderEntry,
-    /// What is written for the provider.
+    /// The settings to write for the provider.
     settings: Vec<(&'static str, String)>,
     /// A key that was typed, and the file in which it is kept.
     kept: Option<(PathBuf, String)>,
@@ -92,7 +92,7 @@ pub(in crate::repl::terminals) struct Setup {
     model: String,
     work: Option<Work>,
     pub error: Option<String>,
-    /// What the model has answered, once everything is done.
+    /// The answer of the model, once everything is done.
     answer: Option<String>,
 }
 
@@ -139,7 +139,7 @@ impl Setup {
         &self.model
     }
 
-    /// The choices of this step; none where a text is typed.
+    /// The choices of this step; none if it takes a text.
     pub fn choices(&self, core: &Core) -> Vec<Choice> {
         match self.step {
             Step::Provider => self.provider_choices(),
@@ -209,7 +209,7 @@ impl Setup {
         kept.into_iter().chain(others).collect()
     }
 
-    /// Takes the marked choice, or what was typed where there is none.
+    /// Takes the marked choice, or the typed text if there is none.
     pub fn choose(&mut self, core: &Core, focus: AgentId, choice: Option<Choice>, typed: &str) {
         self.error = None;
         let typed = typed.trim();
@@ -335,7 +335,7 @@ impl Setup {
         (self.kept, self.entry.key, self.entry.key_command) = (None, None, None);
     }
 
-    /// Takes what has come from the threads.
+    /// Takes the results of the threads.
     pub fn poll(&mut self, core: &Core) {
         let answering = &mut self.answering;
         self.probes.retain(|(name, fetch)| match fetch.take_result() {
@@ -498,7 +498,7 @@ fn is_chat(model: &str) -> bool {
     !others.iter().any(|other| model.contains(other))
 }
 
-/// Where a typed key is kept: beside the configuration, where tools of models cannot read.
+/// The file for a typed key: beside the configuration, where tools of models cannot read.
 fn key_file(core: &Core, provider: &str) -> Option<PathBuf> {
     let directory = core.config.user_file.as_ref()?.parent()?;
     let is_hidden = core.config.sandbox.hidden.iter().any(|hidden| directory.starts_with(hidden));

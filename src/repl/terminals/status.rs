@@ -1,4 +1,4 @@
-//! The status line: where the agent works, with which model, and what it may do.
+//! The status line: the agent's directory, model and policy.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use crate::domain::thinking::Thinking;
 use crate::team::Money;
 use crate::tools::Environment;
 
-/// Minimum columns for the directory; a longer one is cut at its start.
+/// Minimum columns for the directory; a longer one is cut off at its start.
 const DIRECTORY_COLUMNS: usize = 12;
 const ENVIRONMENT_COLUMNS: usize = 24;
 const HELP: &str = "? keys ";
 
-/// What the status line shows besides the agent.
+/// The content of the status line besides the agent.
 #[derive(Debug)]
 pub(super) struct StatusLine<'a> {
     pub settings: &'a DisplaySettings,
@@ -110,7 +110,7 @@ fn context(agent: &Agent) -> Option<String> {
     })
 }
 
-/// What was spent, where that is known, and what is left of the budget.
+/// The spent amount, if it is known, and what is left of the budget.
 fn cost(money: Money) -> Option<String> {
     let spent = Some(money.spent).filter(|spent| *spent > 0 || money.left.is_some()).map(dollars)?;
     let left = money.left.map(|left| format!(" (${} left)", dollars(left))).unwrap_or_default();
@@ -123,7 +123,8 @@ impl Field {
     }
 }
 
-/// What the agent may do unasked: the more it is, the more it is seen. All but the usual policy stays on a narrow terminal.
+/// The policy of the agent: the more it allows, the more visible it is. All but the usual policy stay on a narrow
+/// terminal.
 fn approval(agent: &Agent) -> Field {
     if agent.is_unrestricted() {
         return Field::staying("everything allowed".into(), policy_style(Policy::Yolo));
@@ -150,7 +151,7 @@ fn width_of(fields: &[Field]) -> usize {
     fields.iter().enumerate().map(|(at, field)| gap(at, field).len() + text::width(&field.text)).sum()
 }
 
-/// The end of the path in at most so many columns, with `~` for the home directory.
+/// The end of the path in at most this many columns, with `~` for the home directory.
 pub(in crate::repl) fn directory(path: &Path, home: Option<&Path>, columns: usize) -> String {
     let below = home.filter(|home| home.parent().is_some()).and_then(|home| path.strip_prefix(home).ok());
     let whole = match below {

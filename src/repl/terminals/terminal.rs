@@ -33,16 +33,16 @@ use crate::repl::terminals::views::View;
 use crate::terminal::clipboard;
 use crate::terminal::tty::ReadOutcome;
 
-/// What a terminal may do, and whether the program ends with it.
+/// The permissions of a terminal, and whether the program ends with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalMode {
     /// It can scroll and switch agents, but not change anything. Its draft and scroll position are its own.
     pub is_read_only: bool,
-    /// It belongs to a client: `/exit` and Ctrl+C only detach it, and the program goes on.
+    /// It belongs to a client: `/exit` and Ctrl+C only detach it, and the program continues.
     pub is_attached: bool,
 }
 
-/// What the owner of an attached terminal is asked to do.
+/// A request to the owner of an attached terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalRequest {
     /// Release the terminal, then call `Repl::detach_device`. It is neither read nor drawn any more.
@@ -64,30 +64,30 @@ pub struct Terminal {
     pub(super) display: Display,
     pub(super) keyboard: Keyboard,
     announcer: Announcer,
-    /// What is printed, without the alternate screen.
+    /// The printed part, without the alternate screen.
     pub(super) inline: Option<Inline>,
-    /// What was printed, in line mode.
+    /// The printed lines, in line mode.
     pub(super) lines: Option<LineOutput>,
     device: Device,
     requests: Vec<TerminalRequest>,
     is_gone: bool,
     is_detached: bool,
-    /// What conversations begin with here.
+    /// The choices of conversations that begin here.
     pub(super) begins_with: Choices,
     /// The conversations that were begun here.
     pub(super) begun: Vec<AgentId>,
-    /// The agent whose draft an editor has. The editor has the terminal, too.
+    /// The agent whose draft is in an editor, which also has the terminal.
     pub(super) edited: Option<AgentId>,
 }
 
 /// A text above the input until the next key.
 pub(super) struct Notice {
     pub text: String,
-    /// The agent that it is about: when another one is shown before the next key, the text goes there.
+    /// The agent that it is about: if another one is shown before the next key, the text goes to that one.
     pub about: Option<AgentId>,
 }
 
-/// What is typed and shown at this terminal alone.
+/// The input and state of this terminal alone.
 #[derive(Default)]
 pub(super) struct InputState {
     /// The draft of a read-only terminal; of others always empty.
@@ -98,7 +98,7 @@ pub(super) struct InputState {
     /// How many notes above replies of the agent shown were there at the last key: those after them are shown above the
     /// input.
     pub asides: u64,
-    /// What is shown in place of the conversation.
+    /// The view in place of the conversation.
     pub view: Option<View>,
     /// The text that was typed in a view and not sent.
     pub view_draft: Draft,
@@ -114,7 +114,7 @@ pub(super) struct InputState {
     pub vi: Vi,
     /// The key that began a binding of two keys.
     pub prefix: Option<Chord>,
-    /// The key before was an Esc that meant nothing.
+    /// The previous key was an Esc without an effect.
     pub is_escaped: bool,
     /// Until when a second Ctrl+C leaves.
     pub leaves_until: Option<Moment>,
@@ -130,7 +130,7 @@ pub(super) struct InputState {
 /// A line that is carried out if it is entered again.
 pub(super) struct Repeat {
     pub line: String,
-    /// A key that is held does not enter it.
+    /// A held key does not enter it.
     pub from: Moment,
     pub until: Moment,
 }
@@ -208,7 +208,7 @@ impl Terminal {
         std::mem::take(&mut self.requests)
     }
 
-    /// Draws the next frame completely, because what the terminal shows is unknown.
+    /// Draws the next frame completely, because the content of the terminal is unknown.
     pub fn redraw(&mut self) {
         self.display.invalidate();
         self.inline.iter_mut().for_each(|inline| inline.screen.invalidate());
@@ -288,7 +288,7 @@ impl Terminal {
         Ok(())
     }
 
-    /// What a key that was received with the last ones means for this question.
+    /// The meaning of a key that was received with the last ones for this question.
     pub(super) fn question_keys(&self, agent_id: AgentId, question: u64) -> QuestionKeys {
         let view = self.display.question.as_ref().filter(|_| self.display.has_shown(agent_id, question));
         view.map(|view| view.keys(self.keyboard.read_at())).unwrap_or_default()
@@ -300,7 +300,7 @@ impl Terminal {
         self.display.question.as_ref().filter(|_| self.is_ready())?.next_change(drawn)
     }
 
-    /// Notes what the frame showed of a question.
+    /// Notes which part of a question the frame showed.
     pub(super) fn note_question(&mut self, asked: Option<(AgentId, u64, Page)>, has_whole_rules: bool, now: Moment) {
         let question = &mut self.display.question;
         let Some((agent_id, number, page)) = asked else {
@@ -328,7 +328,7 @@ impl Terminal {
         if may_read { self.keyboard.next_key() } else { None }
     }
 
-    /// Whether the next key means something for what a search finds, which is under way.
+    /// Whether the next key may concern a result of the running search.
     fn is_waiting_for_search(&self) -> bool {
         let view = self.input.view.as_ref();
         view.zip(self.keyboard.peek()).is_some_and(|(view, key)| view.is_waited_with(key))
@@ -346,12 +346,12 @@ impl Terminal {
         earliest.filter(|_| !self.is_detached && self.edited.is_none())
     }
 
-    /// Whether a search for its view is under way.
+    /// Whether a search for its view is running.
     pub(in crate::repl) fn is_searching(&self) -> bool {
         self.input.view.as_ref().is_some_and(|view| view.searches_until().is_some())
     }
 
-    /// What it shows, as lines of text.
+    /// The content of the screen, as lines of text.
     pub(crate) fn shown_lines(&self) -> Vec<String> {
         self.display.rows().iter().map(Row::text).collect()
     }
@@ -389,14 +389,14 @@ impl Terminal {
         !self.is_detached && self.edited.is_none() && self.device.takes_more()
     }
 
-    /// Draws a frame by sending what has changed, and returns what else has changed.
+    /// Draws a frame by sending the differences, and returns other changes.
     pub(in crate::repl) fn show(&mut self, frame: &Frame, title: String, progress: Progress) {
         self.device.write(self.display.draw(frame, &self.input.selection));
         self.device.write(self.announcer.after_frame(title, progress).as_bytes());
         self.flush();
     }
 
-    /// Draws on the main screen; a list, or what is scrolled back to, on the alternate one.
+    /// Draws on the main screen, but a list or scrolled-back text on the alternate one.
     pub(super) fn show_inline(&mut self, step: Option<Step>, frame: &Frame, title: String, progress: Progress) {
         let Some(inline) = &mut self.inline else { return };
         let is_overlaid = step.is_none();
@@ -431,7 +431,7 @@ impl Terminal {
         }
     }
 
-    /// Takes what the terminal reports about itself. Returns false for a key.
+    /// Takes the terminal's reports about itself. Returns false for a key.
     pub(super) fn take_report(&mut self, key: &Key, theme: &ThemeSettings) -> bool {
         match key {
             Key::Focus(has_focus) => self.announcer.set_focus(*has_focus),
@@ -450,7 +450,7 @@ impl Terminal {
         true
     }
 
-    /// Selects, and copies what was selected when the button is released.
+    /// Selects, and copies the selection when the button is released.
     fn on_mouse(&mut self, action: MouseAction, column: u16, row: u16) {
         let before = self.input.selection;
         let is_click = action == MouseAction::Release && before.is_click(column, row);

@@ -1,4 +1,4 @@
-//! The agents that have finished a turn while no terminal showed them. They are stored, so that a restart forgets none.
+//! The agents that have finished a turn while no terminal showed them. They are stored, so that they survive a restart.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Unseen {
         self.ends.iter()
     }
 
-    /// The agents whose last turn ended like this, with the one that finished last first.
+    /// The agents whose last turn ended like this, the newest first.
     pub fn newest(&self, how: TurnEnd) -> impl Iterator<Item = AgentId> {
         self.ends.iter().rev().filter(move |end| end.end == how).map(|end| end.agent)
     }
@@ -60,7 +60,8 @@ impl Unseen {
 
 /// Stores that a terminal has shown how the last turn of this agent ended.
 pub(super) fn store_seen(core: &mut Core, agent: AgentId) {
-    // An end that is stored later counts as new after a restart, which needs no word beside that it is not stored yet.
+    // An end that is stored later counts as new after a restart, which is not worth a message beside the one that it is
+    // not stored yet.
     if core.store.is_read_only() || core.unsaved.has(agent) {
         return;
     }

@@ -1,4 +1,5 @@
-//! Viewers against a model that keeps everything and counts by hand, and what is left of them when they are gone.
+//! Tests viewers against a model that keeps everything and counts by hand, and that nothing is left of them after their
+//! end.
 
 use std::collections::VecDeque;
 

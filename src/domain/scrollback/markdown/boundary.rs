@@ -1,7 +1,7 @@
 //! Which part of a text can no longer change, whatever follows.
 //!
-//! Everything up to the end of the last but one block is finished. Not up to the start of the last: there may be a link
-//! definition between them whose title continues, so that the last block becomes a part of it.
+//! Everything up to the end of the last but one block is finished. The end is not the start of the last block: between
+//! them there may be a link definition whose title continues, so that the last block becomes part of it.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ pub(super) fn may_interrupt(line: &str) -> bool {
     first.is_some_and(|c| c.is_ascii_digit() || "#-*+>`~|=_:<[".contains(c))
 }
 
-/// The blocks of the outermost level, as far as they matter.
+/// The blocks of the outermost level that matter here.
 #[derive(Default)]
 struct Scan {
     /// The end of the last but one block.

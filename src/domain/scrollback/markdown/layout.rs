@@ -16,13 +16,13 @@ use crate::domain::scrollback::writer::{LINE_BYTES, Writer};
 const DEPTH: usize = 20;
 const CODE_INDENT: &str = "  ";
 
-/// Names of what is not a language.
+/// Words after a fence that are not a language.
 const WITHOUT_COLORS: [&str; 5] = ["", "text", "txt", "plain", "plaintext"];
 
-/// What a piece of a reply begins with.
+/// The beginning of a piece of a reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::domain::scrollback) struct Piece {
-    /// What separates it from the text before.
+    /// The gap between it and the text before.
     pub gap: Gap,
     /// The number of the first item, if it continues an ordered list.
     pub number: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) fn code_form(code: Option<Rc<Code>>) -> Rc<Form> {
     Rc::new(Form::new(CODE_INDENT, CODE_INDENT, Shape::Text).of_code(code))
 }
 
-/// What a piece of a reply has become besides lines.
+/// What a piece of a reply results in besides lines.
 #[derive(Default)]
 pub(super) struct Laid {
     /// The columns of the last table.
@@ -62,7 +62,7 @@ pub(super) struct Laid {
 struct Container {
     first: String,
     rest: String,
-    /// A line of it was begun.
+    /// Its current line was started.
     is_begun: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Layout<'a, 'w, 'l> {
     piece: &'a Piece,
     out: &'w mut Writer<'l>,
     containers: Vec<Container>,
-    /// The number of the next item of each open list; none for a list without numbers.
+    /// The number of the next item of each open list; `None` for a list without numbers.
     lists: Vec<Option<u64>>,
     styles: Vec<Style>,
     links: Vec<Link>,
@@ -158,7 +158,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
         self.known_table = Some(Table::new(columns));
     }
 
-    /// The text was laid out before: its code blocks stay the same, with their colours.
+    /// The text was laid out before: its code blocks, with their colours, stay the same.
     pub fn keep_codes(&mut self, codes: &'a [Rc<Code>]) {
         self.known_codes = codes;
     }
@@ -311,7 +311,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
         self.containers.pop();
     }
 
-    /// A block begins at this byte: a blank line separates it from what is above, if there is something.
+    /// A block begins at this byte: a blank line separates it from what is above, if anything.
     fn begin_block(&mut self, at: usize, depth: usize) {
         self.end_line();
         self.show_definitions(at);
@@ -353,7 +353,7 @@ impl<'a, 'w, 'l> Layout<'a, 'w, 'l> {
         self.styles.last().copied().unwrap_or_default()
     }
 
-    /// What comes before a line that is not the first of its containers.
+    /// The prefix of a line that is not the first of its containers.
     fn prefix(&self) -> String {
         self.containers.iter().take(DEPTH).map(|container| container.rest.as_str()).collect()
     }

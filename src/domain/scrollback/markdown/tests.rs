@@ -239,7 +239,7 @@ fn hostile_text_in_pieces_is_the_same_and_loses_no_word() {
             assert_eq!(rows(&pieces, width), rows(&expected, width), "{source:?} at {width}");
         }
         let on_screen = rows(&expected, 500).concat();
-        // The name of an entity is replaced, and a language may stand in an info string.
+        // The name of an entity is replaced, and a language may be in an info string.
         for word in words(&source.replace("&amp;", " ")).iter().filter(|word| *word != "br") {
             assert!(on_screen.contains(word.as_str()), "{word} of {source:?} in {on_screen:?}");
         }
@@ -275,7 +275,7 @@ fn long_blocks_are_cut_and_go_on() {
     assert_eq!(code[901..], ["      line 899 # not a heading", "", "• end"].map(str::to_owned), "{:?}", &code[895..]);
 }
 
-/// Definitions that come last mean the same as those that come first.
+/// Definitions have the same effect at the end as at the beginning.
 #[test]
 fn links_are_resolved_by_definitions_that_come_later() {
     let definitions = "[a]: http://x.y/a\n[b c]: http://x.y/b \"title\"\n[d]: /d";
@@ -368,7 +368,7 @@ fn drawn(scrollback: &Scrollback, width: u16) -> Vec<impl PartialEq + std::fmt::
     scrollback.visible(ALL, width, u16::MAX).into_iter().map(|row| (row.text, row.styles, row.links)).collect()
 }
 
-/// Words that are not on the screen: names of entities and of what a fence or a link says besides its text are drawn
+/// Words that are not on the screen. Names of entities, and other words of fences and links than their text, are drawn
 /// as something else.
 fn lost(source: &str, screen: &str) -> Vec<String> {
     let without_entities = source.split('&').map(|part| match part.split_once(';') {
@@ -376,7 +376,7 @@ fn lost(source: &str, screen: &str) -> Vec<String> {
         _ => part,
     });
     let source = without_entities.collect::<Vec<&str>>().join(" ");
-    // The label of a definition stands for that of the reference, in any case.
+    // The label of a definition matches that of the reference, whatever its case.
     let screen = screen.to_lowercase();
     let is_lost = |word: &String| word != "br" && !screen.contains(&word.to_lowercase());
     words(&source).into_iter().filter(is_lost).collect()

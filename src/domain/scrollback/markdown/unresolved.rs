@@ -10,9 +10,9 @@ use super::layout::Piece;
 use crate::domain::scrollback::code::Code;
 use crate::domain::scrollback::form::Columns;
 
-/// At most so many pieces of a reply wait for definitions; later ones are not laid out again.
+/// The most pieces of a reply that wait for definitions; later ones are not laid out again.
 const PIECES: usize = 1_024;
-/// The same, in bytes of their source: laying them all out takes about 10 ms.
+/// The most bytes of their source: laying them all out takes about 10 ms.
 const BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct Unresolved {
 pub(super) struct Waiting {
     pieces: Vec<Unresolved>,
     bytes: usize,
-    /// There were so many definitions when the pieces were compared with them last.
+    /// The number of definitions when the pieces were last compared with them.
     compared: usize,
 }
 
@@ -62,7 +62,7 @@ impl Waiting {
         resolved
     }
 
-    /// Lines were inserted before the one that had this number, or removed if `added` is negative.
+    /// Lines were inserted before the line with this number, or removed if `added` is negative.
     pub fn shift_from(&mut self, line: i64, added: i64) {
         for piece in self.pieces.iter_mut().filter(|piece| piece.lines.start >= line) {
             piece.lines = piece.lines.start + added..piece.lines.end + added;
