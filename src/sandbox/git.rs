@@ -56,8 +56,8 @@ fn text_of(path: &Path) -> Option<String> {
     String::from_utf8(read(&real, MAX_NAME).ok()?).ok()
 }
 
-/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes. `None` if
-/// it has too many directories to look at.
+/// The protected files of a git directory, and those of its submodules and worktrees, whose names may have slashes.
+/// `None` if it has too many directories.
 pub fn protected_in(git: &Path) -> Option<Vec<PathBuf>> {
     let mut protected: Vec<PathBuf> = PROTECTED_IN_GIT.iter().map(|name| git.join(name)).collect();
     for parent in ["modules", "worktrees"] {
@@ -69,7 +69,7 @@ pub fn protected_in(git: &Path) -> Option<Vec<PathBuf>> {
     Some(protected)
 }
 
-/// What configuration files make git read or run.
+/// The files that git reads or runs because of configuration files.
 #[derive(Debug, Default)]
 pub struct Named {
     /// Included files and the directory of hooks, in absolute paths.
@@ -78,7 +78,7 @@ pub struct Named {
     pub unread: Vec<PathBuf>,
 }
 
-/// What the configuration of a repository, and that of the person, names. `top` is the working tree.
+/// The files that the configurations of a repository and of the person name. `top` is the working tree.
 pub fn named_by_configuration(git: &Path, top: &Path, home: Option<&Path>) -> Named {
     let own = ["config", "config.worktree"].map(|name| git.join(name));
     let personal = PERSONAL.iter().filter_map(|name| Some(home?.join(name)));

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 pub enum Level {
     /// User, mount, PID, IPC and network namespaces, Landlock and seccomp.
     Namespaces,
-    /// The same with the `/proc` of the system, where a container covers parts of it and the kernel therefore refuses
-    /// another one. Landlock has to keep other processes' secrets.
+    /// As [`Level::Namespaces`], with the `/proc` of the system: a container covers parts of it, so the kernel refuses
+    /// another one. Landlock has to protect other processes' secrets.
     SharedProc,
     /// Landlock (ABI version 6 or later) and seccomp.
     Landlock,
@@ -29,12 +29,13 @@ impl Level {
         self <= Self::SharedProc
     }
 
-    /// Whether a command may run at this level if another one was promised: with namespaces, both protect the same.
+    /// Whether a command may run at this level if another one was promised: the levels with namespaces protect the
+    /// same.
     pub fn holds(self, promised: Self) -> bool {
         self <= promised || self.has_namespaces()
     }
 
-    /// What the level is made of, for the user.
+    /// The mechanisms of the level, for the user.
     pub fn name(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces, Landlock and seccomp",

@@ -1,5 +1,5 @@
-//! What one call may see and do, in absolute paths without symbolic links. The helpers get it as JSON on a socket, so that
-//! no other process reads it in their command lines.
+//! The permissions of one call, in absolute paths without symbolic links. The helpers get them as JSON on a socket, so
+//! that no other process reads them in their command lines.
 
 use std::path::{Path, PathBuf};
 
@@ -28,19 +28,19 @@ pub struct Plan {
     pub account_home: Option<PathBuf>,
     /// The workspace first.
     pub writable: Vec<PathBuf>,
-    /// Below the home directory, which is empty otherwise, or below another one that is covered.
+    /// Below the home directory, which is empty otherwise, or below another covered one.
     pub readable: Vec<PathBuf>,
-    /// The same, written to in an overlay.
+    /// Readable, and writable in an overlay.
     pub caches: Vec<PathBuf>,
     /// Empty directories below the home directory, which last until the end of the call: for caches that do not exist, and
     /// where only parts of a directory of caches are open.
     pub missing_caches: Vec<PathBuf>,
-    /// Symbolic links below the home directory, and where they lead to.
+    /// Symbolic links below the home directory, with their targets.
     pub links: Vec<(PathBuf, PathBuf)>,
     pub denied: Vec<PathBuf>,
     /// Below writable places; need not exist.
     pub protected: Vec<PathBuf>,
-    /// Symbolic links to protected files that cannot be replaced, and what they contain.
+    /// Symbolic links to protected files that cannot be replaced, with their contents.
     pub kept_links: Vec<(PathBuf, PathBuf)>,
     /// Why a command could change something protected nevertheless, one line each.
     #[serde(skip)]
@@ -49,7 +49,7 @@ pub struct Plan {
     pub covers: Vec<PathBuf>,
     /// Socket files in writable places.
     pub sockets: Vec<PathBuf>,
-    /// The places that were searched, and what was found there.
+    /// The places that were searched, with the result.
     #[serde(skip)]
     pub(super) searched: Vec<PathBuf>,
     #[serde(skip)]
@@ -67,7 +67,7 @@ pub struct Plan {
     pub limits: ResourceLimits,
 }
 
-/// What the supervisor does about the namespaces of user and network.
+/// What the supervisor does with the namespaces of user and network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Sharing {
     /// It makes them for this command alone.
@@ -100,13 +100,13 @@ pub struct ResourceLimits {
     pub file: u64,
     /// Private memory of a process.
     pub memory: u64,
-    /// All files together that the call writes outside of the workspace: in `/tmp`, in shared memory and in caches. They are
-    /// kept in memory.
+    /// All files together that the call writes outside of the workspace: in `/tmp`, in shared memory and in caches.
+    /// They are kept in memory.
     pub scratch: u64,
 }
 
 impl Default for ResourceLimits {
-    /// Generous: they stop what runs away, not what is large.
+    /// Generous: they stop runaway programs, not large ones.
     fn default() -> Self {
         let memory = memory();
         Self { processes: 8192, open_files: 65_536, file: 16 << 30, memory, scratch: (memory / 2).min(4 << 30) }
@@ -131,7 +131,7 @@ pub type Refusal = String;
 
 /// The directories of a call.
 pub struct Places<'a> {
-    /// What the agent works on.
+    /// The working directory tree of the agent.
     pub workspace: &'a Path,
     /// Whether the workspace is a worktree of ours, which lies in our data directory.
     pub is_own_worktree: bool,
@@ -206,7 +206,8 @@ impl Plan {
         self.writable.first().or(self.readable.first()).expect("every plan has a workspace")
     }
 
-    /// The same with nothing to write but what is discarded: what could be written can be read, the workspace first.
+    /// The same plan without writable places except those that are discarded: what could be written can be read, the
+    /// workspace first.
     pub fn read_only(mut self) -> Self {
         self.readable.splice(..0, std::mem::take(&mut self.writable));
         // There is nothing left to protect it from.
@@ -217,7 +218,7 @@ impl Plan {
         self
     }
 
-    /// The same for a process that lasts: protected names that do not exist are covered, so that it cannot change what
+    /// The plan for a long-lived process: protected names that do not exist are covered, so that it cannot change what
     /// somebody else creates there.
     pub fn lasting(mut self) -> Self {
         if !self.level.has_namespaces() {
@@ -230,7 +231,7 @@ impl Plan {
         }
         let new = self.covers.iter().filter(|path| !self.protected.contains(path)).cloned();
         let new: Vec<PathBuf> = new.collect();
-        // The whole of it, from what is in it now.
+        // The whole of it, from its present content.
         self.protected.retain(|path| !new.iter().any(|cover| path.starts_with(cover)));
         self.protected.extend(new);
         self
@@ -271,7 +272,7 @@ impl Plan {
             if path != named {
                 self.links.push((named, path.clone()));
             }
-            // What lies elsewhere can be read there anyway.
+            // Caches elsewhere can be read anyway.
             if *access == Use::Cache && path.is_dir() {
                 self.caches.push(path);
             } else if path.starts_with(home) {
@@ -283,7 +284,7 @@ impl Plan {
     /// Lists what is protected in the open places and in the repository of the workspace.
     fn protect(&mut self, guarded: &[PathBuf], repository: Option<(PathBuf, GitDirectory)>) {
         self.search = self.index.search(&self.searched, TIME_LIMIT);
-        // What was read is remembered, so that the next one comes further.
+        // Directories that were read are remembered, so that the next search gets further.
         for _ in 1..MAX_SEARCHES {
             if self.search.is_partial {
                 self.search = self.index.search(&self.searched, TIME_LIMIT);
@@ -309,7 +310,7 @@ impl Plan {
         (self.protected, self.kept_links, self.gaps) = (paths, links, gaps);
     }
 
-    /// Opens the git directory of the workspace, and shows the working tree. Returns the `.git`, and what it leads to.
+    /// Opens the git directory of the workspace, and shows the working tree. Returns the `.git` and its target.
     fn open_repository(&mut self) -> Option<(PathBuf, GitDirectory)> {
         self.searched = self.writable.clone();
         let workspace = self.workspace().to_owned();
@@ -326,7 +327,7 @@ impl Plan {
         Some((git, directory))
     }
 
-    /// Opens the whole working tree to read: git takes what it does not see for deleted.
+    /// Makes the whole working tree readable: git takes files that it cannot see for deleted.
     fn show_working_tree(&mut self, git: &Path) {
         let Some(top) = git.parent() else { return };
         let holds_home = self.home.as_ref().is_some_and(|home| home.starts_with(top));

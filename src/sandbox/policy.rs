@@ -1,4 +1,4 @@
-//! What the person decided about all calls, and which level works on this machine.
+//! The person's decisions for all calls, and which level works on this machine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{Level, variables};
 use crate::base::process::account_home;
 use crate::domain::sandbox::{Network, SandboxSettings};
 
-/// Copies share the level and what is known of the workspaces.
+/// Copies share the level and the knowledge about workspaces.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub settings: SandboxSettings,
@@ -25,10 +25,10 @@ pub struct Policy {
     gaps: Gaps,
 }
 
-/// Workspaces in which not everything protected can be kept from commands, and why.
+/// Workspaces in which some protected files cannot be kept from commands, and why.
 type Gaps = Arc<Mutex<BTreeMap<PathBuf, Vec<String>>>>;
 
-/// What a question says of the sandbox, or a policy relies on. A command is not started with less.
+/// The properties of the sandbox on which a question or a policy relies. A command is not started with less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
     pub level: Level,
@@ -55,12 +55,12 @@ impl Policy {
         }
     }
 
-    /// The same with a level of its own, to begin with.
+    /// The same policy with a level of its own, to begin with.
     pub fn at_level(self, level: Level) -> Self {
         Self { level: Arc::new(AtomicU8::new(level as u8)), ..self }
     }
 
-    /// The same for an agent that a person has started without restrictions.
+    /// The same policy for an agent that a person has started without restrictions.
     pub fn lifted(self) -> Self {
         let settings = SandboxSettings { is_enabled: false, asks_nothing: true, ..self.settings.clone() };
         Self { settings, ..self.at_level(Level::None) }
@@ -71,7 +71,7 @@ impl Policy {
         Level::ALL[usize::from(self.level.load(Ordering::Relaxed))]
     }
 
-    /// Whether the next command can neither leave the workspace nor change what is protected in it, or does not run.
+    /// Whether the next command can neither leave the workspace nor change protected files in it, or does not run.
     pub fn is_whole(&self) -> bool {
         self.level().has_namespaces()
     }
@@ -97,13 +97,13 @@ impl Policy {
         Ok(plan)
     }
 
-    /// Why a command in this workspace could change something protected, as far as it is known from the last plan.
+    /// Why a command in this workspace could change a protected file, as far as the last plan shows.
     pub fn gaps(&self, workspace: &Path) -> Vec<String> {
         let all = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(workspace).cloned().unwrap_or_default()
     }
 
-    /// What a question about a command in this workspace can promise.
+    /// The promise that a question about a command in this workspace can make.
     pub fn promise(&self, workspace: &Path) -> Promise {
         let level = self.level();
         Promise { level, has_no_gap: level.has_namespaces() && self.gaps(workspace).is_empty() }
@@ -114,7 +114,7 @@ impl Policy {
         variables::given(&self.settings.variables, &self.settings.withheld)
     }
 
-    /// What the sandbox allows, in one line for the person who is asked.
+    /// The permissions in the sandbox, in one line for the person who is asked.
     pub fn summary(&self) -> String {
         match &self.settings.network {
             // It cannot be restricted to them.
@@ -123,7 +123,7 @@ impl Policy {
         }
     }
 
-    /// The same with this about the network.
+    /// The summary with this text about the network.
     pub fn summary_with(&self, network: &str) -> String {
         match self.level() {
             _ if !self.settings.is_enabled => "sandbox: off; the command can do whatever you can".into(),

@@ -1,12 +1,13 @@
-//! What commands must not change in the open places: what has a protected name, and what git is configured to obey, followed
-//! through every symbolic link.
+//! Files that commands must not change in the open places: those with protected names, and those that git is configured
+//! to obey, followed through every symbolic link.
 //!
 //! ```text
 //!   CLAUDE.md -> AGENTS.md            the link is kept in its place, AGENTS.md is read-only
 //!   .git/hooks/x -> ../../checks/x    checks/x is read-only: the link is in a directory that is
 //! ```
 //!
-//! A mount keeps a file from being written and a link from being replaced. What mounts cannot keep is a gap: commands ask then.
+//! A mount keeps a file from being written and a link from being replaced. What mounts cannot protect is a gap, because
+//! of which commands ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -20,9 +21,9 @@ use crate::domain::places::PROTECTED;
 
 /// Each makes mounts of itself and of the directories above it, which cannot be moved or removed then.
 const MAX_PLACES: usize = 1_000;
-/// How many of them need not exist.
+/// How many of them may be missing.
 const MAX_PATHS: usize = 10 * MAX_PLACES;
-/// How many files in protected directories are looked at.
+/// How many files in protected directories are checked.
 const MAX_FILES: usize = 10_000;
 /// As the kernel (path_resolution(7)).
 const MAX_LINKS: usize = 40;
@@ -46,9 +47,9 @@ pub struct Finder<'a> {
     paths: BTreeSet<PathBuf>,
     links: BTreeMap<PathBuf, PathBuf>,
     gaps: BTreeSet<String>,
-    /// Paths that have to be followed yet.
+    /// Paths that still have to be followed.
     pending: Vec<PathBuf>,
-    /// How many more files may be looked at.
+    /// How many more files may be checked.
     left: usize,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Finder<'a> {
         Self { open, home, paths, links, gaps, pending: Vec::new(), left: MAX_FILES }
     }
 
-    /// Protects what a search has found below these directories, and the usual names at their tops.
+    /// Protects what a search found below these directories, and the usual names at their tops.
     pub fn add_search(&mut self, roots: &[PathBuf], search: &Search) {
         for root in roots {
             // Parts of a git directory have to be written; the others follow below.
@@ -73,7 +74,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Protects a path, and everything that it leads to.
+    /// Protects a path and all of its targets.
     pub fn add(&mut self, path: PathBuf) {
         self.pending.push(path);
         while let Some(path) = self.pending.pop() {
@@ -81,7 +82,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Protects what git obeys in a git directory, and what its configuration names.
+    /// Protects the files that git obeys in a git directory, and those that its configuration names.
     pub fn add_repository(&mut self, git: &Path, top: &Path) {
         match git::protected_in(git) {
             Some(paths) => paths.into_iter().for_each(|path| self.add(path)),
@@ -98,7 +99,7 @@ impl<'a> Finder<'a> {
         let is_below = |path: &Path| path.ancestors().skip(1).any(|above| self.paths.contains(above));
         let mut paths: Vec<PathBuf> = self.paths.iter().filter(|path| !is_below(path)).cloned().collect();
         let mut links: Vec<(PathBuf, PathBuf)> = self.links.into_iter().filter(|(link, _)| !is_below(link)).collect();
-        // What does not exist takes no mount, but place in the plan.
+        // Missing paths need no mount, but take space in the plan.
         let existing = paths.iter().filter(|path| path.symlink_metadata().is_ok()).count();
         if existing + links.len() > MAX_PLACES || paths.len() > MAX_PATHS {
             self.gaps.insert(format!("it has more than {MAX_PLACES} protected files"));
@@ -139,7 +140,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// What else leads to or from something that is to be read-only: other names of files, and links in directories.
+    /// Other paths to or from something that becomes read-only: other names of files, and links in directories.
     fn look_into(&mut self, place: PathBuf, found: &Metadata) {
         let mut directories = vec![place.clone()];
         if !found.is_dir() {
@@ -172,8 +173,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Where a path leads to, name by name as the kernel follows it; its end need not exist. Notes the links that commands
-    /// could replace.
+    /// The target of a path, resolved name by name as the kernel does; its end need not exist. Notes the links that
+    /// commands could replace.
     fn follow(&mut self, path: &Path) -> Option<PathBuf> {
         let mut place = PathBuf::from("/");
         let mut rest: Vec<OsString> = Vec::new();

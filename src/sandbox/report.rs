@@ -1,4 +1,4 @@
-//! What the helpers answer: one line of JSON for each report, on the socket on which the plan came.
+//! The reports of the helpers: one line of JSON each, on the socket on which the plan came.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -59,8 +59,8 @@ impl Report {
 }
 
 impl Plan {
-    /// Writes it to the supervisor, with the socket on which the init process sends the listener of a proxy. If the command
-    /// has an input, or shares its network, `send_descriptor` has to follow for each descriptor.
+    /// Writes the plan to the supervisor, with the socket on which the init process sends the listener of a proxy. If
+    /// the command has an input, or shares its network, `send_descriptor` has to follow for each descriptor.
     pub fn send(&self, to: &UnixStream, proxy: Option<&UnixStream>) -> io::Result<()> {
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
         send_text(to, &text, proxy.map(UnixStream::as_fd))
@@ -85,7 +85,7 @@ pub struct Descriptors {
     pub proxy: Option<OwnedFd>,
     /// The standard input of the command.
     pub input: Option<OwnedFd>,
-    /// What [`Plan::sharing`] needs.
+    /// The descriptors that [`Plan::sharing`] needs.
     pub shared: Vec<OwnedFd>,
 }
 

@@ -22,10 +22,10 @@ const MAX_DELAY: u32 = 4;
 const MAX_DIRECTORIES: usize = 100_000;
 /// How many places are remembered.
 const MAX_PLACES: usize = 32;
-/// Two changes that are no further apart may have the same time.
+/// Two changes within this time may have the same timestamp.
 const CLOCK_TICK: Duration = Duration::from_millis(100);
 const GIT: &str = ".git";
-/// How many entries below one directory are looked at where no time is measured.
+/// How many entries below one directory are visited when no time is measured.
 const MAX_ENTRIES: usize = 20_000;
 
 /// What was found in some trees.
@@ -40,17 +40,18 @@ pub struct Search {
     pub is_partial: bool,
 }
 
-/// What earlier searches found in each directory, so that only those that changed are read again. Copies share it.
+/// The results of earlier searches for each directory, so that only changed directories are read again. Copies share
+/// it.
 #[derive(Debug, Clone, Default)]
 pub struct Index(Arc<Mutex<HashMap<Vec<PathBuf>, Place>>>);
 
-/// What is known of one set of directories.
+/// The results for one set of directories.
 type Place = Arc<Mutex<HashMap<PathBuf, Listing>>>;
 
 /// Device and inode of a directory, and when an entry was last added or removed (inode(7)), which no command can set.
 type Stamp = (u64, u64, i64, i64);
 
-/// What matters in one directory.
+/// The relevant entries of one directory.
 #[derive(Debug, Clone, Default)]
 struct Listing {
     stamp: Stamp,
@@ -101,13 +102,13 @@ impl Index {
     }
 }
 
-/// What this thread has used.
+/// The processor time of this thread.
 fn processor_time() -> Duration {
     let used = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
-/// Whether a directory changed so long ago that a further change will have another time.
+/// Whether a directory changed long enough ago that a further change will have another timestamp.
 fn is_settled(found: &Metadata) -> bool {
     let changed = Duration::new(found.ctime().unsigned_abs(), found.ctime_nsec().unsigned_abs() as u32);
     (SystemTime::UNIX_EPOCH + changed).elapsed().is_ok_and(|since| since > CLOCK_TICK)

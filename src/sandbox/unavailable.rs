@@ -33,7 +33,7 @@ pub fn start(
 }
 
 impl Started {
-    /// After the end of all processes: what has to be reported.
+    /// After the end of all processes: the reports.
     pub fn finish(self) -> Vec<Report> {
         Vec::new()
     }

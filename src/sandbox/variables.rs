@@ -1,4 +1,4 @@
-//! The environment variables that commands get: a list of names, everything else is withheld.
+//! The environment variables of commands: a list of names; all others are withheld.
 
 use std::ffi::OsString;
 
@@ -41,8 +41,8 @@ const GIVEN: [&str; 33] = [
     "PIP_CERT",
 ];
 
-/// Keep programs from using a pager or asking for input, and git from fetching what a partial clone lacks through a program
-/// that the repository names.
+/// Keep programs from using a pager or asking for input, and git from fetching missing parts of a partial clone through
+/// a program that the repository names.
 const SETTINGS: [(&str, &str); 4] =
     [("TERM", "dumb"), ("PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0"), ("GIT_NO_LAZY_FETCH", "1")];
 

@@ -1,5 +1,6 @@
-//! Compares what later programs obey before and after a command. A mount keeps what exists from being changed; what a
-//! command creates, what is too much to be mounted, and everything where there are no mounts can only be compared.
+//! Compares files that later programs obey before and after a command. A mount keeps existing files from being changed;
+//! files that a command creates, those beyond the limit of mounts, and all files where mounts are not possible can only
+//! be compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,8 +28,8 @@ pub struct Watch {
     index: Index,
 }
 
-/// What a path was: a directory, or a file with its device, inode, length and time of the last change (which no command can
-/// set).
+/// The state of a path: a directory, or a file with its device, inode, length and time of the last change (which no
+/// command can set).
 #[derive(PartialEq, Eq, Clone, Copy)]
 enum State {
     Directory,
@@ -60,8 +61,8 @@ impl Watch {
         })
     }
 
-    /// What was created or changed since the last look, one line each for the user and the model, changes first. What leads
-    /// git elsewhere is removed at once.
+    /// Creations and changes since the last look, one line each for the user and the model, changes first. Files that
+    /// lead git elsewhere are removed at once.
     pub fn changes(&mut self) -> Vec<String> {
         let search = self.index.search(&self.roots, TIME_LIMIT);
         let after = states(&self.protected, &search);
@@ -73,7 +74,8 @@ impl Watch {
         lines
     }
 
-    /// The same for the protected files that were known at the start and the usual names at the top, which takes no search.
+    /// The same for the protected files that were known at the start and the usual names at the top, which needs no
+    /// search.
     pub fn glance(&mut self) -> Vec<String> {
         let after = states(&self.protected, &Search::default());
         let lines = self.compare(&after);
@@ -118,7 +120,7 @@ fn about(path: &Path) -> &'static str {
     row.map_or("git or a hook obeys it", |row| row.about)
 }
 
-/// What matters in a git directory is protected by itself. Covers are nothing.
+/// The important files in a git directory are protected by themselves. Covers are ignored.
 fn states(protected: &[PathBuf], search: &Search) -> BTreeMap<PathBuf, State> {
     let mut states = BTreeMap::new();
     for path in protected.iter().chain(&search.protected) {

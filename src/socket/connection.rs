@@ -36,7 +36,7 @@ pub struct Connection {
     input: Vec<u8>,
     start: usize,
     searched: usize,
-    /// The kernel may have more that no poll will report.
+    /// The kernel may have more data that no poll will report.
     has_more: bool,
     has_ended: bool,
     output: Vec<u8>,
@@ -81,7 +81,7 @@ impl Connection {
             self.input.drain(..self.start);
             self.searched -= self.start;
             self.start = 0;
-            // It grows by a quarter, not to the double, because it counts with what it holds, not with what is reserved.
+            // It grows by a quarter instead of doubling, because its contents are counted, not its capacity.
             if self.input.capacity() - self.input.len() < READ_BYTES {
                 self.input.reserve_exact(READ_BYTES.max(self.input.len() / 4));
             }
@@ -119,7 +119,7 @@ impl Connection {
         if line.len() > self.longest_line { Line::TooLong } else { Line::Whole(line) }
     }
 
-    /// The buffer is one line: it is not copied, which for a long one would take as much memory again.
+    /// The buffer is one line: it is not copied, which for a long line would need as much memory again.
     fn take_only_line(&mut self) -> Line {
         let mut line = std::mem::take(&mut self.input);
         line.pop();
@@ -145,8 +145,8 @@ impl Connection {
         self.output.push(b'\n');
     }
 
-    /// Writes what the peer takes now. If the connection is broken, the output is dropped; what the peer sent before can
-    /// still be read.
+    /// Writes as much as the peer accepts. If the connection is broken, the output is dropped; what the peer sent
+    /// before can still be read.
     pub fn flush(&mut self) {
         while !self.is_ready() {
             match send(&self.stream, &self.output[self.written..], SendFlags::NOSIGNAL) {

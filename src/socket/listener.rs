@@ -31,8 +31,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Creates the socket. The caller holds the lock of the store, so an existing socket was left by a server that crashed,
-    /// and is replaced.
+    /// Creates the socket. The caller holds the lock of the store, so an existing socket is left over from a server
+    /// that crashed, and is replaced.
     ///
     /// # Errors
     /// The directory or the socket belongs to another user, can be entered by others, or is of another type.

@@ -14,7 +14,7 @@ use rustix::process::{child_subreaper, geteuid, getpid};
 
 use crate::base::process::parent_in;
 
-/// The first argument of a supervisor. It is the same in every version, and a process that pretends to have it is only
+/// The first argument of a supervisor. It is the same in every version; a process that pretends to be one is only
 /// refused.
 const SUPERVISOR: &str = "--supervise";
 /// A chain of ancestors that is longer is refused.
@@ -42,7 +42,7 @@ fn is_from_tool(stream: &UnixStream, pid: i32) -> bool {
     pid != own && (pid <= 0 || is_confined(stream, pid) || has_supervisor(pid, own))
 }
 
-/// Whether the process is in another namespace of process ids, under a seccomp filter, or gone.
+/// Whether the process is in another PID namespace, under a seccomp filter, or has ended.
 fn is_confined(stream: &UnixStream, pid: i32) -> bool {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { return true };
     let own = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -134,7 +134,7 @@ impl Store {
         self.update("UPDATE agents SET system = ?2 WHERE uuid = ?1 AND status = 'running'", agent, system)
     }
 
-    /// Sets what the agent may do without a question; `None` for what is configured.
+    /// Sets the policy of the agent; `None` for the configured one.
     pub(crate) fn set_policy(&self, agent: AgentId, policy: Option<&str>) -> Result<()> {
         self.update("UPDATE agents SET policy = ?2 WHERE uuid = ?1 AND status = 'running'", agent, policy)
     }
@@ -172,7 +172,7 @@ impl Store {
         Ok((in_parent, in_child))
     }
 
-    /// Inserts a child within the caller's transaction. Returns its ordinal, and what it is called.
+    /// Inserts a child within the caller's transaction. Returns its ordinal and its label.
     pub(super) fn insert_child(&self, conn: &Connection, child: &NewAgent, now_ms: i64) -> Result<(i64, String)> {
         let sql = "INSERT INTO agents (uuid, name, parent_uuid, fork_message_id, status, activity, created_at,
                        endpoint, thinking, environment, system, policy, rules, parameters, directory, number)

@@ -1,4 +1,4 @@
-//! Archived agents: they are kept with everything that they know, and no list shows them.
+//! Archived agents: they are kept with their conversations, but not listed.
 
 use rusqlite::params;
 
@@ -11,7 +11,7 @@ use crate::base::id::AgentId;
 
 #[doc(hidden)]
 impl Store {
-    /// Archives these agents, in one transaction. What they used stays with the agent above them.
+    /// Archives these agents, in one transaction. Their usage stays with the agent above them.
     pub(crate) fn archive(&self, agents: &[AgentId], now_ms: i64) -> Result<()> {
         let sql = "UPDATE agents SET archived_at = coalesce(archived_at, ?2), unseen_since = NULL WHERE ordinal = ?1";
         self.release_numbers();
@@ -25,8 +25,8 @@ impl Store {
         })
     }
 
-    /// Brings an archived agent back, with a number of now. Unless another `--print` run goes on with it, it is not one of a
-    /// run any more.
+    /// Brings an archived agent back, with a new number. Unless another `--print` run continues it, it no longer
+    /// belongs to a run.
     pub(crate) fn unarchive(&self, agent: AgentId, is_for_run: bool) -> Result<AgentRow> {
         let sql = "UPDATE agents SET archived_at = NULL, is_print_run = is_print_run AND ?2, number = iif(run IS NULL, ?3, NULL)
                    WHERE uuid = ?1 AND status = 'running' AND archived_at IS NOT NULL";

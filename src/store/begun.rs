@@ -1,4 +1,4 @@
-//! Conversations that a person begins: their rows, and those in which nothing was written, which are not kept.
+//! Conversations that a person begins: their rows, and those without messages, which are not kept.
 
 use rusqlite::{OptionalExtension as _, params};
 
@@ -21,7 +21,7 @@ const UNWRITTEN: &str = "status = 'running' AND archived_at IS NULL AND activity
     AND NOT EXISTS (SELECT 1 FROM runs WHERE asker = uuid)
     AND NOT EXISTS (SELECT 1 FROM agents AS child WHERE child.parent_uuid = agents.uuid AND child.fork_message_id > 0)";
 
-/// The row of a conversation that begins. What is `None` is not set, or as configured.
+/// The row of a new conversation. `None`: not set, or as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewConversation {
     pub id: AgentId,

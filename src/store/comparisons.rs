@@ -9,8 +9,8 @@ use crate::base::id::{AgentId, MessageId};
 use crate::domain::compare::{Column, Comparison, JUDGE, MOST_COMPARISONS};
 
 impl Store {
-    /// Stores a comparison with its columns, and forgets the oldest if there are too many. Returns its number, which is none of
-    /// those before.
+    /// Stores a comparison with its columns, and forgets the oldest if there are too many. Returns its number, which
+    /// was never used before.
     pub(crate) fn add_comparison(&self, origin: AgentId, prompt: &str, columns: &[Column]) -> Result<u64> {
         self.write(|conn| {
             let sql = "INSERT INTO comparisons (origin, prompt) VALUES (?1, ?2)";
@@ -69,7 +69,7 @@ impl Store {
     }
 }
 
-/// Removes what is stored about an agent that is deleted, within the caller's transaction.
+/// Removes everything about a deleted agent, within the caller's transaction.
 pub(super) fn forget(conn: &Connection, agent: AgentId) -> Result<()> {
     conn.prepare_cached("DELETE FROM compared WHERE agent = ?1")?.execute([agent])?;
     let sql = "DELETE FROM comparisons WHERE NOT EXISTS (SELECT 1 FROM compared WHERE comparison = id)";

@@ -21,7 +21,7 @@ pub(crate) struct Conversation {
     pub name: Option<String>,
     /// The title, or else the beginning of what the user said first.
     pub said: String,
-    /// When something was said last, in milliseconds since 1970.
+    /// The time of the last message, in milliseconds since 1970.
     pub last_at: i64,
     /// Where the agent works; `None`: where the program was started.
     pub directory: Option<String>,
@@ -41,8 +41,8 @@ impl Conversation {
 }
 
 impl Store {
-    /// The conversations that a person can resume, archived ones too, the one in which something was said last first. Not
-    /// those in which nothing has happened yet, nor archived members of teams.
+    /// The conversations that a person can resume, archived ones too, the most recently used one first. Conversations
+    /// without messages and archived members of teams are left out.
     pub(crate) fn conversations(&self) -> Result<Vec<Conversation>> {
         let sql = format!(
             "SELECT uuid, iif({NUMBERED}, number, NULL), name,
@@ -65,7 +65,8 @@ impl Store {
         Ok(found.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten().collect())
     }
 
-    /// What the user and the model said first in a conversation, the beginning of each, if that is all there and it has no title.
+    /// The beginnings of the first messages of the user and of the model, if the conversation has no others and no
+    /// title.
     pub(crate) fn untitled_exchange(&self, agent: AgentId) -> Result<Option<(String, String)>> {
         let of_kind = |kind: &str| {
             format!(

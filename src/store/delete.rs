@@ -1,5 +1,5 @@
-//! Deletes agents with what no remaining agent inherits of them. The rest stays hidden, and goes with the last agent that
-//! inherits it.
+//! Deletes agents with the messages that no remaining agent inherits. The rest stays hidden, and is deleted with the
+//! last agent that inherits it.
 //!
 //! ```text
 //!   a    1  2  3 | 7  8       deleted while b inherits up to 3: 7 and 8 go, 1 to 3 stay, and the row of a, hidden

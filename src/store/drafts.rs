@@ -1,4 +1,4 @@
-//! Drafts: what was typed and not sent, for each terminal at an agent.
+//! Drafts: unsent text, for each terminal at an agent.
 
 use rusqlite::{Connection, params};
 
@@ -37,7 +37,7 @@ impl Store {
         let ordinal = ids::known(&self.conn, agent)?;
         let sql = "SELECT slot, content FROM drafts WHERE agent = ?1 ORDER BY slot";
         let mut statement = self.conn.prepare_cached(sql)?;
-        // One whose slot is damaged is left out.
+        // Drafts with a damaged slot are left out.
         let draft = |row: &rusqlite::Row| Ok(row.get(0).ok().map(DraftSlot).zip(Some(row::text(row, 1)?)));
         let drafts = statement.query_map([ordinal], draft)?;
         Ok(drafts.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)

@@ -16,11 +16,11 @@ pub struct Health {
     pub version: usize,
     /// Schema version that this program writes.
     pub current: usize,
-    /// What SQLite finds wrong with the file; empty if it is intact.
+    /// The problems of the file that SQLite finds; empty if it is intact.
     pub damage: Vec<String>,
 }
 
-/// Checks the store in `dir`, also while another process holds it or if its schema is older; `None` if there is none.
+/// Checks the store in `dir`, even while another process holds it or if its schema is older; `None` if there is none.
 pub fn health(dir: &Path) -> Result<Option<Health>> {
     if !Store::exists(dir) {
         return Ok(None);

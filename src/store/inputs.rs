@@ -1,4 +1,4 @@
-//! The history of inputs: what was entered, in which project (directory), each text once per project.
+//! The history of inputs of each project (directory), each text once per project.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -11,7 +11,7 @@ const INPUTS: i64 = 10_000;
 /// Old inputs are removed once in this many inserts, because counting them costs more than keeping a few too many.
 const TRIM_EVERY: i64 = 100;
 
-/// Characters of an input that a search looks at and a list shows.
+/// The number of characters of an input that a search compares and a list shows.
 const EXCERPT_CHARS: i64 = 1_000;
 
 /// An input in a list.
@@ -30,8 +30,8 @@ const OF_OTHERS: &str = "project <> ?1 AND typeof(content) = 'text' AND NOT EXIS
 
 #[doc(hidden)]
 impl Store {
-    /// Adds an input to the history of a project as the newest one, and removes the same text from earlier and all but
-    /// about 10,000. An empty one is not added.
+    /// Adds an input to the history of a project as the newest one, and removes the same text from earlier, and all but
+    /// about 10,000. Empty inputs are ignored.
     pub(crate) fn remember_input(&self, project: &str, text: &str) -> Result<()> {
         if text.trim().is_empty() {
             return Ok(());

@@ -6,7 +6,7 @@ use super::database::Store;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 
-/// Whether there is something to go on with: more than an agent that was just created.
+/// Whether there is something to continue: more than a newly created agent.
 const IS_BEGUN: &str = "(shown.name IS NOT NULL OR coalesce(shown.fork_message_id, 0) > 0
     OR EXISTS (SELECT 1 FROM messages WHERE messages.agent = shown.ordinal AND kind NOT IN ('clear', 'fork'))
     OR EXISTS (SELECT 1 FROM queue WHERE queue.agent = shown.ordinal)
@@ -36,9 +36,9 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?)
     }
 
-    /// The last conversation of this directory that a person had: the one that a terminal opened there showed last, unless
-    /// there is nothing in it yet, or a person has sent a text to another agent of this directory since then; else the one
-    /// that got the newest text. Neither a `--print` run nor a member of a team.
+    /// The last conversation of a person in this directory: the one that a terminal opened there showed last, unless it
+    /// is empty or a person has since sent a text to another agent of this directory; else the one with the newest
+    /// text. Never a `--print` run or a member of a team.
     pub(crate) fn last_conversation(&self, directory: &str) -> Result<Option<AgentId>> {
         let sql = format!(
             "SELECT uuid FROM last_shown JOIN agents AS shown ON uuid = last_shown.agent

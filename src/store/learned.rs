@@ -1,11 +1,11 @@
-//! Context lengths that servers told, in errors or in their lists of models, for later runs.
+//! Context lengths learned from servers, in errors or in their lists of models, for later runs.
 
 use rusqlite::params;
 
 use super::database::Store;
 use crate::base::error::Result;
 
-/// Where a server told the context length of a model.
+/// Where a server reported the context length of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     InError,
@@ -24,7 +24,7 @@ impl Told {
     }
 }
 
-/// A context length that the server at `base_url` told of a model, at a time in milliseconds since 1970.
+/// A context length that the server at `base_url` reported for a model, at a time in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LearnedContext {
     /// With its provider.
@@ -36,7 +36,7 @@ pub(crate) struct LearnedContext {
 }
 
 impl Store {
-    /// Keeps what a server told, in place of what it told of that model before.
+    /// Replaces the context length of this model at this server.
     pub(crate) fn keep_context(&self, learned: &LearnedContext) -> Result<()> {
         let LearnedContext { model, base_url, told, limit, at } = learned;
         let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
@@ -44,7 +44,7 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![row.0, row.1]).map(drop)?))
     }
 
-    /// Everything that was kept. Rows that cannot be read are left out.
+    /// All stored context lengths. Rows that cannot be read are left out.
     pub(crate) fn kept_contexts(&self) -> Result<Vec<LearnedContext>> {
         // `!` is the character after the blank.
         let sql = "SELECT key, value FROM meta WHERE key >= ?1 AND key < rtrim(?1) || '!'";

@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::limits::{LimitName, MadeBy, SetLimit, Spent};
 
-/// What an agent used itself, and for how many milliseconds it or an agent below it worked.
+/// The usage of an agent alone, and for how many milliseconds it or a descendant worked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoredSpent {
     pub agent: AgentId,
@@ -33,7 +33,7 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute(params![agent, made_by.code()]).map(drop)?))
     }
 
-    /// Sets a limit of an agent's tree, or removes what was set.
+    /// Sets a limit of an agent's tree, or removes it.
     pub(crate) fn set_limit(&self, agent: AgentId, name: LimitName, limit: Option<SetLimit>) -> Result<()> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -51,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Stores what these agents used, in one transaction. Agents that were killed are left out.
+    /// Stores the usage of these agents, in one transaction. Killed agents are left out.
     pub(crate) fn set_spent(&self, all: &[StoredSpent]) -> Result<()> {
         let sql = "INSERT OR REPLACE INTO spent (agent, requests, tokens, cost, millis)
             SELECT ordinal, ?2, ?3, ?4, ?5 FROM agents WHERE uuid = ?1 AND status = 'running'";

@@ -1,7 +1,7 @@
 //! The data directory: private to its owner, and held by one process at a time.
 //!
 //! The lock is `flock`, so it ends with its holder, however that ends. The file stays: deleting it would let two
-//! processes hold two files of the same name. The process id inside is only for messages.
+//! processes hold two files with the same name. The process id inside is only for messages.
 
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
@@ -22,8 +22,8 @@ const FILE: &str = "polylogue.lock";
 pub(super) struct Lock(File);
 
 impl Drop for Lock {
-    /// Closing the file is not enough: a child between fork and exec has a copy of the descriptor and would hold the
-    /// lock for that long.
+    /// Closing the file is not enough: a child between fork and exec has a copy of the descriptor, which would hold the
+    /// lock for that time.
     fn drop(&mut self) {
         // If this fails, closing the last copy unlocks.
         let _ = flock(&self.0, FlockOperation::Unlock);
@@ -59,7 +59,7 @@ pub fn private_file(path: &Path) -> Result<File> {
 /// Takes the lock and writes the process id into the file.
 pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let path = dir.join(FILE);
-    // The database may be writable while the directory is not, and SQLite creates files beside it.
+    // The database may be writable although the directory is not, and SQLite creates files beside it.
     access(dir, Access::WRITE_OK).map_err(|error| io_error(&path, &error.into()))?;
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -36,8 +36,8 @@ impl Store {
         self.write(|conn| set_busy(conn, ids::running(conn, agent)?))
     }
 
-    /// Stores one more piece of each reply that is streaming. The cost does not depend on the length of the replies. One
-    /// transaction for all: it costs several times what a piece does.
+    /// Stores one more piece of each reply that is streaming. The cost does not depend on the length of the replies.
+    /// All share one transaction, which costs several times as much as a piece.
     pub fn append_pieces(&self, pieces: &[(AgentId, Piece)]) -> Result<()> {
         let sql = "INSERT INTO partials (agent, content, thinking, usage) VALUES (?1, ?2, ?3, ?4)";
         self.write(|conn| {
@@ -66,8 +66,8 @@ impl Store {
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([agent]).map(drop)?))
     }
 
-    /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction. Unless the user has interrupted it,
-    /// the end counts as not seen until [`Store::set_seen`].
+    /// As [`Store::settle_reply`], and marks the agent as idle in the same transaction. Unless the user has interrupted
+    /// it, the end counts as unseen until [`Store::set_seen`].
     pub(crate) fn finish_turn(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
         self.write(|conn| {
             let ordinal = ids::running(conn, agent)?;
@@ -100,7 +100,7 @@ fn insert_all(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> 
     bodies.into_iter().map(|body| insert(conn, agent, body, now_ms)).collect()
 }
 
-/// How a turn ended whose last messages are these.
+/// How a turn with these last messages ended.
 fn end_of(bodies: &[Body]) -> TurnEnd {
     let has = |is: fn(&Body) -> bool| bodies.iter().any(is);
     if has(|body| matches!(body, Body::Error(_))) {
@@ -112,7 +112,8 @@ fn end_of(bodies: &[Body]) -> TurnEnd {
     }
 }
 
-/// Ends the turn of an agent, within the caller's transaction. `unseen_since`: when, if no terminal has shown that yet.
+/// Ends the turn of an agent, within the caller's transaction. `unseen_since`: the time, if no terminal has shown the
+/// end yet.
 pub(super) fn become_idle(conn: &Connection, agent: i64, end: TurnEnd, unseen_since: Option<i64>) -> Result<()> {
     let sql = "UPDATE agents SET activity = 'idle', asking = 0, last_end = ?2, unseen_since = ?3 WHERE ordinal = ?1";
     conn.prepare_cached(sql)?.execute(params![agent, end.name(), unseen_since])?;
@@ -146,7 +147,7 @@ pub(super) fn insert(conn: &Connection, agent: i64, body: Body, now_ms: i64) -> 
     Ok(Message { id, body, created_at: now_ms })
 }
 
-/// Adds to what the requests of an agent have used. The sum of costs is known only if each cost is.
+/// Adds to the usage of an agent. The sum of costs is known only if each cost is.
 fn count_usage(conn: &Connection, agent: i64, usage: &Usage) -> Result<()> {
     let sql = "UPDATE agents SET used_cost = min(iif(used_input + used_output = 0, 0, used_cost) + ?4, ?5),
                    used_input = min(used_input + ?2, ?5), used_output = min(used_output + ?3, ?5)
@@ -157,8 +158,8 @@ fn count_usage(conn: &Connection, agent: i64, usage: &Usage) -> Result<()> {
     Ok(())
 }
 
-/// Appends the same message to the logs of many agents, whose ordinals are a JSON array, within the caller's transaction.
-/// Returns what each log got, in that order.
+/// Appends the same message to the logs of many agents, whose ordinals are a JSON array, within the caller's
+/// transaction. Returns the stored messages, in that order.
 pub(super) fn insert_for_all(conn: &Connection, ordinals: &str, body: &Body, now_ms: i64) -> Result<Vec<Message>> {
     let sql = "INSERT INTO messages (agent, kind, content, data, created_at)
                SELECT value, ?2, ?3, ?4, ?5 FROM json_each(?1) ORDER BY key";

@@ -1,4 +1,4 @@
-//! Mail between agents. It is stored until it is deleted, also after its sender was killed.
+//! Mail between agents. It is stored until it is deleted, even after its sender was killed.
 
 use rusqlite::{Row, params};
 
@@ -29,7 +29,7 @@ impl Store {
         })
     }
 
-    /// An agent's mail, or only that of one sender: the oldest unread first, then what was read.
+    /// An agent's mail, or only that of one sender: the oldest unread first, then read mail.
     pub fn mail(&self, to: AgentId, from: Option<AgentId>) -> Result<Vec<Mail>> {
         let sql = format!(
             "SELECT {COLUMNS} FROM mail WHERE to_uuid = ?1 AND (?2 IS NULL OR from_uuid = ?2)

@@ -70,7 +70,7 @@ impl Store {
         })
     }
 
-    /// Removes a line that was parked. It may have gone with its agent.
+    /// Removes a parked line. It may already have been removed with its agent.
     pub(crate) fn drop_parked(&self, id: QueueId) -> Result<()> {
         self.write(|conn| {
             let sql = "DELETE FROM queue WHERE id = ?1 AND is_command = ?2";
@@ -89,7 +89,7 @@ impl Store {
         Ok(ids.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>()?)
     }
 
-    /// The agent's queue, the next one first. Of a damaged text as much is returned as can be read.
+    /// The agent's queue, the next one first. Of a damaged text, as much is returned as can be read.
     pub fn queued(&self, agent: AgentId) -> Result<Vec<QueuedRow>> {
         read(&self.conn, ids::known(&self.conn, agent)?)
     }

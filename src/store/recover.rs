@@ -35,9 +35,9 @@ pub struct AskingTurn {
 #[doc(hidden)]
 impl Store {
     /// Closes what an earlier process left open, in one transaction, and returns the agents whose turn was interrupted,
-    /// in order of creation. Turns that wait for an answer stay as they are, except those of a run. Tool calls without a result get one that says so, in the order of the calls; the pieces of
-    /// a reply become a partial reply; an interruption is recorded; the agent becomes idle; runs end without an
-    /// outcome. A second call finds nothing to do.
+    /// in order of creation. Turns that wait for an answer stay as they are, except those of a run. Tool calls without
+    /// a result get one that says so, in the order of the calls; the pieces of a reply become a partial reply; an
+    /// interruption is recorded; the agent becomes idle; runs end without an outcome. A second call has no effect.
     pub fn recover(&self, now_ms: i64) -> Result<Vec<AgentId>> {
         self.write(|conn| {
             let interrupted = interrupted_agents(conn)?;
@@ -48,7 +48,7 @@ impl Store {
         })
     }
 
-    /// The turns that wait for an answer, in order of creation of their agents; `Err`: it cannot be read what is asked.
+    /// The turns that wait for an answer, in order of creation of their agents; `Err`: the question cannot be read.
     /// Called after [`Store::recover`].
     pub fn asking_turns(&self) -> Result<Vec<std::result::Result<AskingTurn, AgentId>>> {
         let mut statement = self.conn.prepare_cached(ASKING_AGENTS)?;
@@ -79,7 +79,7 @@ fn interrupted_agents(conn: &Connection) -> Result<Vec<(i64, Option<AgentId>)>> 
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// `content` is the result of calls that have none.
+/// `content` is the result of calls without one.
 fn close_turn(conn: &Connection, agent: i64, content: &str, now_ms: i64) -> Result<()> {
     // Results come first: the next reply begins only after all calls of the earlier one have a result.
     for call in open_calls(conn, agent)? {

@@ -27,7 +27,7 @@ pub struct AgentRow {
     pub parent: Option<AgentId>,
     /// The last of the parent's own messages that it inherits; 0 for none.
     pub fork_point: MessageId,
-    /// It was begun below the root, and not forked.
+    /// It was started as a new conversation, not forked.
     pub is_begun: bool,
     pub is_running: bool,
     /// Whether it was in the middle of a turn when the row was last written.
@@ -44,7 +44,7 @@ pub struct AgentRow {
     /// Its own system prompt, in place of the default one.
     pub system: Option<String>,
     pub made_by: MadeBy,
-    /// What it may do without a question, if a person set that.
+    /// The policy that a person set.
     pub policy: Option<String>,
     /// The rules that a person gave it, as JSON.
     pub rules: Option<String>,
@@ -65,9 +65,9 @@ pub struct AgentRow {
     pub directory: Option<String>,
     /// How its last turn ended, if that is known.
     pub last_end: Option<TurnEnd>,
-    /// When its last turn ended, in milliseconds since 1970, if no terminal has shown that.
+    /// When its last turn ended, in milliseconds since 1970, if no terminal has shown the end.
     pub unseen_since: Option<i64>,
-    /// What its requests have used.
+    /// The usage of its requests.
     pub used: Usage,
 }
 
@@ -136,8 +136,8 @@ impl Store {
         rows.next()?.map(|row| agent_row(row).map_err(store_error)).transpose()
     }
 
-    /// Finds an agent by what it is called. A killed one, which has neither a name nor a number of its own, is found by its
-    /// uuid or, if no running one is called so, by the beginning of that.
+    /// Finds an agent by name, number or id. A killed one, which has neither a name nor a number, is found by its uuid
+    /// or, if no running agent has this name, by the beginning of that.
     pub fn find(&self, text: &str) -> Result<Found> {
         if text.is_empty() {
             return Ok(Found::None);
@@ -179,7 +179,7 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([directory], |row| row.get(0)).optional()?)
     }
 
-    /// The title of a conversation, or else what the user said first there, and when something was said last.
+    /// The title of a conversation, or else the first message of the user, and the time of the last message.
     pub(crate) fn conversation(&self, agent: AgentId) -> Result<(String, i64)> {
         let sql = "SELECT coalesce(title, (SELECT substr(content, 1, 400) FROM messages
                        WHERE agent = ordinal AND kind = 'user' ORDER BY id LIMIT 1), ''),

@@ -71,7 +71,7 @@ impl<'s> Lineage<'s> {
         })?;
         // A missing fork point means none of the parent's own messages, never all of them.
         let bound = bound.unwrap_or(0);
-        // A slice has fork point 0 and begins with a clear: it inherits nothing, also when clears are ignored.
+        // A slice has fork point 0 and begins with a clear: it inherits nothing, even when clears are ignored.
         self.next = parent.filter(|_| bound > 0 || !self.ignores_clear).map(|parent| (parent, bound));
         if parent.is_none() && !is_root {
             self.damaged = Some(format!("agent {agent} lost its parent: inherited messages are left out"));

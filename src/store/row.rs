@@ -56,7 +56,7 @@ struct ResultData<'a> {
     duration_ns: u64,
 }
 
-/// What calls and results have in common.
+/// The common columns of calls and results.
 #[derive(Deserialize)]
 struct ToolData<'a> {
     #[serde(borrow)]
@@ -196,7 +196,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a struct of texts and numbers is always JSON")
 }
 
-/// A text column; of a damaged one as much as can be read.
+/// A text column; of a damaged one, as much as can be read.
 pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),

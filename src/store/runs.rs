@@ -16,7 +16,7 @@ pub struct NewRun<'a> {
     /// The order in which the members work.
     pub strategy: &'a str,
     pub aggregation: &'a str,
-    /// Whether its members keep running when it has ended; otherwise they are killed, also after a crash.
+    /// Whether its members keep running when it has ended; otherwise they are killed, even after a crash.
     pub keeps_members: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct RunRow {
 }
 
 impl RunRow {
-    /// `running`, `completed`, `failed`, `interrupted`, or `cut` if the process ended before the run did.
+    /// `running`, `completed`, `failed`, `interrupted`, or `cut` if the process ended before the run.
     pub fn state(&self) -> &'static str {
         match &self.outcome {
             None if self.ended_at.is_none() => "running",
@@ -77,8 +77,8 @@ impl Store {
         Ok(self.conn.prepare_cached(sql)?.query_row([run], read).optional()?)
     }
 
-    /// The runs that have not ended, with the agents that began them, the oldest first. At the start of a process, before
-    /// [`Store::recover`], these are what an earlier one has left.
+    /// The runs that have not ended, with the agents that began them, the oldest first. At the start of a process,
+    /// before [`Store::recover`], these are left over from an earlier one.
     pub(crate) fn open_runs(&self) -> Result<Vec<(AgentId, RunRow)>> {
         let sql = "SELECT run, task, strategy, aggregation, started_at, ended_at, outcome, asker FROM runs
                    WHERE ended_at IS NULL ORDER BY id";
@@ -107,7 +107,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         aggregation: row::text(row, 3)?,
         started_at: row.get(4)?,
         ended_at: row.get(5)?,
-        // A damaged outcome still means that the run ended by itself.
+        // A damaged outcome still means that the run ended.
         outcome: outcome.map(|text| serde_json::from_str(&text).unwrap_or(Value::Null)),
     })
 }

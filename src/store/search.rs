@@ -1,7 +1,7 @@
 //! Full-text search over the messages of all agents, living and killed.
 //!
-//! The index is written in batches, because a write per message costs many times more: a mark says up to which message it is
-//! complete. A search reads the index, and the messages above the mark by themselves, so that it misses nothing at any moment.
+//! The index is written in batches, because a write per message costs many times more: a mark says up to which message
+//! it is complete. A search reads the index, and the messages above the mark directly, so that it never misses one.
 //! Messages of a database that had no index are indexed from the newest down, behind a second mark.
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!     not yet indexed      in the index          searched directly, at most some hundred
 //! ```
 //!
-//! What is searched directly is indexed in memory, each message once.
+//! Messages that are searched directly are indexed in memory, each once.
 
 use rusqlite::{Connection, Row, params};
 
@@ -160,7 +160,7 @@ impl Store {
                 above.max(newest - MOST_DIRECT)
             }
         };
-        // One transaction, because each writes parts of the index by itself.
+        // One transaction, because each statement writes parts of the index.
         let transaction = self.conn.unchecked_transaction()?;
         insert_range(&transaction, "temp.direct", start, newest)?;
         transaction.commit()?;
@@ -218,7 +218,7 @@ fn newest(conn: &Connection) -> Result<i64> {
     Ok(conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// The last message of the next batch, and whether there are enough for one: so many messages, or so many bytes.
+/// The last message of the next batch, and whether there are enough for one: this many messages, or this many bytes.
 fn batch(conn: &Connection, above: i64) -> Result<(i64, bool)> {
     let sql = format!("SELECT id, octet_length(content) FROM messages WHERE id > ?1 ORDER BY id LIMIT {BATCH}");
     let mut statement = conn.prepare_cached(&sql)?;

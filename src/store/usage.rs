@@ -1,4 +1,4 @@
-//! Tokens and cost: sums over the usage rows, without reading anything else of the log.
+//! Tokens and cost: sums over the usage rows, without reading the rest of the log.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,13 @@ pub struct UsageTotal {
     pub requests: u64,
     /// Tokens of the requests, cached ones included.
     pub input: u64,
-    /// Those of them that came from a cache.
+    /// The input tokens that came from a cache.
     pub cached: u64,
-    /// Those of them that were written to a cache.
+    /// The input tokens that were written to a cache.
     pub written: u64,
     /// Tokens of the replies, reasoning included.
     pub output: u64,
-    /// Those of them that models reasoned with, as far as providers say.
+    /// The output tokens that were used for reasoning, as far as providers report it.
     pub reasoning: u64,
     /// Known cost in billionths of a US dollar.
     pub cost: u64,

@@ -1,8 +1,8 @@
 //! Colours for code, by a thread that starts with the first lines and ends after a time without any. All memory of the
 //! library is the thread's own, and is released with it.
 //!
-//! The lines of a block are sent in order, in any number of parts. A thread that has ended, or has seen many blocks since,
-//! has forgotten what came before: the block is then sent again from its first line on.
+//! The lines of a block are sent in order, in any number of parts. A thread that has ended, or has seen many blocks
+//! since, has forgotten the earlier lines: the block is then sent again from its first line on.
 
 #![cfg_attr(not(feature = "syntax-colors"), allow(dead_code))]
 
@@ -55,7 +55,7 @@ struct Shared {
     is_closed: bool,
 }
 
-/// What the thread and its owner share.
+/// The state that the thread and its owner share.
 #[derive(Default)]
 struct Exchange {
     shared: Mutex<Shared>,
@@ -68,7 +68,7 @@ impl Exchange {
     }
 }
 
-/// The thread ends after so long without work.
+/// The thread ends after this long without work.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Sends lines to the thread. Dropping it ends the thread.

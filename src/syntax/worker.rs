@@ -33,8 +33,8 @@ const ALIASES: [(&str, &str); 14] = [
     ("udiff", "diff"),
 ];
 
-/// Scopes and their colours; of those that match, the longest counts. Scopes without a colour are transparent: what is
-/// around them counts.
+/// Scopes and their colours; of those that match, the longest counts. Scopes without a colour are transparent: the
+/// enclosing scope counts.
 const COLORS: [(&str, Color); 40] = [
     ("comment", Color::Comment),
     ("constant", Color::Constant),
@@ -78,7 +78,7 @@ const COLORS: [(&str, Color); 40] = [
     ("variable.language", Color::Constant),
 ];
 
-/// Colours lines until there are none for some time.
+/// Colours lines until none have come for some time.
 pub(super) fn run(exchange: &Exchange, idle: Duration, wake: &Wake) {
     let mut colors = Colorer::new();
     while let Some(job) = next_job(exchange, idle) {

@@ -1,13 +1,13 @@
-//! Where answers to one prompt agree, as far as their text shows it: no meaning is guessed.
+//! Where answers to one prompt agree, as far as their texts show it: no meaning is guessed.
 //!
 //! Texts are equal if they differ only in blanks, in a full stop at the end and in the case of their first letter.
 
 use crate::base::text;
 
-/// Sentences that are in all answers are shown if they have so many words; shorter ones are headings or parts of code.
+/// Sentences in all answers are shown if they have this many words; shorter ones are headings or parts of code.
 const LEAST_WORDS: usize = 3;
 
-/// Lines that say which of these complete answers agree, and what all of them say. None for fewer than two answers.
+/// Lines that say which of these complete answers agree, and what they all say. None for fewer than two answers.
 pub fn agreement(answers: &[(char, String)]) -> Vec<String> {
     if answers.len() < 2 {
         return Vec::new();
@@ -71,7 +71,7 @@ fn shared_sentences(answers: &[(char, String)]) -> Vec<String> {
     shared
 }
 
-/// What is said line by line and sentence by sentence, without the signs of lists and headings; not what is in fences.
+/// The lines and sentences of an answer, without the signs of lists and headings, and without fenced code.
 fn sentences(answer: &str) -> Vec<String> {
     let mut is_code = false;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What an agent changed in files between two points of its conversation, as diffs.
+//! An agent's changes of files between two points of its conversation, as diffs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,8 +29,8 @@ pub struct FileDiff {
     pub lines: Vec<String>,
 }
 
-/// What the tools of an agent changed from a message on and before another one, without what was undone. Blocks while files are
-/// read.
+/// The changes of an agent's tools from one message on and before another, without those that were undone. Blocks while
+/// files are read.
 pub fn changes(
     store: &Store,
     snapshots: &Snapshots,
@@ -64,7 +64,7 @@ impl fmt::Display for FileDiff {
     }
 }
 
-/// What the tools of an agent changed outside of its worktree, and what is not known, as lines that follow a diff.
+/// The changes of an agent's tools outside of its worktree, and calls whose changes are unknown, as lines after a diff.
 pub fn other_changes(store: &Store, snapshots: &Snapshots, agent: AgentId, worktree: &Path) -> Result<String> {
     let mut found = changes(store, snapshots, agent, MessageId(0), None)?;
     found.retain(|diff| !diff.path.starts_with(worktree));

@@ -1,7 +1,7 @@
 //! Answers of several agents to one prompt, side by side.
 //!
-//! A comparison only names its columns. What a column shows is read from the conversation of its agent, from the prompt on,
-//! so that it cannot differ from it.
+//! A comparison only names its columns. The content of a column is read from the conversation of its agent, from the
+//! prompt on, so that it cannot differ from it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub enum AnswerState {
     Asks,
     Done,
     Failed,
-    /// It was interrupted, or cut.
+    /// It was interrupted or cut off.
     Stopped,
     /// The agent was killed or archived.
     Gone,
@@ -55,7 +55,7 @@ impl AnswerState {
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part<'a> {
-    /// Something that the person has said since.
+    /// A later message of the person.
     Person(&'a str),
     Text(&'a str),
     Call(String),
@@ -64,7 +64,7 @@ pub enum Part<'a> {
     Error(&'a str),
 }
 
-/// What a column shows.
+/// The content of a column.
 pub struct Answer<'a> {
     pub state: AnswerState,
     pub parts: Vec<Part<'a>>,
@@ -77,7 +77,7 @@ pub struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The text that answers the prompt, or what the person has said last.
+    /// The text that answers the prompt, or the last message of the person.
     pub fn text(&self) -> String {
         let is_person = |part: &Part<'_>| matches!(part, Part::Person(_));
         let begin = self.parts.iter().rposition(is_person).map_or(0, |at| at + 1);
@@ -106,7 +106,7 @@ impl Comparison {
         self.columns.iter().filter(|column| answer(roster, column, 0).state.is_running())
     }
 
-    /// The column that the judge has chosen, and all that it said; `None` before that.
+    /// The column that the judge has chosen, and its whole reply; `None` before that.
     pub fn verdict(&self, roster: &Roster) -> Option<(Option<char>, String)> {
         let judge = answer(roster, self.judge.as_ref()?, 0);
         if judge.state.is_running() {
@@ -123,7 +123,7 @@ impl Comparison {
 pub struct Comparisons(Vec<Comparison>);
 
 impl Comparisons {
-    /// Those of earlier processes.
+    /// The comparisons of earlier processes.
     pub fn restored(stored: Vec<Comparison>) -> Self {
         Self(stored)
     }
@@ -147,7 +147,7 @@ impl Comparisons {
         self.0.retain(|comparison| comparison.number != number);
     }
 
-    /// The newest one of this agent, or else the newest of all.
+    /// The newest comparison of this agent, or else the newest of all.
     pub fn newest_of(&self, agent: AgentId) -> Option<&Comparison> {
         let has = |comparison: &&Comparison| {
             comparison.origin == agent || comparison.columns.iter().any(|column| column.agent == agent)
@@ -156,7 +156,7 @@ impl Comparisons {
     }
 }
 
-/// What a column shows now.
+/// The present content of a column.
 pub fn answer<'a>(roster: &'a Roster, column: &Column, unix_ms: i64) -> Answer<'a> {
     let Some(agent) = roster.get(column.agent) else { return empty(AnswerState::Gone) };
     let messages = messages_of(agent, column);

@@ -1,8 +1,8 @@
 //! Resolves the specification of an environment to its tools, its directory and the system prompt.
 //!
-//! A specification omits the directory if it is the default: that of the environment, otherwise the one in which the program
-//! was started. The directory of each agent is stored beside it, so that the agent works there wherever the program is started
-//! next.
+//! A specification omits the directory if it is the default: that of the environment, otherwise the one in which the
+//! program was started. The directory of each agent is stored separately, so that the agent works there wherever the
+//! program is started next.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -56,7 +56,7 @@ pub struct Environments {
     resolved: HashMap<String, ResolvedEnvironment>,
     /// To other machines and containers.
     connections: RefCell<Connections>,
-    /// What the projects there bring, by [`Remote::project_key`].
+    /// The projects at those places, by [`Remote::project_key`].
     projects: HashMap<String, RemoteProject>,
 }
 
@@ -198,7 +198,7 @@ impl Environments {
         self.connections.borrow_mut().find(place, &local).map_err(Error::usage)
     }
 
-    /// An environment that runs elsewhere, whose directory there is known. Nothing is started.
+    /// An environment on another machine or in a container, with a known directory there. Nothing is started.
     pub fn elsewhere(&self, spec: &EnvironmentSpec, directory: PathBuf) -> Result<ResolvedEnvironment> {
         let meaning = self.meaning(spec)?;
         let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
@@ -220,7 +220,7 @@ impl Environments {
         Ok(ResolvedEnvironment { environment: Arc::new(environment), system })
     }
 
-    /// Gives an environment that runs elsewhere its instructions and its skills, as far as they are known.
+    /// Gives a remote environment its instructions and its skills, as far as they are known.
     pub fn instruct(&self, environment: &mut Environment) {
         let Some(remote) = environment.remote.clone() else { return };
         let meaning = environment.spec.parse().and_then(|spec| self.meaning(&spec)).unwrap_or_default();
@@ -241,12 +241,12 @@ impl Environments {
         environment.set_skills_elsewhere(Arc::new(skills.unwrap_or_default()));
     }
 
-    /// Whether it was read what the project at a place brings, or tried.
+    /// Whether reading the project at a place was tried.
     pub fn knows_project(&self, remote: &Remote) -> bool {
         self.projects.contains_key(&remote.project_key())
     }
 
-    /// Takes what was read there, for the environments that are entered from now on.
+    /// Uses what was read there for the environments that are entered from now on.
     pub fn learn_project(&mut self, remote: &Remote, project: RemoteProject) {
         self.projects.insert(remote.project_key(), project);
     }
@@ -265,7 +265,7 @@ impl Environments {
         self.skills.insert(directory, skills);
     }
 
-    /// The rules for agents that work in this directory. What a person refuses in a directory is refused below it as well,
+    /// The rules for agents that work in this directory. What a person refuses in a directory is also refused below it,
     /// and in our worktrees of it.
     fn rules_at(&self, directory: &Path, origins: &[PathBuf]) -> Arc<Rules> {
         let is_at = |project: &PathBuf| belongs(directory, origins, project);
@@ -307,7 +307,7 @@ impl Environments {
         }
     }
 
-    /// The same for one that runs elsewhere: it is reached by the first call.
+    /// The same for a remote environment, which the first call connects.
     fn stored_elsewhere(&self, text: &str, directory: Option<&str>) -> Option<Result<ResolvedEnvironment>> {
         let spec = text.parse::<EnvironmentSpec>().ok().filter(|spec| spec.remote.is_some())?;
         let written = spec.directory.as_deref().or(directory);
@@ -364,8 +364,8 @@ impl Environments {
         Ok(resolved)
     }
 
-    /// The same tools in the default directory if only the directory is gone, otherwise the default environment. An agent
-    /// that worked elsewhere has no tools here.
+    /// The same tools in the default directory if only the directory is missing, otherwise the default environment. An
+    /// agent that worked elsewhere has no tools here.
     fn closest(&mut self, text: &str) -> ResolvedEnvironment {
         if text.parse::<EnvironmentSpec>().is_ok_and(|spec| spec.remote.is_some()) {
             return self.resolve_stored("none").unwrap_or_else(|_| self.usual());
@@ -392,14 +392,14 @@ impl Environments {
         file::replace(&origin_file(worktree), directory.as_os_str().as_encoded_bytes())
     }
 
-    /// Removes the note of a worktree that is gone.
+    /// Removes the note of a removed worktree.
     pub fn forget_origin(&self, worktree: &Path) {
         drop(fs::remove_file(origin_file(worktree)));
         tools::worktree::forget(worktree);
     }
 
-    /// The directories of which one in our worktrees is a copy: that from which the worktree was made, and the one with the
-    /// same name in its repository.
+    /// The originals of a directory in one of our worktrees: the directory that the worktree was made from, and the one
+    /// with the same name in its repository.
     fn origins_of(&self, directory: &Path) -> Vec<PathBuf> {
         let Some(worktree) = self.worktree_around(directory) else { return Vec::new() };
         let Ok(origin) = read_followed(&origin_file(&worktree), MAX_PATH) else { return Vec::new() };

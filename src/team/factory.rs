@@ -58,7 +58,7 @@ impl AgentFactory {
         }
     }
 
-    /// What an agent may do without a question that a person creates beside the others.
+    /// The policy of an agent that a person creates beside the others.
     pub fn new_policy(&self) -> Policy {
         Policy::narrow(self.policy, self.policy_ceiling)
     }
@@ -92,13 +92,13 @@ impl AgentFactory {
         self.update_facts(provider);
     }
 
-    /// The same for what the server has told of one model besides.
+    /// Updates the facts that a server has reported about one model besides its list.
     pub fn learn_details(&mut self, provider: &str, model: &str, facts: ModelFacts) {
         self.catalog.learn_details(provider, model, facts);
         self.update_facts(provider);
     }
 
-    /// The same for a context length that the server has told in an error.
+    /// Updates a context length that a server has reported in an error.
     pub fn learn_context(&mut self, full_name: &str, limit: u64) {
         self.catalog.learn_context(full_name, limit);
         self.update_facts(full_name.split('/').next().unwrap_or_default());
@@ -120,7 +120,7 @@ impl AgentFactory {
         }
     }
 
-    /// How much a model thinks: as it was set for the agent or else configured. A level that the model does not support
+    /// The thinking level of a model: as set for the agent, or else configured. A level that the model does not support
     /// does not count: it may come from another model.
     pub fn thinking(&self, endpoint: &Endpoint, own: &Parameters) -> Thinking {
         let wanted = own.thinking().or(endpoint.parameters.thinking()).unwrap_or(self.thinking);
@@ -161,13 +161,13 @@ impl AgentFactory {
         agent.used = row.used.clone();
         agent.title = title(&row.said);
         let stored = row.policy.as_deref().and_then(|name| name.parse().ok());
-        // What a person allows on the command line of a chat is for the conversation that it begins.
+        // The permissions on the command line of a chat apply to the conversation that it begins.
         let most = if self.is_interactive { Policy::Auto } else { Policy::Yolo };
         let usual = || Policy::narrow(self.policy, most);
         agent.policy = Policy::narrow(stored.unwrap_or_else(usual), self.policy_ceiling);
         match AgentRules::of_stored(row.rules.as_deref()) {
             Some(rules) => agent.rules = rules,
-            // It may be refused something of which nothing is known.
+            // Unreadable rules may contain refusals.
             None => agent.policy = Policy::narrow(agent.policy, Policy::Ask),
         }
         if let Some(message) = warning {

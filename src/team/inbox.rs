@@ -1,4 +1,4 @@
-//! What needs the person, over all agents.
+//! The agents that need the person.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::team::{Roster, Trees};
 pub enum Need {
     /// It asks the question of this number.
     Question(u64),
-    /// A limit holds its requests back.
+    /// A limit holds back its requests.
     Limit,
     /// Its last turn ended with an error, and no terminal has shown that.
     Failed,
-    /// Its last turn was cut by the end of an earlier process, and no terminal has shown that.
+    /// Its last turn was cut off by the end of an earlier process, and no terminal has shown that.
     Interrupted,
     /// Its last turn is over, and no terminal has shown that.
     Finished,

@@ -27,8 +27,8 @@ pub fn instruction_files(directory: &Path) -> Vec<InstructionFile> {
     files
 }
 
-/// Adds the files that one imports by `@path`, and those that these import. Only files of the project are, and none that is
-/// hidden, which may be private.
+/// Adds the files that one imports by `@path`, and those that these import in turn: only files of the project that are
+/// not hidden, because hidden ones may be private.
 fn add_imports(root: &Path, importer: usize, depth: usize, files: &mut Vec<InstructionFile>) {
     let InstructionFile { path, content: Ok(content) } = &files[importer] else { return };
     let (text, above) = (String::from_utf8_lossy(content).into_owned(), path.parent().unwrap_or(root).to_owned());
@@ -96,7 +96,7 @@ fn general(tools: &[&ToolSpec], place: Where<'_>) -> String {
         text.push_str(" You have no tools.");
         return text;
     }
-    // That for skills is explained with them.
+    // The tool for skills is explained with them.
     let names = tools.iter().map(|tool| tool.declaration.name).filter(|name| *name != skill::NAME);
     let names: Vec<&str> = names.collect();
     // Writing into a `String` cannot fail.
@@ -133,7 +133,7 @@ fn project(files: &[InstructionFile], trusted: &BTreeSet<String>, trust: &str) -
         } else {
             String::new()
         };
-        // A character that is cut in two is replaced like everything that is not UTF-8.
+        // A character that is split is replaced, as is everything that is not UTF-8.
         let _ = write!(
             text,
             "\n\nInstructions from {shown}:\n{}{notice}",

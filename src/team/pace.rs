@@ -8,13 +8,13 @@
 //!      |                     +----------------------------+
 //!      +------ no agent waits, not refused for a minute --+
 //! ```
-//! The provider's limit is not known, whether it counts requests in a minute or requests at once. Three numbers follow it:
+//! The provider's limit is unknown: it may count requests per minute or requests at once. Three numbers follow it:
 //!
 //! - the requests without an answer: 1 after a pause, and one more with each answer;
 //! - the requests at once, if one was refused while as many were under way as were ever accepted: that many, and one
 //!   more from time to time;
-//! - the time between two requests, which the [`Schedule`] measures. Processes of one data directory share it: each takes
-//!   the next place in the schedule of the provider's file before it sends.
+//! - the time between two requests, which the [`Schedule`] measures. Processes of one data directory share it: each
+//!   takes the next place in the schedule of the provider's file before it sends.
 
 mod schedule;
 mod shared;
@@ -42,12 +42,12 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 /// Why a process waits that was not refused itself.
 const REFUSED_ELSEWHERE: &str = "rate limit, met by another process";
 
-/// What holds requests to a provider back.
+/// Why no request can be sent to a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
     /// No request is sent before this moment.
     Paused { until: Moment, reason: Rc<str> },
-    /// As many requests are under way as the provider seems to allow. One of them counts as accepted at this moment.
+    /// The provider seems to allow no more requests at once. One of them counts as accepted at this moment.
     Full { until: Moment },
 }
 
@@ -72,7 +72,7 @@ pub struct Refusal {
 /// The requests to one provider.
 #[derive(Default)]
 pub struct Pace {
-    /// Those that were not seen to end, and when those count as accepted that are not answered.
+    /// The requests whose end is unknown, with the time when an unanswered one counts as accepted.
     under_way: BTreeMap<AgentId, Option<Moment>>,
     accepted_at: Option<Moment>,
     limit: Option<Limit>,
@@ -80,13 +80,13 @@ pub struct Pace {
     shared: Option<Shared>,
 }
 
-/// What is known of a provider that has refused a request lately.
+/// The state of a provider that has refused a request recently.
 struct Limit {
     schedule: Schedule,
     reason: Rc<str>,
     /// How much longer than the schedule says this process waits before its next request.
     spread: Duration,
-    /// Requests without an answer that may be under way.
+    /// How many requests may be unanswered.
     unanswered: usize,
     /// The most requests that were seen to be accepted at once.
     seen: usize,
@@ -110,7 +110,7 @@ impl Limit {
         self.schedule.paused_until > micros(now)
     }
 
-    /// A request was refused, not during a pause, while `others` were under way. Returns whether the rate was too high.
+    /// A request was refused, not during a pause, while `others` were running. Returns whether the rate was too high.
     fn on_refused(&mut self, others: usize) -> bool {
         let is_rate = others < self.seen;
         if !is_rate {
@@ -135,12 +135,12 @@ impl Limit {
 }
 
 impl Pace {
-    /// Shares the schedule with the processes that know this file, and looks what they have met.
+    /// Shares the schedule with the processes that use this file, and reads their results.
     pub fn share(&mut self, path: PathBuf, clock: Clock) {
         self.shared = Some(Shared::new(path, clock));
     }
 
-    /// Looks into the file, if there is one, unless a limit is known.
+    /// Reads the file, if there is one, unless a limit is known.
     pub fn look(&mut self) {
         if let (None, Some(shared)) = (&self.limit, &self.shared) {
             self.limit = shared.look().map(|schedule| Limit::new(schedule, REFUSED_ELSEWHERE));
@@ -151,7 +151,7 @@ impl Pace {
         self.shared.is_some()
     }
 
-    /// What holds the next request back.
+    /// Why the next request has to wait, if it does.
     pub fn gate(&self, now: Moment) -> Option<Gate> {
         let limit = self.limit.as_ref()?;
         let paused = |until| Some(Gate::Paused { until, reason: Rc::clone(&limit.reason) });
@@ -222,7 +222,7 @@ impl Pace {
         self.write(now);
     }
 
-    /// Writes into the file what has changed, unless another process is writing.
+    /// Writes the changes into the file, unless another process is writing.
     fn write(&mut self, now: Moment) {
         if let (Some(shared), Some(limit)) = (&mut self.shared, &mut self.limit)
             && shared.is_due(now)
@@ -280,8 +280,8 @@ impl Pace {
         }
     }
 
-    /// Forgets requests that have ended, and counts those as accepted that were not refused for long. Forgets the limit
-    /// when it is of no more use, unless agents wait; then takes a place for the next request.
+    /// Forgets requests that have ended, and counts as accepted those that were not refused for long. Forgets the limit
+    /// when it is no longer useful, unless agents wait; then takes a place for the next request.
     pub fn settle(&mut self, now: Moment, has_waiting: bool, is_under_way: impl Fn(AgentId) -> bool) {
         match &mut self.limit {
             Some(limit) if limit.schedule.forgotten_at <= micros(now) && has_waiting => {
@@ -312,7 +312,7 @@ impl Pace {
         }
     }
 
-    /// Whether the provider has refused a request lately.
+    /// Whether the provider has refused a request recently.
     pub const fn is_limited(&self) -> bool {
         self.limit.is_some()
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::agent::Agent;
 use crate::base::file;
 
-/// Directories whose branches are remembered. One more, and all are read again when they are shown.
+/// The most directories whose branches are remembered. With one more, all are read again when they are shown.
 const MAX_DIRECTORIES: usize = 64;
 /// Bytes of a file that are read: a branch is a path below `.git`.
 const MAX_BYTES: u64 = 8 * 1024;

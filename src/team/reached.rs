@@ -16,7 +16,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Says which limit was reached, of whose tree, and how it is raised.
+    /// Says which limit of which tree was reached, and how to raise it.
     pub fn message(&self, roster: &Roster) -> String {
         let (label, value, about) = (roster.label_of(self.agent), self.value(), self.name.about());
         let (typed, setting) = (self.command(roster), self.name.setting());
@@ -26,7 +26,7 @@ impl Reached {
         )
     }
 
-    /// The message for the model whose call the limit does not allow.
+    /// The message for the model whose call the limit forbids.
     pub fn message_for_model(&self, roster: &Roster) -> String {
         let (label, value, about) = (roster.label_of(self.agent), self.value(), self.name.about());
         format!(
@@ -35,7 +35,7 @@ impl Reached {
         )
     }
 
-    /// What an agent does whose request is held back.
+    /// The activity of an agent whose request is held back.
     pub fn activity(&self) -> String {
         format!("held at the limit of {} {}", self.value(), self.name.about())
     }

@@ -1,6 +1,6 @@
-//! All agents in memory, with indexes for what the loop asks every turn: which agents are due, have a running tool
-//! thread, have work left over, are working. The cost of a turn depends on what is ready, not on the number of agents; so
-//! every change to an agent goes through [`Roster::with`], which updates the indexes.
+//! All agents in memory, with indexes for the questions of every turn: which agents are due, have a running tool
+//! thread, have work left over, are working. The cost of a turn depends on what is ready, not on the number of agents,
+//! so every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -106,7 +106,7 @@ impl Roster {
         found
     }
 
-    /// The same agents, oldest first: the order of their rows in the store, where neighbours are changed quickest.
+    /// The same agents, oldest first: the order of their rows in the store, where neighbours are changed fastest.
     pub fn by_creation(&self, agents: &[AgentId]) -> Vec<AgentId> {
         let mut agents = agents.to_vec();
         agents.sort_by_key(|id| self.get(*id).map(|agent| agent.identity.ordinal));
@@ -124,7 +124,7 @@ impl Roster {
         Some(outcome)
     }
 
-    /// What an agent is called; its id if it is not in memory.
+    /// The label of an agent; its id if it is not in memory.
     pub fn label_of(&self, id: AgentId) -> String {
         self.get(id).map_or_else(|| id.to_string(), |agent| agent.identity.label())
     }
@@ -162,7 +162,7 @@ impl Roster {
         self.children.get(&id).into_iter().flatten().map(|(_, child)| *child)
     }
 
-    /// The agents that are shown below this one, or below none, oldest first.
+    /// The agents that are shown below this one, or at the top, oldest first.
     pub fn shown_below(&self, parent: Option<AgentId>) -> Vec<AgentId> {
         let is_below = |id: &AgentId| self.shown_parent(*id) == parent;
         match parent {
@@ -180,7 +180,7 @@ impl Roster {
         siblings.get(usize::try_from(next).ok()?).copied()
     }
 
-    /// Finds an agent by what it is called.
+    /// Finds an agent by name, number or id.
     pub fn find(&self, text: &str) -> Found {
         let known = self.iter().map(|Agent { identity, .. }| Known {
             id: identity.id,

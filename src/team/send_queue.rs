@@ -46,7 +46,7 @@ impl SendQueue {
         Self { shared: directory.map(|directory| (directory, clock.clone())), ..Self::default() }
     }
 
-    /// Takes over what another process has met at the host of this endpoint.
+    /// Takes over the experience of another process with the host of this endpoint.
     pub fn look(&mut self, endpoint: &Endpoint) {
         let Some((directory, clock)) = self.shared.clone().filter(|_| endpoint.kind != "echo") else { return };
         let pace = self.pace(&endpoint.provider);
@@ -82,7 +82,7 @@ impl SendQueue {
         self.ranks.get(&agent_id).map(|(provider, _)| provider.as_str())
     }
 
-    /// The agent that has waited longest, of all whose provider is open and `is_reachable`.
+    /// The agent that has waited longest, of those whose provider is open and that are `is_reachable`.
     pub fn next(&self, now: Moment, is_reachable: impl Fn(&str) -> bool) -> Option<AgentId> {
         let open = self.providers.iter().filter(|(provider, _)| self.allows(provider, now) && is_reachable(provider));
         open.filter_map(|(_, queue)| queue.first()).min().map(|rank| rank.agent_id)
@@ -94,7 +94,7 @@ impl SendQueue {
         Some(self.providers.values().map(|queue| queue.range(..rank).count()).sum())
     }
 
-    /// What holds an agent up in the queue, if its provider does.
+    /// Why an agent waits in the queue, if its provider is the reason.
     pub fn gate_of(&self, agent_id: AgentId, now: Moment) -> Option<Gate> {
         self.paces.get(self.provider_of(agent_id)?)?.gate(now)
     }

@@ -1,4 +1,4 @@
-//! Counts what the agents of a tree are and use, and compares it with the limits of the tree.
+//! Counts the agents of a tree and their usage, and compares both with the limits of the tree.
 //!
 //! ```text
 //!   root (a person's)                    a tree of its own
@@ -7,8 +7,8 @@
 //!        │   └─ reader (a model's)
 //!        └─ tester (a model's)
 //! ```
-//! A limit holds for the agent for which it was set and for everything below it. The top of a tree has the limits of its
-//! nearest ancestor for which one was set, or else those of the configuration.
+//! A limit applies to the agent for which it was set and to everything below it. The top of a tree has the limits of
+//! the nearest ancestor that has one, or else those of the configuration.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -28,9 +28,9 @@ const OF_REQUESTS: [LimitName; 4] = [LimitName::Requests, LimitName::Tokens, Lim
 /// Dollars of an agent, in billionths.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Money {
-    /// What it and its tree have spent, as far as prices are known.
+    /// The spent amount of the agent and its tree, as far as prices are known.
     pub spent: u64,
-    /// What may still be spent; `None`: no limit.
+    /// The rest of the budget; `None`: no limit.
     pub left: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ pub struct Trees {
     changed: BTreeSet<AgentId>,
     /// The limits about which the person was asked and that were not raised since, and whether the question is open.
     asked: BTreeMap<(AgentId, LimitName), bool>,
-    /// Agents whose next request a limit holds back.
+    /// Agents whose next request is held back by a limit.
     held: BTreeMap<AgentId, Reached>,
     /// Agents whose question was refused because no person can answer.
     unattended: BTreeSet<AgentId>,
@@ -138,7 +138,7 @@ impl Trees {
         self.nodes.entry(agent).or_default()
     }
 
-    /// The limit that holds at an agent, with what it counts from.
+    /// The limit that applies to an agent, and from when it counts.
     pub fn limit(&self, roster: &Roster, agent: AgentId, name: LimitName) -> SetLimit {
         let set = |id: AgentId| self.nodes.get(&id)?.set.get(&name).copied();
         if let Some(own) = set(agent) {
@@ -152,7 +152,7 @@ impl Trees {
         above.find_map(set).map_or_else(usual, |limit| SetLimit { base: 0, ..limit })
     }
 
-    /// What counts against a limit of an agent, since the limit was set.
+    /// What counts against a limit of an agent since it was set.
     pub fn used(&self, roster: &Roster, agent: AgentId, name: LimitName, now: i64) -> u64 {
         if name == LimitName::Depth {
             return self.depth_below(roster, agent);
@@ -218,7 +218,7 @@ impl Trees {
         None
     }
 
-    /// What this agent and its tree have spent, and the least that is left of a limit of dollars that holds for it.
+    /// What this agent and its tree have spent, and the smallest rest of the dollar limits that apply to it.
     pub fn money(&self, roster: &Roster, agent: AgentId) -> Money {
         let path = path(roster, agent);
         let cost = |id: &AgentId| self.nodes.get(id).map_or(0, |node| node.total.cost);
@@ -257,7 +257,7 @@ impl Trees {
         self.count(roster, agent, Spent { requests: 1, ..Spent::default() });
     }
 
-    /// Counts the tokens of a request and of its reply, and what they cost if that is known.
+    /// Counts the tokens of a request and of its reply, and their cost if it is known.
     pub fn count_usage(&mut self, roster: &Roster, agent: AgentId, usage: &Usage) {
         let tokens = usage.tokens();
         self.count(roster, agent, Spent { requests: 0, tokens, cost: usage.cost.unwrap_or_default() });
@@ -307,7 +307,7 @@ impl Trees {
         }
     }
 
-    /// An agent is about to be removed; its parent adopts its children. What it used stays with the tree.
+    /// An agent is about to be removed; its parent adopts its children. Its usage stays with the tree.
     pub fn on_removed(&mut self, roster: &Roster, agent: AgentId, now: i64) {
         self.on_idle(roster, agent, now);
         let made_by = roster.get(agent).map_or(MadeBy::Person, |agent| agent.identity.made_by);
@@ -338,7 +338,7 @@ impl Trees {
         }
     }
 
-    /// An agent that had been removed is below its parent again, with these limits. What it used has stayed with the tree.
+    /// A removed agent is below its parent again, with these limits. Its usage has stayed with the tree.
     pub fn on_restored(&mut self, roster: &Roster, agent: AgentId, set: Vec<(LimitName, SetLimit)>) {
         // A budget begins again.
         let set = set.into_iter().map(|(name, limit)| (name, SetLimit { base: 0, ..limit }));
@@ -379,7 +379,7 @@ impl Trees {
         self.nodes.remove(&agent)
     }
 
-    /// Sets a limit of an agent, or removes what was set. The person is asked again when it is reached.
+    /// Sets or removes a limit of an agent. The person is asked again when it is reached.
     pub fn set(&mut self, agent: AgentId, name: LimitName, limit: Option<SetLimit>) {
         self.asked.retain(|(_, asked), _| *asked != name);
         let node = self.node(agent);
@@ -401,7 +401,7 @@ impl Trees {
         SetLimit { most: limit.most.map(|most| most.saturating_mul(2).max(1)), ..limit }
     }
 
-    /// Whether the person has to be asked about this limit now; later calls for the same limit say no.
+    /// Whether the person has to be asked about this limit now; later calls for the same limit return false.
     pub fn begin_to_ask(&mut self, reached: &Reached) -> bool {
         let is_new = !self.asked.contains_key(&(reached.agent, reached.name));
         if is_new {
@@ -432,12 +432,12 @@ impl Trees {
         self.held.get(&agent).copied()
     }
 
-    /// The agents that are held back, and by what.
+    /// The agents that are held back, with their limits.
     pub fn all_held(&self) -> impl Iterator<Item = (AgentId, Reached)> {
         self.held.iter().map(|(agent, reached)| (*agent, *reached))
     }
 
-    /// Takes the agents that no limit holds back any more.
+    /// Takes the agents that are no longer held back.
     pub fn take_released(&mut self, roster: &Roster, now: i64) -> Vec<AgentId> {
         let is_free = |id: &AgentId| self.check_request(roster, *id, now).is_none();
         let free: Vec<AgentId> = self.held.keys().copied().filter(is_free).collect();
@@ -457,13 +457,13 @@ impl Trees {
         }
     }
 
-    /// A limit that ended an unattended turn, or that holds an agent back, of those that `concerns` names.
+    /// A limit that ended an unattended turn, or that holds an agent back, among the agents that `concerns` selects.
     pub fn reached(&self, concerns: impl Fn(AgentId) -> bool) -> Option<Reached> {
         let all = self.refused.into_iter().chain(self.held.iter().map(|(agent, reached)| (*agent, *reached)));
         all.filter(|(agent, _)| concerns(*agent)).map(|(_, reached)| reached).next()
     }
 
-    /// What has to be stored.
+    /// Takes the values to store.
     pub fn take_changed(&mut self) -> Vec<StoredSpent> {
         let changed = std::mem::take(&mut self.changed);
         let stored = |agent: AgentId| {

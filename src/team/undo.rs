@@ -1,4 +1,4 @@
-//! Undo: what has to be done comes from the stored steps, and what was done is stored as a step.
+//! Undo: the plan comes from the stored steps, and the result is stored as a step.
 
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
@@ -12,7 +12,7 @@ use crate::tools::snapshots::{Snapshots, Undo, UndoOutcome, finish_undo};
 /// Files that a message names; more are counted.
 const MOST_NAMED: usize = 20;
 
-/// What an undo has to do.
+/// The plan of an undo.
 pub fn plan(store: &Store, agent: AgentId, request: UndoRequest) -> Result<Undo> {
     let before = match request.to {
         UndoTo::Redo => return plan_redo(store, agent, request.skips),
@@ -61,7 +61,7 @@ fn last_turn(store: &Store, agent: AgentId) -> Result<MessageId> {
     store.prompt_before(agent, newest.message)
 }
 
-/// What an undo has done.
+/// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undone {
     /// For the person.
@@ -75,7 +75,7 @@ pub const IN_CHAT: &str = "/undo";
 /// The same in the shell.
 pub const IN_SHELL: &str = "polylogue undo";
 
-/// Stores what an undo did.
+/// Stores the result of an undo.
 ///
 /// # Errors
 /// Nothing was undone, or it cannot be stored; then the next start stores it.
@@ -138,8 +138,8 @@ fn named(lines: impl Iterator<Item = String>) -> String {
     format!("{}{more}", shown.join("\n"))
 }
 
-/// Takes up what an earlier process has left: steps that it did not store, and undos that it did not complete. Returns notes,
-/// each with the agent that it is about.
+/// Continues the work of an earlier process: steps that it did not store, and undos that it did not complete. Returns
+/// notes, each with its agent.
 pub fn take_up(store: &Store, snapshots: &Snapshots, command: &str) -> Vec<(AgentId, String)> {
     let mut notes = Vec::new();
     for journal in snapshots.journals() {

@@ -1,4 +1,4 @@
-//! What a terminal can do, by the variables of its process.
+//! The abilities of a terminal, from the variables of its process.
 
 use crate::domain::display::{Abilities, Notification};
 use crate::domain::theme::Depth;

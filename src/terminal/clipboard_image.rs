@@ -22,7 +22,7 @@ const TYPE: &str = "TYPE";
 const PNG: &[&str] = &["image/png"];
 const TYPES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/gif"];
 
-/// A program that writes what is in the clipboard to standard output.
+/// A program that writes the clipboard to standard output.
 struct Helper {
     program: &'static str,
     arguments: &'static [&'static str],
@@ -48,16 +48,16 @@ const HELPERS: [Helper; 3] = [
     Helper { program: "pngpaste", arguments: &["-"], variable: None, types: PNG },
 ];
 
-/// An image that is read on a thread of its own. Dropped, it ends the program that reads it.
+/// An image that is read on a thread of its own. Dropping it ends the program that reads it.
 pub struct ClipboardImage {
     end: Receiver<std::result::Result<Vec<u8>, String>>,
     job: Arc<Mutex<Job>>,
 }
 
-/// What the thread and its owner share.
+/// The state that the thread and its owner share.
 #[derive(Default)]
 struct Job {
-    /// The group of the program that runs. It was not waited for, so its number is of no other process.
+    /// The group of the running program. It was not waited for, so no other process has its number.
     running: Option<Pid>,
     is_cancelled: bool,
 }
@@ -73,7 +73,7 @@ impl Drop for ClipboardImage {
 impl Job {
     fn end(&mut self) {
         if let Some(group) = self.running.take() {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -90,7 +90,7 @@ impl ClipboardImage {
         let job = Arc::default();
         let shared = Arc::clone(&job);
         let run = move || {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(read(Instant::now() + TIME_LIMIT, &shared));
             wake();
         };
@@ -99,7 +99,7 @@ impl ClipboardImage {
         Ok(Self { end, job })
     }
 
-    /// The bytes of the image, or why there is none; nothing while it is read.
+    /// The bytes of the image, or why there is none; `None` while it is read.
     pub fn poll(&self) -> Option<std::result::Result<Vec<u8>, String>> {
         match self.end.try_recv() {
             Ok(image) => Some(image),
@@ -136,7 +136,7 @@ fn is_image(bytes: &[u8]) -> bool {
     media_type(bytes).is_some_and(|media_type| media_type != PDF)
 }
 
-/// What the program writes. One that takes too long or writes too much is ended, with those that it has started.
+/// The output of the program. One that takes too long or writes too much is ended, with its descendants.
 fn output_of(helper: &Helper, wanted: &str, give_up: Instant, job: &Mutex<Job>) -> io::Result<Vec<u8>> {
     let arguments = helper.arguments.iter().map(|argument| if *argument == TYPE { wanted } else { argument });
     let mut command = Command::new(helper.program);

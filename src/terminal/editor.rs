@@ -1,4 +1,4 @@
-//! The person's editor or pager for a text. It runs on the controlling terminal, which has to be handed over while it does.
+//! The person's editor or pager for a text. It runs on the controlling terminal, which has to be handed over.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,11 @@ use crate::base::id::AgentId;
 pub enum Program {
     /// `$VISUAL`, `$EDITOR`, or `vi`.
     Editor,
-    /// `$PAGER`, or `less`. What it does to the file is ignored.
+    /// `$PAGER`, or `less`. Its changes to the file are ignored.
     Pager,
 }
 
-/// An editor that runs. Its file is removed with it if [`Editor::poll`] has returned the end, and kept otherwise.
+/// A running editor. Its file is removed with it if [`Editor::poll`] has returned the end, and kept otherwise.
 pub struct Editor {
     path: PathBuf,
     program: Program,
@@ -46,7 +46,7 @@ impl Editor {
         let (sender, end) = mpsc::channel();
         let editor = Self { path: path.clone(), program, end, has_ended: false };
         let run = move || {
-            // The receiver may be gone.
+            // The receiver may have been dropped.
             let _ = sender.send(run(program, &path));
             wake();
         };
@@ -54,7 +54,7 @@ impl Editor {
         Ok(editor)
     }
 
-    /// The text, or why there is none; nothing while the editor runs.
+    /// The text, or why there is none; `None` while the editor runs.
     pub fn poll(&mut self) -> Option<std::result::Result<String, String>> {
         let ended = match self.end.try_recv() {
             Err(TryRecvError::Empty) => return None,
@@ -118,7 +118,7 @@ impl Program {
 fn run(program: Program, path: &Path) -> std::io::Result<ExitStatus> {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let variable = program.variables().iter().copied().find(is_set);
-    // It may contain options, so that a shell has to split it.
+    // It may contain options, so a shell has to split it.
     let line = variable.map_or_else(|| program.usual().to_owned(), |name| format!("${name} \"$1\""));
     let terminal = File::options().read(true).write(true).open("/dev/tty")?;
     let mut editor = Command::new("sh");

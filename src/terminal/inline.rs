@@ -30,7 +30,7 @@ struct Shown {
 pub struct Inline {
     printer: Screen,
     shown: Shown,
-    /// What is on the screen from the live area on is unknown.
+    /// The content of the screen from the live area on is unknown.
     is_unknown: bool,
     /// Whether the terminal wraps its rows again when its width changes.
     reflows: bool,

@@ -14,7 +14,7 @@ use crate::domain::theme::Theme;
 use cells::Cells;
 use pen::Pen;
 
-/// What this terminal can show.
+/// The characters and colours that this terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Palette {
     pub color: bool,
@@ -37,7 +37,7 @@ impl Palette {
         Self { color, attributes, unicode: locale.is_none_or(is_utf8), links: false }
     }
 
-    /// What the terminal of this process can display, by its environment variables.
+    /// The palette of this process's terminal, from its environment variables.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var(name).ok();
         // The first one that is set counts (POSIX.1-2024, Base Definitions, 8.2).
@@ -88,7 +88,7 @@ impl Palette {
 #[derive(Debug)]
 pub struct Screen {
     palette: Palette,
-    /// What the terminal shows, if that is known.
+    /// The frame on the terminal, if it is known.
     shown: Option<Frame>,
     pen: Pen,
 }
@@ -105,7 +105,7 @@ impl Screen {
         self.invalidate();
     }
 
-    /// What the terminal shows; nothing if that is not known.
+    /// The rows on the terminal; none if they are not known.
     pub fn rows(&self) -> &[Row] {
         self.shown.as_ref().map_or(&[], |frame| &frame.rows)
     }

@@ -139,7 +139,7 @@ const LEAVE_WAIT_MS: i64 = 200;
 /// How long leaving waits for the replies to a query.
 const REPLY_WAIT: Duration = Duration::from_millis(50);
 
-/// What a panic hook must restore.
+/// The state that a panic hook must restore.
 static ENTERED: Mutex<Option<Entered>> = Mutex::new(None);
 
 #[derive(Clone)]
@@ -166,7 +166,7 @@ pub struct Tty {
     /// Bytes of the backlog that are written already.
     written: usize,
     modes: Modes,
-    /// A query was sent whose last reply has not come.
+    /// A query was sent whose last reply has not arrived.
     awaits_reply: bool,
 }
 
@@ -227,7 +227,7 @@ impl Tty {
     pub fn leave(&mut self) -> Result<()> {
         let Some(entered) = self.entered.take() else { return Ok(()) };
         if self.modes.inline {
-            // What is printed is printed once.
+            // Output is not sent again.
             let _ = write_with_timeout(&self.fd, &self.backlog[self.written..]);
         }
         self.drop_backlog();
@@ -280,7 +280,7 @@ impl Tty {
         let start = buffer.len();
         while buffer.len() - start < limit {
             let wanted = READ_BYTES.min(limit - (buffer.len() - start));
-            // The spare capacity may be larger than wanted, so the limit holds only to within one read.
+            // The spare capacity may be larger than wanted, so the limit is exceeded by up to one read.
             buffer.reserve(wanted);
             match rustix::io::read(&self.fd, spare_capacity(buffer)) {
                 Ok(0) | Err(Errno::IO) => return Ok(ReadOutcome::Closed),
@@ -385,7 +385,7 @@ impl Before {
         let is_raw = |settings: &Termios| !settings.local_modes.contains(LocalModes::ICANON);
         let is_left_raw = tcgetattr(fd).is_ok_and(|now| is_raw(&now)) && !is_raw(&self.0.settings);
         if is_left_raw && tcgetpgrp(fd) == Ok(getpgrp()) {
-            // There is nobody left to report it to.
+            // Nobody is left to report it to.
             let _ = self.0.restore();
         }
     }

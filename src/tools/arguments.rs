@@ -23,7 +23,7 @@ pub fn parse(text: &str, declaration: &ToolDeclaration, aliases: &[(&str, &str)]
     if problems.is_empty() { Ok(Value::Object(object)) } else { Err(error_message(declaration, &schema, &problems)) }
 }
 
-/// Corrects an object where its meaning is clear. Returns what does not fit; `place` stands before the names.
+/// Corrects an object if its meaning is clear. Returns the problems; `place` precedes the names.
 fn fit(object: &mut Map<String, Value>, schema: &Value, aliases: &[(&str, &str)], place: &str) -> Vec<String> {
     object.retain(|_, value| !value.is_null());
     resolve_aliases(object, schema, aliases);
@@ -76,7 +76,7 @@ fn resolve_aliases(object: &mut Map<String, Value>, schema: &Value, aliases: &[(
     }
 }
 
-/// The required arguments that are not there; `place` stands before the names.
+/// The required arguments that are missing; `place` precedes the names.
 pub(super) fn missing(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{place}{name}` is missing")).collect()

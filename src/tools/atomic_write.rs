@@ -22,7 +22,7 @@ use super::{Environment, Prepared};
 use crate::base::beneath::{self, FileId, open_directory, open_file};
 use crate::policy::paths::{Access, Verdict};
 
-/// A file and its directory at one moment: what a question showed.
+/// A file and its directory at one moment, as shown in a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot {
     /// `None` if it does not exist.
@@ -172,7 +172,7 @@ pub fn write_state(
     Ok(place.write(content, old.as_ref(), Some(mode), is_unchanged)?.is_some())
 }
 
-/// Creates a symbolic link, also in the place of a file. False if `is_unchanged` says no.
+/// Creates a symbolic link, replacing a file if there is one. False if `is_unchanged` says no.
 pub fn write_link(path: &Path, target: &OsStr, temporary: &OsStr, is_unchanged: impl Fn() -> bool) -> io::Result<bool> {
     let directory = make_directory(directory_of(path))?;
     rustix::fs::symlinkat(target, &directory, temporary)?;

@@ -1,8 +1,9 @@
 //! Commands that `bash` runs in the background, and the tools `bash_output` and `bash_kill`, which concern them.
 //!
-//! Such a command runs on a tool thread, as every command does, under the same supervisor and in the same sandbox. The call
-//! is answered at once; the thread wakes the loop when the command has ended. The commands belong to one agent and end with
-//! it. Their number is bounded, what they print is too ([`Capture`]), and only some that have ended are remembered.
+//! Such a command runs on a tool thread, as every command does, under the same supervisor and in the same sandbox. The
+//! call is answered at once; the thread wakes the loop when the command has ended. The commands belong to one agent and
+//! end with it. Their number and their output ([`Capture`]) are bounded, and only some of the ended ones are
+//! remembered.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +26,7 @@ const MAX_RUNNING: usize = 64;
 const MAX_ENDED: usize = 16;
 /// Length of a filter, in bytes.
 const MAX_FILTER: usize = 1000;
-/// What a compiled filter and its cache may use each, in bytes. It is compiled and matched in the event loop.
+/// The most bytes of a compiled filter and of its cache. It is compiled and matched in the event loop.
 const MAX_FILTER_MEMORY: usize = 1 << 20;
 /// How long `bash_output` may wait, in milliseconds.
 const MAX_WAIT: u64 = 600_000;
@@ -121,7 +122,7 @@ struct BackgroundCommand {
     progress: Progress,
 }
 
-/// What a command has printed, and what happened to protected files meanwhile, for the person.
+/// The output of a command, and changes of protected files during its run, for the person.
 struct Printed {
     output: Capture,
     warnings: Vec<String>,
@@ -153,7 +154,7 @@ enum Progress {
     Ended(String),
 }
 
-/// What happened to a command since the last [`BackgroundCommands::poll`].
+/// News about a command since the last [`BackgroundCommands::poll`].
 pub struct CommandNews {
     pub id: String,
     pub has_ended: bool,

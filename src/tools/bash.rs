@@ -105,7 +105,7 @@ pub(super) fn checked_command(arguments: &Value) -> Result<&str, String> {
     Ok(command)
 }
 
-/// The command, what the model says of it, and where it runs, as a question shows them.
+/// The command, the model's description of it, and where it runs, as a question shows them.
 pub(super) fn shown_command(command: &str, arguments: &Value, directory: &Path) -> Vec<String> {
     let mut detail: Vec<String> = command.lines().map(visible).collect();
     if let Some(description) = arguments["description"].as_str() {
@@ -115,7 +115,7 @@ pub(super) fn shown_command(command: &str, arguments: &Value, directory: &Path) 
     detail
 }
 
-/// What a question says of a command in the background.
+/// The text of a question about a command in the background.
 pub(super) fn background_notice(env: &Environment) -> Result<String, String> {
     env.tool("bash_output").map_err(|message| format!("`run_in_background`: {message}"))?;
     Ok("in the background: runs until it ends or is killed, or until its agent or polylogue ends".into())
@@ -202,13 +202,13 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
     })
 }
 
-/// The result of a program that has ended, with what was refused and what happened to protected files.
+/// The result of an ended program, with refusals and changes of protected files.
 pub(super) fn output_of(tool: &str, content: String, outcome: &Outcome, limit: Duration, env: &Environment) -> Output {
     let (content, warnings) = notes(tool, content, outcome, env);
     Output { warnings, ..ended(content, &outcome.ending, limit) }
 }
 
-/// Adds what was refused, and what happened to protected files, of which the person is warned too.
+/// Adds refusals, and changes of protected files, about which the person is warned too.
 fn notes(tool: &str, mut content: String, outcome: &Outcome, env: &Environment) -> (String, Vec<String>) {
     let has_failed = matches!(outcome.ending, Ending::Exited(Some(code)) if code != 0);
     let plan = outcome.plan.as_ref().filter(|_| has_failed);
@@ -225,8 +225,8 @@ fn notes(tool: &str, mut content: String, outcome: &Outcome, env: &Environment) 
     (content, warnings)
 }
 
-/// What happened to protected files: lines for the model, and for the person. Where they are too many to be shown, all of them
-/// are in a file.
+/// Changes of protected files: lines for the model, and for the person. If they are too many to show, all of them are
+/// in a file.
 pub fn protected_changes(tool: &str, changes: &[String], directory: &Path) -> (String, Vec<String>) {
     let mut listed = Capture::new(MAX_LISTED, directory);
     changes.iter().for_each(|change| listed.warn(change));

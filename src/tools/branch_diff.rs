@@ -1,6 +1,7 @@
-//! What was changed in a worktree since its branch left, with what is not committed.
+//! The changes in a worktree since its branch left, committed or not.
 //!
-//! The files are added to a copy of the index, and their contents to a directory of ours: nothing changes in the repository.
+//! The files are added to a copy of the index, and their contents to a directory of ours: nothing changes in the
+//! repository.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -54,8 +55,8 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
     })
 }
 
-/// The commit from which the worktree left, and the branch. What was landed since, or merged from there, is not part of what
-/// has changed.
+/// The commit at which the worktree's branch began, and the branch. Later landings, and merges from there, are not part
+/// of the changes.
 fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
     let merge_base = |commit: &str| git.run(root, &["merge-base", "HEAD", commit]);
     let Some(Left { branch, commit }) = Left::read(root) else {

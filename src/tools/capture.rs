@@ -26,17 +26,17 @@ pub const FILE_CAP: u64 = 64 << 20;
 pub trait Sink {
     fn push(&mut self, bytes: &[u8]);
 
-    /// Standard error, where it is read by itself.
+    /// Standard error, if it is read separately.
     fn push_errors(&mut self, bytes: &[u8]) {
         self.push(bytes);
     }
 
-    /// What happened to a protected file while the command runs.
+    /// Changes of a protected file while the command runs.
     fn warn(&mut self, line: &str) {
         self.push(format!("[protected: {}]\n", visible(line)).as_bytes());
     }
 
-    /// Whether the command is to be ended because no more is wanted.
+    /// Whether the command should be ended because no more output is wanted.
     fn has_enough(&self) -> bool {
         false
     }
@@ -80,7 +80,7 @@ impl Capture {
         self.text()
     }
 
-    /// The same for what came since the last call. Without `is_last`, a character that is not complete waits for the next.
+    /// Likewise, for output since the last call. Without `is_last`, an incomplete character waits for the next call.
     pub fn take(&mut self, is_last: bool) -> String {
         let is_whole = self.total == (self.head.len() + self.tail.len()) as u64;
         let mut rest = Vec::new();
@@ -128,7 +128,7 @@ impl Capture {
         format!("{}{gap}[{omitted} bytes omitted; {location}]\n{}", text(head), text(tail))
     }
 
-    /// Creates the file and writes what is in memory, which is everything so far.
+    /// Creates the file and writes everything so far, which is in memory.
     fn open(&mut self) {
         if !matches!(self.file, FullOutput::NotNeeded) {
             return;

@@ -31,8 +31,8 @@ use crate::domain::sandbox::Network;
 use crate::proxy::{Announced, Calls, receive_listener};
 use crate::sandbox::{Level, Places, Plan, Promise, Refusal, Report, Watch, send_descriptor};
 
-/// How long the supervisor may take to end all processes before the call returns without it. It gives up by itself
-/// before that, unless it cannot run at all (a hung disk).
+/// How long the supervisor may take to end all processes before the call returns without it. It gives up before that,
+/// unless it cannot run at all (a hung disk).
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
 
 /// A supervisor that is stopped more often while it ends its command is killed.
@@ -40,7 +40,7 @@ const MOST_STOPS_AT_END: usize = 2;
 
 /// How often it is looked whether the command has stopped its supervisor.
 const STOP_POLL: Duration = Duration::from_millis(500);
-/// The same while the supervisor ends the command.
+/// The interval while the supervisor ends the command.
 const STOP_POLL_AT_END: Duration = Duration::from_millis(20);
 
 /// How much is read before the clock is checked, and after the supervisor has ended: twice the default capacity of a
@@ -61,14 +61,14 @@ pub enum Ending {
     Interrupted,
     /// It was not started, and why.
     NotStarted(String),
-    /// It was not started, because the sandbox does less than was promised, and why. Further commands are judged by what it
-    /// does.
+    /// It was not started, because the sandbox is weaker than promised, and why. Further commands are judged by the
+    /// actual one.
     Weaker(String),
     /// Waiting for it failed, and why.
     Lost(String),
 }
 
-/// What runs, and where.
+/// What to run, and where.
 pub struct Program<'a> {
     pub arguments: &'a [&'a str],
     pub directory: &'a Path,
@@ -80,13 +80,13 @@ pub struct Program<'a> {
     pub is_git: bool,
     /// It is not started with less.
     pub promised: Promise,
-    /// What it may reach of the network, besides what the settings allow.
+    /// The part of the network that it may reach, besides what the settings allow.
     pub network: Option<&'a NetworkRequest>,
     /// Its standard input; without one it is empty.
     pub input: Option<&'a [u8]>,
     /// Variables besides those of every command, with their values.
     pub variables: &'a [(String, String)],
-    /// What it may read besides, unless it is on the deny list.
+    /// Additional readable paths, unless they are on the deny list.
     pub readable: &'a [PathBuf],
     /// Its standard error goes to [`Sink::push_errors`].
     pub separates_errors: bool,
@@ -121,11 +121,11 @@ impl<'a> Program<'a> {
 /// How a program ended.
 pub struct Outcome {
     pub ending: Ending,
-    /// What happened to protected files, one line each.
+    /// Changes of protected files, one line each.
     pub changes: Vec<String>,
-    /// What the proxy refused, one line each.
+    /// The refusals of the proxy, one line each.
     pub refused: Vec<String>,
-    /// What it was allowed, if it was started.
+    /// Its permissions, if it was started.
     pub plan: Option<Plan>,
 }
 
@@ -167,7 +167,7 @@ pub fn run(
             (None, ending) => return Ok(Outcome { ending, changes, refused, plan: Some(plan) }),
             (Some(Report::NotStarted(why)), _) => return Ok(Ending::NotStarted(why).into()),
             (Some(_), ending @ (Ending::Interrupted | Ending::TimedOut)) => return Ok(ending.into()),
-            // What a command can change in the workspace must not weaken the sandbox of the next one.
+            // Files in the workspace that a command can change must not weaken the sandbox of the next one.
             (Some(Report::Unavailable(why)), _) if works_elsewhere(env, plan.level) => {
                 return Ok(Ending::NotStarted(format!("the sandbox cannot be set up here: {why}")).into());
             }
@@ -193,7 +193,7 @@ fn works_elsewhere(env: &Environment, level: Level) -> bool {
     let networks = SharedNetworks::default();
     let trial = Environment { sandbox, networks, worktree: None, working_directory: directory.clone(), ..env.clone() };
     let works = try_level(&trial).is_ok();
-    // It is empty: commands have not been told of it.
+    // It is empty: commands do not know it.
     let _ = fs::remove_dir(&directory);
     works
 }
@@ -276,7 +276,7 @@ pub(super) fn plan(program: &Program<'_>, env: &Environment) -> Result<Plan, Ref
 struct Attempt {
     ending: Ending,
     reports: Vec<Report>,
-    /// What the proxy refused.
+    /// The refusals of the proxy.
     refused: Vec<String>,
 }
 
@@ -318,7 +318,7 @@ fn attempt(
     let _ = plan
         .send(&supervised.control, proxy.as_ref().map(Announced::socket))
         .and_then(|()| descriptors.try_for_each(|descriptor| send_descriptor(&supervised.control, descriptor)));
-    // A namespace lasts as long as this; the supervisor alone holds the socket on which it comes.
+    // A namespace lasts as long as this; only the supervisor holds the socket on which it arrives.
     let _network = shared.keep();
     let ending = supervised.watch(&mut output, limit, job);
     let refused = proxy.iter().flat_map(Announced::reported).collect();
@@ -424,7 +424,7 @@ impl Supervised {
                 }
                 return stopped.unwrap_or(Ending::Exited(code));
             }
-            // The first time it may have been stopped before; then something stops it again and again.
+            // The first stop may be older; later ones are caused by something that stops it again and again.
             stops_at_end += usize::from(self.exit.resume() && stopped.is_some());
             let is_late = Instant::now() >= deadline;
             match stopped {
@@ -467,14 +467,14 @@ impl Supervised {
         Some(status.code())
     }
 
-    /// Kills a supervisor that does not end, and what it leaves. Returns a message if that fails.
+    /// Kills a supervisor that does not end, and its remaining processes. Returns a message if that fails.
     pub fn kill(&mut self) -> Option<String> {
         let is_killed = self.child.kill().and_then(|()| self.child.wait()).is_ok();
         (!is_killed || !orphans::end()).then(|| "its processes could not be killed and may still be running".into())
     }
 
-    /// Waits for output, the end, cancellation (if a job is given) or the deadline, but not long, because the supervisor may
-    /// have been stopped. Whether the command has ended.
+    /// Waits for output, the end, cancellation (if a job is given) or the deadline, but not long, because the
+    /// supervisor may have been stopped. Returns whether the command has ended.
     fn wait(&self, reader: &impl OutputReader, deadline: Instant, job: Option<&Job>) -> io::Result<bool> {
         let mut awaited = vec![PollFd::new(&self.exit, PollFlags::IN)];
         let pipes = reader.outputs().filter_map(|output| output.0.as_ref());

@@ -26,14 +26,15 @@ const MAX_DESCRIPTION: usize = 500;
 const MAX_LIST: usize = 4 << 10;
 /// Below a directory of a project.
 pub const IN_PROJECT: [&str; 2] = [".polylogue/agents", ".claude/agents"];
-/// Fields of other agents that would change what an agent does.
+/// Fields of other agents that would change the behaviour of an agent.
 const UNUSED: [&str; 5] = ["disallowedTools", "hooks", "mcpServers", "skills", "isolation"];
 const BEGINNING: &str = "\n\nDefinitions of agents, for the parameter `agent` of fork:";
 
 /// A file with its contents, or why they cannot be read.
 type File = (PathBuf, Result<Vec<u8>, String>);
 
-/// The definitions of the person, in this directory, then those of the project around `directory` whose digests are trusted.
+/// The definitions of the person, in this directory, then those of the project around `directory` whose digests are
+/// trusted.
 pub fn definitions(
     person: Option<&Path>,
     directory: &Path,
@@ -143,7 +144,7 @@ fn read((path, bytes): &File, project: Option<PathBuf>, warnings: &mut Vec<Strin
     })
 }
 
-/// What a header says that has no meaning here, one text each.
+/// The entries of a header that have no effect here, one text each.
 fn left_out(header: &FrontMatter, tools: &[String], policy: Option<Policy>) -> Vec<String> {
     let shown = |text: &str| shortened(&sanitise(text), 60).into_owned();
     let mut left_out: Vec<String> = tools.iter().filter(|name| tool(name).is_none()).map(|name| shown(name)).collect();
@@ -188,8 +189,8 @@ impl Environment {
         })
     }
 
-    /// The specification of the environment of a child with this definition: its tools, as far as this environment has them
-    /// or a person gives more.
+    /// The specification of the environment of a child with this definition: its tools, as far as this environment has
+    /// them or a person gives more.
     pub fn spec_for(&self, definition: &AgentDefinition, may_add: bool) -> String {
         let own = || self.tools.iter().map(|spec| spec.declaration.name);
         let may_add = may_add && definition.author == Author::Person;
@@ -204,7 +205,7 @@ impl Environment {
         if distinct.is_empty() { "none".into() } else { distinct.into_iter().collect::<Vec<_>>().join("+") }
     }
 
-    /// What the system prompt says of them.
+    /// The part of the system prompt about them.
     pub fn definition_prompt(&self) -> String {
         let has_fork = self.tools.iter().any(|spec| spec.declaration.name == "fork");
         let mut text = String::new();

@@ -12,7 +12,7 @@ const TIME_LIMIT: Duration = Duration::from_millis(50);
 /// How many unchanged lines are shown around a change.
 const CONTEXT: usize = 2;
 
-/// The diff of two texts, cut to a number of lines.
+/// The diff of two texts, cut off after a number of lines.
 pub struct Summary {
     pub removed: usize,
     pub added: usize,
@@ -32,7 +32,7 @@ impl Summary {
         }
         let mut lines = Vec::new();
         for group in group_diff_ops(ops, CONTEXT) {
-            // A new file has nothing before or after what is added.
+            // A new file has nothing before or after the added lines.
             lines.extend((!old.is_empty()).then(|| UnifiedHunkHeader::new(&group).to_string()));
             let changes = group.iter().flat_map(|op| op.iter_changes(&old_lines[..], &new_lines[..]));
             lines.extend(changes.map(|change| line(change.tag(), change.value())));

@@ -196,10 +196,10 @@ impl Edit {
         Ok(Self { target, snapshot, old, new, matches })
     }
 
-    /// What the person is asked about it.
+    /// The question for the person about it.
     pub fn question(self, tool: &str, arguments: &Value) -> Question {
         let path = arguments["file_path"].as_str().unwrap_or_default();
-        // What a person allows is what they could read.
+        // A person can only allow what they could read.
         let diff = self.diff(usize::MAX);
         let mut detail = vec![format!("{}: {}", visible(&self.target.file.path.to_string_lossy()), diff.counts())];
         let title = format!("{tool}: {} ({})", visible(path), diff.counts());

@@ -68,12 +68,12 @@ pub struct KnownFiles {
 }
 
 impl KnownFiles {
-    /// For calls that are planned again after a restart, when it is forgotten what the agent has read.
+    /// For calls that are planned again after a restart, when it is no longer known what the agent has read.
     pub fn learning() -> Self {
         Self { learns: true, ..Self::default() }
     }
 
-    /// For a child: it has read what its parent has read.
+    /// For a child: it has read the same as its parent.
     pub fn fork(&self) -> Self {
         let files = Arc::clone(&self.files.lock().unwrap_or_else(PoisonError::into_inner));
         Self { files: Mutex::new(files), learns: false }

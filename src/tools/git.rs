@@ -67,7 +67,7 @@ impl<'a> Git<'a> {
         Self::in_workspace(root.parent().unwrap_or(root), sandbox::git_directory(root).into_iter().collect(), env, job)
     }
 
-    /// To change what is checked out in a directory of a repository; `common` is its git directory.
+    /// For changes of a checked-out directory of a repository; `common` is its git directory.
     pub(super) fn at(checkout: &Path, common: &Path, env: &'a Environment, job: &'a Job) -> Self {
         Self::in_workspace(checkout, vec![common.to_owned()], env, job)
     }
@@ -119,7 +119,7 @@ impl<'a> Git<'a> {
         let arguments = [&ENV[..], &variables, &GIT, hooks, &filters, arguments].concat();
         let mut capture = Capture::new(self.max_output, &self.env.output_directory);
         let (workspace, writable) = (Some(&*self.workspace), &*self.writable);
-        // Git itself runs without a sandbox where there is none: nothing is promised.
+        // Git itself runs without a sandbox if there is none: nothing is promised.
         let program = Program { workspace, writable, is_git: true, ..Program::new(&arguments, directory) };
         let outcome = command::run(&program, self.env, &mut capture, TIME_LIMIT, self.job)
             .map_err(|error| format!("cannot start git: {}", reason(&error)))?;

@@ -87,7 +87,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     output(files, end, env)
 }
 
-/// What the model gets of the files that match.
+/// The output for the model about the files that match.
 pub fn output(mut files: Vec<String>, end: WalkEnd, env: &Environment) -> Output {
     let mut bytes = 0;
     let fitting = files.iter().take_while(|file| {

@@ -127,7 +127,7 @@ fn compile(arguments: &Value) -> Result<RegexMatcher, String> {
         .map_err(|error| format!("invalid regular expression {pattern:?}: {error}"))
 }
 
-/// What one call looks for.
+/// The arguments of one search.
 pub struct Search<'a> {
     matcher: RegexMatcher,
     glob: Option<GlobMatcher>,
@@ -154,7 +154,7 @@ impl<'a> Search<'a> {
         entry.file_type().is_some_and(|kind| kind.is_file()) && self.is_wanted_path(root.relative(entry))
     }
 
-    /// Whether a file with this path from the start is to be searched.
+    /// Whether a file with this path from the start has to be searched.
     pub fn is_wanted_path(&self, path: &Path) -> bool {
         self.glob.as_ref().is_none_or(|glob| glob.is_match(path))
     }
@@ -197,7 +197,7 @@ enum OutputMode {
     Count,
 }
 
-/// What was found in all files so far.
+/// The results from all files so far.
 pub struct Results {
     mode: OutputMode,
     lines: Vec<String>,
@@ -266,7 +266,7 @@ impl Results {
         !self.is_full
     }
 
-    /// What the model gets.
+    /// The output for the model.
     pub fn output(mut self, end: WalkEnd) -> Output {
         if self.is_full {
             let is_content = self.mode == OutputMode::Content;

@@ -1,8 +1,8 @@
 //! Runs hooks: the process in the sandbox, its JSON input, and what its output means.
 //!
-//! A hook runs on a thread of its own call, as a tool does, with a time limit and bounded output. It cannot give an agent
-//! power that the person did not give: one of a project can only deny, ask and add context, and where the person's own allows
-//! a call, deny and ask rules still hold.
+//! A hook runs on a thread of its own, as a tool does, with a time limit and bounded output. It cannot give an agent
+//! permissions that the person did not give: a project's hook can only deny, ask and add context, and even if one of
+//! the person allows a call, deny and ask rules still apply.
 
 mod answer;
 mod process;
@@ -29,7 +29,7 @@ const MAX_MATCHER: usize = 1_000;
 /// Bytes of a regular expression as it is compiled.
 const MAX_COMPILED: usize = 1 << 20;
 
-/// What hooks are told.
+/// The input of hooks.
 #[derive(Debug, Clone)]
 pub struct Occasion {
     /// The id of the agent.
@@ -42,7 +42,7 @@ pub struct Occasion {
     pub more: Vec<(&'static str, Value)>,
 }
 
-/// What the hooks of one occasion want together.
+/// The combined result of the hooks of one occasion.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookOutcome {
     pub decision: Option<HookDecision>,
@@ -54,13 +54,13 @@ pub struct HookOutcome {
     pub notes: Vec<String>,
 }
 
-/// What is to happen to a call, with the reason.
+/// The decision about a call, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookDecision {
     /// Not asked about.
     Allow,
     Ask(String),
-    /// Not carried out; at the end of a turn: the model goes on.
+    /// Not carried out; at the end of a turn: the model continues.
     Deny(String),
 }
 
@@ -82,7 +82,7 @@ impl HookRun {
         let slot = Arc::clone(&outcome);
         let call = ToolCall { id: String::new(), name: "hook".into(), arguments: String::new() };
         let work = move |job: &Job| {
-            // Nobody else sets it.
+            // Nothing else sets it.
             let _ = slot.set(run(&hooks, occasion, &env, job));
             Output::success("")
         };
@@ -97,7 +97,7 @@ impl HookRun {
         self.running.cancel();
     }
 
-    /// What the hooks want. If their thread has failed, nothing may happen.
+    /// The result of the hooks. If their thread has failed, nothing may happen.
     ///
     /// # Panics
     /// If called before [`HookRun::is_complete`].
@@ -110,7 +110,7 @@ impl HookRun {
         Arc::into_inner(self.outcome).and_then(OnceLock::into_inner).unwrap_or_else(failed)
     }
 
-    /// What must be joined when it has ended.
+    /// The thread that must be joined when it has ended.
     pub fn into_running(self) -> Running {
         self.running
     }
@@ -158,7 +158,8 @@ fn run(hooks: &[Hook], occasion: Occasion, env: &Environment, job: &Job) -> Hook
     outcome
 }
 
-/// What one hook answers, and what it did to protected files. While its files are not the trusted ones, it asks for the person in its own place.
+/// The answer of one hook, and its changes of protected files. While its files are not the trusted ones, it asks the
+/// person instead of running.
 fn answer(
     hook: &Hook,
     occasion: &Occasion,
@@ -210,13 +211,14 @@ impl HookOutcome {
             }
             (None, _) => {}
         }
-        // What was allowed was another call.
+        // Another call was allowed.
         if self.updated.is_some() && self.decision == Some(HookDecision::Allow) {
             self.decision = None;
         }
     }
 
-    /// What a hook guards does not happen if it is required, or if it has not run before a call: nobody looked at that.
+    /// If a required hook fails, or one before a call was not run, the guarded action does not happen, because nothing
+    /// has checked it.
     fn add_failure(&mut self, hook: &Hook, failure: Failure) {
         let (what, why, is_refusal) = match failure {
             Failure::NotStarted(why) => ("could not be started", why, hook.event == HookEvent::PreTool),

@@ -21,7 +21,7 @@ const UNSAFE_PATH: &str = "PATH contains a directory that agents can write to";
 /// A directory with more entries is not searched for symbolic links.
 const MAX_ENTRIES: usize = 10_000;
 
-/// What the policy judges of a call.
+/// The subject of the policy in a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
     /// Nothing: the call is free.
@@ -48,7 +48,7 @@ pub enum Judged {
     Change,
 }
 
-/// What the calls of one agent are judged by.
+/// Everything that the verdict on an agent's calls depends on.
 pub struct Judge<'a> {
     /// Where they run, with the rules of the user.
     pub environment: &'a Environment,
@@ -93,16 +93,16 @@ pub fn open_attached(environment: &Environment, rules: &AgentRules, path: &str) 
     Ok(AttachedFile { path: found.path, file, is_outside })
 }
 
-/// What was decided about a call.
+/// The decision about a call.
 pub struct Judgement {
     pub verdict: Verdict,
     pub ways: WaysToAllow,
 }
 
-/// What a person can do so that a call that needs approval, and others like it, run without a question.
+/// Ways to let a call that needs approval, and others like it, run without a question.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WaysToAllow {
-    /// The rules that would allow it; none if rules cannot.
+    /// The rules that would allow it; empty if none can.
     pub rules: Vec<Rule>,
     /// The rules would be given for the sandbox, in which the call runs.
     pub in_sandbox: bool,
@@ -111,12 +111,12 @@ pub struct WaysToAllow {
 }
 
 impl WaysToAllow {
-    /// A rule as it is given in an answer: it remembers whether the sandbox held what was asked about.
+    /// A rule as given in an answer: it remembers whether the question was about a call in the sandbox.
     pub fn given(&self, rule: Rule) -> Rule {
         if self.in_sandbox { rule.in_sandbox() } else { rule }
     }
 
-    /// The options of the command line that allow it, to follow these words; empty if there are none.
+    /// The command-line options that allow it, after these words; empty if there are none.
     pub fn remedy(&self, words: &str) -> String {
         let rules: Vec<String> =
             self.rules.iter().map(|rule| format!("--allow {}", quoted(&rule.to_string()))).collect();
@@ -163,7 +163,7 @@ impl Judge<'_> {
             Judged::UserTool => {
                 let needs_network = prepared.question.network.is_some();
                 let tool = decide(&Request::Tool { name: text("tool").unwrap_or_default(), needs_network });
-                // A rule for the tool allows its hosts, but none that another rule refuses.
+                // A rule for the tool allows its hosts, except those that another rule refuses.
                 match network(prepared, &decide) {
                     refused @ Verdict::Refuse(_) => refused,
                     _ => tool,
@@ -202,7 +202,7 @@ impl Judge<'_> {
         let in_directory = |subject| {
             let file = prepared.question.file.as_ref()?;
             let directory = if file.path.is_dir() { &file.path } else { file.path.parent()? };
-            // A home directory has files of all kinds: there each asks by itself.
+            // A home directory has files of all kinds, so each of them asks.
             let is_own = directory.starts_with(workspace);
             if !is_own && self.environment.denied.is_broad(directory) {
                 return None;
@@ -228,7 +228,7 @@ impl Judge<'_> {
         }
     }
 
-    /// For the command, and for the hosts that it names, as far as they ask.
+    /// For the command, and for those of its hosts that ask.
     fn suggestions_for_command(&self, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
         let decide = |request: &Request<'_>| self.decide(request, self.policy, rules);
         let mut suggested = Vec::new();
@@ -244,7 +244,7 @@ impl Judge<'_> {
         suggested
     }
 
-    /// For the hosts that a call names, as far as they ask.
+    /// For those of a call's hosts that ask.
     fn suggestions_for_hosts(&self, prepared: &Prepared, rules: &Rules) -> Vec<Rule> {
         let decide = |request: &Request<'_>| self.decide(request, self.policy, rules);
         // Rules for hosts do not help where the network cannot be restricted to them.
@@ -376,8 +376,8 @@ impl Environment {
     }
 }
 
-/// The verdict on a command that runs elsewhere: nothing is known of the files and programs there, so that none is known to
-/// only read.
+/// The verdict on a remote command: the files and programs there are unknown, so no command counts as one that only
+/// reads.
 fn remote_command(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
     let text = |name: &str| prepared.arguments[name].as_str();
     decide(&Request::Command(CommandRequest {
@@ -392,7 +392,7 @@ fn remote_command(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict)
 fn network(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Verdict {
     let Some(request) = &prepared.question.network else { return Verdict::Free };
     let verdict = |wanted: &HostPattern| decide(&Request::Network { host: &wanted.to_string() });
-    // A rule against a host that is named holds also where the network cannot be restricted.
+    // A rule against a named host applies even if the network cannot be restricted.
     let named = request.hosts.iter().map(verdict).filter(|verdict| matches!(verdict, Verdict::Refuse(_)));
     named.chain(request.wanted().iter().map(verdict)).fold(Verdict::Free, both)
 }
@@ -533,7 +533,7 @@ mod tests {
         assert!(
             matches!(judged(Level::Namespaces, Policy::Never, &[]).0, Verdict::Unasked(why) if why.contains(hosts))
         );
-        // There a rule for a host allows nothing, and none is offered.
+        // There a rule for a host allows nothing, so none is offered.
         let (verdict, rules) = judged(Level::Landlock, Policy::Ask, &["net(a.org)", "net(b.org:22)", "bash(make x)"]);
         assert_eq!((verdict, rules), (Verdict::Ask("no rule allows net(*)".into()), Vec::new()));
         assert_eq!(judged(Level::None, Policy::Ask, &[]).1, ["bash(make x)"]);

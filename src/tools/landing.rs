@@ -1,4 +1,4 @@
-//! Brings what an agent did in its worktree to the branch that the worktree left.
+//! Brings an agent's work in its worktree to the branch from which the worktree was made.
 //!
 //! ```text
 //!   WORKTREES/AGENT ── commits ──► WORKTREES/landing-AGENT: git merges or rebases there
@@ -7,9 +7,9 @@
 //!                                  the branch goes on to the new commit, with the files where it is checked out
 //! ```
 //!
-//! The files of a person are touched only by the last step, which git refuses if one of them would be overwritten. No program
-//! that the repository names is run, except, if the person asks for that, its hooks for the commit of what is not committed;
-//! where it needs some, the person is told to merge.
+//! The files of a person are touched only by the last step, which git refuses if one of them would be overwritten. No
+//! program that the repository names is run, except, on the person's request, its hooks for the commit of uncommitted
+//! changes; if it needs other programs, the person is told to merge.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -46,7 +46,7 @@ const PLAIN: [&str; 20] = [
     "core.quotePath=false",
 ];
 
-/// What git leaves in its directory while something is under way that must be finished first.
+/// Files in git's directory during an operation that must be finished first.
 const UNDER_WAY: [&str; 5] = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
 
 /// The hooks of a commit (githooks(5)).
@@ -138,7 +138,7 @@ impl<'a> Landing<'a> {
         Ok(text)
     }
 
-    /// Commits what is not committed, or refuses. Returns what to add to a message.
+    /// Commits uncommitted changes, or refuses. Returns an addition to the message.
     fn commit(&self, message: Option<&str>, verifies: bool) -> Outcome<String> {
         let (root, shown) = (self.root, self.root.display());
         let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
@@ -180,7 +180,7 @@ impl<'a> Landing<'a> {
         self.git.run(self.root, &["config", "--type=bool", "commit.gpgSign"]).is_ok_and(|value| value == "true")
     }
 
-    /// What a commit without hooks and signature leaves out, to add to a message.
+    /// The note about a commit without hooks and signature.
     fn not_verified(&self) -> String {
         let git = Git::to_remove(self.root, self.git.env, self.git.job).with_hooks();
         let is_there = |name: &&&str| {

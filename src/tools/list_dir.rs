@@ -68,7 +68,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     lines.output(end)
 }
 
-/// What the model gets of these entries.
+/// The output for the model about these entries.
 pub fn output(mut entries: impl Iterator<Item = String>, end: WalkEnd, env: &Environment) -> Output {
     let mut lines = Lines::new(env);
     let has_all = entries.all(|line| lines.push(line));

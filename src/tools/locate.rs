@@ -25,7 +25,7 @@ const MAX_DENIED_FILES: usize = 10_000;
 /// How many directories deep these are looked for.
 const MAX_DENIED_DEPTH: usize = 4;
 
-/// A path of a call: what it leads to, and what the tools may do there.
+/// A path of a call: its target, and what the tools may do there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
     /// Canonical; it need not exist.
@@ -56,7 +56,7 @@ impl Environment {
         }
     }
 
-    /// Finds what a path leads to.
+    /// Finds the target of a path.
     pub fn locate(&self, path: &str, access: Access) -> Result<Located, String> {
         if path.is_empty() || path.contains('\0') {
             return Err("the path must not be empty or contain a NUL character".into());
@@ -129,8 +129,8 @@ pub(super) fn canonical(path: &Path, links: usize) -> io::Result<PathBuf> {
     Ok(canonical(parent, links)?.join(name))
 }
 
-/// The directories to which variables of this process move parts of the table, with the part; `HOME` may move all of it away
-/// from the home directory of the account.
+/// The directories to which variables of this process move parts of the table, with the part; `HOME` may move all of it
+/// away from the home directory of the account.
 pub fn moved_directories() -> Vec<(PathBuf, &'static str)> {
     let directory = |(name, part): &(&str, &'static str)| Some((PathBuf::from(std::env::var_os(name)?), *part));
     let moved = paths::MOVED.iter().filter_map(directory).filter(|(directory, _)| directory.is_absolute());
@@ -230,7 +230,7 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// All denied files, as far as they can be found quickly.
+/// All denied files that can be found quickly.
 fn denied_files(list: &DenyList) -> HashSet<FileId> {
     let mut found = HashSet::new();
     // Of our own directories only the files: worktrees are below them.

@@ -9,11 +9,11 @@ use crate::domain::mcp::{McpCall, McpTool};
 use crate::domain::rule::{Rule, Subject};
 use crate::domain::tool::{Reach, ToolDeclaration};
 
-/// What all tools of servers have in common. Models get the declaration of each tool instead.
+/// The common part of all tools of servers. Models get the declaration of each tool instead.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration { name: "mcp", description: "", parameters: r#"{"type": "object"}"# },
     aliases: &[],
-    // What a server says of its own tools (`readOnlyHint`) grants nothing.
+    // A server's description of its own tools (`readOnlyHint`) grants nothing.
     reach: Reach::Writes,
     judged: Judged::Mcp,
     check: |_, _| Ok(Question::new("mcp".into(), Vec::new())),
@@ -75,7 +75,7 @@ pub fn rule(call: &Value) -> Option<Rule> {
     is_plain.then(|| Rule::new(Subject::Mcp, &format!("{server}.{tool}")).ok())?
 }
 
-/// Whether a call starts a server. Any of its tools may have the same name.
+/// Whether a call starts a server. Tools of servers may have the same name.
 pub fn starts_server(call: &Value) -> bool {
     call["sandbox"].is_string()
 }

@@ -1,8 +1,8 @@
 //! The tools that models may call: one file, one `const` and one row in [`TOOLS`] for each.
 //!
 //! A tool gets its arguments, an [`Environment`] and a [`Job`], and returns an [`Output`]. It runs on its own thread
-//! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and what the user would
-//! be asked ([`ToolSpec::prepare`]); whether the user is asked is decided elsewhere.
+//! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and how the question to
+//! the user would look ([`ToolSpec::prepare`]); whether the user is asked is decided elsewhere.
 
 mod agents;
 pub mod arguments;
@@ -119,7 +119,7 @@ pub const TOOLS: &[&ToolSpec] = &[
     &agents::AGENTS,
 ];
 
-/// What other agents call our tools, besides Claude Code.
+/// The names of our tools in other agents, besides Claude Code.
 const OTHER_NAMES: &[(&str, &[&str])] = &[
     ("bash", &["shell", "exec", "exec_command", "run_shell_command", "run_command", "execute_command", "terminal"]),
     ("read_file", &["read", "view", "cat", "open_file"]),
@@ -133,7 +133,7 @@ const OTHER_NAMES: &[(&str, &[&str])] = &[
     ("fork", &["task", "spawn_agent", "agent"]),
 ];
 
-/// What a tool that was cancelled returns.
+/// The result of a cancelled tool.
 const INTERRUPTED: &str = "[interrupted]";
 
 /// Other names for the parameter `path` of a directory.
@@ -153,7 +153,7 @@ pub struct ToolSpec {
     pub aliases: &'static [(&'static str, &'static str)],
     /// Whether a call needs approval.
     pub reach: Reach,
-    /// What the policy of the agent judges.
+    /// The subject of the agent's policy.
     pub judged: Judged,
     /// Checks arguments that fit the schema, without changing anything and without blocking. Returns what the user
     /// would be asked, or an error message for the model.
@@ -199,7 +199,7 @@ pub enum Run {
     InEventLoop(fn(&Value) -> ToolRequest),
 }
 
-/// What the user is shown before a call runs.
+/// The text for the user before a call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// A summary in one line, also shown in lists of calls.
@@ -214,7 +214,7 @@ pub struct Question {
     pub answers: Answers,
     /// The hosts that the call names.
     pub network: Option<NetworkRequest>,
-    /// What a person can do so that calls like this one do not ask.
+    /// Ways to let calls like this one run without a question.
     pub ways: WaysToAllow,
 }
 
@@ -227,7 +227,7 @@ impl Question {
         self.detail.push(format!("{ASKS_BECAUSE}{}", visible(reason)));
     }
 
-    /// Why it is asked, if that is known.
+    /// The reason for the question, if it is known.
     pub fn reason(&self) -> Option<&str> {
         self.detail.last()?.strip_prefix(ASKS_BECAUSE)
     }
@@ -238,9 +238,9 @@ impl Question {
 pub struct Answers {
     /// Before the title.
     pub ask: &'static str,
-    /// What the key for yes does.
+    /// The effect of the key for yes.
     pub yes: &'static str,
-    /// What the key for no does.
+    /// The effect of the key for no.
     pub no: &'static str,
 }
 
@@ -294,7 +294,7 @@ pub struct Environment {
     pub sources: Vec<String>,
     /// The git worktree that was created for it.
     pub worktree: Option<PathBuf>,
-    /// The directories of which the working directory is a copy, if it is in that worktree: the one with the same name in the
+    /// The originals of the working directory, if it is in that worktree: the directory with the same name in the
     /// repository, and the one that the worktree was made from.
     pub origins: Arc<[PathBuf]>,
     /// Where its file tools and commands run, if not on this machine.
@@ -306,9 +306,9 @@ pub struct Environment {
     /// Where commands run and relative paths start. With the worktree, if there is one, it is the workspace, in which
     /// files may be read.
     pub working_directory: PathBuf,
-    /// What tools never open.
+    /// The files that tools never open.
     pub denied: Arc<DenyList>,
-    /// What the agents may do, besides their policies.
+    /// The permissions of the agents, besides their policies.
     pub rules: Arc<Rules>,
     /// Where output too long for the model is saved; created when first needed, its files readable by their owner only.
     pub output_directory: PathBuf,
@@ -318,15 +318,15 @@ pub struct Environment {
     pub bash_timeout: Duration,
     /// How many bytes of a tool's output the model gets.
     pub output_cap: usize,
-    /// What commands may do.
+    /// The permissions of commands.
     pub sandbox: Policy,
     /// Programs that are tools, as far as their schemas are known.
     pub user_tools: Arc<[UserTool]>,
     /// The tools of MCP servers, as far as they are known.
     pub mcp_tools: Arc<[McpTool]>,
-    /// What a person can name in a message, as far as it is known.
+    /// The resources that a person can name in a message, as far as known.
     pub mcp_resources: Arc<[McpResource]>,
-    /// What a person can use as commands, as far as it is known.
+    /// The prompts that a person can use as commands, as far as known.
     pub mcp_prompts: Arc<[McpPrompt]>,
     /// The definitions of agents of the person and of projects.
     pub definitions: Arc<[AgentDefinition]>,
@@ -340,9 +340,9 @@ pub struct Environment {
     pub proxy: Option<Calls>,
     /// The network namespaces of the background commands of the agent.
     pub networks: SharedNetworks,
-    /// Where files are kept before they are changed; `None` without a data directory.
+    /// The copies of files before changes; `None` without a data directory.
     pub snapshots: Option<Snapshots>,
-    /// Writes down what the call changes.
+    /// Records the changes of the call.
     pub recorder: Option<Recorder>,
     /// Gives the results in place of the tools.
     pub script: Option<Arc<dyn ScriptedTools>>,
@@ -393,7 +393,7 @@ impl Environment {
         }
     }
 
-    /// Whether what commands do stays in the workspace and leaves protected files alone, and the workspace is not where the
+    /// Whether commands can change only the workspace and no protected files, and the workspace is not where the
     /// person's programs start from: a home directory has files that shells and git obey.
     pub fn is_sandboxed(&self) -> bool {
         let workspace = self.local_workspace();
@@ -406,12 +406,12 @@ impl Environment {
         is_held && !has_home
     }
 
-    /// What its commands may write on this machine.
+    /// The writable directory of its commands on this machine.
     fn local_workspace(&self) -> &Path {
         self.worktree.as_ref().unwrap_or(&self.working_directory)
     }
 
-    /// What a question about a command can say of the sandbox.
+    /// The promise that a question about a command can make.
     pub(crate) fn promise(&self) -> Promise {
         self.sandbox.promise(self.local_workspace())
     }
@@ -471,8 +471,8 @@ impl Environment {
         spec.prepare(arguments, self).map(|prepared| (spec, prepared))
     }
 
-    /// Gives it these skills. Their files may be read, by file tools and by commands, wherever they are; an environment that
-    /// runs elsewhere has none of them.
+    /// Gives it these skills. Their files may be read, by file tools and by commands, wherever they are; a remote
+    /// environment has none of them.
     pub fn set_skills(&mut self, skills: Arc<SkillList>) {
         if self.remote.is_some() {
             return;
@@ -485,17 +485,17 @@ impl Environment {
         (self.skills, self.skill_folders) = (skills, folders.into());
     }
 
-    /// Gives one that runs elsewhere the skills of the project there, whose files are there as well.
+    /// Gives a remote environment the skills of the project there, whose files are there as well.
     pub fn set_skills_elsewhere(&mut self, skills: Arc<SkillList>) {
         self.skills = skills;
     }
 
-    /// What the system prompt says of the skills that the model may use.
+    /// The part of the system prompt about the skills that the model may use.
     pub fn skill_prompt(&self) -> String {
         if self.offers(&skill::SPEC) { self.skills.prompt().0 } else { String::new() }
     }
 
-    /// Whether models are offered this built-in tool. That for skills is left out where there are none.
+    /// Whether models are offered this built-in tool. The tool for skills is left out if there are none.
     fn offers(&self, tool: &ToolSpec) -> bool {
         let has = self.tools.iter().any(|spec| spec.declaration.name == tool.declaration.name);
         has && (tool.declaration.name != skill::NAME || self.skills.for_models().next().is_some())
@@ -512,10 +512,10 @@ impl Environment {
 /// The output of a call, without the call's id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// What the model reads.
+    /// The text for the model.
     pub content: String,
     pub is_error: bool,
-    /// What the person has to know besides.
+    /// Additional warnings for the person.
     pub warnings: Vec<String>,
     /// The files that it changed.
     pub changed: Option<Box<FileStep>>,
@@ -538,9 +538,9 @@ impl Output {
 pub struct Prepared {
     /// Fit the schema; without aliases and nulls.
     pub arguments: Value,
-    /// What a person is asked.
+    /// The question for the person.
     pub question: Question,
-    /// What the question says of the sandbox, or the policy relies on.
+    /// The properties of the sandbox on which the question or the policy relies.
     pub promise: Promise,
 }
 
@@ -563,7 +563,7 @@ impl fmt::Debug for ToolSpec {
     }
 }
 
-/// A text that is longer than the model gets: its start and its end, and all of it in a file.
+/// The start and the end of a text that is too long for the model; all of it is in a file.
 pub fn capped(text: &str, is_error: bool, cap: usize, directory: &Path) -> Output {
     let mut capture = Capture::new(cap, directory);
     capture.push(text.as_bytes());

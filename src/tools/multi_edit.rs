@@ -1,6 +1,6 @@
 //! The `multi_edit` tool: several edits of one file, all or none.
 //!
-//! The edits are those of `edit_file`, made one after the other: each finds the text that the edits before it left.
+//! The edits are those of `edit_file`, made one after the other: each applies to the result of the previous ones.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The hosts that a command names: what the question about them says, and what the sandbox then lets it reach.
+//! The hosts that a command names: the text of the question about them, and what the sandbox then lets it reach.
 
 use serde_json::Value;
 
@@ -24,9 +24,9 @@ pub struct NetworkRequest {
 pub enum NetworkAccess {
     /// These hosts, through a proxy.
     Hosts,
-    /// All of it, because nothing on this system can restrict it to hosts.
+    /// All of it, because this system cannot restrict it to hosts.
     Everything,
-    /// All of it, as every command.
+    /// All of it, as for every command.
     Open,
 }
 
@@ -68,7 +68,7 @@ impl NetworkRequest {
         }
     }
 
-    /// What the sandbox allows, with these hosts.
+    /// The permissions of the sandbox, with these hosts.
     pub(super) fn summary(&self, sandbox: &Policy) -> String {
         match self.access {
             NetworkAccess::Open => sandbox.summary(),
@@ -89,7 +89,7 @@ impl NetworkRequest {
     }
 }
 
-/// What the sandbox allows with these hosts, in one line for the person who is asked.
+/// The permissions of the sandbox with these hosts, in one line for the person who is asked.
 pub fn summary(hosts: &[HostPattern], sandbox: &Policy) -> String {
     let request = NetworkRequest::for_hosts(hosts.to_vec(), sandbox);
     request.map_or_else(|| sandbox.summary(), |request| request.summary(sandbox))
@@ -118,7 +118,7 @@ pub fn allowed(sandbox: &Policy, level: Level, request: Option<&NetworkRequest>)
     })
 }
 
-/// What the proxy of a command lets it reach.
+/// The hosts that the proxy of a command lets it reach.
 pub fn hosts(allowed: &[HostPattern], rules: &Rules) -> AllowedHosts {
     let denied = rules.deny.iter().filter_map(Rule::hosts).collect();
     AllowedHosts { allowed: allowed.to_vec(), denied }

@@ -1,18 +1,18 @@
-//! To which projects an agent belongs: what a project brings (hooks, definitions, programs, skills, rules) holds for agents
-//! that work in its directory or below, and in our worktrees of it.
+//! Which projects an agent belongs to: the files of a project (hooks, definitions, programs, skills, rules) apply to
+//! agents that work in its directory or below, and in our worktrees of it.
 
 use std::path::{Path, PathBuf};
 
 use super::Environment;
 
-/// Whether what the project in `project` brings holds in `directory`. `origins` has the directories of which that one is a
-/// copy, if it is in a worktree of ours.
+/// Whether the files of the project in `project` apply in `directory`. `origins` has the originals of that directory,
+/// if it is in a worktree of ours.
 pub fn belongs(directory: &Path, origins: &[PathBuf], project: &Path) -> bool {
     directory.starts_with(project) || origins.iter().any(|origin| origin.starts_with(project))
 }
 
 impl Environment {
-    /// Whether something holds here that comes from this project; what comes from none holds everywhere.
+    /// Whether something from this project applies here; what comes from no project applies everywhere.
     pub fn is_of(&self, project: Option<&PathBuf>) -> bool {
         project.is_none_or(|project| belongs(&self.working_directory, &self.origins, project))
     }

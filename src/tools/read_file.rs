@@ -197,7 +197,7 @@ impl<'a> Excerpt<'a> {
         }
     }
 
-    /// Skips what is buffered of a line. Returns the length in bytes, and whether that was its end or that of the file.
+    /// Skips the buffered part of a line. Returns its length in bytes, and whether the line or the file ends there.
     fn skip_part(&mut self, is_text: bool) -> Result<(usize, bool), ReadError> {
         if self.job.is_cancelled() {
             return Err(ReadError::Cancelled);

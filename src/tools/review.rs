@@ -1,4 +1,4 @@
-//! What `/review` shows to the reviewers: the changes of a working tree, with the names of new files.
+//! The text that `/review` gives to the reviewers: the changes of a working tree, with the names of new files.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! A process that serves for longer than one call: an MCP server on its standard input and output.
 //!
-//! It runs under [`super::supervisor`] in the sandbox, as a command of the `bash` tool does, and ends with all its descendants
-//! when this process ends, however that happens. Starting it blocks; all else does not.
+//! It runs under [`super::supervisor`] in the sandbox, as a command of the `bash` tool does, and ends with all its
+//! descendants when this process ends, however that happens. Only starting it blocks.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::AsFd as _;
@@ -28,8 +28,7 @@ pub struct ServerProgram {
     pub hosts: Vec<HostPattern>,
     /// Whether it may write in the workspace.
     pub may_write: bool,
-    /// It is not started under another sandbox than this one, in the words of `network::summary`; `None` if nobody was
-    /// asked.
+    /// It is only started under this sandbox, in the words of `network::summary`; `None` if nobody was asked.
     pub promised: Option<String>,
 }
 
@@ -49,23 +48,24 @@ impl ServerProgram {
 pub struct ServerProcess {
     /// The process that starts it and ends it.
     pub supervised: Supervised,
-    /// What it reads; `None` once closed. Does not block.
+    /// Its standard input; `None` once closed. Does not block.
     pub input: Option<PipeWriter>,
-    /// What it writes. Does not block.
+    /// Its standard output. Does not block.
     pub output: PipeReader,
-    /// What it writes for people. Does not block.
+    /// Its standard error. Does not block.
     pub errors: PipeReader,
-    /// What happens to protected files; `None` if it cannot write any. Not for the event loop.
+    /// Watches protected files; `None` if it cannot write any. Not for the event loop.
     pub watch: Option<Arc<Mutex<Watch>>>,
     /// The proxy serves the process until this is dropped.
     _proxy: Option<Announced>,
 }
 
 impl ServerProcess {
-    /// Starts it in the directory of the environment. Blocks until the sandbox is known to work; not for the event loop.
+    /// Starts it in the directory of the environment. Blocks until the sandbox is known to work; not for the event
+    /// loop.
     ///
     /// # Errors
-    /// Why it cannot be started. That its program cannot be run is found out later.
+    /// Why it cannot be started. A program that cannot be run is detected later.
     pub fn start(server: &ServerProgram, env: &Environment) -> Result<Self, String> {
         working_level(env)?;
         if server.breaks_promise(env) {

@@ -21,8 +21,8 @@ use crate::sandbox::{Plan, Sharing};
 /// How long a supervisor may take until its namespaces exist.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The namespaces that exist, by what their commands reach. The agent keeps one of these; commands that run in the background
-/// keep the namespaces.
+/// The present namespaces, by the network permissions of their commands. The agent keeps one of these; commands that
+/// run in the background keep the namespaces.
 #[derive(Debug, Clone, Default)]
 pub struct SharedNetworks(Arc<Mutex<Vec<Weak<SharedNetwork>>>>);
 
@@ -36,7 +36,7 @@ pub struct SharedNetwork {
     namespaces: OnceLock<Option<[OwnedFd; 2]>>,
 }
 
-/// What the supervisor of one command does about namespaces.
+/// What the supervisor of one command does with namespaces.
 pub enum Shared {
     /// It makes its own, which end with the command.
     Nothing,
@@ -46,7 +46,7 @@ pub enum Shared {
 }
 
 impl SharedNetworks {
-    /// For a command with this plan. One in the background makes namespaces for others, where there are none yet.
+    /// For a command with this plan. A background command makes namespaces for others, if there are none yet.
     pub fn of(&self, plan: &Plan, is_background: bool) -> io::Result<Shared> {
         if !plan.level.has_namespaces() || plan.network == Network::Host {
             return Ok(Shared::Nothing);
@@ -78,7 +78,7 @@ impl SharedNetwork {
 }
 
 impl Shared {
-    /// What the supervisor is told.
+    /// The instruction for the supervisor.
     pub fn sharing(&self) -> Sharing {
         match self {
             Self::Nothing => Sharing::Nothing,

@@ -1,7 +1,7 @@
 //! The `skill` tool: returns the text of a skill. `find` looks for the skills of a directory.
 //!
-//! A skill grants nothing: `allowed-tools` in its header is ignored. Its files may be read without a question, wherever they
-//! are. What a project brings counts only while its bytes are those that the person has trusted.
+//! A skill grants nothing: `allowed-tools` in its header is ignored. Its files may be read without a question, wherever
+//! they are. A project's skill counts only while its bytes are those that the person has trusted.
 
 pub mod find;
 
@@ -89,7 +89,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     output(&skill, &files, call, env)
 }
 
-/// What the model gets: the text, and the files of the folder.
+/// The output for the model: the text, and the files of the folder.
 pub fn output(skill: &Skill, files: &[String], call: &Prepared, env: &Environment) -> Output {
     let text = skill.text(call.arguments["arguments"].as_str().unwrap_or_default());
     let files = match files.len() {

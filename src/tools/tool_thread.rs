@@ -57,7 +57,7 @@ impl AsFd for Job {
 
 struct Slot<T> {
     complete: AtomicBool,
-    /// What the work returned, or the message of its panic.
+    /// The result of the work, or the message of its panic.
     outcome: Mutex<Option<Outcome<T>>>,
     job: Job,
 }
@@ -65,8 +65,8 @@ struct Slot<T> {
 /// The value of some work, or why it failed.
 pub type Outcome<T> = std::result::Result<T, String>;
 
-/// Work on a thread of its own, which is under way or complete and not yet collected. Dropping it cancels the work without
-/// waiting for its thread.
+/// Work on a thread of its own, running or complete but not yet collected. Dropping it cancels the work without waiting
+/// for its thread.
 pub struct JobThread<T> {
     slot: Arc<Slot<T>>,
     thread: Option<JoinHandle<()>>,
@@ -182,13 +182,13 @@ impl Running {
         self.thread.has_been_cancelled()
     }
 
-    /// What the person has to know about a call that is complete.
+    /// The warnings for the person about a complete call.
     pub fn warnings(&self) -> Vec<String> {
         let outcome = self.thread.slot.outcome();
         outcome.as_ref().and_then(|output| Some(output.as_ref().ok()?.warnings.clone())).unwrap_or_default()
     }
 
-    /// Takes what a call that is complete has changed.
+    /// Takes the changes of a complete call.
     pub fn take_changed(&self) -> Option<Box<FileStep>> {
         self.thread.slot.outcome().as_mut()?.as_mut().ok()?.changed.take()
     }

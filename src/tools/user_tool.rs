@@ -26,7 +26,7 @@ use crate::domain::user_tool::{FileIdentity, UserTool, UserToolEntry};
 use crate::mcp::schema;
 use crate::sandbox::{Level, Promise};
 
-/// What all user tools have in common. Models get the declaration of each tool instead.
+/// The common part of all user tools. Models get the declaration of each tool instead.
 pub const SPEC: ToolSpec = ToolSpec {
     declaration: ToolDeclaration { name: "user tool", description: "", parameters: r#"{"type": "object"}"# },
     aliases: &[],
@@ -42,9 +42,9 @@ const SCHEMA_LIMIT: Duration = Duration::from_secs(10);
 const MAX_SCHEMA: usize = 64 << 10;
 /// In characters; longer descriptions are cut.
 const MAX_DESCRIPTION: usize = 8_000;
-/// What is kept of standard error, in bytes.
+/// The kept part of standard error, in bytes.
 const MAX_ERRORS: usize = 8 << 10;
-/// What is shown of standard error beside a schema, in columns.
+/// The shown part of standard error beside a schema, in columns.
 const ERROR_WIDTH: usize = 160;
 
 /// A call of a user tool. The program checks the arguments, but for those that are required.
@@ -165,7 +165,7 @@ fn described(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value) -> 
     Ok(UserTool { entry: entry.clone(), description, parameters: normal.schema, files })
 }
 
-/// What is run of a tool.
+/// What to run for a call.
 struct Call<'a> {
     entry: &'a UserToolEntry,
     files: &'a [FileIdentity],
@@ -197,7 +197,7 @@ impl Call<'_> {
         };
         if let Some(file) = self.open_file(&program, env)? {
             self.check_powers(file)?;
-            // What an agent has written runs only as far as it may read, until a call of it was judged.
+            // A program that an agent has written runs with read permissions only, until a call of it was judged.
             program.is_read_only = !self.is_asked_for;
         }
         command::run(&program, env, sink, limit, job)
@@ -213,7 +213,7 @@ impl Call<'_> {
         Ok(self.files.iter().find(|file| open.iter().any(|directory| file.path.starts_with(directory))))
     }
 
-    /// What gives a program more than commands have must not be open to other programs that take its place.
+    /// A file that gives a program more than commands have must not be open to other programs in its place.
     fn check_powers(&self, file: &FileIdentity) -> Result<(), String> {
         if self.entry.env.is_empty() && self.entry.net.is_empty() {
             return Ok(());
@@ -266,7 +266,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     Output { changed, ..output }
 }
 
-/// What a program has printed.
+/// The output of a program.
 #[derive(Default)]
 struct Printed {
     /// Takes standard output; without it, the output is kept here.

@@ -17,7 +17,7 @@ use super::locate::Opener;
 use super::{Environment, Job, visible};
 use crate::policy::paths::{Access, DenyList, PathPolicy, Verdict};
 
-/// How many entries one walk looks at.
+/// How many entries one walk visits.
 const MAX_ENTRIES: usize = 500_000;
 
 /// Files of the kernel, which are left out of a walk that does not start there.
@@ -46,7 +46,7 @@ pub struct WalkRoot {
     requires_git: bool,
 }
 
-/// The deny list for entries, which have to be owned by the walk.
+/// The deny list for entries, owned by the walk.
 #[derive(Clone)]
 struct Denied {
     workspace: PathBuf,
@@ -64,7 +64,7 @@ impl Denied {
 }
 
 impl WalkRoot {
-    /// `root` is the canonical path that `path` leads to.
+    /// `root` is the canonical target of `path`.
     pub fn new(path: &str, root: &Path, env: &Environment, max_depth: Option<usize>) -> Result<Self, String> {
         let problem =
             |error: &io::Error| format!("{path}: {}{}", not_readable(error), Opener::new(env).suggestion(root, error));

@@ -1,4 +1,4 @@
-//! The `web_fetch` tool: one page of the web, as text. The loop fetches it; what was received becomes text on a thread.
+//! The `web_fetch` tool: one page of the web, as text. The loop fetches it, and a thread converts it.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::domain::web_url::WebUrl;
 const DEFAULT_TIMEOUT: u64 = 30_000;
 /// In milliseconds.
 const MAX_TIMEOUT: u64 = 120_000;
-/// What is shown of a content type, in characters.
+/// The shown part of a content type, in characters.
 const MAX_TYPE: usize = 100;
 /// How far a page is searched for the name of its encoding, in bytes (HTML standard, 13.2.3.2).
 const PRESCAN: usize = 1024;
@@ -77,7 +77,7 @@ impl Received {
     pub fn to_text(&self, env: &Environment) -> Result<String, String> {
         let kind = self.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let size = self.body.len();
-        // A body that was cut within a character is still text.
+        // A body that was cut off within a character is still text.
         let whole = if self.is_cut { super::capture::without_cut_end(&self.body) } else { &self.body };
         if !is_text(&kind, whole) {
             let kind = if kind.is_empty() { "of an unknown type" } else { &kind };

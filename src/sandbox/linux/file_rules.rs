@@ -1,4 +1,4 @@
-//! Landlock (landlock(7)): a second check besides the mounts, and the only one where there are no namespaces.
+//! Landlock (landlock(7)): a second check besides the mounts, and the only one without namespaces.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::sandbox::{Level, Plan};
 
 /// The newest version that this table was written for.
 const VERSION: ABI = ABI::V7;
-/// From this version on, signals and abstract sockets are kept inside.
+/// From this version on, signals and abstract sockets cannot leave the sandbox.
 const NEEDED: ABI = ABI::V6;
 
 /// Devices that commands may write to where `/dev` is the system's. Not the shared memory, which other programs use too.
@@ -24,7 +24,7 @@ const CLOSED: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 /// Restricts this process and its future children.
 ///
 /// # Errors
-/// What is missing, where the level cannot do without it.
+/// What is missing, if the level needs it.
 pub fn restrict(init: &InitPlan) -> Result<(), String> {
     let (read, write) = match init.plan.level {
         Level::Landlock => (readable(&init.plan), writable(init)),
@@ -36,7 +36,7 @@ pub fn restrict(init: &InitPlan) -> Result<(), String> {
         matches!(status.landlock, LandlockStatus::Available { effective_abi, .. } if effective_abi >= NEEDED);
     let is_enforced = status.ruleset != RulesetStatus::NotEnforced;
     match init.plan.level {
-        // The mounts and the namespaces hold without it.
+        // The mounts and the namespaces are enough without it.
         Level::Namespaces => Ok(()),
         _ if is_enforced && is_new_enough => Ok(()),
         _ if is_enforced => Err("Landlock: version 6 or later is needed".into()),
@@ -58,12 +58,12 @@ fn ruleset(read: &[PathBuf], write: &[PathBuf]) -> Result<RulesetCreated, Rulese
     Ok(ruleset)
 }
 
-/// Only some rights make sense for what is not a directory.
+/// Only some rights are possible for files that are not directories.
 fn fitting(path: &Path, access: BitFlags<AccessFs>) -> BitFlags<AccessFs> {
     if path.is_dir() { access } else { access & AccessFs::from_file(VERSION) }
 }
 
-/// What is writable by its mount.
+/// Paths that their mounts make writable.
 fn behind_mounts(plan: &Plan) -> Vec<PathBuf> {
     let more = ["/tmp", "/var/tmp", "/dev"].map(PathBuf::from);
     plan.writable.iter().chain(&plan.caches).chain(&plan.missing_caches).cloned().chain(more).collect()
@@ -83,7 +83,7 @@ fn readable(plan: &Plan) -> Vec<PathBuf> {
     without(Path::new("/"), &closed).into_iter().chain(opened).collect()
 }
 
-/// The fewest paths that cover everything below `path` but what is closed.
+/// The fewest paths that cover everything below `path` except `closed`.
 fn without(path: &Path, closed: &[PathBuf]) -> Vec<PathBuf> {
     if closed.iter().any(|closed| path.starts_with(closed)) {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! The init process: restricts itself and starts the command. With namespaces it is process 1, whose end
-//! makes the kernel kill all others.
+//! The init process: restricts itself and starts the command. With namespaces it is process 1, whose end makes the
+//! kernel kill all others.
 
 use std::ffi::OsString;
 use std::io;
@@ -61,7 +61,7 @@ fn run(mut command: Command) -> Result<u8, Report> {
     Ok(wait_for(Pid::from_child(&child)))
 }
 
-/// What the supervisor sends.
+/// Receives the plan of the supervisor.
 fn receive() -> io::Result<(InitPlan, Descriptors)> {
     let from = standard_input()?;
     let (text, proxy) = receive_text(&from)?;

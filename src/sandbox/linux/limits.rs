@@ -1,4 +1,4 @@
-//! Resource limits (getrlimit(2)), and a limit of the PID namespace, which holds for root too.
+//! Resource limits (getrlimit(2)), and a limit of the PID namespace, which also applies to root.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn lower(resource: Resource, limit: u64) -> io::Result<()> {
     setrlimit(resource, Rlimit { current: least(now.current), maximum: least(now.maximum) })
 }
 
-/// Bounds the process numbers of the PID namespace: the limit of processes does not hold for root.
+/// Bounds the process numbers of the PID namespace, because the limit of processes does not apply to root.
 pub fn bound_pids(limits: &ResourceLimits) {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();

@@ -33,7 +33,7 @@ pub use init::main as init;
 /// The first argument that selects the init process.
 pub const INIT_FLAG: &str = "--supervise-init";
 
-/// What the init process gets: the plan, and what only the supervisor can find out.
+/// The input of the init process: the plan, and what only the supervisor can find out.
 #[derive(Serialize, Deserialize)]
 struct InitPlan {
     plan: Plan,
@@ -43,7 +43,7 @@ struct InitPlan {
     temporary: Option<PathBuf>,
 }
 
-/// A command that runs, and what has to be looked at when it has ended.
+/// A running command, and what has to be checked after its end.
 pub struct Started {
     pub child: Child,
     reports: Option<UnixStream>,
@@ -85,7 +85,7 @@ pub fn start(
             }
         }
     }
-    // Who waits for them is told by the end of the socket.
+    // The end of the socket tells those who wait for them.
     descriptors.shared.clear();
     // Only now: the maps of a user namespace cannot be written by a process that is closed to others.
     powers::close().map_err(|error| Report::Unavailable(format!("privileges: {error}")))?;
@@ -112,7 +112,7 @@ fn start_init(
     let temporary = plan.temporary.as_deref().unwrap_or(Path::new("/tmp"));
     command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
     let child = command.spawn()?;
-    // The init process reads it at once, so that this cannot block for long.
+    // The init process reads it at once, so this cannot block for long.
     let text = serde_json::to_string(plan).map_err(io::Error::other)?;
     send_text(&reports, &text, descriptors.proxy.as_ref().map(OwnedFd::as_fd))?;
     if let Some(input) = &descriptors.input {
@@ -142,8 +142,8 @@ fn make_namespaces(network: &Network) -> Result<(), String> {
     powers::pass_on().map_err(|error| format!("capabilities: {error}"))
 }
 
-/// The same in the namespaces of user and network that another supervisor has made. The user namespace goes along, because
-/// it owns the other one.
+/// Joins the namespaces of user and network that another supervisor has made. The user namespace is needed because it
+/// owns the other one.
 fn join_namespaces(user: &OwnedFd, network: &OwnedFd) -> Result<(), String> {
     let join = |namespace: &OwnedFd, kind| nix::sched::setns(namespace, kind);
     join(user, CloneFlags::CLONE_NEWUSER)
@@ -173,11 +173,11 @@ fn private_directory() -> io::Result<PathBuf> {
 }
 
 impl Started {
-    /// After the end of all processes: what has to be reported.
+    /// After the end of all processes: the reports.
     pub fn finish(self) -> Vec<Report> {
         let reports = self.reports.as_ref().map(Report::receive).unwrap_or_default();
         if let Some(directory) = &self.temporary {
-            // What cannot be removed is left in the directory for temporary files, as any program might.
+            // Files that cannot be removed stay in the directory for temporary files, as those of any program might.
             let _ = fs::remove_dir_all(directory);
         }
         reports

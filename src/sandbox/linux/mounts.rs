@@ -48,7 +48,7 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
 /// Kept in `/run`: programs of the system on NixOS.
 const KEPT_IN_RUN: &str = "/run/current-system";
 const RESOLVER: &str = "/etc/resolv.conf";
-/// One file system that holds whatever a call writes outside of the workspace, so that one size bounds all of it. It is
+/// One file system for everything that a call writes outside of the workspace, so that one size bounds it. It is
 /// mounted here until its parts are in their places.
 const SCRATCH: &str = "/run/.scratch";
 /// How many files it may hold: empty ones have no size.
@@ -56,7 +56,7 @@ const MAX_SCRATCH_FILES: u64 = 1 << 20;
 /// How often mounts are made read-only that other processes move meanwhile.
 const ATTEMPTS: usize = 64;
 
-/// What happens to a path, in this order if it is the same.
+/// The changes of a path, applied in this order if the path is the same.
 enum Step {
     /// An empty directory that cannot be written.
     Cover,
@@ -82,7 +82,7 @@ impl Step {
 
 struct Builder<'a> {
     plan: &'a Plan,
-    /// What may be written; the longest path decides.
+    /// Whether paths are writable; the longest path decides.
     is_writable: BTreeMap<PathBuf, bool>,
     /// How many parts of [`SCRATCH`] are in use.
     parts: usize,
@@ -110,7 +110,7 @@ impl Builder<'_> {
         self.close().map_err(Report::Unavailable)
     }
 
-    /// What every call does alike, so that a failure is the kernel's.
+    /// The steps that are the same for every call, so that a failure is the kernel's.
     fn enter(&mut self) -> Result<Vec<(PathBuf, Step)>, String> {
         failed("mount namespace", nix::sched::unshare(CloneFlags::CLONE_NEWNS))?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -128,7 +128,7 @@ impl Builder<'_> {
         Ok(steps)
     }
 
-    /// What depends on the paths of the plan.
+    /// The steps that depend on the paths of the plan.
     fn open(&mut self, steps: Vec<(PathBuf, Step)>, sockets: &[PathBuf]) -> Result<(), String> {
         for (path, step) in steps {
             self.carry_out(&path, step)?;
@@ -137,7 +137,7 @@ impl Builder<'_> {
         self.mount_points()?;
         for socket in sockets {
             match mount_bind_recursive("/dev/null", socket) {
-                // In a directory that is covered, or gone.
+                // In a covered or removed directory.
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {}
                 Err(error) => return Err(format!("{}: {error}", socket.display())),
             }
@@ -150,7 +150,7 @@ impl Builder<'_> {
         self.make_read_only()
     }
 
-    /// Every change of a path: what is covered first, then the rest, parents before children.
+    /// Every change of a path: covers first, then the rest, parents before children.
     fn steps(&mut self) -> Vec<(PathBuf, Step)> {
         let plan = self.plan;
         let mut steps = Vec::new();
@@ -185,7 +185,7 @@ impl Builder<'_> {
         steps.extend(plan.links.iter().map(|(path, target)| (path.clone(), Step::Link(target.clone()))));
         steps.extend(plan.denied.iter().map(|path| (path.clone(), Step::Mask)));
         steps.sort_by(|(one, step), (other, next)| one.cmp(other).then(step.rank().cmp(&next.rank())));
-        // `/run` first, which holds the file system of the others.
+        // `/run` first, because it contains the file system of the others.
         covered.extend(steps);
         covered
     }
@@ -343,8 +343,8 @@ impl Builder<'_> {
         path.ancestors().find_map(|above| self.is_writable.get(above)).copied().unwrap_or(false)
     }
 
-    /// Takes the power to write from every mount that a command can get to, but for the open ones. Other processes may move
-    /// a directory meanwhile, with what is mounted in it: it is done again until nothing is left to do.
+    /// Makes every mount that a command can reach read-only, except the open ones. Other processes may move a directory
+    /// with its mounts in the meantime, so this is repeated until nothing is left to do.
     fn make_read_only(&self) -> Result<(), String> {
         let mut closed = BTreeSet::new();
         for _ in 0..ATTEMPTS {
@@ -390,14 +390,14 @@ impl Builder<'_> {
     }
 }
 
-/// A detached copy of what is mounted at a path.
+/// A detached copy of the mount at a path.
 fn tree(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     open_tree(CWD, path, flags)
 }
 
-/// Mounts what is at a path on itself, so that it cannot be moved, removed or replaced. Nothing is no error. `target` is what
-/// a symbolic link contains that is expected there.
+/// Mounts the file at a path on itself, so that it cannot be moved, removed or replaced. A missing file is not an
+/// error. `target` is the expected content of a symbolic link.
 fn keep_place(path: &Path, target: Option<&Path>) -> Result<(), String> {
     const CHANGED: &str = "was changed while the sandbox was set up; try again";
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
@@ -451,8 +451,8 @@ impl Mounted {
         Some(Self { id, parent, path: PathBuf::from(std::ffi::OsString::from_vec(path)), flags })
     }
 
-    /// Whether a command can get to it: no other mount lies on it or on a directory above it. The path alone does not tell,
-    /// since it may change at any time.
+    /// Whether a command can reach it: no other mount covers it or a directory above it. The path alone is not enough,
+    /// because it may change at any time.
     fn is_reachable(&self, all: &BTreeMap<u64, Self>) -> bool {
         !self.is_covered(all) && self.has_place(all)
     }
@@ -475,7 +475,7 @@ impl Mounted {
     }
 }
 
-/// A remount must repeat what the mount has already: such flags may be locked (mount_namespaces(7)).
+/// A remount must repeat the present flags of the mount, which may be locked (mount_namespaces(7)).
 fn flag(option: &str) -> MountFlags {
     match option {
         "ro" => MountFlags::RDONLY,

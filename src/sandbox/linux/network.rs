@@ -1,5 +1,5 @@
-//! A new network namespace: its loopback interface has to be switched on (rtnetlink(7)), and on it a proxy listens that the
-//! main process serves. A socket stays in the namespace in which it was made, also in another process.
+//! A new network namespace: its loopback interface has to be switched on (rtnetlink(7)); on it listens a proxy that the
+//! main process serves. A socket stays in the namespace in which it was made, even in another process.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -30,7 +30,7 @@ pub fn start_loopback() -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Sends a listener to the main process. Returns the variables that lead the command to it.
+/// Sends a listener to the main process. Returns the variables that point the command to it.
 pub fn start_proxy(hosts: &[HostPattern], socket: Option<OwnedFd>) -> io::Result<Vec<(&'static str, String)>> {
     let socket = socket.ok_or_else(|| io::Error::other("there is no event loop to serve it"))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

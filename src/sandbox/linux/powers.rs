@@ -1,4 +1,4 @@
-//! Capabilities (capabilities(7)): passed on to the init process, which needs them to mount, and given up there.
+//! Capabilities (capabilities(7)): passed on to the init process, which needs them for mounts and then drops them.
 
 use rustix::io;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -27,7 +27,7 @@ pub fn pass_on() -> io::Result<()> {
     NEEDED.into_iter().try_for_each(|one| configure_capability_in_ambient_set(one, true))
 }
 
-/// Gives up all capabilities for good, also for programs that would get some when they are executed.
+/// Drops all capabilities for good, also for programs that would get some when they are executed.
 pub fn give_up() -> io::Result<()> {
     let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
     let bits = bits | CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED;
@@ -51,7 +51,7 @@ pub fn close() -> io::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
-/// The same, and forbids to gain privileges by executing a program.
+/// As [`close`], and forbids gaining privileges by executing a program.
 pub fn lock() -> io::Result<()> {
     close()?;
     set_no_new_privs(true)

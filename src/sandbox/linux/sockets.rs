@@ -128,7 +128,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// The same from `/proc/net/unix` (proc_net(5)), without inodes, where the kernel does not answer.
+/// Reads them from `/proc/net/unix` (proc_net(5)), without inodes, if the kernel does not answer.
 fn read_table() -> Vec<Bound> {
     let table = fs::read("/proc/net/unix").unwrap_or_default();
     table.split(|byte| *byte == b'\n').skip(1).filter_map(name_in).map(|name| Bound { name, inode: None }).collect()

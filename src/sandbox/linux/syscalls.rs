@@ -132,7 +132,7 @@ fn with_x32(rules: Rules) -> Rules {
     both
 }
 
-/// The kernel looks at the lower half of these arguments only.
+/// The kernel checks only the lower half of these arguments.
 fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }

@@ -78,7 +78,7 @@ impl Definitions {
         self.errors.iter().map(|(_, error)| error)
     }
 
-    /// The error for a definition that was not found: that of the invalid file of this name, if there is one, or else
+    /// The error for a definition that was not found: that of the invalid file with this name, if there is one, or else
     /// followed by the errors of all invalid files.
     pub fn with_file_errors(&self, name: &str, not_found: Error) -> Error {
         if let Some((_, error)) = self.errors.iter().find(|(stem, _)| stem == name) {

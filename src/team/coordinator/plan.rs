@@ -1,4 +1,4 @@
-//! What a run is to do: task, members and settings. A client sends it to the server that carries it out.
+//! The plan of a run: task, members and settings. A client sends it to the server that carries it out.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ impl Plan {
         serde_json::to_value(fields).expect("the fields have only string keys")
     }
 
-    /// The plan of a request. What it does not name is as configured.
+    /// The plan in a request. What is missing is taken from the configuration.
     pub fn read(value: &Value, configured: &TeamSettings) -> Result<Self> {
         let refuse = |error: serde_json::Error| Error::usage(format!("bad plan: {error}"));
         let fields = Fields::deserialize(value).map_err(refuse)?;

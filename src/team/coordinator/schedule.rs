@@ -1,5 +1,5 @@
 //! The order in which members work and the prompt of each: the rules of the strategies and of workflow layers, as
-//! functions of a snapshot. Nothing is remembered here: the same snapshot gives the same decision.
+//! functions of a snapshot. They have no state: the same snapshot gives the same decision.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub(super) enum Schedule {
 pub(super) struct StepNode {
     /// From 0; higher than the layers of all dependencies.
     pub layer: usize,
-    /// Indices of the steps whose answers it is given.
+    /// Indices of the steps whose answers it gets.
     pub depends_on: Vec<usize>,
     /// Whether dependent steps are skipped if it gives no answer.
     pub is_critical: bool,
@@ -42,7 +42,7 @@ pub(super) enum MemberStatus<'a> {
     Done(&'a MemberResult),
 }
 
-/// What happens next in a run.
+/// The next event in a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
     Start(usize, Rc<str>),

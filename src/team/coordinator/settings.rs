@@ -55,7 +55,7 @@ impl Strategy {
         TeamSettings::STRATEGIES[self as usize]
     }
 
-    /// How the answers become one unless something else is named.
+    /// How the answers are combined by default.
     pub const fn usual_aggregation(self) -> Aggregation {
         match self {
             Self::Pipeline => Aggregation::Last,

@@ -50,7 +50,7 @@ pub enum MemberId {
     Judge,
 }
 
-/// What the caller does next.
+/// The caller's next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Send this prompt. When the member gets a slot: [`Task::on_started`].
@@ -94,7 +94,7 @@ pub struct Task {
     schedule: Schedule,
     members: Vec<Member>,
     judge: Member,
-    /// The model of members that name none; empty if it is not known.
+    /// The model of members without one; empty if it is not known.
     usual_model: String,
     /// One for each member, then the judge's.
     attempts: Vec<Attempts>,
@@ -162,7 +162,7 @@ impl Task {
         Ok(task)
     }
 
-    /// Names the model of members that name none, for their health.
+    /// Sets the model of members without one, for their health.
     pub fn with_usual_model(self, usual_model: String) -> Self {
         Self { usual_model, ..self }
     }

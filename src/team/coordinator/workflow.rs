@@ -32,7 +32,7 @@ use crate::base::error::{Error, Result};
 pub struct WorkflowStep {
     /// The member that does it, with the name of the step.
     pub member: Member,
-    /// The indices of the steps whose answers it is given.
+    /// The indices of the steps whose answers it gets.
     pub depends_on: Vec<usize>,
     /// From 0: the steps of a layer run in parallel after all lower layers.
     pub layer: usize,
@@ -45,7 +45,7 @@ pub struct WorkflowStep {
 pub struct Workflow {
     /// The name on the command line.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in one line.
     pub description: String,
     /// How the answers of the last steps are combined, if the file says so.
     pub aggregation: Option<Aggregation>,
@@ -54,8 +54,8 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Parses a workflow. `file` is used in errors, `name` if the file gives no name; `templates` hold the roles that
-    /// steps refer to.
+    /// Parses a workflow. `file` is used in errors, `name` if the file gives no name; `templates` contain the roles
+    /// that steps refer to.
     ///
     /// # Errors
     /// The workflow is invalid; the message names the position.
@@ -81,7 +81,7 @@ impl Workflow {
         Ok(Self { name, description, aggregation, steps })
     }
 
-    /// The task where none is given: what the workflow is for.
+    /// The default task: the purpose of the workflow.
     pub fn default_task(&self) -> &str {
         if self.description.is_empty() { &self.name } else { &self.description }
     }

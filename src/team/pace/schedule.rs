@@ -15,9 +15,9 @@ const SHORTEST: i64 = 10_000;
 /// refusals may be a matter of chance.
 const FEW: i64 = 4;
 const SEVERAL: i64 = 3;
-/// What the first answers after a refusal take off the time between two requests: 1/250 for the first, 2/250 for the
-/// second and so on. A refusal adds 15/100. So it neither grows nor shrinks if one of nine or ten requests is refused,
-/// which keeps nine tenths of a true limit in use, and shrinks if fewer are.
+/// The first answers after a refusal reduce the time between two requests: the first by 1/250, the second by 2/250 and
+/// so on. A refusal adds 15/100. So it neither grows nor shrinks if one of nine or ten requests is refused, which keeps
+/// nine tenths of a true limit in use, and shrinks if fewer are.
 const FASTER: i64 = 250;
 const MOST_STEPS: i64 = 25;
 const SLOWER: i64 = 15;
@@ -37,10 +37,10 @@ pub fn moment(number: i64) -> Moment {
     Moment::default() + Duration::from_micros(u64::try_from(number).unwrap_or(0))
 }
 
-/// What happens to a schedule.
+/// The changes of a schedule.
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// `is_rate`: not because too many requests were under way.
+    /// `is_rate`: the rate was too high, not the number of requests at once.
     Refused {
         at: i64,
         until: i64,
@@ -65,7 +65,7 @@ impl Step {
             Self::Held { until, .. } => schedule.pause_until(until),
             Self::Accepted(at) => schedule.on_accepted(at),
             Self::PauseEnded(at) => schedule.end_pause(at),
-            // In the meantime another process may have.
+            // Another process may have relaxed it in the meantime.
             Self::Relaxed(at) if schedule.forgotten_at <= at => schedule.relax(at),
             Self::Relaxed(_) => {}
         }
@@ -130,7 +130,7 @@ impl Schedule {
         self.forgotten_at = self.forgotten_at.max(until + FORGOTTEN_AFTER);
     }
 
-    /// A request was refused; `is_rate`: not because too many were under way.
+    /// A request was refused; `is_rate`: the rate was too high, not the number of requests at once.
     fn on_refused(&mut self, now: i64, until: i64, is_rate: bool) {
         // One refusal for all that were sent before.
         if self.paused_until <= now {
@@ -188,8 +188,8 @@ impl Schedule {
         u32::try_from(self.refusals).unwrap_or(u32::MAX)
     }
 
-    /// A small part of the time between two requests, at random: processes that wait for the same place do not look for it
-    /// at the same moment.
+    /// A small random part of the time between two requests: processes that wait for the same place do not try at the
+    /// same moment.
     pub fn slack(&self) -> Duration {
         Duration::from_micros(fastrand::u64(0..=self.interval.unsigned_abs() / 16))
     }
@@ -201,7 +201,7 @@ impl Schedule {
         self.forgotten_at = now + FORGOTTEN_AFTER;
     }
 
-    /// The same schedule in times that are so much later.
+    /// The same schedule, later by this time.
     pub fn moved(self, by: i64) -> Self {
         Self {
             paused_until: self.paused_until + by,
@@ -267,7 +267,7 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// A bucket of so many requests, into which one comes after each `every`.
+    /// A bucket of this many requests, which gets one more after each `every`.
     struct Bucket {
         size: f64,
         every: i64,
@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Sends requests as the schedule allows for so many seconds. Returns how many were accepted and refused.
+    /// Sends requests as the schedule allows for this many seconds. Returns how many were accepted and refused.
     fn send(schedule: &mut Schedule, seconds: i64, pause: i64, mut takes: impl FnMut(i64) -> bool) -> (i64, i64) {
         let start = schedule.opens_at();
         let (mut accepted, mut refused) = (0, 0);

@@ -1,7 +1,7 @@
 //! A file in the data directory through which processes share the pace of one provider.
 //!
-//! It holds one line of numbers, which is read and written whole under a lock. The file is looked at from the loop, so
-//! nothing waits for the lock: a process that does not get it tries again soon.
+//! It holds one line of numbers, which is read and written whole under a lock. The loop accesses the file, so nothing
+//! waits for the lock: a process that does not get it tries again soon.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -36,7 +36,7 @@ const LONGEST: i64 = (24 * 60 + 2) * 60 * 1_000_000;
 pub enum Unchanged {
     /// Another process is changing it.
     Busy,
-    /// It cannot be written: this process has to do without it.
+    /// It cannot be written: this process does without it.
     Unusable,
 }
 
@@ -44,7 +44,7 @@ pub enum Unchanged {
 pub struct Shared {
     path: PathBuf,
     clock: Clock,
-    /// What has happened in this process and is not in the file yet.
+    /// The steps of this process that are not in the file yet.
     pub steps: Vec<Step>,
     /// Another process is changing the file: it is tried again then.
     pub busy_until: Moment,
@@ -70,7 +70,7 @@ impl Shared {
         !self.steps.is_empty() && self.busy_until <= now
     }
 
-    /// What other processes have met, if there is a file.
+    /// The schedule of other processes, if there is a file.
     pub fn look(&self) -> Option<Schedule> {
         let (unix, offset) = self.times();
         let file = open_regular(&self.path).ok()?;
@@ -81,8 +81,8 @@ impl Shared {
         found.map(|schedule| schedule.moved(-offset))
     }
 
-    /// Takes the schedule of the file, adds what has happened in this process and then `last`, and writes it back. A file
-    /// that is missing, damaged or too old gets the schedule of this process.
+    /// Takes the schedule of the file, adds the steps of this process and then `last`, and writes it back. A file that
+    /// is missing, damaged or too old gets the schedule of this process.
     pub fn change(
         &mut self,
         now: Moment,
@@ -107,7 +107,7 @@ impl Shared {
         last(schedule);
         let line = line(&schedule.moved(offset), unix);
         let written = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(LENGTH as u64));
-        // A child between fork and exec has a copy of the descriptor, which would hold the lock for that long.
+        // A child between fork and exec has a copy of the descriptor, which would hold the lock for that time.
         let _ = flock(&file, FlockOperation::Unlock);
         written.map_err(|_| Unchanged::Unusable)
     }

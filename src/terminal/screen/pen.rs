@@ -75,8 +75,8 @@ impl Pen {
         self.position = self.position.map(|(x, y)| (x + cell.columns, y)).filter(|&(x, _)| x < width);
     }
 
-    /// What is written from now on leads there (OSC 8,
-    /// <https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda>). The id joins the rows of a link.
+    /// From now on text links there (OSC 8, <https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda>). The
+    /// id joins the rows of a link.
     fn set_link(&mut self, link: Option<&str>) {
         if self.link.as_deref() == link {
             return;

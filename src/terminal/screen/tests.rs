@@ -1,4 +1,4 @@
-//! Frames drawn one after the other on an emulated terminal: what is there at the end, and what it cost.
+//! Frames drawn one after the other on an emulated terminal: the final content, and the cost.
 
 use super::*;
 use crate::base::text;

@@ -1,4 +1,4 @@
-//! Reads one file elsewhere, with what its path leads to.
+//! Reads one remote file, with the target of its path.
 
 use std::path::{Path, PathBuf};
 
@@ -23,14 +23,14 @@ pub enum Kind {
     Absent,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 pub struct Fetched {
     pub path: PathBuf,
     pub kind: Kind,
     /// In bytes.
     pub size: u64,
-    /// What its owner calls its version: for the check that it is unchanged.
+    /// Its version as the remote side computes it: for the check that it is unchanged.
     pub checksum: String,
     /// The start of a file.
     pub content: Vec<u8>,
@@ -85,7 +85,7 @@ fn parse(output: Vec<u8>) -> Option<(PathBuf, PathBuf, Fetched)> {
     Some((home.into(), workspace.into(), Fetched { path: path.into(), kind, size, checksum, content }))
 }
 
-/// What the last word of a script means.
+/// The meaning of the last word of a script.
 pub fn problem(word: &str) -> String {
     match word {
         "denied" => "permission denied".into(),

@@ -1,6 +1,6 @@
-//! `read_file`, `write_file`, `edit_file` and `multi_edit` of environments that run elsewhere.
+//! `read_file`, `write_file`, `edit_file` and `multi_edit` of remote environments.
 //!
-//! A file is read whole, changed here, and written there only if it is still what was read.
+//! A file is read whole, changed here, and written there only if it is unchanged since.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
@@ -116,14 +116,14 @@ fn require_file(path: &str, fetched: &Fetched) -> Result<(), String> {
     }
 }
 
-/// Remembers what the agent has seen. A file that is too large for that is not edited.
+/// Remembers what the agent has seen. Files that are too large for that cannot be edited.
 fn record(remote: &Remote, fetched: &Fetched, env: &Environment) {
     if fetched.is_whole() && fetched.size <= MAX_FILE_SIZE {
         env.known_files.record(&key(remote, &fetched.path), FileVersion::of_bytes(&fetched.content));
     }
 }
 
-/// By which a file there is known: no path of this machine, unless it is the same file.
+/// The key by which a remote file is known: not a path of this machine, unless it is the same file.
 fn key(remote: &Remote, path: &Path) -> PathBuf {
     remote.shown(path)
 }
@@ -170,7 +170,7 @@ fn start<'a>(path: &str, env: &'a Environment, job: &Job) -> Result<(&'a Remote,
     Ok((remote, fetched))
 }
 
-/// Writes the file if it is still what was read. Returns a note for the model.
+/// Writes the file if it is unchanged since it was read. Returns a note for the model.
 fn replace(
     remote: &Remote,
     path: &str,

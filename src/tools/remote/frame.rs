@@ -1,4 +1,4 @@
-//! Finds the output of a script between what a login shell may print before it and the word that ends it.
+//! Finds the output of a script between the output of a login shell before it and the word that ends it.
 //!
 //! ```text
 //!   noise of the login shell  NONCE<\n  output  \nNONCE:STATUS\n

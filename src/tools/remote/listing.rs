@@ -1,4 +1,4 @@
-//! What is below a directory elsewhere, without what `.gitignore` and `.ignore` leave out.
+//! The entries below a remote directory, without those that `.gitignore` and `.ignore` exclude.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub struct Entry {
     pub target: String,
 }
 
-/// What is below a path, sorted by name.
+/// The entries below a path, sorted by name.
 #[derive(Debug)]
 pub struct Listing {
     /// Canonical.
@@ -58,7 +58,7 @@ impl Listing {
 }
 
 impl Remote {
-    /// Lists what is below a path that was judged.
+    /// Lists the entries below a path that was judged.
     ///
     /// # Errors
     /// A message for the model that follows the path and `: `.
@@ -146,7 +146,7 @@ impl Ignored {
         Self(builders.into_iter().filter_map(|(path, builder)| Some((path, builder.build().ok()?))).collect())
     }
 
-    /// The entries that are not ignored. What is in an ignored directory is, whatever else is said.
+    /// The entries that are not ignored. Everything in an ignored directory is ignored.
     fn filter(&self, entries: Vec<Entry>, root: &Path) -> Vec<Entry> {
         if self.0.is_empty() {
             return entries;

@@ -41,7 +41,7 @@ pub use connection::{Connection, Connections};
 use place::directory_there;
 pub use project::RemoteProject;
 
-/// The tools of this machine and those that do the same elsewhere, under the same names.
+/// The tools of this machine that have remote counterparts, under the same names.
 const SPECS: &[&ToolSpec] = &[
     &bash::SPEC,
     &files::READ,
@@ -54,7 +54,7 @@ const SPECS: &[&ToolSpec] = &[
     &skill::SPEC,
 ];
 
-/// The tool of this name for environments that run elsewhere; one that concerns no files and no commands is the same.
+/// The tool with this name for remote environments; one that concerns no files and no commands is the same.
 pub fn counterpart(tool: &'static ToolSpec) -> &'static ToolSpec {
     SPECS.iter().find(|spec| spec.declaration.name == tool.declaration.name).copied().unwrap_or(tool)
 }
@@ -92,7 +92,7 @@ impl Remote {
         &self.workspace
     }
 
-    /// Names the project: the same for all environments of a directory.
+    /// Identifies the project: the same for all environments of a directory.
     pub fn project_key(&self) -> String {
         match &self.place {
             RemotePlace::Ssh { .. } => self.place.to_string(),
@@ -100,7 +100,8 @@ impl Remote {
         }
     }
 
-    /// What of the place a person names to trust its files; empty for a container, whose files are those of this machine.
+    /// The part of the place that a person names to trust its files; empty for a container, whose files are those of
+    /// this machine.
     pub fn trusted_as(&self) -> String {
         if self.is_contained() { String::new() } else { self.place.to_string() }
     }
@@ -118,7 +119,7 @@ impl Remote {
         }
     }
 
-    /// What the model has to know.
+    /// The text about it for the model.
     pub fn about(&self) -> String {
         let directory = self.directory.display();
         match &self.place {
@@ -134,7 +135,7 @@ impl Remote {
         }
     }
 
-    /// The lines of a question that say where a call runs and what holds it there.
+    /// The lines of a question that say where a call runs and what confines it there.
     fn walls(&self) -> Vec<String> {
         let directory = self.directory.display();
         match &self.place {
@@ -149,13 +150,13 @@ impl Remote {
         }
     }
 
-    /// What the person is asked about a call, with where it runs.
+    /// The question for the person about a call, with where it runs.
     fn question(&self, title: String, mut detail: Vec<String>) -> Question {
         detail.extend(self.walls());
         Question::new(title, detail)
     }
 
-    /// Runs a script there and collects what it writes, at most `limit` bytes.
+    /// Runs a script there and collects its output, at most `limit` bytes.
     fn collect(&self, request: &Request<'_>, limit: usize, job: &Job) -> Result<Collected, String> {
         let mut output = Vec::new();
         let ending = self.connection.run(request, job, &mut |bytes| {
@@ -176,7 +177,7 @@ impl Remote {
     }
 }
 
-/// What a script wrote, and the word with which it ended; none if it wrote too much.
+/// The output of a script, and the word with which it ended; `None` if it wrote too much.
 struct Collected {
     output: Vec<u8>,
     status: Option<String>,
@@ -187,7 +188,7 @@ fn remote_of(env: &Environment) -> &Remote {
     env.remote.as_ref().expect("these tools are only given to environments that run elsewhere")
 }
 
-/// Connects to a place, or starts its container, finds its directory and reads what the project there brings.
+/// Connects to a place, or starts its container, finds its directory and reads the project there.
 pub fn reach(
     place: &RemotePlace,
     local: &Path,

@@ -1,7 +1,7 @@
 //! A regular expression as the `grep` of POSIX reads it, for finding the files in which it is worth searching.
 //!
-//! The result matches every line that the original matches, and perhaps more: what cannot be said in ASCII becomes "some other
-//! bytes", and what matches no text (word boundaries) is left out. The search itself is done here.
+//! The result matches every line that the original matches, and perhaps more: what ASCII cannot express becomes "some
+//! other bytes", and parts that match no text (word boundaries) are left out. The search itself is done here.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind};
@@ -90,7 +90,7 @@ fn of_class(class: &Class) -> String {
     }
 }
 
-/// The signs with a meaning stand where they have none: `]` first, `^` not first, `[` and `-` last.
+/// The signs are placed where they have no special meaning: `]` first, `^` not first, `[` and `-` last.
 fn bracket(plain: &[u8]) -> String {
     if plain == b"^" {
         return r"\^".to_owned();
@@ -100,7 +100,7 @@ fn bracket(plain: &[u8]) -> String {
     text.extend(special(b']'));
     text.extend(plain.iter().filter(|byte| !b"][^-".contains(byte)).map(|byte| char::from(*byte)));
     if text == "[" && plain.contains(&b'^') {
-        // Only `[` and `-` are left to stand before it.
+        // Only `[` and `-` are left to place before it.
         text.extend(special(b'['));
         text.push('^');
     } else {

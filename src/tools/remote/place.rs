@@ -1,4 +1,4 @@
-//! Paths elsewhere: what a written path means before anything is looked up, and whether what it leads to may be opened.
+//! Remote paths: the meaning of a written path before anything is looked up, and whether its target may be opened.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::policy::paths::{Access, DenyList, PathPolicy, Verdict};
 use crate::tools::locate::{Located, denied};
 use crate::tools::{Environment, Job, visible};
 
-/// How long a script may take that looks at one file.
+/// How long a script that checks one file may take.
 pub const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
 /// The most bytes of a path.
@@ -29,7 +29,7 @@ impl Remote {
         Ok(normal(&self.directory.join(written)))
     }
 
-    /// What a path means for the question and the rules. It is looked up when the call runs.
+    /// The meaning of a path for the question and the rules. It is looked up when the call runs.
     pub fn locate(&self, written: &str, access: Access) -> Result<Located, String> {
         let path = self.absolute(written)?;
         let verdict = match self.verdict(&path, access, None) {
@@ -40,7 +40,7 @@ impl Remote {
         Ok(Located { path: self.shown(&path), verdict })
     }
 
-    /// Whether what a path leads to may be opened: it is what was judged, or what needs no question.
+    /// Whether the target of a path may be opened: it is what was judged, or needs no question.
     ///
     /// # Errors
     /// A message for the model that follows the path and `: `.
@@ -56,7 +56,7 @@ impl Remote {
         }
     }
 
-    /// Whether the working directory still is what it was when the environment was entered.
+    /// Checks that the working directory is still the one that was entered.
     pub fn require_workspace(&self, workspace: &Path) -> Result<(), String> {
         let (was, is) = (self.directory.display(), workspace.display());
         match workspace {
@@ -68,7 +68,7 @@ impl Remote {
         }
     }
 
-    /// What is denied there, if anything is.
+    /// Whether files at this path are never opened.
     pub fn denied(&self, path: &Path, home: &Path) -> bool {
         matches!(self.verdict(path, Access::Read, Some(home)), Verdict::Denied(_))
     }
@@ -83,7 +83,7 @@ impl Remote {
             denied: &denied,
         };
         match policy.verdict(path, access) {
-            // What is not mounted is the container's own.
+            // Paths that are not mounted are the container's own.
             Verdict::AskOutside(_) if self.is_contained() => Verdict::Free,
             verdict => verdict,
         }

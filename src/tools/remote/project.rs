@@ -1,5 +1,5 @@
-//! What the project at a place brings: its instructions for agents, and its skills. One script reads them, and one more each
-//! level of files that a `CLAUDE.md` imports.
+//! The project at a place: its instructions for agents, and its skills. One script reads them, and one more each level
+//! of files that a `CLAUDE.md` imports.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -30,7 +30,7 @@ struct Found {
 }
 
 impl RemoteProject {
-    /// Reads what is there. Waits for the place, so it is for threads.
+    /// Reads the project. Waits for the place, so it is for threads.
     pub fn read(remote: &Remote, job: &Job) -> Self {
         match read(remote, job) {
             Ok(project) => project,
@@ -89,7 +89,7 @@ fn is_known(files: &[Found], path: &Path) -> bool {
     files.iter().any(|file| file.path == path)
 }
 
-/// The files that one imports: only those of the project, and none that is hidden, which may be private.
+/// The files that one imports: only those of the project that are not hidden, because hidden ones may be private.
 fn named(importer: &Found, top: &Path) -> Vec<PathBuf> {
     let Ok(content) = &importer.content else { return Vec::new() };
     let above = importer.path.parent().unwrap_or(top);
@@ -116,7 +116,7 @@ pub fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// One byte more than is used, as for files of this machine: they are trusted by the same digest.
+/// One byte more than is used, as for files of this machine: the digest for trust is the same.
 fn shortened(mut content: Vec<u8>) -> Vec<u8> {
     content.truncate(MAX_BYTES + 1);
     content

@@ -10,7 +10,7 @@ use crate::domain::rule::quoted;
 /// Ends a script with a word.
 const WITH_WORD: &str = "f() { printf '\\n%s:%s\\n' \"$n\" \"$1\"; exit 0; }\n";
 
-/// `l PATH` sets `p` to the path without symbolic links; its end need not exist. `m` is what of it does not.
+/// `l PATH` sets `p` to the path without symbolic links; its end need not exist. `m` is the missing part of it.
 const LOCATE: &str = r#"
 h=$(cd -P "${HOME:-/}" 2>/dev/null && pwd -P)
 l() {
@@ -56,8 +56,9 @@ pub fn find_directory(written: &str) -> String {
     format!("{WITH_WORD}[ -d {path} ] || f none\np=$(cd -P {path} && pwd -P) || f denied\nprintf '%s' \"$p\"\nf ok\n")
 }
 
-/// What a path leads to, and the content of a file. Fields that end with NUL: home, workspace, canonical path, kind
-/// (`f`ile, `d`irectory, `o`ther, `a`bsent), size, checksum (`-` for a large file); then the content, up to `blocks` of 64 KiB.
+/// The target of a path, and the content of a file. Fields that end with NUL: home, workspace, canonical path, kind
+/// (`f`ile, `d`irectory, `o`ther, `a`bsent), size, checksum (`-` for a large file); then the content, up to `blocks` of
+/// 64 KiB.
 pub fn read(path: &Path, workspace: &Path, checked: u64, blocks: u64) -> String {
     format!(
         r#"{}w=$(cd -P {} 2>/dev/null && pwd -P)
@@ -77,8 +78,8 @@ f ok
     )
 }
 
-/// Replaces a file by what follows on standard input, if it is still what it was: `old` is its checksum, empty if it did not
-/// exist, `-` if it was too large for one.
+/// Replaces a file by the rest of standard input, if it is unchanged: `old` is its checksum, empty if it did not exist,
+/// `-` if it was too large for one.
 pub fn write(path: &Path, old: &str, length: usize) -> String {
     format!(
         r#"{}[ "$p" = {} ] || f moved
@@ -160,8 +161,8 @@ const RECORD: &str = r#"r() {
 }
 "#;
 
-/// What the project around a directory brings, in records: `t`, the root of its repository; `i`, instructions, from the root
-/// down, and `x` where there is no file; `s`, `SKILL.md` files, the nearest first. Links are not followed.
+/// The project around a directory, in records: `t`, the root of its repository; `i`, instructions, from the root down,
+/// and `x` where there is no file; `s`, `SKILL.md` files, the nearest first. Links are not followed.
 pub fn project(directory: &Path, places: &[&str]) -> String {
     let places: Vec<String> = places.iter().map(|place| quoted(place)).collect();
     format!(
@@ -203,7 +204,7 @@ f ok
     )
 }
 
-/// The same for files that others import, as far as no link leads to them.
+/// The same for imported files, as far as no link leads to them.
 pub fn imported(paths: &[&Path]) -> String {
     let mut script = format!(
         r#"{WITH_WORD}{LOCATE}{RECORD}
@@ -230,7 +231,7 @@ pub fn files_of_skill(folder: &Path) -> String {
     )
 }
 
-/// What a listing is to have.
+/// The wanted parts of a listing.
 pub struct Wanted<'a> {
     /// How many levels; all without it.
     pub depth: Option<usize>,
@@ -238,9 +239,9 @@ pub struct Wanted<'a> {
     pub lines: Option<&'a str>,
 }
 
-/// What is below a path. First the fields home, workspace, canonical path and kind, as of [`read`]. Then records: `i`, the
-/// path of a `.gitignore` or `.ignore` file and its text; `d`, `f`, `l` (with its target) or `o` and a path from the start.
-/// With `lines`, a record `g` and then the paths of files, one a line.
+/// The entries below a path. First the fields home, workspace, canonical path and kind, as of [`read`]. Then records:
+/// `i`, the path of a `.gitignore` or `.ignore` file and its text; `d`, `f`, `l` (with its target) or `o` and a path
+/// from the start. With `lines`, a record `g` and then the paths of files, one a line.
 pub fn list(path: &Path, workspace: &Path, wanted: &Wanted<'_>) -> String {
     let entries = match wanted.lines {
         Some(pattern) => format!(
@@ -317,7 +318,8 @@ mod tests {
 
     use super::*;
 
-    /// What a script writes, by this shell. Its standard input stays open meanwhile: it ends its process group otherwise.
+    /// The output of a script, by this shell. Its standard input stays open, because its end would end the process
+    /// group.
     fn run(shell: &[&str], script: &str) -> Vec<u8> {
         let mut command = Command::new(shell[0]);
         command.args(&shell[1..]).args(["-c", &format!("n=N\n{script}")]).process_group(0);

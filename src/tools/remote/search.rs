@@ -1,6 +1,6 @@
-//! `glob`, `grep` and `list_dir` of environments that run elsewhere.
+//! `glob`, `grep` and `list_dir` of remote environments.
 //!
-//! `find` and `grep` there find the files that may be wanted; patterns are matched here, as on this machine.
+//! `find` and `grep` there find candidate files; patterns are matched here, as on this machine.
 
 use std::io::Cursor;
 use std::path::{Path, PathBuf};

@@ -41,7 +41,7 @@ impl Ssh {
         self.prefix(&["-M", "-o", "ControlPersist=no", "-o", &timeout], socket)
     }
 
-    /// Uses the connection. Without it, it fails rather than to make one of its own.
+    /// Uses the connection. Without it, it fails instead of making one of its own.
     pub fn enter(&self, socket: &Path) -> Prefix {
         self.prefix(&["-o", "ControlMaster=no", "-o", "ProxyCommand=false"], socket)
     }

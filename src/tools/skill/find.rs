@@ -21,7 +21,7 @@ const MAX_DESCRIPTION: usize = 1024;
 const MAX_NAME: usize = 64;
 /// Below a directory of a project, in the order in which they count.
 pub const IN_PROJECT: [&str; 3] = [".polylogue/skills", ".claude/skills", ".agents/skills"];
-/// Fields of other agents that would change what a skill does.
+/// Fields of other agents that would change the behaviour of a skill.
 const UNUSED: [&str; 6] = ["allowed-tools", "context", "agent", "model", "hooks", "paths"];
 const CHANGED: &str = "ignored: new or changed; see polylogue config trust";
 
@@ -34,8 +34,8 @@ struct Folder {
     author: Author,
 }
 
-/// The skills for agents in this directory. `person` has the directories of the person's skills, those that count first
-/// first; `origins` the directories of which this one is a copy; `trusted` the digests of the files of projects that count.
+/// The skills for agents in this directory. `person` has the directories of the person's skills, the preferred ones
+/// first; `origins` the originals of this directory; `trusted` the trusted digests of files of projects.
 pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted: &BTreeSet<String>) -> SkillList {
     let mut found: BTreeMap<String, Skill> = BTreeMap::new();
     let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
@@ -59,7 +59,7 @@ pub fn skills(person: &[PathBuf], directory: &Path, origins: &[PathBuf], trusted
             Err(problem) => problems.push(format!("{}: ignored: {problem}", file.display())),
         }
     }
-    // The files of a project that git does not track are not in a worktree of it.
+    // Files of a project that git does not track are missing in a worktree of it.
     for folder in origins.iter().flat_map(|origin| folders_of_project(person, origin)) {
         if let Ok(skill) = read(&folder, &mut Vec::new())
             && trusted.contains(&skill.digest)
@@ -76,8 +76,8 @@ pub fn files_of_project(person: &[PathBuf], directory: &Path) -> Vec<(PathBuf, R
     files.map(|file| (file.clone(), bytes(&file))).collect()
 }
 
-/// The trusted skills of a project elsewhere, of which the folders and the texts are known. `trust` is the command with which
-/// a person trusts them.
+/// The trusted skills of a remote project, given its folders and texts. `trust` is the command with which a person
+/// trusts them.
 pub fn elsewhere(files: &[(PathBuf, Vec<u8>)], trusted: &BTreeSet<String>, trust: &str) -> SkillList {
     let mut list = SkillList::default();
     for (directory, text) in files {
@@ -260,7 +260,7 @@ mod tests {
             self.top.path().join("project/below")
         }
 
-        /// What is found where all files of the project are trusted.
+        /// The result if all files of the project are trusted.
         fn found(&self) -> SkillList {
             let files = files_of_project(&self.person, &self.directory());
             let digests = files.into_iter().filter_map(|(_, bytes)| Some(hex(Sha256::digest(bytes.ok()?)))).collect();

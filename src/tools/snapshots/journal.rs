@@ -1,5 +1,5 @@
-//! Steps that are not in the database yet. A tool writes one before it changes a file; the loop removes it once the step is
-//! stored. What a process leaves here when it is killed, the next one takes up.
+//! Steps that are not in the database yet. A tool writes one before it changes a file; the loop removes it once the
+//! step is stored. The next process continues the steps of a killed one.
 
 use std::fs;
 use std::io;
@@ -22,12 +22,12 @@ const MOST_BYTES: u64 = 64 << 20;
 /// What is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Of an undo, the changes are what it is to do; of a tool, `after` is not known yet.
+    /// For an undo, the changes to make; for a tool, `after` is not known yet.
     pub step: FileStep,
     /// The message before which an undo brings the files back.
     #[serde(default)]
     pub message: i64,
-    /// The digest and the size of what a tool is about to write.
+    /// The digest and the size of the content that a tool is about to write.
     #[serde(default)]
     pub intended: Option<(String, u64)>,
 }
@@ -61,13 +61,13 @@ impl Snapshots {
         journals
     }
 
-    /// The step of a tool that an earlier process left, as far as it came; `None` if it changed nothing.
+    /// The step of a tool that an earlier process left, as far as it got; `None` if it changed nothing.
     pub fn settle(&self, Journal { mut step, intended, .. }: Journal) -> Option<FileStep> {
         for change in &mut step.changes {
             let now = self.state(&change.path).unwrap_or(FileState::Other);
             change.after = match (&intended, &now, &change.before) {
                 _ if now == change.before => now,
-                // Whatever is there now, this is what the tool wrote.
+                // Whatever the file is now, this is what the tool wrote.
                 (Some((digest, size)), FileState::File { mode, .. }, _)
                 | (Some((digest, size)), _, FileState::File { mode, .. }) => {
                     FileState::File { mode: *mode, digest: digest.clone(), size: *size }
@@ -80,7 +80,7 @@ impl Snapshots {
     }
 }
 
-/// Writes down what the tool of one call changes.
+/// Records the changes of one call.
 #[derive(Debug, Clone)]
 pub struct Recorder {
     /// Where.
@@ -119,7 +119,7 @@ impl Recorder {
     }
 }
 
-/// A step whose tool is at work.
+/// A step whose tool is running.
 #[derive(Debug)]
 pub struct OpenStep {
     snapshots: Snapshots,
@@ -132,12 +132,12 @@ impl OpenStep {
         self.journal.step.changes.push(change);
     }
 
-    /// It is not known what the call changes, or not all of it.
+    /// The changes of the call are not or not fully known.
     pub fn set_flaw(&mut self, why: Option<String>) {
         self.journal.step.flaw = why;
     }
 
-    /// What was found by comparing the files before and after.
+    /// The changes found by comparing the files before and after.
     pub fn set_compared(&mut self, changes: Vec<FileChange>) {
         self.journal.step.is_compared = true;
         self.journal.step.changes = changes;

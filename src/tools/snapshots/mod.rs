@@ -68,11 +68,11 @@ impl Snapshots {
     pub fn content(&self, state: &FileState) -> Option<Vec<u8>> {
         let (digest, _) = state.content()?;
         let content = read_followed(&self.object(digest)?, MOST_KEPT).ok()?;
-        // A power failure may have left another one.
+        // A power failure may have left other content.
         (hex(Sha256::digest(&content)) == digest).then_some(content)
     }
 
-    /// The content of a state, if it was kept or the file is still in it.
+    /// The content of a state, if it was kept or the file is still in this state.
     pub fn content_at(&self, path: &Path, state: &FileState) -> Option<Vec<u8>> {
         let current = || {
             let mut content = Vec::new();

@@ -17,7 +17,7 @@ use crate::domain::file_change::{Conflict, FileChange, FileState, FileStep, Rest
 use crate::tools::atomic_write::{make_directory, write_link, write_state};
 use crate::tools::file_access::reason;
 
-/// What is to be undone, or done again.
+/// The changes to undo or to repeat.
 #[derive(Debug, Clone)]
 pub struct Undo {
     /// Without its changes.
@@ -25,7 +25,7 @@ pub struct Undo {
     /// The message before which the files are brought back.
     pub message: i64,
     pub restores: Vec<Restore>,
-    /// What cannot be undone, so far as it is known.
+    /// The known conflicts.
     pub conflicts: Vec<Conflict>,
     /// Brings the other files back where some cannot be.
     pub skips: bool,
@@ -38,7 +38,7 @@ pub enum UndoOutcome {
     Done(FileStep, Vec<Conflict>),
     /// Nothing was changed.
     Refused(Vec<Conflict>),
-    /// Writing failed; what was changed is as before, unless the message says otherwise.
+    /// Writing failed; changed files are restored, unless the message says otherwise.
     Failed(String),
 }
 

@@ -1,8 +1,8 @@
-//! What a command changed in a repository: git compares the working tree before and after it.
+//! The changes of a command in a repository: git compares the working tree before and after it.
 //!
-//! Git works in a directory of ours, with an index and objects of its own; the objects of the repository are only read, and no
-//! configuration, hook, filter or attribute of it is used. The contents of changed files move to the kept ones, so that nothing
-//! here is needed afterwards. Ignored files are not compared.
+//! Git works in a directory of ours, with an index and objects of its own; the objects of the repository are only read,
+//! and no configuration, hook, filter or attribute of it is used. The contents of changed files move to the kept ones,
+//! so that nothing here is needed afterwards. Ignored files are not compared.
 //!
 //! ```text
 //!   DATA/snapshots/trees/ROOT/            a git directory; ROOT is a digest of the path of the working tree
@@ -38,7 +38,7 @@ use crate::tools::{Environment, Job};
 
 /// For one comparison. The first one of a repository reads every file.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// The same after a command that was interrupted: the person waits for its end.
+/// The same after an interrupted command: the person waits for its end.
 const TIME_LIMIT_AT_END: Duration = Duration::from_secs(2);
 const IGNORE_FILE: &str = ".gitignore";
 /// Of an exclude file of a repository, in bytes.
@@ -72,11 +72,11 @@ pub struct Watched<'a> {
     env: &'a Environment,
     snapshots: Snapshots,
     step: OpenStep,
-    /// None if it is not known what it changes.
+    /// `None` if its changes are unknown.
     tree: Option<Tree>,
 }
 
-/// Looks at the working tree before a command, unless it only reads. `None` if nothing is kept.
+/// Records the working tree before a command, unless it only reads. `None` if nothing is kept.
 pub fn watch<'a>(tool: &str, command: &str, env: &'a Environment, job: &Job) -> Option<Watched<'a>> {
     let recorder = env.recorder.as_ref()?;
     if policy::only_reads(command, env.is_sandboxed()) {
@@ -126,7 +126,7 @@ struct Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // What stays takes only space.
+        // Files that stay only take space.
         let _ = fs::remove_dir_all(&self.out);
     }
 }
@@ -211,7 +211,7 @@ impl Tree {
         fs::remove_file(self.git.join("config")).or_else(ignore_missing)?;
         fs::remove_dir_all(self.git.join("hooks")).or_else(ignore_missing)?;
         fs::write(self.git.join("HEAD"), "ref: refs/heads/none\n")?;
-        // The bytes of each file are what is compared, whatever the attributes of the repository say.
+        // The bytes of each file are compared, whatever the attributes of the repository say.
         let attributes = "* -text -ident -filter -working-tree-encoding !eol\n";
         fs::write(self.git.join("info/attributes"), attributes)?;
         // Commands can put anything there; without it, more files are compared.
@@ -223,7 +223,7 @@ impl Tree {
         kept.canonicalize().and_then(|kept| copy(&kept, &own, MOST_IN_INDEX)).or_else(ignore_missing)
     }
 
-    /// Runs a script in the sandbox, outside of which nothing of ours is changed.
+    /// Runs a script in the sandbox, so that it changes nothing of ours.
     fn run(&self, script: &str, limit: Duration, env: &Environment, job: &Job) -> Result<(), String> {
         let variable = |name: &str, path: &Path| format!("{name}={}", path.display());
         let own = [
@@ -269,7 +269,7 @@ impl Tree {
         }
     }
 
-    /// What changed, and why that is not everything.
+    /// The changes, and why they are not complete.
     fn changes(
         self,
         env: &Environment,
@@ -315,7 +315,7 @@ impl Tree {
         Ok((changes, flaw))
     }
 
-    /// What git has printed to a file.
+    /// The output of git in a file.
     fn printed(&self, name: &str) -> io::Result<Vec<u8>> {
         read_followed(&self.out.join(name), MOST_PRINTED)
     }
@@ -373,11 +373,12 @@ impl Tree {
     }
 }
 
-/// What `git cat-file --batch` printed: for each object a line that ends with its size, its content, and the end of a line.
+/// The output of `git cat-file --batch`: for each object a line that ends with its size, its content, and the end of a
+/// line.
 struct Objects<R>(Option<R>);
 
 impl<R: BufRead> Objects<R> {
-    /// The digest and the size of the next object. Its content is kept, unless it is too large, which it may be by far.
+    /// The digest and the size of the next object. Its content is kept, unless it is too large, perhaps by far.
     fn next(&mut self, keep: impl FnOnce(&str, &[u8]) -> io::Result<()>) -> io::Result<(String, u64)> {
         let unexpected = || io::Error::from(io::ErrorKind::InvalidData);
         let from = self.0.as_mut().ok_or_else(unexpected)?;
@@ -399,7 +400,7 @@ impl<R: BufRead> Objects<R> {
     }
 }
 
-/// A line of `git diff-tree`: what was at a path before.
+/// A line of `git diff-tree`: the state of a path before.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
     mode: u32,
@@ -416,7 +417,7 @@ impl Entry {
         let mut mode = || u32::from_str_radix(parts.next()?, 8).ok();
         let (mode, mode_after) = (mode()?, mode()?);
         let id = parts.next()?.to_owned();
-        // A directory of which only files changed.
+        // A directory in which only files changed.
         let is_same = mode == 0o040_000 && mode_after == 0o040_000;
         (!is_same).then(|| Self { mode, mode_after, id, path: path.to_owned() })
     }

@@ -100,7 +100,7 @@ impl Task {
         }
     }
 
-    /// Ends one member: cancels what is under way, updates its health and records the event.
+    /// Ends one member: cancels its running work, updates its health and records the event.
     pub(super) fn finish_member(&mut self, at: usize, outcome: MemberOutcome, context: &mut Context<'_>) {
         let member_id = self.member_id(at);
         let name = self.member(member_id).name.clone();
