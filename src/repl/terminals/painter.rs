@@ -102,7 +102,7 @@ impl Painter<'_> {
         let mut rows = self.text_rows(agent, text_rows);
         rows.extend(spinner.into_iter().chain(separator).chain(asides).chain(notices));
         let cursor = match query_column {
-            Some(column) => (u16::try_from(column).unwrap_or(0), input.len()),
+            Some(column) => (column, input.len()),
             None => cursor,
         };
         let cursor_row = rows.len() + cursor.1;
@@ -121,7 +121,7 @@ impl Painter<'_> {
     }
 
     /// The open list, and the column of the cursor in its first row, if that is a line of its own.
-    fn popup_rows(&self, room: usize) -> (Vec<Row>, Option<usize>) {
+    fn popup_rows(&self, room: usize) -> (Vec<Row>, Option<u16>) {
         let (rows, cursor) = self.popup.map(|popup| popup.rows(self.size.0.into(), room)).unwrap_or_default();
         (rows.into_iter().map(|row| self.row(row)).collect(), cursor)
     }

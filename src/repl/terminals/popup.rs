@@ -5,11 +5,11 @@ use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode, Modifiers};
+use crate::repl::terminals::list::{List, choice_row};
+use crate::repl::terminals::query::QueryLine;
 
 /// Rows of completions.
 const COMPLETION_ROWS: usize = 8;
-/// Characters of a search; more are not taken from a paste.
-const MAX_QUERY: usize = 200;
 /// Columns of the texts of help; other lists are as wide as their widest text.
 const MOST_TEXT_COLUMNS: usize = 40;
 
@@ -52,11 +52,8 @@ pub(super) enum PopupAct {
 #[derive(Debug)]
 pub(super) struct Popup {
     pub kind: PopupKind,
-    query: String,
-    items: Vec<Item>,
-    /// The items that match the query, best first.
-    matching: Vec<usize>,
-    selected: usize,
+    query: QueryLine,
+    items: List<Item>,
     /// The list is still being searched for matches.
     pub is_incomplete: bool,
     /// Nobody has asked for the list or moved in it: Tab is for the draft, and Enter too unless this says that it takes the
@@ -70,22 +67,21 @@ pub(super) struct EnterTakes(pub bool);
 
 impl Popup {
     pub fn new(kind: PopupKind, items: Vec<Item>) -> Self {
-        let matching = (0..items.len()).collect();
-        Self { kind, query: String::new(), items, matching, selected: 0, is_incomplete: false, offered: None }
+        let mut popup =
+            Self { kind, query: QueryLine::default(), items: List::default(), is_incomplete: false, offered: None };
+        popup.replace(items);
+        popup
     }
 
-    /// Replaces the items, which are all shown. The selection stays with an item that is still there.
+    /// Replaces the items, which are all shown. The selection stays with an item that is still there, if it was moved.
     pub fn replace(&mut self, items: Vec<Item>) {
-        let selected = self.selected_item().filter(|_| self.selected > 0);
-        self.selected = selected.and_then(|selected| items.iter().position(|item| item == selected)).unwrap_or(0);
-        self.matching = (0..items.len()).collect();
-        self.items = items;
+        self.items.offer(items, PartialEq::eq);
     }
 
     /// Whether this is the whole name of an item of the list, while the first one is selected.
     pub fn has_whole(&self, name: &str) -> bool {
         matches!(self.kind, PopupKind::Mentions(_))
-            && self.selected == 0
+            && self.items.at() == 0
             && self.items.iter().any(|item| item.text == name)
     }
 
@@ -94,174 +90,99 @@ impl Popup {
         matches!(self.kind, PopupKind::History | PopupKind::Help)
     }
 
-    fn selected_item(&self) -> Option<&Item> {
-        self.matching.get(self.selected).map(|at| &self.items[*at])
-    }
-
     pub fn on_key(&mut self, key: &Key) -> PopupAct {
-        match key {
-            Key::Press(code, modifiers) => self.on_press(*code, *modifiers),
-            Key::Paste(text) if self.is_modal() => {
-                let room = MAX_QUERY.saturating_sub(self.query.chars().count());
-                self.query.extend(text.chars().filter(|c| !c.is_control()).take(room));
-                self.search();
-                PopupAct::Done
-            }
-            Key::Wheel(notches) if self.is_modal() => {
-                self.select_by(isize::try_from(*notches).unwrap_or(0), false);
-                PopupAct::Done
-            }
-            _ => PopupAct::Pass,
+        if let Key::Press(code, modifiers) = key
+            && let Some(act) = self.on_press(*code, *modifiers)
+        {
+            return act;
         }
+        if !self.is_modal() {
+            return PopupAct::Pass;
+        }
+        match (self.query.on_key(key), key) {
+            (Some(true), _) => self.search(),
+            (Some(false), _) => {}
+            (None, Key::Press(code, _)) => self.items.on_key(*code),
+            (None, Key::Wheel(notches)) => self.items.step(isize::try_from(*notches).unwrap_or(0)),
+            (None, _) => return PopupAct::Pass,
+        }
+        PopupAct::Done
     }
 
-    fn on_press(&mut self, code: KeyCode, modifiers: Modifiers) -> PopupAct {
+    /// What a key does that is not for the query.
+    fn on_press(&mut self, code: KeyCode, modifiers: Modifiers) -> Option<PopupAct> {
         let is_plain = !modifiers.ctrl && !modifiers.alt;
-        match code {
-            KeyCode::Escape => PopupAct::Close,
-            KeyCode::Char('c' | 'g') if modifiers.ctrl => PopupAct::Close,
-            KeyCode::Enter | KeyCode::Tab
-                if self.offered.is_some_and(|takes| code == KeyCode::Tab || takes == EnterTakes(false)) =>
-            {
-                PopupAct::Pass
+        let passes = |takes: EnterTakes| code == KeyCode::Tab || takes == EnterTakes(false);
+        let is_down = match code {
+            KeyCode::Escape => return Some(PopupAct::Close),
+            KeyCode::Char('c' | 'g') if modifiers.ctrl => return Some(PopupAct::Close),
+            KeyCode::Enter | KeyCode::Tab if self.offered.is_some_and(passes) => return Some(PopupAct::Pass),
+            KeyCode::Enter | KeyCode::Tab if is_plain && !modifiers.shift => {
+                return Some(match self.items.marked() {
+                    Some(item) => PopupAct::Accept(item.clone()),
+                    // Text that matches nothing may still be sent.
+                    None if !self.is_modal() && code == KeyCode::Enter => PopupAct::Pass,
+                    None => PopupAct::Close,
+                });
             }
-            KeyCode::Enter | KeyCode::Tab if is_plain && !modifiers.shift => match self.selected_item() {
-                Some(item) => PopupAct::Accept(item.clone()),
-                // Text that matches nothing may still be sent.
-                None if !self.is_modal() && code == KeyCode::Enter => PopupAct::Pass,
-                None => PopupAct::Close,
-            },
-            KeyCode::Up => self.step(-1),
-            KeyCode::Down => self.step(1),
-            KeyCode::BackTab => self.step(-1),
-            KeyCode::Char('p') if modifiers.ctrl => self.step(-1),
-            KeyCode::Char('n' | 'r') if modifiers.ctrl && (code != KeyCode::Char('r') || self.is_modal()) => {
-                self.step(1)
-            }
-            _ if !self.is_modal() => PopupAct::Pass,
-            KeyCode::PageUp => self.leap(-10),
-            KeyCode::PageDown => self.leap(10),
-            KeyCode::Home => self.leap(isize::MIN),
-            KeyCode::End => self.leap(isize::MAX),
-            KeyCode::Backspace => self.edit(drop_last),
-            KeyCode::Char('h') if modifiers.ctrl => self.edit(drop_last),
-            KeyCode::Char('u') if modifiers.ctrl => self.edit(String::clear),
-            KeyCode::Char(c) if is_plain => self.edit(|query| query.push(c)),
-            _ => PopupAct::Done,
-        }
-    }
-
-    fn step(&mut self, by: isize) -> PopupAct {
+            KeyCode::Up | KeyCode::BackTab => false,
+            KeyCode::Down => true,
+            KeyCode::Char('p') if modifiers.ctrl => false,
+            KeyCode::Char('n') if modifiers.ctrl => true,
+            KeyCode::Char('r') if modifiers.ctrl && self.is_modal() => true,
+            _ => return None,
+        };
         self.offered = None;
-        self.select_by(by, true);
-        PopupAct::Done
-    }
-
-    fn leap(&mut self, by: isize) -> PopupAct {
-        self.select_by(by, false);
-        PopupAct::Done
-    }
-
-    fn edit(&mut self, edit: impl FnOnce(&mut String)) -> PopupAct {
-        edit(&mut self.query);
-        self.search();
-        PopupAct::Done
-    }
-
-    /// Moves the selection; beyond an end it continues at the other if it cycles.
-    fn select_by(&mut self, by: isize, cycles: bool) {
-        let Ok(count @ 1..) = isize::try_from(self.matching.len()) else { return };
-        let at = isize::try_from(self.selected).unwrap_or(0).saturating_add(by);
-        let at = if cycles { at.rem_euclid(count) } else { at.clamp(0, count - 1) };
-        self.selected = usize::try_from(at).unwrap_or(0);
+        self.items.cycle(is_down);
+        Some(PopupAct::Done)
     }
 
     /// Finds the items that match: those of the history in their order, those of help in their groups, if they
     /// contain the words as typed; otherwise those whose letters match, best first.
     fn search(&mut self) {
-        self.selected = 0;
-        let words: Vec<String> = self.query.split_whitespace().map(str::to_lowercase).collect();
-        let has_words = |item: &Item| {
+        let words: Vec<String> = self.query.text().split_whitespace().map(str::to_lowercase).collect();
+        self.items.filter(|item| {
             let text = format!("{} {} {}", item.text, item.about, item.group).to_lowercase();
-            words.iter().all(|word| text.contains(word))
-        };
-        self.matching = (0..self.items.len()).filter(|at| has_words(&self.items[*at])).collect();
-        if self.matching.is_empty() {
-            let mut fuzzy = Fuzzy::words(&self.query);
-            let scores = self.items.iter().enumerate().filter_map(|(at, item)| Some((fuzzy.score(&item.text)?, at)));
-            let mut scores: Vec<(u32, usize)> = scores.collect();
-            scores.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
-            self.matching = scores.into_iter().map(|(_, at)| at).collect();
+            words.iter().all(|word| text.contains(word)).then_some(0)
+        });
+        if self.items.is_empty() {
+            let mut fuzzy = Fuzzy::words(self.query.text());
+            self.items.filter(|item| fuzzy.score(&item.text));
         }
+        self.items.mark(0);
     }
 
     /// The rows on a screen of this width, in this many rows at most, and the column of the cursor in the first row of a
     /// search.
-    pub fn rows(&self, columns: usize, room: usize) -> (Vec<Row>, Option<usize>) {
-        let mut rows = Vec::new();
-        let mut cursor = None;
+    pub fn rows(&self, columns: usize, room: usize) -> (Vec<Row>, Option<u16>) {
         let prompt = match self.kind {
-            PopupKind::History => Some("search history: "),
-            PopupKind::Help => Some("search help: "),
-            PopupKind::Commands | PopupKind::Mentions(_) => None,
+            PopupKind::History => "search history: ",
+            PopupKind::Help => "search help: ",
+            PopupKind::Commands | PopupKind::Mentions(_) => {
+                return (self.list_rows(columns, room.min(COMPLETION_ROWS)), None);
+            }
         };
-        let room = if prompt.is_some() { room } else { room.min(COMPLETION_ROWS) };
-        if let Some(prompt) = prompt.filter(|_| room > 0) {
-            let query = text::sanitise(&self.query).into_owned();
-            cursor = Some(text::width(prompt) + text::width(&query));
-            let mut row = Row::of(prompt, Style::color(Color::Attention));
-            row.push(query, Style::BOLD);
-            row.push(
-                format!("  {} of {}, Enter takes one, Esc closes", self.matching.len(), self.items.len()),
-                Style::DIM,
-            );
-            rows.push(row);
-        }
-        rows.extend(self.list_rows(columns, room - rows.len()));
-        (rows, cursor)
+        let (mut row, cursor) = self.query.row(prompt, Color::Attention);
+        let (found, all) = (self.items.len(), self.items.all().len());
+        row.push(format!("  {found} of {all}, Enter takes one, Esc closes"), Style::DIM);
+        let rows = [row].into_iter().chain(self.list_rows(columns, room.saturating_sub(1)));
+        (rows.take(room).collect(), (room > 0).then_some(cursor))
     }
 
     /// The rows around the selected item, with headings.
     fn list_rows(&self, columns: usize, room: usize) -> Vec<Row> {
-        let widths = self.matching.iter().map(|at| text::width(&self.items[*at].text));
+        let widths = self.items.iter().map(|item| text::width(&item.text));
         let left = widths.max().unwrap_or(0).min(MOST_TEXT_COLUMNS).min(columns / 2);
-        let first = self.selected.saturating_sub(room);
-        let mut group = first.checked_sub(1).map_or("", |before| self.items[self.matching[before]].group);
-        let (mut rows, mut selected) = (Vec::new(), 0);
-        for (place, at) in self.matching.iter().enumerate().skip(first).take(2 * room + 1) {
-            let item = &self.items[*at];
-            if item.group != group && self.query.is_empty() {
-                group = item.group;
-                rows.push(Row::of(group, Style::color(Color::Heading)));
-            }
-            selected = if place == self.selected { rows.len() } else { selected };
-            rows.push(item_row(item, place == self.selected, left));
-        }
-        let hidden = (selected + 1).saturating_sub(room);
-        let mut rows: Vec<Row> = rows.into_iter().skip(hidden).take(room).collect();
-        if self.is_incomplete && self.matching.is_empty() && room > 0 {
+        let group = |item: &Item| if self.query.text().is_empty() { item.group } else { "" };
+        let heading = |item: &Item| Row::of(group(item), Style::color(Color::Heading));
+        let mut rows = self
+            .items
+            .rows(room, heading, |item, is_selected| choice_row((&item.text, &item.about), is_selected, left));
+        if self.is_incomplete && self.items.is_empty() && room > 0 {
             rows.push(Row::of("  …", Style::DIM));
         }
         rows
     }
-}
-
-fn drop_last(query: &mut String) {
-    query.pop();
-}
-
-fn item_row(item: &Item, is_selected: bool, left: usize) -> Row {
-    let (sign, style) = if is_selected { ("> ", Style::BOLD) } else { ("  ", Style::default()) };
-    let shown = text::sanitise(&item.text).replace('\n', "␊");
-    let mut row = Row::of(sign, Style::color(Color::User));
-    if item.about.is_empty() {
-        row.push(shown, style);
-        return row;
-    }
-    let padding = left.saturating_sub(text::width(&shown));
-    row.push(shown, style);
-    row.push(format!("{}  {}", " ".repeat(padding), text::sanitise(&item.about)), Style::DIM);
-    row
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::show_newest;
+use crate::repl::terminals::list::List;
 use crate::repl::terminals::painter::{Painter, QuestionRows};
 use crate::repl::terminals::question::{Page, SETTLING};
 use crate::repl::terminals::unseen::Unseen;
@@ -39,17 +40,9 @@ const DETAIL_ROWS: usize = 6;
 const DETAIL_MESSAGES: usize = 24;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A row of the list.
-enum Item<'a> {
-    Heading(&'static str),
-    Entry(&'a InboxEntry),
-}
-
 #[derive(Default)]
 pub(super) struct InboxView {
-    entries: Vec<InboxEntry>,
-    /// The index of the marked entry.
-    at: usize,
+    entries: List<InboxEntry>,
     /// The agent whose entry is to be marked when there is one.
     wanted: Option<AgentId>,
     /// The entries that Space has marked.
@@ -66,13 +59,9 @@ impl InboxView {
         Self { wanted: Some(agent), ..Self::default() }
     }
 
-    fn marked(&self) -> Option<&InboxEntry> {
-        self.entries.get(self.at)
-    }
-
     /// The agent of the marked entry, unless several questions are about to be answered.
     pub fn marked_agent(&self) -> Option<AgentId> {
-        self.marked().filter(|_| self.together.is_none()).map(|entry| entry.agent)
+        self.entries.marked().filter(|_| self.together.is_none()).map(|entry| entry.agent)
     }
 
     /// Marks the next question of this agent when it asks.
@@ -81,13 +70,11 @@ impl InboxView {
     }
 
     pub fn update(&mut self, core: &mut Core, unseen: &Unseen) {
-        let marked = self.marked().map(|entry| (entry.agent, entry.need));
-        self.entries = inbox(&core.roster, &core.trees, unseen.iter());
+        let entries = inbox(&core.roster, &core.trees, unseen.iter());
+        self.entries.replace(entries, |one, other| (one.agent, one.need) == (other.agent, other.need));
         let wanted = self.entries.iter().position(|entry| Some(entry.agent) == self.wanted);
         self.wanted.take_if(|_| wanted.is_some());
-        let is_marked = |entry: &InboxEntry| Some((entry.agent, entry.need)) == marked;
-        let found = wanted.or_else(|| self.entries.iter().position(is_marked));
-        self.at = found.unwrap_or(self.at).min(self.entries.len().saturating_sub(1));
+        self.entries.mark(wanted.unwrap_or(self.entries.at()));
         let is_open = |(agent, number): &(AgentId, u64)| {
             core.roster.get(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
         };
@@ -100,11 +87,12 @@ impl InboxView {
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         let now = core.clock.now();
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
         }
-        let revision = self.marked().and_then(|entry| core.roster.get(entry.agent)).map(|agent| agent.view.revision());
-        (self.at, revision, self.several.len(), core.roster.at_work().len()).hash(hash);
+        let revision =
+            self.entries.marked().and_then(|entry| core.roster.get(entry.agent)).map(|agent| agent.view.revision());
+        (self.entries.at(), revision, self.several.len(), core.roster.at_work().len()).hash(hash);
         self.together.iter().for_each(|together| together.hash_shown(now, hash));
     }
 
@@ -125,7 +113,7 @@ impl InboxView {
         if let Some((together, page)) = self.together.as_mut().zip(page) {
             together.on_drawn(page, columns, now);
         }
-        let marked = self.marked().map(|entry| (entry.agent, entry.need));
+        let marked = self.entries.marked().map(|entry| (entry.agent, entry.need));
         if self.shown.map(|(agent, need, _)| (agent, need)) != marked {
             self.shown = marked.map(|(agent, need)| (agent, need, now));
         }
@@ -137,17 +125,10 @@ impl InboxView {
             return self.on_answered(answered);
         }
         let Key::Press(code, modifiers) = key else { return ViewAct::Done };
-        let last = self.entries.len().saturating_sub(1);
         self.wanted = None;
         match code {
             _ if modifiers.ctrl || modifiers.alt => return ViewAct::Done,
             KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Up | KeyCode::Char('k') => self.at = self.at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.at = (self.at + 1).min(last),
-            KeyCode::Tab => self.at = if self.at == last { 0 } else { self.at + 1 },
-            KeyCode::BackTab => self.at = self.at.checked_sub(1).unwrap_or(last),
-            KeyCode::Home => self.at = 0,
-            KeyCode::End => self.at = last,
             KeyCode::Enter => return self.marked_agent().map_or(ViewAct::Done, ViewAct::Go),
             KeyCode::Char(' ') => self.mark_several(),
             KeyCode::Char('A') => return self.open_together(core),
@@ -155,23 +136,23 @@ impl InboxView {
             KeyCode::Char('i') => {
                 return self.marked_agent().map_or(ViewAct::Done, |agent| ViewAct::Write(vec![agent]));
             }
-            _ => {}
+            code => self.entries.on_key(*code),
         }
         ViewAct::Done
     }
 
     fn mark_several(&mut self) {
-        if let Some(InboxEntry { agent, need: Need::Question(number), .. }) = self.marked().copied() {
+        if let Some(InboxEntry { agent, need: Need::Question(number), .. }) = self.entries.marked().copied() {
             if !self.several.remove(&(agent, number)) {
                 self.several.insert((agent, number));
             }
-            self.at = (self.at + 1).min(self.entries.len().saturating_sub(1));
+            self.entries.step(1);
         }
     }
 
     /// Removes the marked entry, if the person has had time to see it.
     fn mark_seen(&self, now: Moment) -> ViewAct {
-        match self.marked() {
+        match self.entries.marked() {
             Some(InboxEntry { need: Need::Question(_), .. }) => ViewAct::Notice("this agent asks: y allows, n refuses"),
             Some(InboxEntry { need: Need::Limit, .. }) => ViewAct::Notice("a limit holds this agent: /limit raises it"),
             Some(entry) => match self.shown {
@@ -215,21 +196,14 @@ impl InboxView {
             rows.push(Row::of("  no agent needs you; Esc goes back", Style::DIM));
             return Body::of(rows);
         }
-        let list = self.list();
         let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
-        let shown = list.len().min(most);
-        let marked = list.iter().position(|(is_marked, _)| *is_marked).unwrap_or(0);
-        let first = marked.saturating_sub(shown.saturating_sub(1)).max((marked + 1).saturating_sub(shown));
         let agents = || self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
         let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
         let places = Places::of(agents(), &core.branches);
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
-        for (is_marked, item) in list.into_iter().skip(first).take(shown) {
-            rows.extend(match item {
-                Item::Heading(group) => Some(Row::of(format!("  ─ {group} ─"), Style::DIM)),
-                Item::Entry(entry) => self.entry_row(core, entry, is_marked, (digits, has_costs, &places), columns),
-            });
-        }
+        rows.extend(self.entries.rows(most, heading, |entry, is_marked| {
+            self.entry_row(core, entry, is_marked, (digits, has_costs, &places), columns).unwrap_or_default()
+        }));
         rows.push(rule(&self.about_marked(core, &places), columns));
         let hints = self.hints(core.clock.now(), columns);
         let room = height.saturating_sub(rows.len() + hints.len());
@@ -254,30 +228,9 @@ impl InboxView {
         ["inbox".to_owned()].into_iter().chain(parts).collect::<Vec<_>>().join(" ─ ")
     }
 
-    /// The list with a heading above each kind after the first, and whether the row is the marked one.
-    fn list(&self) -> Vec<(bool, Item<'_>)> {
-        let mut list = Vec::new();
-        let mut heading = None;
-        for (at, entry) in self.entries.iter().enumerate() {
-            let group = match entry.need {
-                Need::Question(_) => None,
-                Need::Limit => Some("held by a limit"),
-                Need::Failed => Some("failed"),
-                Need::Interrupted => Some("interrupted by the end of the program"),
-                Need::Finished => Some("finished, not seen"),
-            };
-            if group != heading {
-                heading = group;
-                list.extend(group.map(|group| (false, Item::Heading(group))));
-            }
-            list.push((at == self.at, Item::Entry(entry)));
-        }
-        list
-    }
-
     /// Which agent the marked entry is about, where it works and with which model.
     fn about_marked(&self, core: &Core, places: &Places) -> String {
-        let marked = self.marked().filter(|_| self.together.is_none());
+        let marked = self.entries.marked().filter(|_| self.together.is_none());
         let Some(agent) = marked.and_then(|entry| core.roster.get(entry.agent)) else { return String::new() };
         format!("{} ─ {} ─ {}", agent.listed(), places.of_agent(agent), agent.inputs.endpoint.shown_name())
     }
@@ -326,7 +279,8 @@ impl InboxView {
             let (rows, page) = together.rows(core, columns, room);
             return QuestionRows { rows, page: Some(page), has_whole_rules: false };
         }
-        let Some((entry, agent)) = self.marked().and_then(|entry| Some((entry, core.roster.get(entry.agent)?))) else {
+        let Some((entry, agent)) = self.entries.marked().and_then(|entry| Some((entry, core.roster.get(entry.agent)?)))
+        else {
             return plain(Vec::new());
         };
         match (entry.need, agent.question()) {
@@ -343,6 +297,18 @@ impl InboxView {
         };
         hint_rows(hints, columns)
     }
+}
+
+/// What is above the entries of a kind; nothing above questions.
+fn heading(entry: &InboxEntry) -> Row {
+    let kind = match entry.need {
+        Need::Question(_) => return Row::default(),
+        Need::Limit => "held by a limit",
+        Need::Failed => "failed",
+        Need::Interrupted => "interrupted by the end of the program",
+        Need::Finished => "finished, not seen",
+    };
+    Row::of(format!("  ─ {kind} ─"), Style::DIM)
 }
 
 /// What its requests have cost, in dollars, where prices are known.

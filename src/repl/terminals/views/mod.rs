@@ -25,7 +25,7 @@ use crate::base::text;
 use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Origin, ViewName};
 use crate::domain::frame::{Color, Frame, Row, Style};
-use crate::domain::key::{Key, KeyCode};
+use crate::domain::key::Key;
 use crate::repl::core::Core;
 use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
 use crate::repl::terminals::question::{Entry, Page};
@@ -430,7 +430,8 @@ impl Terminals {
         rows.resize(room - notice.len(), Row::default());
         rows.extend(notice);
         let cursor = cursor.and_then(|(column, row)| Some((column, u16::try_from(rows.len() + row).ok()?)));
-        let cursor = cursor.or(own.filter(|(_, row)| usize::from(*row) < rows.len()));
+        let own = own.filter(|(_, row)| usize::from(*row) < rows.len());
+        let cursor = cursor.or(own.map(|(column, row)| (column.min(columns.saturating_sub(1)), row)));
         rows.extend(input.into_iter().chain(status));
         let frame = Frame { width: columns, rows, cursor, scrolling_rows: 0 };
         Some(Painted { frame, page, has_whole_rules })
@@ -470,24 +471,6 @@ fn hint_rows(hints: &str, columns: u16) -> Vec<Row> {
     }
     let parts = lines.iter().flat_map(|line| text::wrap(line, columns.max(1).into()));
     parts.map(|(_, part)| Row::of(part, Style::DIM)).collect()
-}
-
-/// Edits a text of one line. Returns whether it has changed.
-fn edit_line(typed: &mut Draft, code: KeyCode, is_ctrl: bool) -> bool {
-    let before = typed.text().to_owned();
-    match code {
-        KeyCode::Backspace => drop(typed.backspace()),
-        KeyCode::Delete => drop(typed.delete()),
-        KeyCode::Left => drop(typed.left()),
-        KeyCode::Right => drop(typed.right()),
-        KeyCode::Home => drop(typed.home()),
-        KeyCode::End => drop(typed.end()),
-        KeyCode::Char('u') if is_ctrl => typed.set(""),
-        KeyCode::Char('w') if is_ctrl => drop(typed.kill_word_back()),
-        KeyCode::Char(c) if !is_ctrl => typed.insert(&c.to_string()),
-        _ => {}
-    }
-    typed.text() != before
 }
 
 /// `── title ─────`.

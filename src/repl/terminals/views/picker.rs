@@ -12,14 +12,15 @@ use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::called::name_and_title;
-use crate::domain::draft::Draft;
 use crate::domain::flow::Change;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::title::title;
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
-use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
+use crate::repl::terminals::list::List;
+use crate::repl::terminals::query::QueryLine;
+use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
 use crate::store::Conversation;
 
 /// Columns of the number, of the project, of the state, of the age and of the cost.
@@ -38,11 +39,9 @@ const MOST_ROWS: usize = 1_000;
 
 #[derive(Default)]
 pub(super) struct PickerView {
-    typed: Draft,
-    conversations: Vec<Conversation>,
-    /// The indices of those that match what was typed, the best first.
-    found: Vec<usize>,
-    at: usize,
+    typed: QueryLine,
+    /// Those that match what was typed, the best first.
+    conversations: List<Conversation>,
     /// No conversation was chosen yet at this terminal.
     is_first: bool,
     /// What is done at the chosen agent.
@@ -51,7 +50,6 @@ pub(super) struct PickerView {
     agents: Option<usize>,
     /// Why the list could not be read.
     error: Option<String>,
-    revision: u64,
 }
 
 impl PickerView {
@@ -69,66 +67,46 @@ impl PickerView {
         if self.agents.replace(core.roster.len()) == Some(core.roster.len()) {
             return;
         }
-        let marked = self.marked().map(|conversation| conversation.agent);
         match core.store.conversations() {
-            Ok(conversations) => (self.conversations, self.error) = (conversations, None),
+            Ok(conversations) => {
+                self.conversations.replace(conversations, |one, other| one.agent == other.agent);
+                self.error = None;
+            }
             Err(error) => self.error = Some(error.message),
         }
         self.filter();
-        let is_marked = |at: &usize| Some(self.conversations[*at].agent) == marked;
-        self.at = self.found.iter().position(is_marked).unwrap_or(0);
     }
 
     fn filter(&mut self) {
         let mut words: Vec<Fuzzy> = self.typed.text().split_whitespace().map(Fuzzy::words).collect();
-        let scored = self.conversations.iter().enumerate();
-        let mut scored: Vec<(u32, usize)> =
-            scored.filter_map(|(at, one)| Some((score(&mut words, one)?, at))).collect();
-        scored.sort_by_key(|(score, at)| (std::cmp::Reverse(*score), *at));
-        self.found = scored.into_iter().map(|(_, at)| at).collect();
-        self.at = 0;
-        self.revision += 1;
-    }
-
-    fn marked(&self) -> Option<&Conversation> {
-        self.conversations.get(*self.found.get(self.at)?)
+        self.conversations.filter(|conversation| score(&mut words, conversation));
     }
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        (self.revision, self.at, self.typed.text(), self.typed.cursor()).hash(hash);
         let now = core.clock.unix_ms();
-        let near = self.found.iter().skip(self.at.saturating_sub(MOST_ROWS)).take(2 * MOST_ROWS);
-        for conversation in near.filter_map(|at| self.conversations.get(*at)) {
-            (text::age(age(now, conversation)), state(core, conversation)).hash(hash);
+        let first = self.conversations.at().saturating_sub(MOST_ROWS);
+        for conversation in self.conversations.iter().skip(first).take(2 * MOST_ROWS) {
+            (conversation.agent, text::age(age(now, conversation)), state(core, conversation)).hash(hash);
         }
     }
 
     pub fn on_key(&mut self, key: &Key) -> ViewAct {
-        let Key::Press(code, modifiers) = key else {
-            if let Key::Paste(pasted) = key {
-                self.typed.insert(&pasted.replace('\n', " "));
+        match (self.typed.on_key(key), key) {
+            (Some(true), _) => {
                 self.filter();
+                self.conversations.mark(0);
             }
-            return ViewAct::Done;
-        };
-        let last = self.found.len().saturating_sub(1);
-        match code {
-            KeyCode::Escape if self.is_first => return ViewAct::Exit,
-            KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Enter => return self.open(),
-            KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
-            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
-            KeyCode::PageDown => self.at = (self.at + 10).min(last),
-            _ if modifiers.alt => {}
-            _ if edit_line(&mut self.typed, *code, modifiers.ctrl) => self.filter(),
+            (None, Key::Press(KeyCode::Escape, _)) if self.is_first => return ViewAct::Exit,
+            (None, Key::Press(KeyCode::Escape, _)) => return ViewAct::Close,
+            (None, Key::Press(KeyCode::Enter, _)) => return self.open(),
+            (None, Key::Press(code, _)) => self.conversations.on_key(*code),
             _ => {}
         }
         ViewAct::Done
     }
 
     fn open(&self) -> ViewAct {
-        let Some(Conversation { agent, is_archived, .. }) = self.marked() else { return ViewAct::Done };
+        let Some(Conversation { agent, is_archived, .. }) = self.conversations.marked() else { return ViewAct::Done };
         let back = is_archived.then_some(Change::Unarchive(*agent));
         let at_focus = back.into_iter().chain([Change::Switch(*agent)]).map(|change| (None, change));
         let then = self.then.iter().map(|change| (Some(*agent), change.clone()));
@@ -136,12 +114,9 @@ impl PickerView {
     }
 
     pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
-        let mut rows = vec![rule(&self.title(), columns)];
-        let mut query = Row::of("/ ", Style::color(Color::User));
-        query.push(text::sanitise(self.typed.text()).replace('\n', " "), Style::default());
-        let cursor = (text::width(&text::sanitise(&self.typed.text()[..self.typed.cursor()])) + 2).min(columns.into());
-        rows.push(query);
-        let message = match (&self.error, self.conversations.is_empty(), self.found.is_empty()) {
+        let (query, cursor) = self.typed.row("/ ", Color::User);
+        let mut rows = vec![rule(&self.title(), columns), query];
+        let message = match (&self.error, self.conversations.all().is_empty(), self.conversations.is_empty()) {
             (Some(error), ..) => Some(error.as_str()),
             (None, true, _) => Some("no conversation yet"),
             (None, false, true) => Some("no conversation matches"),
@@ -152,26 +127,23 @@ impl PickerView {
         let hints = hint_rows(&format!("type to filter   Up Down mark   Enter opens   Esc {way_out}"), columns);
         let room = height.saturating_sub(rows.len() + hints.len());
         let details = if room > DETAIL_ROWS * 2 { DETAIL_ROWS } else { 0 };
-        let list = (room - details).max(1).min(self.found.len());
-        let first = (self.at + 1).saturating_sub(list);
-        let shown = self.found.iter().enumerate().skip(first).take(list);
-        let shown = shown.filter_map(|(at, index)| Some((at, self.conversations.get(*index)?)));
-        rows.extend(shown.map(|(at, one)| row(core, one, at == self.at, columns)));
+        let row = |one: &Conversation, is_marked| row(core, one, is_marked, columns);
+        rows.extend(self.conversations.rows((room - details).max(1), |_| Row::default(), row));
         let bottom = height.saturating_sub(details + hints.len());
         rows.resize(bottom, Row::default());
         if details > 0 {
-            rows.extend(self.marked().into_iter().flat_map(|one| described(core, one, columns)));
+            rows.extend(self.conversations.marked().into_iter().flat_map(|one| described(core, one, columns)));
         }
         rows.resize(height.saturating_sub(hints.len()), Row::default());
         rows.extend(hints);
-        Body { cursor: Some((u16::try_from(cursor).unwrap_or(0), 1)), ..Body::of(rows) }
+        Body { cursor: Some((cursor, 1)), ..Body::of(rows) }
     }
 
     fn title(&self) -> String {
-        let all = text::counted(self.conversations.len(), "conversation", "conversations");
+        let all = text::counted(self.conversations.all().len(), "conversation", "conversations");
         match self.typed.text().trim().is_empty() {
             true => format!("resume ─ {all}"),
-            false => format!("resume ─ {} of {all}", self.found.len()),
+            false => format!("resume ─ {} of {all}", self.conversations.len()),
         }
     }
 }

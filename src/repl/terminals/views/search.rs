@@ -7,15 +7,16 @@ use crate::base::clock::{Moment, date_and_time};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::draft::Draft;
 use crate::domain::flow::{Change, Shown};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::search::{SearchQuery, excerpt};
 use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
+use crate::repl::terminals::list::List;
+use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::views::searching::{Found, MOST, Searching, search};
-use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
+use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
 use crate::store::SearchHit;
 
 /// Columns of the name, the time and the kind.
@@ -27,12 +28,11 @@ const LINES_BEFORE: usize = 2;
 
 #[derive(Default)]
 pub(super) struct SearchView {
-    typed: Draft,
+    typed: QueryLine,
     /// Keys are for the list, not for the query.
     is_in_list: bool,
     query: SearchQuery,
-    hits: Vec<SearchHit>,
-    at: usize,
+    hits: List<SearchHit>,
     /// What is wrong with the query, or why it found nothing.
     message: Option<String>,
     /// What was typed since the last search is searched for before the next frame.
@@ -95,7 +95,7 @@ impl SearchView {
     }
 
     fn show(&mut self, found: Result<Found>) {
-        (self.at, self.message) = (0, None);
+        self.message = None;
         self.revision += 1;
         match found {
             Ok(found) => {
@@ -105,54 +105,46 @@ impl SearchView {
                         count => format!("nothing found yet: {count} older messages are still being indexed"),
                     });
                 }
-                (self.query, self.hits) = (found.query, found.hits);
+                self.query = found.query;
+                self.hits.replace(found.hits, |_, _| false);
             }
             Err(error) => self.message = Some(error.message),
         }
+        self.hits.mark(0);
     }
 
     pub fn hash_shown(&self, hash: &mut DefaultHasher) {
-        (self.revision, self.at, self.is_in_list, self.typed.text(), self.typed.cursor()).hash(hash);
+        self.revision.hash(hash);
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        let Key::Press(code, modifiers) = key else {
-            if let Key::Paste(pasted) = key {
-                self.typed.insert(&pasted.replace('\n', " "));
-                self.is_stale = true;
-            }
+        if self.is_typing()
+            && let Some(is_changed) = self.typed.on_key(key)
+        {
+            self.is_stale |= is_changed;
             return ViewAct::Done;
-        };
+        }
+        let Key::Press(code, modifiers) = key else { return ViewAct::Done };
         if !self.is_typing() || needs_result(*code) {
             self.update(core);
         }
-        let last = self.hits.len().saturating_sub(1);
         match code {
             KeyCode::Escape if self.is_in_list => self.is_in_list = false,
             KeyCode::Escape => return ViewAct::Close,
-            KeyCode::Up => self.at = self.at.saturating_sub(1),
-            KeyCode::Down => self.at = (self.at + 1).min(last),
-            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
-            KeyCode::PageDown => self.at = (self.at + 10).min(last),
             KeyCode::Tab => self.is_in_list = !self.is_in_list && !self.hits.is_empty(),
             KeyCode::Enter if self.is_in_list || self.hits.len() == 1 => return self.go(core),
             KeyCode::Enter => self.is_in_list = !self.hits.is_empty(),
-            _ if modifiers.alt => {}
-            KeyCode::Char('f') if self.is_in_list => return self.fork(core),
-            KeyCode::Char('q') if self.is_in_list => return self.quote(),
-            KeyCode::Char('/') if self.is_in_list => self.is_in_list = false,
-            _ if self.is_in_list => {}
-            _ => self.is_stale |= edit_line(&mut self.typed, *code, modifiers.ctrl),
+            KeyCode::Char(_) if modifiers.ctrl || modifiers.alt => {}
+            KeyCode::Char('f') => return self.fork(core),
+            KeyCode::Char('q') => return self.quote(),
+            KeyCode::Char('/') => self.is_in_list = false,
+            code => self.hits.on_key(*code),
         }
         ViewAct::Done
     }
 
-    fn marked(&self) -> Option<&SearchHit> {
-        self.hits.get(self.at)
-    }
-
     fn go(&self, core: &Core) -> ViewAct {
-        match self.marked() {
+        match self.hits.marked() {
             Some(hit) if core.roster.get(hit.agent).is_some() => {
                 let (agent, message) = (hit.agent, hit.id);
                 ViewAct::Leave(agent, Change::Show(Shown::Message { agent, message }))
@@ -163,7 +155,7 @@ impl SearchView {
     }
 
     fn fork(&self, core: &Core) -> ViewAct {
-        let Some(hit) = self.marked() else { return ViewAct::Done };
+        let Some(hit) = self.hits.marked() else { return ViewAct::Done };
         let is_listed = core.roster.get(hit.agent).is_some();
         let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok() };
         let fork = Change::ForkAt { agent: hit.agent, message: hit.id };
@@ -171,30 +163,23 @@ impl SearchView {
     }
 
     fn quote(&self) -> ViewAct {
-        self.marked().map_or(ViewAct::Done, |hit| {
+        self.hits.marked().map_or(ViewAct::Done, |hit| {
             let quoted: String = hit.content.lines().map(|line| format!("> {line}\n")).collect();
             ViewAct::Quote(quoted)
         })
     }
 
     pub fn body(&self, columns: u16, height: usize) -> Body {
-        let mut rows = vec![rule(&self.title(), columns)];
-        let prompt = if self.is_in_list { Style::DIM } else { Style::color(Color::User) };
-        let mut query = Row::of("/ ", prompt);
-        query.push(text::sanitise(self.typed.text()).replace('\n', " "), Style::default());
-        let column = (text::width(&text::sanitise(&self.typed.text()[..self.typed.cursor()])) + 2).min(columns.into());
-        let cursor = (!self.is_in_list).then(|| (u16::try_from(column).unwrap_or(0), 1));
-        rows.push(query);
+        let (query, cursor) = self.typed.row("/ ", if self.is_in_list { Color::Default } else { Color::User });
+        let mut rows = vec![rule(&self.title(), columns), query];
         if let Some(message) = &self.message {
             rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
         }
         let hints = self.hints(columns);
         let room = height.saturating_sub(rows.len() + hints.len() + 1);
-        let list = (room / 2).max(1).min(self.hits.len());
-        let first = (self.at + 1).saturating_sub(list);
-        let shown = self.hits.iter().enumerate().skip(first).take(list);
-        rows.extend(shown.map(|(at, hit)| self.hit_row(hit, at == self.at, columns)));
-        if let Some(hit) = self.marked() {
+        let row = |hit: &SearchHit, is_marked| self.hit_row(hit, is_marked, columns);
+        rows.extend(self.hits.rows((room / 2).max(1), |_| Row::default(), row));
+        if let Some(hit) = self.hits.marked() {
             let title = format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at));
             rows.push(rule(&title, columns));
             let room = height.saturating_sub(rows.len() + hints.len());
@@ -202,7 +187,7 @@ impl SearchView {
         }
         rows.resize(height.saturating_sub(hints.len()), Row::default());
         rows.extend(hints);
-        Body { cursor, ..Body::of(rows) }
+        Body { cursor: self.is_typing().then_some((cursor, 1)), ..Body::of(rows) }
     }
 
     fn title(&self) -> String {

@@ -6,22 +6,22 @@ use std::hash::{DefaultHasher, Hash};
 use crate::base::fuzzy::Fuzzy;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::draft::Draft;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
+use crate::repl::terminals::list::{List, choice_row};
+use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::setup::{self, Choice, Setup, Step};
-use crate::repl::terminals::views::{Body, ViewAct, column, edit_line, hint_rows, rule};
+use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
 
 /// Columns of a choice beside its description.
 const CHOICE: usize = 28;
 
 pub(super) struct SetupView {
     setup: Setup,
-    typed: Draft,
+    typed: QueryLine,
     /// The choices that match what was typed.
-    choices: Vec<Choice>,
-    at: usize,
+    choices: List<Choice>,
     /// The conversation for which a model is chosen.
     focus: AgentId,
     is_left: bool,
@@ -29,7 +29,6 @@ pub(super) struct SetupView {
     leaves_echo: bool,
     /// Enter was pressed while something is waited for.
     is_early: bool,
-    revision: u64,
     /// The lines that were printed last in line mode.
     printed: String,
 }
@@ -38,14 +37,12 @@ impl SetupView {
     pub fn new(core: &Core, focus: AgentId) -> Self {
         let mut view = Self {
             setup: Setup::new(core),
-            typed: Draft::default(),
-            choices: Vec::new(),
-            at: 0,
+            typed: QueryLine::default(),
+            choices: List::default(),
             focus,
             is_left: false,
             leaves_echo: core.config.endpoint.is_none(),
             is_early: false,
-            revision: 0,
             printed: String::new(),
         };
         view.filter(core);
@@ -78,53 +75,36 @@ impl SetupView {
     }
 
     fn begin_step(&mut self, core: &Core) {
-        self.typed.set("");
-        (self.at, self.is_early) = (0, false);
+        self.typed = QueryLine::default();
+        self.typed.is_secret = matches!(self.setup.step, Step::Secret { .. });
+        self.is_early = false;
+        self.choices.mark(0);
         self.filter(core);
     }
 
-    /// Keeps the mark at its choice where others come and go, unless it is still at the first one.
     fn filter(&mut self, core: &Core) {
-        let marked = self.choices.get(self.at).filter(|_| self.at > 0).cloned();
         let mut choices = self.setup.choices(core);
         let query = self.typed.text().trim();
         if !query.is_empty() && !is_number(query) {
             let mut words = Fuzzy::words(query);
             choices.retain(|choice| words.score(&format!("{} {}", choice.text, choice.about)).is_some());
         }
-        if choices != self.choices {
-            let place = marked.and_then(|marked| choices.iter().position(|choice| choice.text == marked.text));
-            (self.at, self.choices) = (place.unwrap_or(0), choices);
-            self.revision += 1;
-        }
+        self.choices.offer(choices, |one, other| one.text == other.text);
     }
 
     pub fn hash_shown(&self, hash: &mut DefaultHasher) {
-        (self.revision, self.at, self.typed.text(), self.typed.cursor(), self.setup.is_waiting()).hash(hash);
-        self.setup.error.hash(hash);
+        (self.title(), self.setup.is_waiting(), &self.setup.error).hash(hash);
+        self.choices.iter().for_each(|choice| (&choice.text, &choice.about).hash(hash));
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
-        self.revision += 1;
-        let Key::Press(code, modifiers) = key else {
-            if let Key::Paste(pasted) = key {
-                self.typed.insert(pasted.trim());
-                self.filter(core);
-            }
-            return ViewAct::Done;
-        };
-        let last = self.choices.len().saturating_sub(1);
-        match code {
-            KeyCode::Escape if !self.setup.go_back() => self.leave(),
-            KeyCode::Escape => self.begin_step(core),
-            KeyCode::Enter if self.setup.is_waiting() => self.is_early = true,
-            KeyCode::Enter => self.choose(core),
-            KeyCode::Up | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
-            KeyCode::Down | KeyCode::Tab => self.at = (self.at + 1).min(last),
-            KeyCode::PageUp => self.at = self.at.saturating_sub(10),
-            KeyCode::PageDown => self.at = (self.at + 10).min(last),
-            _ if modifiers.alt => {}
-            _ if edit_line(&mut self.typed, *code, modifiers.ctrl) => self.filter(core),
+        match (self.typed.on_key(key), key) {
+            (Some(true), _) => self.filter(core),
+            (None, Key::Press(KeyCode::Escape, _)) if !self.setup.go_back() => self.leave(),
+            (None, Key::Press(KeyCode::Escape, _)) => self.begin_step(core),
+            (None, Key::Press(KeyCode::Enter, _)) if self.setup.is_waiting() => self.is_early = true,
+            (None, Key::Press(KeyCode::Enter, _)) => self.choose(core),
+            (None, Key::Press(code, _)) => self.choices.on_key(*code),
             _ => {}
         }
         ViewAct::Done
@@ -133,9 +113,9 @@ impl SetupView {
     fn choose(&mut self, core: &Core) {
         let typed = self.typed.text().trim().to_owned();
         let number = typed.parse::<usize>().ok().filter(|number| (1..=self.choices.len()).contains(number));
-        let at = number.map_or(self.at, |number| number - 1);
+        let at = number.map_or(self.choices.at(), |number| number - 1);
         let is_word = is_number(&typed) && number.is_none();
-        let choice = self.choices.get(at).filter(|_| !is_word).cloned();
+        let choice = self.choices.all().get(at).filter(|_| !is_word).cloned();
         let step = self.setup.step;
         self.setup.choose(core, self.focus, choice, &typed);
         if self.setup.step != step || self.setup.is_waiting() {
@@ -168,12 +148,6 @@ impl SetupView {
         }
     }
 
-    /// What was typed, without what is secret.
-    fn shown(&self, typed: &str) -> String {
-        let is_secret = matches!(self.setup.step, Step::Secret { .. });
-        if is_secret { "•".repeat(typed.chars().count()) } else { text::sanitise(typed).replace('\n', " ") }
-    }
-
     fn waiting(&self) -> Option<String> {
         let (provider, model) = (self.setup.provider(), self.setup.model());
         let what = match self.setup.step {
@@ -190,22 +164,17 @@ impl SetupView {
     }
 
     pub fn body(&self, columns: u16, height: usize) -> Body {
-        let prompt = self.prompt();
-        let mut query = Row::of(prompt, Style::color(Color::User));
-        query.push(self.shown(self.typed.text()), Style::default());
-        let before = text::width(prompt) + text::width(&self.shown(&self.typed.text()[..self.typed.cursor()]));
+        let (query, cursor) = self.typed.row(self.prompt(), Color::User);
         let mut rows = vec![rule(&self.title(), columns), query];
         let error = self.setup.error.iter().flat_map(|error| text::wrap(error, columns.max(1).into()));
         rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
         rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
         let hints = hint_rows(self.hints(), columns);
         let room = height.saturating_sub(rows.len() + hints.len()).max(1);
-        let first = (self.at + 1).saturating_sub(room);
-        let shown = self.choices.iter().enumerate().skip(first).take(room);
-        rows.extend(shown.map(|(at, choice)| choice_row(choice, at == self.at)));
+        let row = |choice: &Choice, is_marked| choice_row((&choice.text, &choice.about), is_marked, CHOICE);
+        rows.extend(self.choices.rows(room, |_| Row::default(), row));
         rows.resize(height.saturating_sub(hints.len()), Row::default());
         rows.extend(hints);
-        let cursor = u16::try_from(before).unwrap_or(0).min(columns.saturating_sub(1));
         Body { cursor: Some((cursor, 1)), ..Body::of(rows) }
     }
 
@@ -233,7 +202,7 @@ impl SetupView {
             lines.push(format!("{}{ask}", self.prompt().trim_start_matches("/ ")));
         }
         let lines = lines.join("\n");
-        (lines != self.printed && self.typed.is_empty()).then(|| {
+        (lines != self.printed && self.typed.text().is_empty()).then(|| {
             self.printed.clone_from(&lines);
             lines
         })
@@ -242,14 +211,4 @@ impl SetupView {
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn choice_row(choice: &Choice, is_marked: bool) -> Row {
-    let (sign, style) = if is_marked { ("> ", Style::BOLD) } else { ("  ", Style::default()) };
-    let mut row = Row::of(sign, Style::color(Color::User));
-    let name =
-        if choice.about.is_empty() { text::sanitise(&choice.text).into_owned() } else { column(&choice.text, CHOICE) };
-    row.push(name, style);
-    row.push(format!("  {}", text::sanitise(&choice.about)), Style::DIM);
-    row
 }

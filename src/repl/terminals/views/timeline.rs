@@ -13,6 +13,7 @@ use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
 use crate::repl::core::Core;
+use crate::repl::terminals::list::List;
 use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
 use crate::team::changes::{FileDiff, changes};
 
@@ -30,13 +31,12 @@ const MOST_NAMED: usize = 4;
 #[derive(Default)]
 pub(super) struct TimelineView {
     agent: Option<AgentId>,
-    entries: Vec<Entry>,
+    /// While the newest one is marked, it stays marked when others follow.
+    entries: List<Entry>,
     /// What the entries were made of.
     seen: Option<Seen>,
     /// The last line with text of a reply that is being received.
     streaming: Option<String>,
-    /// The marked entry; `None`: the newest one, also when others follow.
-    at: Option<usize>,
     /// The first row of the marked entry, if it is shown in whole.
     unfolded: Option<usize>,
     /// One of two points that are compared.
@@ -64,31 +64,17 @@ impl TimelineView {
         let steps = core.store.file_steps(id, MessageId(0)).unwrap_or_default();
         let known: HashSet<MessageId> = history.conversation().iter().map(|message| message.id).collect();
         let children: Vec<Child> = core.roster.children(id).filter_map(|child| child_of(core, child)).collect();
-        self.entries = timeline(history.iter(), &known, &steps, &children);
+        let follows = self.entries.at() + 1 >= self.entries.len();
+        self.entries.replace(timeline(history.iter(), &known, &steps, &children), |_, _| false);
+        if follows {
+            self.entries.mark(usize::MAX);
+        }
         self.seen = Some(seen);
     }
 
     pub fn hash_shown(&self, hash: &mut DefaultHasher) {
         // The entries change only with what they were made of.
-        (self.seen, self.at, self.unfolded, self.from, &self.streaming).hash(hash);
-        self.diff.as_ref().map(|(_, first)| first).hash(hash);
-    }
-
-    fn last(&self) -> usize {
-        self.entries.len().saturating_sub(1)
-    }
-
-    fn index(&self) -> usize {
-        self.at.unwrap_or(self.last()).min(self.last())
-    }
-
-    fn marked(&self) -> Option<&Entry> {
-        self.entries.get(self.index())
-    }
-
-    fn move_to(&mut self, to: usize) {
-        self.at = (to < self.last()).then_some(to);
-        self.unfolded = None;
+        (self.seen, &self.streaming).hash(hash);
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
@@ -99,14 +85,7 @@ impl TimelineView {
         if self.scroll(*code) {
             return ViewAct::Done;
         }
-        let at = self.index();
         match code {
-            KeyCode::Up | KeyCode::Char('k') => self.move_to(at.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => self.move_to(at + 1),
-            KeyCode::PageUp => self.move_to(at.saturating_sub(PAGE)),
-            KeyCode::PageDown => self.move_to(at + PAGE),
-            KeyCode::Home => self.move_to(0),
-            KeyCode::End => self.move_to(self.last()),
             KeyCode::Enter => return self.open(),
             KeyCode::Char('f') => return self.fork(),
             KeyCode::Char('e') => return self.edit(),
@@ -115,7 +94,10 @@ impl TimelineView {
             KeyCode::Char('c') => return self.compare(core),
             KeyCode::Escape if self.from.take().is_some() => {}
             KeyCode::Escape => return ViewAct::Close,
-            _ => {}
+            code => {
+                self.entries.on_key(*code);
+                self.unfolded = None;
+            }
         }
         ViewAct::Done
     }
@@ -145,7 +127,7 @@ impl TimelineView {
 
     /// Enter: all of the entry, or the child that left here.
     fn open(&mut self) -> ViewAct {
-        match self.marked().map(|entry| &entry.kind) {
+        match self.entries.marked().map(|entry| &entry.kind) {
             Some(Kind::Fork(Some(child))) => return ViewAct::Go(*child),
             Some(_) => self.unfolded = Some(0),
             None => {}
@@ -154,7 +136,7 @@ impl TimelineView {
     }
 
     fn fork(&self) -> ViewAct {
-        match (self.agent, self.marked().map(|entry| entry.last)) {
+        match (self.agent, self.entries.marked().map(|entry| entry.last)) {
             (Some(agent), Some(Some(message))) => ViewAct::Leave(agent, Change::ForkAt { agent, message }),
             (Some(_), Some(None)) => ViewAct::Notice("its tools are not done yet: fork from an earlier message"),
             _ => ViewAct::Done,
@@ -162,7 +144,7 @@ impl TimelineView {
     }
 
     fn edit(&self) -> ViewAct {
-        match (self.agent, self.marked()) {
+        match (self.agent, self.entries.marked()) {
             (Some(agent), Some(Entry { kind: Kind::Prompt, previous, text, .. })) => {
                 ViewAct::Leave(agent, Change::EditFork { after: *previous, text: text.clone() })
             }
@@ -172,7 +154,7 @@ impl TimelineView {
 
     /// The marked message becomes the last one; a message of the person goes back to the draft.
     fn rewind(&self, core: &Core) -> ViewAct {
-        let (Some(agent), Some(entry)) = (self.agent, self.marked()) else { return ViewAct::Done };
+        let (Some(agent), Some(entry)) = (self.agent, self.entries.marked()) else { return ViewAct::Done };
         let point = core.roster.get(agent).map_or(MessageId(0), |agent| agent.identity.fork_point);
         let (after, text) = match (&entry.kind, entry.last) {
             (Kind::Prompt, _) => (entry.previous, Some(entry.text.clone())),
@@ -189,14 +171,14 @@ impl TimelineView {
     }
 
     fn undo(&self) -> ViewAct {
-        let (Some(agent), Some(entry)) = (self.agent, self.marked()) else { return ViewAct::Done };
+        let (Some(agent), Some(entry)) = (self.agent, self.entries.marked()) else { return ViewAct::Done };
         let request = UndoRequest::new(Some(entry.message.0), false, false);
         ViewAct::Leave(agent, Change::Undo { agent, request })
     }
 
     /// Notes the first point, or shows what changed between it and this one.
     fn compare(&mut self, core: &Core) -> ViewAct {
-        let (Some(agent), Some(message)) = (self.agent, self.marked().map(|entry| entry.message)) else {
+        let (Some(agent), Some(message)) = (self.agent, self.entries.marked().map(|entry| entry.message)) else {
             return ViewAct::Done;
         };
         let Some(from) = self.from.take() else {
@@ -205,7 +187,7 @@ impl TimelineView {
         };
         let (first, last) = (from.min(message), from.max(message));
         // The newest point is now.
-        let is_to_the_end = self.entries.last().is_some_and(|newest| newest.message == last) || from == message;
+        let is_to_the_end = self.entries.all().last().is_some_and(|newest| newest.message == last) || from == message;
         let before = (!is_to_the_end).then_some(last);
         let snapshots = core.roster.get(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
         let found = snapshots.and_then(|snapshots| changes(&core.store, &snapshots, agent, first, before).ok());
@@ -221,7 +203,7 @@ impl TimelineView {
         let mut rows = vec![rule(&self.title(core), columns)];
         let hints = self.hints(columns);
         let room = height.saturating_sub(rows.len() + hints.len());
-        match (&self.diff, self.unfolded, self.marked()) {
+        match (&self.diff, self.unfolded, self.entries.marked()) {
             (Some((diff, first)), ..) => rows.extend(diff.iter().skip(*first).take(room).cloned()),
             (None, Some(first), Some(entry)) => rows.extend(whole(entry, columns, first, room)),
             _ if self.entries.is_empty() && self.streaming.is_none() => {
@@ -251,11 +233,8 @@ impl TimelineView {
         let below = self.below(core, columns);
         let live = self.streaming.as_ref().map(|last| self.live_row(core, last, columns));
         let space = room.saturating_sub(below.len() + usize::from(live.is_some()) + 1).max(1);
-        let at = self.index();
-        // As many entries after the marked one as before it, where there are so many.
-        let first = at.saturating_sub(space / 2).min(self.entries.len().saturating_sub(space));
-        let shown = self.entries.iter().enumerate().skip(first).take(space);
-        let mut rows: Vec<Row> = shown.map(|(n, entry)| self.row(core, entry, n == at, columns)).collect();
+        let row = |entry: &Entry, is_marked| self.row(core, entry, is_marked, columns);
+        let mut rows = self.entries.rows(space, |_| Row::default(), row);
         rows.extend(live);
         rows.push(Row::default());
         rows.extend(below);
@@ -301,8 +280,8 @@ impl TimelineView {
 
     /// The files that changed from the marked entry on, and why not all may be known.
     fn below(&self, core: &Core, columns: u16) -> Vec<Row> {
-        let Some(entry) = self.marked() else { return Vec::new() };
-        let files = changed_since(&self.entries, entry.message);
+        let Some(entry) = self.entries.marked() else { return Vec::new() };
+        let files = changed_since(self.entries.all(), entry.message);
         let top = self.agent.and_then(|agent| core.roster.get(agent)).map(directory);
         let shown = |path: &std::path::Path| {
             let below = top.as_ref().and_then(|top| path.strip_prefix(top).ok()).unwrap_or(path);

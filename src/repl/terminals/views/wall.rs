@@ -12,6 +12,8 @@ use crate::domain::frame::{Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
+use crate::repl::terminals::list::List;
+use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
 use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
 use crate::team::Places;
@@ -21,12 +23,11 @@ const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
 #[derive(Default)]
 pub(super) struct WallView {
     /// All agents with a tile that the filter lets through.
-    agents: Vec<AgentId>,
-    marked: Option<AgentId>,
+    agents: List<AgentId>,
     /// The agents that Space has chosen.
     chosen: BTreeSet<AgentId>,
     /// What follows `/`; `None` while nothing is filtered.
-    filter: Option<String>,
+    filter: Option<QueryLine>,
     is_filtering: bool,
     is_zoomed: bool,
     /// The number that is being typed.
@@ -39,13 +40,13 @@ pub(super) struct WallView {
 }
 
 impl WallView {
-    fn index(&self) -> usize {
-        self.agents.iter().position(|id| Some(*id) == self.marked).unwrap_or(0)
+    fn marked(&self) -> Option<AgentId> {
+        self.agents.marked().copied()
     }
 
     pub fn update(&mut self, core: &mut Core, (columns, rows): (u16, u16)) {
-        let before = self.index();
-        let words: Vec<String> = self.filter.iter().flat_map(|f| f.split_whitespace()).map(str::to_lowercase).collect();
+        let words = self.filter.iter().flat_map(|filter| filter.text().split_whitespace());
+        let words: Vec<String> = words.map(str::to_lowercase).collect();
         let matches = |text: &str| words.iter().all(|word| text.contains(word.as_str()));
         let agents = core.roster.iter().filter(|agent| tile::has_tile(agent)).filter(|agent| {
             if words.is_empty() {
@@ -55,11 +56,7 @@ impl WallView {
             let state = TileState::of(core, agent).name();
             matches(&format!("{} {} {state} {directory}", agent.identity.label(), agent.title).to_lowercase())
         });
-        self.agents = agents.map(crate::agent::Agent::id).collect();
-        let is_here = self.marked.is_some_and(|marked| self.agents.contains(&marked));
-        if !is_here {
-            self.marked = self.agents.get(before.min(self.agents.len().saturating_sub(1))).copied();
-        }
+        self.agents.replace(agents.map(crate::agent::Agent::id).collect(), PartialEq::eq);
         self.chosen.retain(|id| core.roster.get(*id).is_some());
         let room = usize::from(rows).saturating_sub(3);
         self.grid = match self.is_zoomed {
@@ -80,9 +77,13 @@ impl WallView {
         (self.grid.0 * self.grid.1).max(1)
     }
 
+    /// The place of the first agent of the page.
+    fn first(&self) -> usize {
+        self.agents.at() / self.page_size() * self.page_size()
+    }
+
     fn page(&self) -> Vec<AgentId> {
-        let first = self.index() / self.page_size() * self.page_size();
-        self.agents.iter().skip(first).take(self.page_size()).copied().collect()
+        self.agents.iter().skip(self.first()).take(self.page_size()).copied().collect()
     }
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
@@ -90,18 +91,18 @@ impl WallView {
             let Some(agent) = core.roster.get(id) else { continue };
             (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
         }
-        (self.agents.len(), self.marked, &self.chosen, &self.filter, self.grid, self.is_filtering).hash(hash);
-        (core.roster.at_work().len(), core.roster.asking().len(), self.is_zoomed, self.kills).hash(hash);
+        (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
+        (core.roster.at_work().len(), core.roster.asking().len()).hash(hash);
     }
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
         let kills = self.kills.take();
+        if self.is_filtering {
+            return self.on_filter_key(key);
+        }
         let Key::Press(code, modifiers) = key else { return ViewAct::Done };
         if modifiers.ctrl || modifiers.alt {
             return ViewAct::Done;
-        }
-        if self.is_filtering {
-            return self.on_filter_key(*code);
         }
         if !matches!(code, KeyCode::Char('0'..='9')) {
             self.number = 0;
@@ -110,39 +111,35 @@ impl WallView {
         let page = isize::try_from(self.page_size()).unwrap_or(1);
         match code {
             KeyCode::Escape => return self.leave(),
-            KeyCode::Left => self.step(-1),
-            KeyCode::Right | KeyCode::Tab => self.step(1),
-            KeyCode::BackTab => self.step(-1),
-            KeyCode::Up => self.step(-columns),
-            KeyCode::Down => self.step(columns),
-            KeyCode::PageUp => self.step(-page),
-            KeyCode::PageDown => self.step(page),
-            KeyCode::Home => self.step(isize::MIN / 2),
-            KeyCode::End => self.step(isize::MAX / 2),
+            KeyCode::Left => self.agents.step(-1),
+            KeyCode::Right => self.agents.step(1),
+            KeyCode::Up | KeyCode::Char('k') => self.agents.step(-columns),
+            KeyCode::Down | KeyCode::Char('j') => self.agents.step(columns),
+            KeyCode::PageUp => self.agents.step(-page),
+            KeyCode::PageDown => self.agents.step(page),
             KeyCode::Char(digit @ '0'..='9') => self.mark_number(core, *digit),
             KeyCode::Char(' ') => self.choose(),
             KeyCode::Char('z') => self.is_zoomed = !self.is_zoomed,
-            KeyCode::Char('/') => (self.is_filtering, self.filter) = (true, Some(String::new())),
-            KeyCode::Char('g') => return self.marked.map_or(ViewAct::Done, ViewAct::Go),
-            KeyCode::Enter | KeyCode::Char('i') => return ViewAct::Write(self.marked.into_iter().collect()).checked(),
+            KeyCode::Char('/') => (self.is_filtering, self.filter) = (true, Some(QueryLine::default())),
+            KeyCode::Char('g') => return self.marked().map_or(ViewAct::Done, ViewAct::Go),
+            KeyCode::Enter | KeyCode::Char('i') => {
+                return ViewAct::Write(self.marked().into_iter().collect()).checked();
+            }
             KeyCode::Char('*') => return ViewAct::Write(self.targets(core)).checked(),
             KeyCode::Char('n') => return self.refuse(core),
             KeyCode::Char('y') => return self.asked(core).map_or(ASKS_NOTHING, |(agent, _)| ViewAct::Inbox(agent)),
             KeyCode::Char('s') => return self.stop(core),
             KeyCode::Char('X') => return self.kill(core, kills),
-            _ => {}
+            code => self.agents.on_key(*code),
         }
         ViewAct::Done
     }
 
-    fn on_filter_key(&mut self, code: KeyCode) -> ViewAct {
-        let filter = self.filter.get_or_insert_default();
-        match code {
-            KeyCode::Escape => (self.filter, self.is_filtering) = (None, false),
-            KeyCode::Enter => self.is_filtering = false,
-            KeyCode::Backspace => drop(filter.pop()),
-            KeyCode::Char(c) => filter.push(c),
-            _ => {}
+    fn on_filter_key(&mut self, key: &Key) -> ViewAct {
+        match key {
+            Key::Press(KeyCode::Escape, _) => (self.filter, self.is_filtering) = (None, false),
+            Key::Press(KeyCode::Enter, _) => self.is_filtering = false,
+            key => drop(self.filter.get_or_insert_default().on_key(key)),
         }
         ViewAct::Done
     }
@@ -155,44 +152,42 @@ impl WallView {
         ViewAct::Close
     }
 
-    fn step(&mut self, by: isize) {
-        let last = isize::try_from(self.agents.len()).unwrap_or(0) - 1;
-        let at = isize::try_from(self.index()).unwrap_or(0).saturating_add(by).clamp(0, last.max(0));
-        self.marked = self.agents.get(usize::try_from(at).unwrap_or(0)).copied();
+    fn place_of(&self, agent: AgentId) -> Option<usize> {
+        self.agents.iter().position(|id| *id == agent)
     }
 
     /// Marks the agent of the number typed so far, or of this digit alone.
     fn mark_number(&mut self, core: &Core, digit: char) {
         let digit = i64::from(digit.to_digit(10).unwrap_or(0));
         let numbers = [self.number.saturating_mul(10).saturating_add(digit), digit];
-        let found = numbers
-            .into_iter()
-            .find_map(|number| Some((number, core.roster.numbered(number).filter(|id| self.agents.contains(id))?)));
-        if let Some((number, agent)) = found {
-            (self.number, self.marked) = (number, Some(agent));
+        let found =
+            numbers.into_iter().find_map(|number| Some((number, self.place_of(core.roster.numbered(number)?)?)));
+        if let Some((number, at)) = found {
+            self.number = number;
+            self.agents.mark(at);
         }
     }
 
     fn choose(&mut self) {
-        if let Some(marked) = self.marked {
+        if let Some(marked) = self.marked() {
             if !self.chosen.remove(&marked) {
                 self.chosen.insert(marked);
             }
-            self.step(1);
+            self.agents.step(1);
         }
     }
 
     /// The chosen agents, or else all that the filter shows.
     fn targets(&self, core: &Core) -> Vec<AgentId> {
         match self.chosen.is_empty() {
-            true => self.agents.clone(),
+            true => self.agents.all().to_vec(),
             false => core.roster.ids().into_iter().filter(|id| self.chosen.contains(id)).collect(),
         }
     }
 
     /// The marked agent and the number of its question.
     fn asked(&self, core: &Core) -> Option<(AgentId, u64)> {
-        self.marked.and_then(|id| Some((id, core.roster.get(id)?.question()?.number)))
+        self.marked().and_then(|id| Some((id, core.roster.get(id)?.question()?.number)))
     }
 
     fn refuse(&self, core: &Core) -> ViewAct {
@@ -203,7 +198,7 @@ impl WallView {
 
     fn stop(&self, core: &Core) -> ViewAct {
         let targets: Vec<AgentId> =
-            if self.chosen.is_empty() { self.marked.into_iter().collect() } else { self.targets(core) };
+            if self.chosen.is_empty() { self.marked().into_iter().collect() } else { self.targets(core) };
         let is_busy = |id: &AgentId| core.roster.get(*id).is_some_and(|agent| agent.state() != State::Idle);
         let busy: Vec<AgentId> = targets.into_iter().filter(is_busy).collect();
         match busy.is_empty() {
@@ -213,7 +208,7 @@ impl WallView {
     }
 
     fn kill(&mut self, core: &Core, kills: Option<AgentId>) -> ViewAct {
-        let Some(marked) = self.marked else { return ViewAct::Done };
+        let Some(marked) = self.marked() else { return ViewAct::Done };
         let Some(parent) = core.roster.parent(marked) else { return ViewAct::Notice("agent 0 cannot be killed") };
         if kills != Some(marked) {
             self.kills = Some(marked);
@@ -224,8 +219,7 @@ impl WallView {
 
     pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
         let page = self.page();
-        let first = self.index() / self.page_size() * self.page_size();
-        let mut rows = vec![rule(&self.title(core, first, page.len()), columns)];
+        let mut rows = vec![rule(&self.title(core, page.len()), columns)];
         let hints: Vec<Row> = self.hints(columns);
         let room = height.saturating_sub(1 + hints.len());
         let (across, down) = self.grid;
@@ -242,7 +236,7 @@ impl WallView {
                 .filter_map(|id| core.roster.get(*id))
                 .map(|agent| {
                     let id = agent.id();
-                    let marks = (Some(id) == self.marked, self.chosen.contains(&id));
+                    let marks = (Some(id) == self.marked(), self.chosen.contains(&id));
                     tile::rows(core, (texts, &places), agent, (width, tile_rows), marks)
                 })
                 .collect();
@@ -257,15 +251,16 @@ impl WallView {
         Body::of(rows)
     }
 
-    fn title(&self, core: &Core, first: usize, count: usize) -> String {
+    fn title(&self, core: &Core, count: usize) -> String {
         let mut parts = vec!["wall".to_owned(), text::counted(self.agents.len(), "agent", "agents")];
         if count < self.agents.len() {
-            parts.push(format!("{} to {}", first + 1, first + count));
+            parts.push(format!("{} to {}", self.first() + 1, self.first() + count));
         }
         let counts = [(core.roster.at_work().len(), "at work"), (core.roster.asking().len(), "ask")];
         parts.extend(counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")));
         if let Some(filter) = &self.filter {
-            parts.push(format!("/{filter}{}", if self.is_filtering { "▌" } else { "" }));
+            let [before, after] = filter.parts();
+            parts.push(format!("/{before}{}{after}", if self.is_filtering { "▌" } else { "" }));
         }
         parts.join(" ─ ")
     }
