@@ -25,6 +25,7 @@ mod list;
 mod mentions;
 mod overview;
 mod painter;
+mod pane;
 mod popup;
 mod query;
 mod question;

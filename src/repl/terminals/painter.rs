@@ -30,11 +30,18 @@ const TITLE_ROWS: usize = 2;
 const TOO_SMALL_FOR_RULES: &str = "enlarge to see the rules; Esc goes back to the question";
 
 /// A question, or the rules in its place.
+#[derive(Default)]
 pub(super) struct QuestionRows {
     pub rows: Vec<Row>,
     pub page: Option<Page>,
     /// The rows are the rules that "always" would give, and for whom.
     pub has_whole_rules: bool,
+}
+
+impl QuestionRows {
+    pub fn of(rows: Vec<Row>) -> Self {
+        Self { rows, ..Self::default() }
+    }
 }
 
 /// The content of a frame besides the agent.
@@ -174,7 +181,7 @@ impl Painter<'_> {
     fn notice_rows(&self, agent: &Agent, room: usize) -> QuestionRows {
         let QuestionRows { mut rows, page, has_whole_rules } = match agent.question() {
             Some(pending) => self.question_rows(pending, room, self.draft.is_some_and(|draft| !draft.is_empty())),
-            None => QuestionRows { rows: Vec::new(), page: None, has_whole_rules: false },
+            None => QuestionRows::default(),
         };
         let columns = usize::from(self.size.0).max(1);
         for line in self.notice.iter().flat_map(|notice| notice.lines()) {
@@ -245,8 +252,7 @@ impl Painter<'_> {
         let title = self.title_rows(pending);
         let page = self.question_page(pending, title.len(), room).filter(|_| is_large_enough_to_ask(self.size));
         let Some(page) = page else {
-            let rows = self.wrapped("", "enlarge to answer", attention);
-            return QuestionRows { rows, page: None, has_whole_rules: false };
+            return QuestionRows::of(self.wrapped("", "enlarge to answer", attention));
         };
         let shows_rules = self.question.is_some_and(QuestionView::shows_rules);
         let rules = if shows_rules { self.scope_rows(pending) } else { Vec::new() };

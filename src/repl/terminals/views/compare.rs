@@ -13,12 +13,13 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::compare::CompareAct;
 use crate::domain::flow::Change;
+use crate::domain::frame::Style;
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::Reader;
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::text_width;
 use crate::repl::terminals::question::SETTLING;
-use crate::repl::terminals::views::ViewAct;
+use crate::repl::terminals::views::{ScrolledText, ViewAct};
 use crate::team::agreement;
 use crate::team::compare::{self, AnswerState, Column, Comparison};
 use crate::tools::diff;
@@ -54,10 +55,9 @@ pub(super) struct CompareView {
     /// Since when these columns are on the screen.
     shown_since: Option<Moment>,
     next_second: Option<Moment>,
-    revision: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Diff(Option<char>),
     Merge,
@@ -67,8 +67,7 @@ enum Verb {
 struct DiffText {
     of: (char, char),
     counts: String,
-    lines: Vec<String>,
-    first: usize,
+    text: ScrolledText,
 }
 
 impl CompareView {
@@ -160,6 +159,8 @@ impl CompareView {
         let between = u16::try_from(fit - 1).unwrap_or(0);
         let width = columns.saturating_sub(between) / u16::try_from(fit).unwrap_or(1);
         self.size = (width.max(1), usize::from(rows).saturating_sub(OTHER_ROWS + 1).max(1));
+        let all = self.size.0.saturating_mul(between + 1);
+        self.diff.iter_mut().for_each(|diff| diff.text.lay_out((all, rows)));
     }
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
@@ -168,7 +169,7 @@ impl CompareView {
             (shown.column.letter, shown.state, length, shown.tokens, shown.cost, &shown.activity).hash(hash);
             (shown.parts.len(), shown_time(shown), shown.files.len()).hash(hash);
         }
-        (self.number, self.at, self.verb, self.revision, self.stops, self.is_settled(core.clock.now())).hash(hash);
+        (self.number, self.at, self.is_settled(core.clock.now())).hash(hash);
         self.comparison(core).map(|comparison| verdict_text(core, comparison)).hash(hash);
     }
 
@@ -192,18 +193,17 @@ impl CompareView {
         if modifiers.ctrl || modifiers.alt {
             return ViewAct::Done;
         }
-        self.revision += 1;
         let last = self.shown.len().saturating_sub(1);
         let page = isize::try_from(self.size.1).unwrap_or(1).max(2) - 1;
         match code {
             KeyCode::Escape => return self.leave(),
+            code if let Some(diff) = &mut self.diff => diff.text.on_key(*code),
             KeyCode::Up => self.scroll(-1),
             KeyCode::Down => self.scroll(1),
             KeyCode::PageUp => self.scroll(-page),
             KeyCode::PageDown => self.scroll(page),
             KeyCode::Home => self.scroll(isize::MIN / 2),
             KeyCode::End => self.scroll(isize::MAX / 2),
-            _ if self.diff.is_some() => {}
             KeyCode::Left | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
             KeyCode::Right => self.at = (self.at + 1).min(last),
             KeyCode::Tab => self.at = if self.at == last { 0 } else { self.at + 1 },
@@ -233,11 +233,6 @@ impl CompareView {
     }
 
     fn scroll(&mut self, by: isize) {
-        if let Some(diff) = &mut self.diff {
-            let last = diff.lines.len().saturating_sub(1);
-            diff.first = diff.first.saturating_add_signed(by).min(last);
-            return;
-        }
         let (columns, height) = self.size;
         for shown in &mut self.shown {
             match by {
@@ -323,7 +318,14 @@ impl CompareView {
         let Some((old, new)) = text_of(first).zip(text_of(second)) else { return ViewAct::Done };
         let summary = diff::Summary::new(&old, &new, DIFF_LINES);
         let counts = summary.counts();
-        self.diff = Some(DiffText { of: (first, second), counts, lines: summary.lines, first: 0 });
+        let styled = |line: String| (line.clone(), Style::of_diff_line(line.chars().next()));
+        let mut lines: Vec<(String, Style)> = summary.lines.into_iter().map(styled).collect();
+        if lines.is_empty() {
+            lines.push(("the answers are equal".into(), Style::DIM));
+        }
+        let mut text = ScrolledText::default();
+        text.replace(lines);
+        self.diff = Some(DiffText { of: (first, second), counts, text });
         ViewAct::Done
     }
 }

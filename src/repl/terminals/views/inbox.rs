@@ -16,12 +16,11 @@ use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::draw::show_newest;
-use crate::repl::terminals::list::List;
 use crate::repl::terminals::painter::{Painter, QuestionRows};
 use crate::repl::terminals::question::{Page, SETTLING};
 use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::views::together::{Answered, Together};
-use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, ViewAct, between, column};
 use crate::team::{InboxEntry, Need, Places, inbox};
 
 /// Columns of the title and of the place on usual and on wide screens, and of the tool.
@@ -189,29 +188,31 @@ impl InboxView {
         ViewAct::Done
     }
 
-    pub fn body(&self, core: &Core, painter: &Painter, columns: u16, height: usize) -> Body {
-        let mut rows = vec![rule(&self.title(core), columns)];
+    pub fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
+        let hints = match &self.together {
+            _ if self.entries.is_empty() => "",
+            Some(together) => together.hints(core.clock.now()),
+            None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
+        };
+        let mut pane = Pane::new(&self.title(core), hints, size);
         if self.entries.is_empty() {
-            rows.push(Row::default());
-            rows.push(Row::of("  no agent needs you; Esc goes back", Style::DIM));
-            return Body::of(rows);
+            pane.say("no agent needs you; Esc goes back");
+            return pane;
         }
+        let (columns, height) = size;
         let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
         let agents = || self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
         let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
         let places = Places::of(agents(), &core.branches);
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
-        rows.extend(self.entries.rows(most, heading, |entry, is_marked| {
-            self.entry_row(core, entry, is_marked, (digits, has_costs, &places), columns).unwrap_or_default()
-        }));
-        rows.push(rule(&self.about_marked(core, &places), columns));
-        let hints = self.hints(core.clock.now(), columns);
-        let room = height.saturating_sub(rows.len() + hints.len());
-        let QuestionRows { rows: detail, page, has_whole_rules } = self.detail(core, painter, columns, room);
-        rows.extend(detail);
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body { rows, page, has_whole_rules, cursor: None }
+        pane.list(&self.entries, most, heading, |entry| {
+            self.entry_row(core, entry, (digits, has_costs, &places), columns).unwrap_or_default()
+        });
+        pane.rule(&self.about_marked(core, &places));
+        let detail = self.detail(core, painter, columns, pane.room());
+        pane.rows.extend(detail.rows);
+        (pane.page, pane.has_whole_rules) = (detail.page, detail.has_whole_rules);
+        pane
     }
 
     fn title(&self, core: &Core) -> String {
@@ -240,20 +241,18 @@ impl InboxView {
         &self,
         core: &Core,
         entry: &InboxEntry,
-        is_marked: bool,
         (digits, has_costs, places): (usize, bool, &Places),
         columns: u16,
     ) -> Option<Row> {
         let agent = core.roster.get(entry.agent)?;
         let is_one_of_several =
             matches!(entry.need, Need::Question(number) if self.several.contains(&(entry.agent, number)));
-        let sign = if is_marked { ">" } else { " " };
         let several = if is_one_of_several { "*" } else { " " };
         let name = format!("{:>digits$} {}", agent.identity.digits(), agent.listed());
         let (tool, summary) = summary(core, agent, entry.need);
         let age = entry.age(core.clock.now()).map(text::age).unwrap_or_default();
         let (title, place) = if columns >= 120 { (WIDE_TITLE, WIDE_PLACE) } else { (TITLE, PLACE) };
-        let mut text = format!("{sign}{several}{} ", column(&name, digits + 1 + title));
+        let mut text = format!(" {several}{} ", column(&name, digits + 1 + title));
         if columns >= 60 {
             let is_told = columns >= 120 || places.are_several();
             let place = if is_told { column(&places.of_agent(agent), place) + " " } else { String::new() };
@@ -261,41 +260,28 @@ impl InboxView {
         }
         let cost = has_costs.then(|| format!(" {:>COST$}", cost(core, entry.agent).unwrap_or_default()));
         let end = format!(" {age:>AGE$}{}", cost.unwrap_or_default());
-        let room = usize::from(columns).saturating_sub(text::width(&text) + text::width(&end));
-        text += &(column(&summary, room) + &end);
-        let style = match (is_marked, entry.need) {
-            (true, _) => Style { reverse: true, ..Style::default() },
-            (_, Need::Question(_) | Need::Limit | Need::Interrupted) => Style::color(Color::Attention),
-            (_, Need::Failed) => Style::color(Color::Error),
-            (_, Need::Finished) => Style::default(),
+        let style = match entry.need {
+            Need::Question(_) | Need::Limit | Need::Interrupted => Style::color(Color::Attention),
+            Need::Failed => Style::color(Color::Error),
+            Need::Finished => Style::default(),
         };
-        Some(Row::of(text, style))
+        Some(Row::of(between(&text, &summary, &end, columns), style))
     }
 
     /// The marked entry in whole, or the questions that are about to be answered together.
     fn detail(&self, core: &Core, painter: &Painter, columns: u16, room: usize) -> QuestionRows {
-        let plain = |rows| QuestionRows { rows, page: None, has_whole_rules: false };
-        if let Some(together) = &self.together {
-            let (rows, page) = together.rows(core, columns, room);
-            return QuestionRows { rows, page: Some(page), has_whole_rules: false };
+        let marked = self.entries.marked().and_then(|entry| Some((entry.need, core.roster.get(entry.agent)?)));
+        match (&self.together, marked) {
+            (Some(together), _) => together.rows(core, columns, room),
+            (None, Some((Need::Question(_), agent))) if let Some(asked) = agent.question() => {
+                painter.question_rows(asked, room, false)
+            }
+            (None, Some((Need::Limit, agent))) => QuestionRows::of(limit_rows(core, agent, columns, room)),
+            (None, Some((_, agent))) => {
+                QuestionRows::of(conversation::rows(&agent.view.scrollback, Reader::End, columns, room, None))
+            }
+            (None, None) => QuestionRows::default(),
         }
-        let Some((entry, agent)) = self.entries.marked().and_then(|entry| Some((entry, core.roster.get(entry.agent)?)))
-        else {
-            return plain(Vec::new());
-        };
-        match (entry.need, agent.question()) {
-            (Need::Question(_), Some(asked)) => painter.question_rows(asked, room, false),
-            (Need::Limit, _) => plain(limit_rows(core, agent, columns, room)),
-            _ => plain(conversation::rows(&agent.view.scrollback, Reader::End, columns, room, None)),
-        }
-    }
-
-    fn hints(&self, now: Moment, columns: u16) -> Vec<Row> {
-        let hints = match &self.together {
-            Some(together) => together.hints(now),
-            None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
-        };
-        hint_rows(hints, columns)
     }
 }
 

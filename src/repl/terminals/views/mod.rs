@@ -27,7 +27,10 @@ use crate::domain::flow::{Change, Origin, ViewName};
 use crate::domain::frame::{Color, Frame, Row, Style};
 use crate::domain::key::Key;
 use crate::repl::core::Core;
+use crate::repl::terminals::list::{List, choice_row};
 use crate::repl::terminals::painter::{Painted, Painter, entry_hint};
+use crate::repl::terminals::pane::{Pane, ScrolledText, indented, joined};
+use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::question::{Entry, Page};
 use crate::repl::terminals::unseen::Unseen;
 use crate::repl::terminals::{Terminal, Terminals};
@@ -101,36 +104,21 @@ enum ViewAct {
     Notice(&'static str),
 }
 
-/// The rows of a view.
-struct Body {
-    rows: Vec<Row>,
-    /// The part of the question that is shown.
-    page: Option<Page>,
-    has_whole_rules: bool,
-    /// Column and row of the cursor, if it is in these rows.
-    cursor: Option<(u16, u16)>,
-}
-
-impl Body {
-    fn of(rows: Vec<Row>) -> Self {
-        Self { rows, page: None, has_whole_rules: false, cursor: None }
+impl ViewKind {
+    fn new(core: &Core, name: ViewName, focus: AgentId) -> Self {
+        match name {
+            ViewName::Inbox => Self::Inbox(InboxView::default()),
+            ViewName::Wall => Self::Wall(WallView::default()),
+            ViewName::Search => Self::Search(Box::default()),
+            ViewName::Compare => Self::Compare(Box::default()),
+            ViewName::Timeline => Self::Timeline(Box::default()),
+            ViewName::Picker => Self::Picker(Box::default()),
+            ViewName::Setup => Self::Setup(Box::new(SetupView::new(core, focus))),
+        }
     }
 }
 
 impl View {
-    fn new(core: &Core, name: ViewName, focus: AgentId) -> Self {
-        let kind = match name {
-            ViewName::Inbox => ViewKind::Inbox(InboxView::default()),
-            ViewName::Wall => ViewKind::Wall(WallView::default()),
-            ViewName::Search => ViewKind::Search(Box::default()),
-            ViewName::Compare => ViewKind::Compare(Box::default()),
-            ViewName::Timeline => ViewKind::Timeline(Box::default()),
-            ViewName::Picker => ViewKind::Picker(Box::default()),
-            ViewName::Setup => ViewKind::Setup(Box::new(SetupView::new(core, focus))),
-        };
-        Self { kind, text: None }
-    }
-
     /// The agents whose replies it shows.
     pub fn watched(&self) -> impl Iterator<Item = AgentId> {
         let compare = if let ViewKind::Compare(compare) = &self.kind { Some(compare) } else { None };
@@ -165,7 +153,7 @@ impl View {
             // Once for all keys of a turn, before the frame.
             ViewKind::Search(_) => {}
             ViewKind::Compare(compare) => compare.update(core, focus, screen),
-            ViewKind::Timeline(timeline) => timeline.update(core, focus),
+            ViewKind::Timeline(timeline) => timeline.update(core, focus, screen),
             ViewKind::Picker(picker) => picker.update(core),
             ViewKind::Setup(setup) => return setup.update(core),
         }
@@ -281,15 +269,15 @@ impl View {
         }
     }
 
-    fn body(&self, core: &Core, painter: &Painter, columns: u16, height: usize) -> Body {
+    fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
         match &self.kind {
-            ViewKind::Inbox(inbox) => inbox.body(core, painter, columns, height),
-            ViewKind::Wall(wall) => wall.body(core, columns, height),
-            ViewKind::Search(search) => search.body(columns, height),
-            ViewKind::Compare(compare) => compare.body(core, columns, height),
-            ViewKind::Timeline(timeline) => timeline.body(core, columns, height),
-            ViewKind::Picker(picker) => picker.body(core, columns, height),
-            ViewKind::Setup(setup) => setup.body(columns, height),
+            ViewKind::Inbox(inbox) => inbox.pane(core, painter, size),
+            ViewKind::Wall(wall) => wall.pane(core, size),
+            ViewKind::Search(search) => search.pane(size),
+            ViewKind::Compare(compare) => compare.pane(core, size),
+            ViewKind::Timeline(timeline) => timeline.pane(core, size),
+            ViewKind::Picker(picker) => picker.pane(core, size),
+            ViewKind::Setup(setup) => setup.pane(size),
         }
     }
 }
@@ -314,7 +302,7 @@ impl Terminals {
         };
         let Some(terminal) = self.get(id) else { return Ok(()) };
         let is_shown = terminal.input.view.as_ref().is_some_and(|view| view.name() == name);
-        let view = (!is_shown).then(|| View::new(core, name, terminal.focus));
+        let view = (!is_shown).then(|| ViewKind::new(core, name, terminal.focus));
         self.set_view(core, id, view);
         Ok(())
     }
@@ -324,8 +312,8 @@ impl Terminals {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
         let is_without = core.roster.get(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if !core.store.is_read_only() && (is_without || is_wanted) {
-            let view = View::new(core, ViewName::Setup, terminal.focus);
-            self.set_view(core, id, Some(view));
+            let setup = ViewKind::new(core, ViewName::Setup, terminal.focus);
+            self.set_view(core, id, Some(setup));
         }
     }
 
@@ -335,8 +323,8 @@ impl Terminals {
     /// As for [`Terminals::show_view`].
     pub(in crate::repl) fn show_search(&mut self, core: &mut Core, origin: Origin, query: &str) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
-        let search = Box::new(SearchView::with(core, query));
-        self.set_view(core, id, Some(View { kind: ViewKind::Search(search), text: None }));
+        let search = SearchView::with(core, query);
+        self.set_view(core, id, Some(ViewKind::Search(Box::new(search))));
         Ok(())
     }
 
@@ -346,15 +334,13 @@ impl Terminals {
     /// As for [`Terminals::show_view`].
     pub(in crate::repl) fn show_comparison(&mut self, core: &mut Core, origin: Origin, number: u64) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
-        let compare = Box::new(CompareView::of(number));
-        self.set_view(core, id, Some(View { kind: ViewKind::Compare(compare), text: None }));
+        self.set_view(core, id, Some(ViewKind::Compare(Box::new(CompareView::of(number)))));
         Ok(())
     }
 
     /// Lists all conversations. These changes are made to the one that the person chooses.
     pub(super) fn show_picker(&mut self, core: &mut Core, id: TerminalId, then: Vec<Change>) {
-        let picker = Box::new(PickerView::first(then));
-        self.set_view(core, id, Some(View { kind: ViewKind::Picker(picker), text: None }));
+        self.set_view(core, id, Some(ViewKind::Picker(Box::new(PickerView::first(then)))));
     }
 
     /// Whether no conversation has been chosen yet at this terminal.
@@ -368,10 +354,10 @@ impl Terminals {
         views.map(|view| if let ViewKind::Wall(wall) = &view.kind { wall.laid_out() } else { 0 }).sum()
     }
 
-    fn set_view(&mut self, core: &mut Core, id: TerminalId, view: Option<View>) {
+    fn set_view(&mut self, core: &mut Core, id: TerminalId, kind: Option<ViewKind>) {
         self.close_popup(id);
         if let Some(terminal) = self.get_mut(id) {
-            terminal.input.view = view;
+            terminal.input.view = kind.map(|kind| View { kind, text: None });
         }
         self.update_view(core, id);
     }
@@ -424,10 +410,8 @@ impl Terminals {
             Row::of(line, Style::color(Color::Attention)).cut(columns)
         });
         let notice: Vec<Row> = notice.collect();
-        let Body { mut rows, page, has_whole_rules, cursor: own } =
-            view.body(core, painter, columns, room - notice.len());
-        rows.iter_mut().for_each(|row| *row = std::mem::take(row).cut(columns));
-        rows.resize(room - notice.len(), Row::default());
+        let pane = view.pane(core, painter, (columns, room - notice.len()));
+        let Pane { mut rows, page, has_whole_rules, cursor: own, .. } = pane.finished();
         rows.extend(notice);
         let cursor = cursor.and_then(|(column, row)| Some((column, u16::try_from(rows.len() + row).ok()?)));
         let own = own.filter(|(_, row)| usize::from(*row) < rows.len());
@@ -458,32 +442,15 @@ fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Opti
     (rows, Some((column.min(painter.size.0.saturating_sub(1)), row + 1)))
 }
 
-/// Keys and what they do, which two spaces separate, in as many rows as they need.
-fn hint_rows(hints: &str, columns: u16) -> Vec<Row> {
-    let mut lines: Vec<String> = Vec::new();
-    for hint in hints.split("  ").map(str::trim) {
-        match lines.last_mut() {
-            Some(line) if text::width(line) + 2 + text::width(hint) <= usize::from(columns) => {
-                *line += &format!("  {hint}")
-            }
-            _ => lines.push(hint.to_owned()),
-        }
-    }
-    let parts = lines.iter().flat_map(|line| text::wrap(line, columns.max(1).into()));
-    parts.map(|(_, part)| Row::of(part, Style::DIM)).collect()
-}
-
-/// `── title ─────`.
-fn rule(title: &str, columns: u16) -> Row {
-    let title = if title.is_empty() { String::new() } else { format!(" {title} ") };
-    let title = text::sanitise(&title);
-    let rest = usize::from(columns).saturating_sub(text::width(&title) + 2);
-    Row::of(format!("──{title}{}", "─".repeat(rest)), Style::DIM)
-}
-
 /// The text in exactly so many columns, at the left.
 fn column(text: &str, columns: usize) -> String {
     let text = text::sanitise(text).replace('\n', " ");
     let shown = text::shortened(&text, columns);
     format!("{shown}{}", " ".repeat(columns.saturating_sub(text::width(&shown))))
+}
+
+/// The text between two others, in all columns that they leave.
+fn between(start: &str, text: &str, end: &str, columns: u16) -> String {
+    let room = usize::from(columns).saturating_sub(text::width(start) + text::width(end));
+    format!("{start}{}{end}", column(text, room))
 }

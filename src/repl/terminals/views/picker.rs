@@ -18,9 +18,7 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::title::title;
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
-use crate::repl::terminals::list::List;
-use crate::repl::terminals::query::QueryLine;
-use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, between, column};
 use crate::store::Conversation;
 
 /// Columns of the number, of the project, of the state, of the age and of the cost.
@@ -113,30 +111,26 @@ impl PickerView {
         ViewAct::LeaveWith(at_focus.chain(then).collect())
     }
 
-    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
-        let (query, cursor) = self.typed.row("/ ", Color::User);
-        let mut rows = vec![rule(&self.title(), columns), query];
+    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
+        let way_out = if self.is_first { "leaves" } else { "closes" };
+        let hints = format!("type to filter   Up Down mark   Enter opens   Esc {way_out}");
+        let mut pane = Pane::new(&self.title(), &hints, size);
+        pane.query(&self.typed, "/ ", Color::User);
         let message = match (&self.error, self.conversations.all().is_empty(), self.conversations.is_empty()) {
             (Some(error), ..) => Some(error.as_str()),
             (None, true, _) => Some("no conversation yet"),
             (None, false, true) => Some("no conversation matches"),
             _ => None,
         };
-        rows.extend(message.map(|message| Row::of(format!("  {}", text::sanitise(message)), Style::DIM)));
-        let way_out = if self.is_first { "leaves" } else { "closes" };
-        let hints = hint_rows(&format!("type to filter   Up Down mark   Enter opens   Esc {way_out}"), columns);
-        let room = height.saturating_sub(rows.len() + hints.len());
-        let details = if room > DETAIL_ROWS * 2 { DETAIL_ROWS } else { 0 };
-        let row = |one: &Conversation, is_marked| row(core, one, is_marked, columns);
-        rows.extend(self.conversations.rows((room - details).max(1), |_| Row::default(), row));
-        let bottom = height.saturating_sub(details + hints.len());
-        rows.resize(bottom, Row::default());
-        if details > 0 {
-            rows.extend(self.conversations.marked().into_iter().flat_map(|one| described(core, one, columns)));
+        pane.rows.extend(message.map(|message| Row::of(format!("  {}", text::sanitise(message)), Style::DIM)));
+        let details = if pane.room() > DETAIL_ROWS * 2 { DETAIL_ROWS } else { 0 };
+        let room = pane.room() - details;
+        pane.list(&self.conversations, room.max(1), |_| Row::default(), |one| row(core, one, size.0));
+        if let Some(marked) = self.conversations.marked().filter(|_| details > 0) {
+            pane.rows.resize(pane.rows.len() + pane.room() - details, Row::default());
+            describe(core, marked, &mut pane);
         }
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body { cursor: Some((cursor, 1)), ..Body::of(rows) }
+        pane
     }
 
     fn title(&self) -> String {
@@ -156,11 +150,10 @@ fn score(words: &mut [Fuzzy], conversation: &Conversation) -> Option<u32> {
 }
 
 /// Number and title, then where it works, its state, its age and its cost.
-fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) -> Row {
+fn row(core: &Core, conversation: &Conversation, columns: u16) -> Row {
     let is_wide = columns >= 120;
-    let sign = if is_marked { ">" } else { " " };
     let number = conversation.number.map(|number| number.to_string()).unwrap_or_default();
-    let start = format!("{sign} {number:>NUMBER$} ");
+    let start = format!("  {number:>NUMBER$} ");
     let mut end = format!(" {:>AGE$}", text::age(age(core.clock.unix_ms(), conversation)));
     if columns >= 40 {
         let cost = cost(core, conversation).map(|cost| format!("${}", dollars(cost))).unwrap_or_default();
@@ -173,14 +166,8 @@ fn row(core: &Core, conversation: &Conversation, is_marked: bool, columns: u16) 
         let project = if is_wide { WIDE_PROJECT } else { PROJECT };
         end = format!(" {}{end}", column(&project_of(core, conversation), project));
     }
-    let room = usize::from(columns).saturating_sub(text::width(&start) + text::width(&end));
-    let line = start + &column(&listed(conversation), room) + &end;
-    let style = match (is_marked, conversation.is_archived) {
-        (true, _) => Style { reverse: true, ..Style::default() },
-        (false, true) => Style::DIM,
-        (false, false) => Style::default(),
-    };
-    Row::of(line, style)
+    let line = between(&start, &listed(conversation), &end, columns);
+    Row::of(line, if conversation.is_archived { Style::DIM } else { Style::default() })
 }
 
 fn listed(conversation: &Conversation) -> String {
@@ -217,15 +204,15 @@ fn cost(core: &Core, conversation: &Conversation) -> Option<u64> {
 }
 
 /// Where the marked conversation works, with which model, and what was said last in it.
-fn described(core: &Core, conversation: &Conversation, columns: u16) -> Vec<Row> {
+fn describe(core: &Core, conversation: &Conversation, pane: &mut Pane) {
     let directory = conversation.directory.as_deref().map_or(core.config.working_directory.as_path(), Path::new);
     let model = conversation.endpoint.as_deref().unwrap_or_default();
     let branch = core.branches.get(directory).map(|branch| format!(" {branch}")).unwrap_or_default();
     let place = format!("  {}   {}{branch}   {model}", listed(conversation), directory.display());
     let said = core.store.last_said(conversation.agent).ok().flatten().unwrap_or_default();
-    let mut rows = vec![rule("", columns), Row::of(text::sanitise(&place).into_owned(), Style::DIM)];
+    pane.rule("");
+    pane.rows.push(Row::of(text::sanitise(&place).into_owned(), Style::DIM));
     if !said.is_empty() {
-        rows.push(Row::of(format!("  {}", one_line(said.trim_start())), Style::default()));
+        pane.rows.push(Row::of(format!("  {}", one_line(said.trim_start())), Style::default()));
     }
-    rows
 }

@@ -13,10 +13,8 @@ use crate::domain::key::{Key, KeyCode};
 use crate::domain::search::{SearchQuery, excerpt};
 use crate::repl::core::Core;
 use crate::repl::core::archive::nearest_above;
-use crate::repl::terminals::list::List;
-use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::views::searching::{Found, MOST, Searching, search};
-use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, column, indented};
 use crate::store::SearchHit;
 
 /// Columns of the name, the time and the kind.
@@ -169,25 +167,20 @@ impl SearchView {
         })
     }
 
-    pub fn body(&self, columns: u16, height: usize) -> Body {
-        let (query, cursor) = self.typed.row("/ ", if self.is_in_list { Color::Default } else { Color::User });
-        let mut rows = vec![rule(&self.title(), columns), query];
+    pub fn pane(&self, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(), self.hints(), size);
+        pane.query(&self.typed, "/ ", if self.is_in_list { Color::Default } else { Color::User });
+        pane.cursor.take_if(|_| self.is_in_list);
         if let Some(message) = &self.message {
-            rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
+            pane.rows.push(Row::of(text::sanitise(message).replace('\n', " "), Style::color(Color::Attention)));
         }
-        let hints = self.hints(columns);
-        let room = height.saturating_sub(rows.len() + hints.len() + 1);
-        let row = |hit: &SearchHit, is_marked| self.hit_row(hit, is_marked, columns);
-        rows.extend(self.hits.rows((room / 2).max(1), |_| Row::default(), row));
+        let room = pane.room().saturating_sub(1) / 2;
+        pane.list(&self.hits, room.max(1), |_| Row::default(), |hit| self.hit_row(hit, size.0));
         if let Some(hit) = self.hits.marked() {
-            let title = format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at));
-            rows.push(rule(&title, columns));
-            let room = height.saturating_sub(rows.len() + hints.len());
-            rows.extend(self.message_rows(hit, columns.into(), room));
+            pane.rule(&format!("{}, {}, {}", hit.label(), hit.kind_name(), date_and_time(hit.created_at)));
+            pane.rows.extend(self.message_rows(hit, size.0, pane.room()));
         }
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body { cursor: self.is_typing().then_some((cursor, 1)), ..Body::of(rows) }
+        pane
     }
 
     fn title(&self) -> String {
@@ -199,9 +192,8 @@ impl SearchView {
         }
     }
 
-    fn hit_row(&self, hit: &SearchHit, is_marked: bool, columns: u16) -> Row {
-        let sign = if is_marked { ">" } else { " " };
-        let mut line = format!("{sign} {} ", column(&hit.label(), NAME));
+    fn hit_row(&self, hit: &SearchHit, columns: u16) -> Row {
+        let mut line = format!("  {} ", column(&hit.label(), NAME));
         if columns >= 60 {
             line += &format!("{} ", column(&date_and_time(hit.created_at), TIME));
         }
@@ -210,16 +202,11 @@ impl SearchView {
         let found = excerpt(&hit.content, self.query.words(), room.saturating_sub(2));
         let found = hit.tool.as_ref().map(|tool| format!("{tool}: {found}")).unwrap_or(found);
         line += &column(&found, room);
-        let style = match (is_marked, hit.is_running) {
-            (true, _) => Style { reverse: true, ..Style::default() },
-            (false, true) => Style::default(),
-            (false, false) => Style::DIM,
-        };
-        Row::of(line, style)
+        Row::of(line, if hit.is_running { Style::default() } else { Style::DIM })
     }
 
     /// The lines of the message from shortly before the first that has one of the words.
-    fn message_rows(&self, hit: &SearchHit, columns: usize, room: usize) -> Vec<Row> {
+    fn message_rows(&self, hit: &SearchHit, columns: u16, room: usize) -> Vec<Row> {
         let words: Vec<String> = self.query.words().map(str::to_lowercase).collect();
         let has_word = |line: &str| {
             let line = line.to_lowercase();
@@ -230,22 +217,16 @@ impl SearchView {
         let mut rows = Vec::new();
         for line in lines.iter().skip(first).take(room) {
             let style = if has_word(line) { Style::BOLD } else { Style::default() };
-            let expanded = text::expand_tabs(line);
-            let safe = text::sanitise(&expanded);
-            rows.extend(
-                text::wrap(&safe, columns.saturating_sub(2).max(1))
-                    .map(|(_, part)| Row::of(format!("  {part}"), style)),
-            );
+            rows.extend(indented(line, style, columns));
         }
         rows.truncate(room);
         rows
     }
 
-    fn hints(&self, columns: u16) -> Vec<Row> {
-        let hints = match self.is_in_list {
+    fn hints(&self) -> &'static str {
+        match self.is_in_list {
             true => "Enter go there   f fork from here   q quote into the draft   / query   Esc back",
             false => "who: is:prompt|reply|call|result|killed tool: since:2h   Enter or Tab to the list   Esc back",
-        };
-        hint_rows(hints, columns)
+        }
     }
 }

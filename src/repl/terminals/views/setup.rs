@@ -9,10 +9,8 @@ use crate::base::text;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
-use crate::repl::terminals::list::{List, choice_row};
-use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::setup::{self, Choice, Setup, Step};
-use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, choice_row};
 
 /// Columns of a choice beside its description.
 const CHOICE: usize = 28;
@@ -163,19 +161,15 @@ impl SetupView {
         })
     }
 
-    pub fn body(&self, columns: u16, height: usize) -> Body {
-        let (query, cursor) = self.typed.row(self.prompt(), Color::User);
-        let mut rows = vec![rule(&self.title(), columns), query];
-        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, columns.max(1).into()));
-        rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
-        rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
-        let hints = hint_rows(self.hints(), columns);
-        let room = height.saturating_sub(rows.len() + hints.len()).max(1);
+    pub fn pane(&self, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(), self.hints(), size);
+        pane.query(&self.typed, self.prompt(), Color::User);
+        let error = self.setup.error.iter().flat_map(|error| text::wrap(error, size.0.max(1).into()));
+        pane.rows.extend(error.map(|(_, line)| Row::of(line, Style::color(Color::Error))));
+        pane.rows.extend(self.waiting().map(|text| Row::of(text, Style::color(Color::Attention))));
         let row = |choice: &Choice, is_marked| choice_row((&choice.text, &choice.about), is_marked, CHOICE);
-        rows.extend(self.choices.rows(room, |_| Row::default(), row));
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body { cursor: Some((cursor, 1)), ..Body::of(rows) }
+        pane.rows.extend(self.choices.rows(pane.room().max(1), |_| Row::default(), row));
+        pane
     }
 
     fn hints(&self) -> &'static str {

@@ -13,8 +13,7 @@ use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
 use crate::repl::core::Core;
-use crate::repl::terminals::list::List;
-use crate::repl::terminals::views::{Body, ViewAct, column, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, ScrolledText, ViewAct, between, column, indented};
 use crate::team::changes::{FileDiff, changes};
 
 /// Columns of the number and of the speaker.
@@ -22,8 +21,6 @@ const NUMBER: usize = 5;
 const SPEAKER: usize = 10;
 /// Columns at the right: what changed, or the size of the context.
 const EFFECT: usize = 14;
-/// Rows that a page moves.
-const PAGE: usize = 10;
 /// Files that are named below the list.
 const MOST_NAMED: usize = 4;
 
@@ -37,19 +34,24 @@ pub(super) struct TimelineView {
     seen: Option<Seen>,
     /// The last line with text of a reply that is being received.
     streaming: Option<String>,
-    /// The first row of the marked entry, if it is shown in whole.
-    unfolded: Option<usize>,
+    /// All of the marked entry.
+    unfolded: Option<ScrolledText>,
     /// One of two points that are compared.
     from: Option<MessageId>,
-    /// What changed between two points, and its first row on the screen.
-    diff: Option<(Vec<Row>, usize)>,
+    /// What changed between two points.
+    diff: Option<ScrolledText>,
 }
 
 /// The newest message, the number of children, and whether tools are at work.
 type Seen = (MessageId, usize, bool);
 
 impl TimelineView {
-    pub fn update(&mut self, core: &mut Core, focus: AgentId) {
+    pub fn update(&mut self, core: &mut Core, focus: AgentId, screen: (u16, u16)) {
+        self.read(core, focus);
+        self.unfolded.iter_mut().chain(&mut self.diff).for_each(|text| text.lay_out(screen));
+    }
+
+    fn read(&mut self, core: &mut Core, focus: AgentId) {
         let id = *self.agent.get_or_insert(focus);
         // The error is shown when a message is sent.
         drop(core.load(id));
@@ -68,6 +70,9 @@ impl TimelineView {
         self.entries.replace(timeline(history.iter(), &known, &steps, &children), |_, _| false);
         if follows {
             self.entries.mark(usize::MAX);
+        }
+        if self.unfolded.is_some() {
+            self.unfold();
         }
         self.seen = Some(seen);
     }
@@ -94,33 +99,19 @@ impl TimelineView {
             KeyCode::Char('c') => return self.compare(core),
             KeyCode::Escape if self.from.take().is_some() => {}
             KeyCode::Escape => return ViewAct::Close,
-            code => {
-                self.entries.on_key(*code);
-                self.unfolded = None;
-            }
+            code => self.entries.on_key(*code),
         }
         ViewAct::Done
     }
 
     /// Keys while a diff or a whole message is shown. False if it means something else.
     fn scroll(&mut self, code: KeyCode) -> bool {
-        let first = match (&mut self.diff, &mut self.unfolded) {
-            (Some((rows, first)), _) => {
-                *first = (*first).min(rows.len().saturating_sub(1));
-                first
-            }
-            (None, Some(first)) => first,
-            (None, None) => return false,
-        };
-        match code {
-            KeyCode::Up => *first = first.saturating_sub(1),
-            KeyCode::Down => *first += 1,
-            KeyCode::PageUp => *first = first.saturating_sub(PAGE),
-            KeyCode::PageDown => *first += PAGE,
-            KeyCode::Home => *first = 0,
-            KeyCode::Enter | KeyCode::Escape if self.diff.take().is_some() => {}
-            KeyCode::Enter | KeyCode::Escape => self.unfolded = None,
-            _ => return self.diff.is_some(),
+        match (code, &mut self.diff, &mut self.unfolded) {
+            (_, None, None) => return false,
+            (KeyCode::Enter | KeyCode::Escape, Some(_), _) => self.diff = None,
+            (KeyCode::Enter | KeyCode::Escape, None, _) => self.unfolded = None,
+            (KeyCode::Char('f' | 'e' | 'w' | 'u' | 'c'), diff, _) => return diff.is_some(),
+            (code, Some(text), _) | (code, None, Some(text)) => text.on_key(code),
         }
         true
     }
@@ -129,10 +120,16 @@ impl TimelineView {
     fn open(&mut self) -> ViewAct {
         match self.entries.marked().map(|entry| &entry.kind) {
             Some(Kind::Fork(Some(child))) => return ViewAct::Go(*child),
-            Some(_) => self.unfolded = Some(0),
+            Some(_) => self.unfold(),
             None => {}
         }
         ViewAct::Done
+    }
+
+    fn unfold(&mut self) {
+        let lines = self.entries.marked().into_iter().flat_map(|entry| entry.text.lines());
+        let lines = lines.map(|line| (line.to_owned(), Style::default())).collect();
+        self.unfolded.get_or_insert_default().replace(lines);
     }
 
     fn fork(&self) -> ViewAct {
@@ -195,25 +192,20 @@ impl TimelineView {
         if found.is_empty() {
             return ViewAct::Notice("no tool changed a file between these messages");
         }
-        self.diff = Some((diff_rows(&found), 0));
+        self.diff.get_or_insert_default().replace(diff_lines(&found));
         ViewAct::Done
     }
 
-    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
-        let mut rows = vec![rule(&self.title(core), columns)];
-        let hints = self.hints(columns);
-        let room = height.saturating_sub(rows.len() + hints.len());
-        match (&self.diff, self.unfolded, self.entries.marked()) {
-            (Some((diff, first)), ..) => rows.extend(diff.iter().skip(*first).take(room).cloned()),
-            (None, Some(first), Some(entry)) => rows.extend(whole(entry, columns, first, room)),
-            _ if self.entries.is_empty() && self.streaming.is_none() => {
-                rows.extend([Row::default(), Row::of("  nothing has happened yet; Esc goes back", Style::DIM)]);
+    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
+        let mut pane = Pane::new(&self.title(core), self.hints(), size);
+        match self.diff.as_ref().or(self.unfolded.as_ref()) {
+            Some(text) => pane.rows.extend(text.rows(pane.room())),
+            None if self.entries.is_empty() && self.streaming.is_none() => {
+                pane.say("nothing has happened yet; Esc goes back");
             }
-            _ => rows.extend(self.list(core, columns, room)),
+            None => self.list(core, size.0, &mut pane),
         }
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body::of(rows)
+        pane
     }
 
     fn title(&self, core: &Core) -> String {
@@ -229,20 +221,17 @@ impl TimelineView {
     }
 
     /// The list around the marked entry, and below it what its files became.
-    fn list(&self, core: &Core, columns: u16, room: usize) -> Vec<Row> {
+    fn list(&self, core: &Core, columns: u16, pane: &mut Pane) {
         let below = self.below(core, columns);
         let live = self.streaming.as_ref().map(|last| self.live_row(core, last, columns));
-        let space = room.saturating_sub(below.len() + usize::from(live.is_some()) + 1).max(1);
-        let row = |entry: &Entry, is_marked| self.row(core, entry, is_marked, columns);
-        let mut rows = self.entries.rows(space, |_| Row::default(), row);
-        rows.extend(live);
-        rows.push(Row::default());
-        rows.extend(below);
-        rows
+        let space = pane.room().saturating_sub(below.len() + usize::from(live.is_some()) + 1).max(1);
+        pane.list(&self.entries, space, |_| Row::default(), |entry| self.row(core, entry, columns));
+        pane.rows.extend(live);
+        pane.rows.push(Row::default());
+        pane.rows.extend(below);
     }
 
-    fn row(&self, core: &Core, entry: &Entry, is_marked: bool, columns: u16) -> Row {
-        let sign = if is_marked { ">" } else { " " };
+    fn row(&self, core: &Core, entry: &Entry, columns: u16) -> Row {
         let first = entry.text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let speaker = match &entry.kind {
             Kind::Prompt => "you".to_owned(),
@@ -252,30 +241,22 @@ impl TimelineView {
             Kind::Fork(_) => "├─ fork".into(),
         };
         let number = if matches!(entry.kind, Kind::Fork(_)) { String::new() } else { entry.message.0.to_string() };
-        let effect = effect(entry);
-        let mut line = format!("{sign} {} {number:>NUMBER$}  {} ", time_of_day(entry.at), column(&speaker, SPEAKER));
-        let effect_columns = if columns >= 60 { EFFECT } else { 0 };
-        let room = usize::from(columns).saturating_sub(text::width(&line) + effect_columns + 1);
-        line += &column(first, room);
-        if effect_columns > 0 {
-            line += &format!(" {effect:>EFFECT$}");
-        }
+        let line = format!("  {} {number:>NUMBER$}  {} ", time_of_day(entry.at), column(&speaker, SPEAKER));
+        let end = if columns >= 60 { format!(" {:>EFFECT$}", effect(entry)) } else { " ".to_owned() };
         let style = match &entry.kind {
-            _ if is_marked => Style { reverse: true, ..Style::default() },
             _ if self.from == Some(entry.message) => Style::color(Color::Attention),
             Kind::Tool { has_failed: true, .. } => Style::color(Color::Error),
             _ if !entry.is_known || matches!(entry.kind, Kind::Event) => Style::DIM,
             Kind::Prompt => Style::color(Color::User),
             _ => Style::default(),
         };
-        Row::of(line, style)
+        Row::of(between(&line, first, &end, columns), style)
     }
 
     fn live_row(&self, core: &Core, last: &str, columns: u16) -> Row {
         let name = self.agent.map(|agent| core.roster.label_of(agent)).unwrap_or_default();
         let head = format!("  {:5} {:>NUMBER$}  {} ", "now", "", column(&name, SPEAKER));
-        let room = usize::from(columns).saturating_sub(text::width(&head));
-        Row::of(head + &column(last, room), Style::DIM)
+        Row::of(between(&head, last, "", columns), Style::DIM)
     }
 
     /// The files that changed from the marked entry on, and why not all may be known.
@@ -298,18 +279,14 @@ impl TimelineView {
             lines.push(format!("files changed from {} on: {}", entry.message.0, names.join(", ")));
         }
         lines.extend(entry.flaw.as_ref().map(|flaw| format!("cannot be undone: {flaw}")));
-        let width = usize::from(columns).saturating_sub(2).max(1);
-        let rows =
-            lines.iter().flat_map(|line| text::wrap(line, width).map(|(_, part)| part.to_owned()).collect::<Vec<_>>());
-        rows.map(|part| Row::of(format!("  {}", text::sanitise(&part)), Style::DIM)).collect()
+        lines.iter().flat_map(|line| indented(line, Style::DIM, columns)).collect()
     }
 
-    fn hints(&self, columns: u16) -> Vec<Row> {
-        let hints = match (&self.diff, self.unfolded) {
-            (Some(_), _) | (None, Some(_)) => "Up, Down, PageUp, PageDown scroll   Enter or Esc back",
-            _ => "Enter unfold  f fork here  e edit, fork  w rewind here  u files back  c compare",
-        };
-        hint_rows(hints, columns)
+    fn hints(&self) -> &'static str {
+        match self.diff.is_some() || self.unfolded.is_some() {
+            true => "Up, Down, PageUp, PageDown scroll   Enter or Esc back",
+            false => "Enter unfold  f fork here  e edit, fork  w rewind here  u files back  c compare",
+        }
     }
 }
 
@@ -336,26 +313,11 @@ fn effect(entry: &Entry) -> String {
     }
 }
 
-/// All of an entry, from a row on.
-fn whole(entry: &Entry, columns: u16, first: usize, room: usize) -> Vec<Row> {
-    let width = usize::from(columns).saturating_sub(2).max(1);
-    let mut rows = Vec::new();
-    for line in entry.text.lines() {
-        let line = text::sanitise(&text::expand_tabs(line)).into_owned();
-        rows.extend(text::wrap(&line, width).map(|(_, part)| Row::of(format!("  {part}"), Style::default())));
-    }
-    let first = first.min(rows.len().saturating_sub(1));
-    rows.into_iter().skip(first).take(room).collect()
-}
-
-fn diff_rows(diffs: &[FileDiff]) -> Vec<Row> {
-    let mut rows = Vec::new();
+fn diff_lines(diffs: &[FileDiff]) -> Vec<(String, Style)> {
+    let mut all = Vec::new();
     for FileDiff { path, counts, lines } in diffs {
-        rows.push(Row::of(format!(" {}  {counts}", text::sanitise(&path.display().to_string())), Style::BOLD));
-        rows.extend(lines.iter().map(|line| {
-            let style = Style::of_diff_line(line.chars().next());
-            Row::of(format!("   {}", text::sanitise(&text::expand_tabs(line))), style)
-        }));
+        all.push((format!("{}  {counts}", path.display()), Style::BOLD));
+        all.extend(lines.iter().map(|line| (line.clone(), Style::of_diff_line(line.chars().next()))));
     }
-    rows
+    all
 }

@@ -12,7 +12,7 @@ use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
-use crate::repl::terminals::painter::place_of;
+use crate::repl::terminals::painter::{QuestionRows, place_of};
 use crate::repl::terminals::question::{Page, QuestionKeys, QuestionView, RowPosition};
 
 /// Questions that are about to be answered together; at least one.
@@ -93,7 +93,7 @@ impl Together {
     }
 
     /// A page of the list, and its rows.
-    pub fn rows(&self, core: &Core, columns: u16, room: usize) -> (Vec<Row>, Page) {
+    pub fn rows(&self, core: &Core, columns: u16, room: usize) -> QuestionRows {
         let lines = lines_of(core, &self.questions);
         let count = text::counted(self.questions.len(), "question", "questions");
         let mut rows = vec![Row::of(format!("{count} would be answered:"), Style::color(Color::Attention))];
@@ -108,7 +108,7 @@ impl Together {
         if !page.is_whole() {
             rows.push(Row::of(place_of(&page), Style::DIM));
         }
-        (rows, page)
+        QuestionRows { page: Some(page), ..QuestionRows::of(rows) }
     }
 
     /// What the keys do.

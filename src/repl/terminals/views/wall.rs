@@ -8,14 +8,12 @@ use crate::agent::State;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::flow::{Change, Decision};
-use crate::domain::frame::{Row, Style};
+use crate::domain::frame::Row;
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
 use crate::repl::terminals::draw::show_newest;
-use crate::repl::terminals::list::List;
-use crate::repl::terminals::query::QueryLine;
 use crate::repl::terminals::views::tile::{self, TILE_COLUMNS, TILE_ROWS, TileState, TileTexts};
-use crate::repl::terminals::views::{Body, ViewAct, hint_rows, rule};
+use crate::repl::terminals::views::{List, Pane, QueryLine, ViewAct, joined};
 use crate::team::Places;
 
 const ASKS_NOTHING: ViewAct = ViewAct::Notice("this agent asks nothing");
@@ -217,16 +215,15 @@ impl WallView {
         ViewAct::Changes(vec![(parent, Change::Kill { agent_id: marked, cascade: false })])
     }
 
-    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
+    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
         let page = self.page();
-        let mut rows = vec![rule(&self.title(core, page.len()), columns)];
-        let hints: Vec<Row> = self.hints(columns);
-        let room = height.saturating_sub(1 + hints.len());
+        let mut pane = Pane::new(&self.title(core, page.len()), self.hints(), size);
+        let room = pane.room();
         let (across, down) = self.grid;
         let down = down.min(page.len().div_ceil(across)).max(1);
         let tile_rows = if self.is_zoomed { room } else { (room / down).clamp(TILE_ROWS.min(room), room.max(1)) };
         let across_shown = across.min(page.len()).max(1);
-        let width = columns / u16::try_from(across_shown).unwrap_or(1);
+        let width = size.0 / u16::try_from(across_shown).unwrap_or(1);
         let texts = &mut *self.texts.borrow_mut();
         texts.retain(&page);
         let places = Places::of(page.iter().filter_map(|id| core.roster.get(*id)), &core.branches);
@@ -240,15 +237,12 @@ impl WallView {
                     tile::rows(core, (texts, &places), agent, (width, tile_rows), marks)
                 })
                 .collect();
-            rows.extend((0..tile_rows).map(|at| joined(&tiles, at)));
+            pane.rows.extend((0..tile_rows).map(|at| joined(&tiles, at, "", width)));
         }
         if page.is_empty() {
-            rows.extend([Row::default(), Row::of("  no agent matches; Esc drops the filter", Style::DIM)]);
+            pane.say("no agent matches; Esc drops the filter");
         }
-        rows.truncate(height.saturating_sub(hints.len()));
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body::of(rows)
+        pane
     }
 
     fn title(&self, core: &Core, count: usize) -> String {
@@ -265,14 +259,13 @@ impl WallView {
         parts.join(" ─ ")
     }
 
-    fn hints(&self, columns: u16) -> Vec<Row> {
-        let hints = match self.is_filtering {
+    fn hints(&self) -> &'static str {
+        match self.is_filtering {
             true => "filter by name, title, state, directory   Enter keeps it   Esc drops it",
             false => {
                 "digits mark  Enter write  * write to all  Space choose  g go  y n answer  s stop  X kill  z zoom  / filter  Esc back"
             }
-        };
-        hint_rows(hints, columns)
+        }
     }
 }
 
@@ -281,13 +274,4 @@ impl ViewAct {
     pub(super) fn checked(self) -> Self {
         if matches!(&self, Self::Write(to) if to.is_empty()) { Self::Done } else { self }
     }
-}
-
-/// A row of tiles that are beside each other.
-fn joined(tiles: &[Vec<Row>], at: usize) -> Row {
-    let mut row = Row::default();
-    for part in tiles.iter().filter_map(|tile| tile.get(at)) {
-        part.spans.iter().for_each(|span| row.push(span.text.as_str(), span.style));
-    }
-    row
 }

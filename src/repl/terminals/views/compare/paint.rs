@@ -8,30 +8,26 @@ use crate::repl::core::Core;
 use crate::repl::core::activity::one_line;
 use crate::repl::terminals::conversation;
 use crate::repl::terminals::views::compare::column::{ShownColumn, measures};
-use crate::repl::terminals::views::compare::{CompareView, DiffText, Verb};
-use crate::repl::terminals::views::{Body, column as cell, hint_rows, rule};
+use crate::repl::terminals::views::compare::{CompareView, Verb};
+use crate::repl::terminals::views::{Pane, column as cell, indented, joined};
 use crate::team::compare::{AnswerState, Comparison};
 
 impl CompareView {
-    pub fn body(&self, core: &Core, columns: u16, height: usize) -> Body {
+    pub fn pane(&self, core: &Core, size: (u16, usize)) -> Pane {
         let Some(comparison) = self.comparison(core) else {
-            let message = match self.number {
-                Some(_) => "  this comparison is over; Esc goes back",
-                None => "  nothing to compare: /ask all PROMPT or /ask --models M,M PROMPT; Esc goes back",
-            };
-            return Body::of(vec![rule("compare", columns), Row::default(), Row::of(message, Style::DIM)]);
+            let mut pane = Pane::new("compare", "", size);
+            pane.say(match self.number {
+                Some(_) => "this comparison is over; Esc goes back",
+                None => "nothing to compare: /ask all PROMPT or /ask --models M,M PROMPT; Esc goes back",
+            });
+            return pane;
         };
-        let hints = self.hints(columns);
-        let mut rows = vec![rule(&self.title(comparison), columns)];
-        let room = height.saturating_sub(1 + hints.len());
-        rows.extend(match &self.diff {
-            Some(diff) => self.diff_rows(diff, room),
-            None => self.answer_rows(core, comparison, columns, room),
-        });
-        rows.truncate(height.saturating_sub(hints.len()));
-        rows.resize(height.saturating_sub(hints.len()), Row::default());
-        rows.extend(hints);
-        Body::of(rows)
+        let mut pane = Pane::new(&self.title(comparison), &self.hints(), size);
+        match &self.diff {
+            Some(diff) => pane.rows.extend(diff.text.rows(pane.room())),
+            None => pane.rows.extend(self.answer_rows(core, comparison, size.0, pane.room())),
+        }
+        pane
     }
 
     fn title(&self, comparison: &Comparison) -> String {
@@ -55,9 +51,12 @@ impl CompareView {
     fn answer_rows(&self, core: &Core, comparison: &Comparison, columns: u16, room: usize) -> Vec<Row> {
         let verdict = verdict_text(core, comparison);
         let verdict: Vec<Row> =
-            verdict.iter().flat_map(|text| wrapped(text, columns, Color::Attention)).take(4).collect();
-        let agreement =
-            self.agreement.0.iter().flat_map(|text| wrapped(text, columns, Color::Activity).into_iter().take(2));
+            verdict.iter().flat_map(|text| indented(text, Style::color(Color::Attention), columns)).take(4).collect();
+        let agreement = self
+            .agreement
+            .0
+            .iter()
+            .flat_map(|text| indented(text, Style::color(Color::Activity), columns).into_iter().take(2));
         let verdict: Vec<Row> = agreement.chain(verdict).collect();
         let (first, fit) = self.window;
         let shown: Vec<&ShownColumn> = self.shown.iter().skip(first).take(fit).collect();
@@ -106,7 +105,8 @@ impl CompareView {
         } else if !shown.activity.is_empty() {
             let from = answer.iter().rposition(|row| !row.text().trim().is_empty()).map_or(0, |at| at + 1);
             let color = if shown.state == AnswerState::Asks { Color::Attention } else { Color::Activity };
-            for (row, part) in answer.iter_mut().skip(from).zip(wrapped(&shown.activity, columns, color)) {
+            for (row, part) in answer.iter_mut().skip(from).zip(indented(&shown.activity, Style::color(color), columns))
+            {
                 *row = part;
             }
         }
@@ -118,28 +118,10 @@ impl CompareView {
         rows
     }
 
-    fn diff_rows(&self, diff: &DiffText, room: usize) -> Vec<Row> {
-        let columns = usize::from(self.size.0) * self.window.1;
-        let mut rows = Vec::new();
-        for line in diff.lines.iter().skip(diff.first).take(room) {
-            let style = Style::of_diff_line(line.chars().next());
-            let safe = text::sanitise(line).replace('\n', " ");
-            rows.extend(
-                text::wrap(&safe, columns.saturating_sub(2).max(1))
-                    .map(|(_, part)| Row::of(format!("  {part}"), style)),
-            );
-        }
-        if diff.lines.is_empty() {
-            rows.push(Row::of("  the answers are equal", Style::DIM));
-        }
-        rows.truncate(room);
-        rows
-    }
-
-    fn hints(&self, columns: u16) -> Vec<Row> {
+    fn hints(&self) -> String {
         let letters: Vec<String> = self.shown.iter().map(|shown| shown.column.letter.to_string()).collect();
         let letters = letters.join(" ");
-        let hints = match self.verb {
+        match self.verb {
             Some(Verb::Diff(None)) => format!("{letters} first answer of the diff   Esc back"),
             Some(Verb::Diff(Some(first))) => format!("{letters} compared with {first}   Esc back"),
             Some(Verb::Merge) => format!("{letters} fork it with the answers of the others   Esc back"),
@@ -149,8 +131,7 @@ impl CompareView {
                 "{letters} go on with it  m merge into a new child  v vote  d diff  x drop  Enter look  i write  * write to \
                  all  y answer  s stop  Esc back"
             ),
-        };
-        hint_rows(&hints, columns)
+        }
     }
 }
 
@@ -165,25 +146,4 @@ pub(super) fn verdict_text(core: &Core, comparison: &Comparison) -> Option<Strin
         }
         Some((None, said)) => format!("{}: no choice. {}", judge.label, said.replace('\n', " ")),
     })
-}
-
-fn wrapped(line: &str, columns: u16, color: Color) -> Vec<Row> {
-    let safe = text::sanitise(line).replace('\n', " ");
-    let room = usize::from(columns).saturating_sub(2).max(1);
-    text::wrap(&safe, room).map(|(_, part)| Row::of(format!("  {part}"), Style::color(color))).collect()
-}
-
-/// A row of cells that are beside each other.
-fn joined(cells: &[Vec<Row>], line: usize, between: &str, columns: u16) -> Row {
-    let mut row = Row::default();
-    for (at, part) in cells.iter().filter_map(|cell| cell.get(line)).enumerate() {
-        if at > 0 {
-            row.push(between, Style::DIM);
-        }
-        let part = part.clone().cut(columns);
-        let used = text::width(&part.text());
-        part.spans.into_iter().for_each(|span| row.push(span.text, span.style));
-        row.push(" ".repeat(usize::from(columns).saturating_sub(used)), Style::default());
-    }
-    row
 }
