@@ -55,11 +55,17 @@ impl Listener {
         Ok(Self { listener, directory, file: (file.st_dev, file.st_ino) })
     }
 
-    /// The next client, if one waits, and whether it may make requests. Connections of other users are closed.
-    /// After an error the client continues to wait.
+    /// The next client, if one waits, and whether it may make requests. Connections of other users are closed. A client is
+    /// taken only if there are descriptors to look at its process as well.
+    ///
+    /// # Errors
+    /// There is no free descriptor; the client continues to wait.
     pub(crate) fn accept(&self) -> Result<Option<(UnixStream, bool)>> {
         loop {
-            match self.listener.accept() {
+            let for_peer = [self.listener.try_clone()?, self.listener.try_clone()?];
+            let accepted = self.listener.accept();
+            drop(for_peer);
+            match accepted {
                 Ok((stream, _)) => match peer_of(&stream) {
                     Peer::OtherUser => {}
                     peer => return Ok(Some((stream, peer == Peer::Person))),

@@ -1,13 +1,17 @@
 //! The proxy of commands in a server: what it leaves behind, and what it does when descriptors run out.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 
+use polylogue::socket;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::{App, eventually};
+use crate::support::client::request;
 
 /// Answers each connection with a few bytes; the address.
 fn server() -> String {
@@ -107,6 +111,38 @@ fn without_descriptors_the_loop_waits_and_goes_on_when_there_are_some() {
     assert!(Path::new(&app.workspace.path().join("held")).exists() && log.contains("answered"), "{log}");
     let used = used(app.pid()) - before;
     assert!(used < 100, "the server used {used} hundredths of a second while it had nothing to do");
+}
+
+/// Who is at the other end of a connection is read from /proc, which needs descriptors too.
+#[test]
+fn a_client_waits_while_there_is_no_descriptor_to_check_it() {
+    let app = App::served();
+    let connect = || BufReader::new(socket::connect(app.path()).expect("a socket of ours").expect("a server"));
+    let ask = |stream: &mut BufReader<UnixStream>| {
+        writeln!(stream.get_mut(), "{}", request("ps", json!({}))).expect("it reads");
+    };
+    let answer = |stream: &mut BufReader<UnixStream>| {
+        let mut line = String::new();
+        stream.read_line(&mut line).expect("it answers");
+        line
+    };
+    let mut known = connect();
+    ask(&mut known);
+    answer(&mut known);
+    let usual = getrlimit(Resource::Nofile);
+    let used = descriptors(&app);
+    for free in 0..4 {
+        let few = Rlimit { current: Some(used + free), ..usual };
+        prlimit(Some(app.pid()), Resource::Nofile, few).expect("it is our process");
+        let mut new = connect();
+        ask(&mut new);
+        // Connections are accepted before requests are read.
+        ask(&mut known);
+        answer(&mut known);
+        prlimit(Some(app.pid()), Resource::Nofile, usual.clone()).expect("it is our process");
+        let answer = answer(&mut new);
+        assert!(answer.starts_with("{\"ok\":"), "{free} free: {answer}");
+    }
 }
 
 #[test]
