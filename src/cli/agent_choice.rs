@@ -2,9 +2,6 @@
 
 use super::arguments::Arguments;
 use crate::base::error::{Error, Result};
-use crate::base::id::AgentId;
-use crate::domain::flow::Change;
-use crate::repl::Repl;
 use crate::terminal::tty::Tty;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,24 +30,6 @@ impl AgentChoice {
             return Err(no_name());
         }
         Ok(())
-    }
-
-    /// Finds the agent of a `--print` run, or creates it with `new_model`. An existing agent uses `model` from now on.
-    pub fn resolve(&self, repl: &mut Repl, model: Option<&str>, new_model: &str) -> Result<AgentId> {
-        let agent_id = match self {
-            Self::New => return repl.create_print_run(Some(new_model)),
-            Self::Last => match repl.last_addressed()? {
-                Some(last) => last,
-                None => return repl.create_print_run(Some(new_model)),
-            },
-            Self::Named(name) => repl.called(name, true)?,
-            Self::Unnamed => return Err(no_name()),
-        };
-        let current = repl.roster().get(agent_id).map(|agent| agent.inputs.endpoint.full_name());
-        if let Some(model) = model.filter(|model| current.as_deref() != Some(*model)) {
-            repl.apply(agent_id, Change::Model(model.to_owned()))?;
-        }
-        Ok(agent_id)
     }
 }
 

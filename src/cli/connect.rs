@@ -97,8 +97,8 @@ pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &C
 pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
     let request = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
-        let (name, value) = (name.trim().to_owned(), value.to_owned());
-        Ok(Request::Set { agent: agent.to_owned(), name, value })
+        let argv = ["set", name.trim(), value].map(str::to_owned).to_vec();
+        Ok(Request::Run { agent: Some(agent.to_owned()), argv })
     };
     arguments.set.iter().map(request).collect()
 }

@@ -1,25 +1,27 @@
 //! Where agents work: in this process, or in the server that holds the data directory. In both cases this program is a client
 //! of that loop.
 
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::agent::Agent;
 use crate::base::clock::Clock;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::id::AgentId;
 use crate::cli::arguments::Arguments;
 use crate::cli::client::{Client, RESPONSE_TIMEOUT, no_response, refusal, server_ended};
 use crate::cli::config::{Loaded, ProcessEnvironment};
 use crate::cli::links::{Links, News};
 use crate::cli::stdio::print_note;
-use crate::cli::{config, connect, data_directory, opening, process};
+use crate::cli::{config, connect, data_directory, opening, process, serve};
 use crate::domain::config::Config;
 use crate::domain::wire::{Request, Response};
-use crate::reactor::{Reactor, Source};
-use crate::repl::{Repl, Turn};
+use crate::reactor::{Reactor, Signals, Source};
+use crate::repl::{Repl, Turn, Waiting};
 use crate::socket::{self, Listener};
 use crate::store;
 
@@ -95,12 +97,16 @@ impl Host {
         process::prepare();
         let config = Config { supervisor: process::own_binary()?, ..(options.configure)(loaded)? };
         let directory = config.data_directory.clone();
-        let Some(store) = opening::open(directory.as_deref(), options.deadline)? else {
-            // Another one was started at the same time.
+        let Some(mut store) = opening::open(directory.as_deref(), options.deadline)? else {
+            // It was started at the same time.
             let config = config::load(options.arguments, options.env).config().clone();
             return Self::remote(options, &config)?.ok_or_else(server_ended);
         };
         config.notes.iter().for_each(|note| print_note(note));
+        if !options.listens {
+            // One sync at the end, not one more of the database file.
+            store.leave_log();
+        }
         // Before agents are loaded that others may want to reach.
         let listener = directory.as_deref().filter(|_| options.listens).map(Listener::bind).transpose();
         let mut repl = Box::new(Repl::open(config, store, Clock::system())?);
@@ -114,22 +120,36 @@ impl Host {
     }
 
     /// Sends a request and waits for its response. Not while other descriptors are polled.
+    ///
+    /// # Errors
+    /// The request is refused, or the server has ended or does not answer.
     pub fn request(&mut self, request: &Request) -> Result<Value> {
+        let limit = (!self.is_local()).then_some(RESPONSE_TIMEOUT);
+        self.request_for(request, limit)
+    }
+
+    /// As [`Host::request`]; the response may take so long, or any time.
+    ///
+    /// # Errors
+    /// As for [`Host::request`].
+    pub fn request_for(&mut self, request: &Request, limit: Option<Duration>) -> Result<Value> {
         let mut links = Links::default();
         let number = links.send(self, request, ())?;
-        let give_up = Instant::now() + RESPONSE_TIMEOUT;
+        let give_up = limit.map(|limit| Instant::now() + limit);
         loop {
-            let left = give_up.saturating_duration_since(Instant::now());
-            if left.is_zero() && !self.is_local() {
+            let left = give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(no_response());
             }
-            let (turn, _) = links.turn(self, Some(left))?;
+            let (turn, _) = links.turn(self, left)?;
             match links.next(|()| false) {
-                Some((_, News::Response(Response::Done(value)))) => {
+                Some((_, News::Response(Response::Done(value), _))) => {
                     links.close(self, number)?;
                     return Ok(value);
                 }
-                Some((_, News::Response(Response::Refused { kind, message }))) => return Err(refusal(&kind, message)),
+                Some((_, News::Response(Response::Refused { kind, message }, _))) => {
+                    return Err(refusal(&kind, message));
+                }
                 Some((_, News::Lost)) => return Err(server_ended()),
                 None if turn == Turn::Exit => return Err(server_ended()),
                 _ => {}
@@ -184,7 +204,9 @@ impl Host {
     }
 
     /// From now on an agent of this process runs without a sandbox and asks nothing. A server never allows that.
-    #[cfg(feature = "coordinator")]
+    ///
+    /// # Errors
+    /// There is no such agent in this process.
     pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
         match self {
             Self::Local { repl, .. } => repl.called(agent, true).map(|id| repl.lift_restrictions(id)),
@@ -192,12 +214,54 @@ impl Host {
         }
     }
 
-    /// Ends a loop of this process in order. Returns a description of what was lost.
-    pub fn leave(self) -> Result<Option<String>> {
-        let Self::Local { mut repl, directory } = self else { return Ok(None) };
+    /// How many other agents of this process are at work, without those that ask, and how many commands run in the background.
+    pub fn work_besides(&self, agent: &str) -> (usize, usize) {
+        let Self::Local { repl, .. } = self else { return (0, 0) };
+        let roster = repl.roster();
+        let is_other = |id: &&AgentId| id.to_string() != agent && !roster.asking().contains(id);
+        (roster.busy().iter().filter(is_other).count(), roster.iter().map(Agent::background_commands).sum())
+    }
+
+    /// Interrupts all agents of this process, and waits no longer than this until they are at rest. Returns what was lost, in
+    /// words.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub fn interrupt_all(&mut self, limit: Duration) -> Result<Option<String>> {
+        let Self::Local { repl, .. } = self else { return Ok(None) };
+        let busy: Vec<AgentId> = repl.roster().busy().iter().copied().collect();
+        busy.into_iter().try_for_each(|agent| repl.interrupt(agent))?;
+        let give_up = Instant::now() + limit;
+        while !repl.roster().busy().is_empty() && Instant::now() < give_up {
+            repl.turn(Some(limit))?;
+        }
+        Ok(repl.loss())
+    }
+
+    /// Serves the data directory while something needs this process, after a run whose background commands were kept. The
+    /// process that was started for the run waits at the other end of the pipe, and ends with this code.
+    ///
+    /// # Errors
+    /// Nobody could reach the commands, or the poll fails.
+    pub fn go_on(mut self, pipe: OwnedFd, options: String, code: u8, at_end: impl FnOnce(&mut Self)) -> Result<()> {
+        if let Self::Local { repl, directory: Some(directory) } = &mut self {
+            repl.serve(Listener::bind(directory)?);
+            repl.go_on(Waiting { pipe, log: directory.join(serve::LOG), options }, code, Signals::catch()?)?;
+            while repl.is_needed() && repl.turn(None)? == Turn::Continue {}
+            at_end(&mut self);
+            self.leave()?;
+        }
+        Ok(())
+    }
+
+    /// Ends a loop of this process in order; it can still be polled. Returns what was lost, in words.
+    ///
+    /// # Errors
+    /// The poll fails.
+    pub fn leave(&mut self) -> Result<Option<String>> {
+        let Self::Local { repl, directory } = self else { return Ok(None) };
         repl.leave()?;
-        let loss = repl.loss();
-        drop(repl);
-        Ok(data_directory::loss(directory.as_deref(), loss))
+        repl.notes_of_end().iter().for_each(|note| print_note(note));
+        Ok(data_directory::loss(directory.as_deref(), repl.loss()))
     }
 }

@@ -22,7 +22,8 @@ struct Link<P> {
 
 /// What a connection brought.
 pub enum News {
-    Response(Response),
+    /// With its line.
+    Response(Response, Vec<u8>),
     /// It ended without one.
     Lost,
 }
@@ -115,6 +116,11 @@ impl<P: Clone> Links<P> {
         self.watch(host, true)?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
         let ready = host.take_ready();
+        match host.is_local() {
+            // What the loop has sent in this turn is not polled for first.
+            true => self.all.values_mut().for_each(|link| link.connection.on_readable()),
+            false => {}
+        }
         ready.iter().for_each(|fd| self.on_ready(*fd));
         self.read();
         Ok((turn, ready))
@@ -129,7 +135,7 @@ impl<P: Clone> Links<P> {
         for (number, link) in self.all.iter_mut().filter(|(_, link)| is_meant(&link.purpose)) {
             match link.connection.next_line() {
                 Line::Whole(line) => match Response::read(&line) {
-                    Ok(response) => return Some((*number, News::Response(response))),
+                    Ok(response) => return Some((*number, News::Response(response, line))),
                     Err(_) => return Some((*number, News::Lost)),
                 },
                 Line::TooLong => return Some((*number, News::Lost)),

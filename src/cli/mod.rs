@@ -27,7 +27,6 @@ mod remote_host;
 mod replay;
 mod scripts;
 mod serve;
-mod server_connection;
 mod stdio;
 mod topics;
 mod trace;

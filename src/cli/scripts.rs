@@ -1,7 +1,6 @@
-//! The subcommands for scripts. Each sends one request to the server and prints the response. Without a server, `ps` and
-//! `logs` read the store.
+//! The subcommands for scripts. Each sends one request to the server and prints the response. Without a server, `ps`, `logs`,
+//! `mail` and `undo` use the store, and the commands of the chat run in a loop of this process.
 
-mod land;
 mod mail;
 mod print;
 mod search;
@@ -14,9 +13,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::arguments::{Arguments, Command, Logs};
+use super::arguments::{Arguments, Command, Land, Logs};
 use super::client::{self, Client};
 use super::code;
+use super::config::{Loaded, ProcessEnvironment};
+use super::host::{Host, HostOptions};
 use super::stdio::{print_line, print_note};
 use crate::base::error::{Error, Result};
 use crate::base::text::counted;
@@ -35,7 +36,7 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             return Ok(if search::run(words, *most, *json, directory)? { code::DONE } else { code::FAILED });
         }
         Command::Undo(options) => undo::run(options, directory)?,
-        Command::Land(options) => land::run(options, arguments, directory)?,
+        Command::Land(land) => run_command(arguments, directory, &land_command(land))?,
         Command::Mail(options) => mail::run(options, directory)?,
         Command::Usage { by, json } => usage::run(*by, *json, directory)?,
         Command::Tell { agent, text } | Command::Send { agent, text } => {
@@ -45,19 +46,17 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             request(directory, &Request::Send { agent: agent.clone(), text: text_of(text)? })?;
         }
         Command::Kill { agent, cascade, descendants } => {
-            let kill = Request::Kill { agent: agent.clone(), cascade: *cascade, descendants: *descendants };
-            request(directory, &kill)?;
+            let options = [(*cascade, "--cascade"), (*descendants, "--descendants")];
+            request(directory, &chat_command(Some(agent), &["kill"], &options))?;
         }
-        Command::Archive { agent } => {
-            change(agent, directory, |agent| Request::Archive { agent, when_idle: false }, stored::archive)?;
-        }
-        Command::Unarchive { agent } => {
-            change(agent, directory, |agent| Request::Unarchive { agent }, stored::unarchive)?;
-        }
-        Command::Delete { agent } => change(agent, directory, |agent| Request::Delete { agent }, stored::delete)?,
         Command::Interrupt { agent } => {
-            request(directory, &Request::Interrupt { agent: agent.clone() })?;
+            request(directory, &chat_command(Some(agent), &["interrupt"], &[]))?;
         }
+        Command::Archive { agent } => run_command(arguments, directory, &chat_command(Some(agent), &["archive"], &[]))?,
+        Command::Unarchive { agent } => {
+            run_command(arguments, directory, &chat_command(None, &["unarchive", agent], &[]))?
+        }
+        Command::Delete { agent } => run_command(arguments, directory, &chat_command(None, &["delete", agent], &[]))?,
         Command::Approvals { json } => {
             print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
         }
@@ -120,17 +119,34 @@ fn request(directory: &Path, request: &Request) -> Result<Value> {
     Client::require(directory)?.request(request)
 }
 
-/// Has the server change an agent or, without a server, changes the store.
-fn change(
-    agent: &str,
-    directory: &Path,
-    request: impl FnOnce(String) -> Request,
-    in_store: impl FnOnce(&str, &Path) -> Result<()>,
-) -> Result<()> {
-    match Client::connect(directory)? {
-        Some(mut client) => client.request(&request(agent.to_owned())).map(drop),
-        None => in_store(agent, directory),
+/// A command of the chat with those of its options that are given.
+fn chat_command(agent: Option<&str>, words: &[&str], options: &[(bool, &str)]) -> Request {
+    let options = options.iter().filter_map(|(is_given, option)| is_given.then_some(option));
+    let argv = words.iter().chain(options).map(|word| (*word).to_owned()).collect();
+    Request::Run { agent: agent.map(str::to_owned), argv }
+}
+
+fn land_command(Land { agent, rebase, commit, verify }: &Land) -> Request {
+    // The message is the rest of the line.
+    let (commits, message) = (commit.is_some(), commit.as_deref().unwrap_or_default());
+    let options = [(*rebase, "--rebase"), (*verify, "--verify"), (commits, "--commit"), (commits, message)];
+    chat_command(None, &["land", agent], &options)
+}
+
+/// Has the server run a command or, without a server, a loop of this process, and prints what it says.
+fn run_command(arguments: &Arguments, directory: &Path, command: &Request) -> Result<()> {
+    if Client::connect(directory)?.is_none() {
+        stored::require_stored(directory)?;
     }
+    let env = ProcessEnvironment::current()?;
+    let configure = |loaded: Loaded| loaded.without_model_error().unattended().into_config();
+    let (mut host, _) = Host::open(&HostOptions::for_run((arguments, &env), None, &configure))?;
+    let response = host.request_for(command, None)?;
+    if let Some(text) = response["text"].as_str() {
+        print_line(text);
+    }
+    host.leave()?.iter().for_each(|loss| print_note(loss));
+    Ok(())
 }
 
 /// The agents of the server or, without one, of the store.

@@ -37,7 +37,7 @@ fn unarchive(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if arguments.is_empty() {
         return Err(usage_error("no agent given: /agents --archived lists the archived ones"));
     }
-    let agent_id = archived_called(context.store, arguments, "/agents --archived")?;
+    let agent_id = archived_called(context.store, arguments)?;
     Ok(InputResult::NewState(Change::Unarchive(agent_id), None))
 }
 

@@ -231,6 +231,19 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &exit::EXIT,
 ];
 
+/// Commands that clients run as well: each only changes something.
+const OF_CLIENTS: &[&CommandSpec] = &[
+    &kill::KILL,
+    &archive::ARCHIVE,
+    &archive::UNARCHIVE,
+    &delete::DELETE,
+    &interrupt::INTERRUPT,
+    &model::MODEL,
+    &set::SET,
+    &undo::UNDO,
+    &undo::LAND,
+];
+
 /// Commands of Cargo features that the program was built without, each with its feature.
 const NOT_BUILT_IN: &[(&str, &str)] = &[
     #[cfg(not(feature = "coordinator"))]
@@ -250,6 +263,17 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
     } else {
         result
     })
+}
+
+/// Reads the command of a client, as words: its name, then its arguments.
+///
+/// # Errors
+/// Clients do not run this command, or its arguments are invalid.
+pub fn read_of_client(words: &[String], context: &CommandContext) -> Result<InputResult> {
+    let (name, arguments) = words.split_first().ok_or_else(|| usage_error("no command given"))?;
+    let spec = OF_CLIENTS.iter().find(|spec| spec.name == name);
+    let spec = spec.ok_or_else(|| usage_error(format!("clients cannot run the command {name:?}")))?;
+    (spec.run)(context, &arguments.join(" "))
 }
 
 /// Like [`read`], for a line taken from the queue: it is never queued again.
@@ -339,12 +363,7 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
 
 /// The agent with this name, number or id.
 pub fn agent_called(roster: &Roster, text: &str) -> Result<AgentId> {
-    find_agent(roster, text, "/agents")
-}
-
-/// [`agent_called`] for the command line.
-pub fn agent_called_by_script(roster: &Roster, text: &str) -> Result<AgentId> {
-    find_agent(roster, text, "`polylogue ps`")
+    find_agent(roster, text, "/agents --all or `polylogue ps --all`")
 }
 
 /// [`agent_called`] for a model.
@@ -356,10 +375,15 @@ fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId
     one_of(roster.find(text), text, || format!("no agent {text:?}: {list_command} lists all agents"))
 }
 
-/// The archived agent that is called so. `list_command` lists them.
-pub fn archived_called(store: &Store, text: &str, list_command: &str) -> Result<AgentId> {
+/// The archived agent that is called so.
+///
+/// # Errors
+/// No archived agent or several match, or the store cannot be read.
+pub fn archived_called(store: &Store, text: &str) -> Result<AgentId> {
     let found = called_among(&store.archived_agents()?.agents, text);
-    one_of(found, text, || format!("no archived agent {text:?}: {list_command} lists them"))
+    one_of(found, text, || {
+        format!("no archived agent {text:?}: /agents --archived or `polylogue ps --archived` lists them")
+    })
 }
 
 /// The agent with this name, number or id: a listed one, or else an archived or killed one.

@@ -4,14 +4,14 @@
 //! The client begins. Every request names the version of the protocol:
 //!
 //! ```json
-//! {"polylogue":3,"request":"send","agent":"reviewer","text":"look at this"}
+//! {"polylogue":4,"request":"send","agent":"reviewer","text":"look at this"}
 //! ```
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
 //! read. Some requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
-//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `team` by the events of the run
-//! (`team::coordinator::event`), by `{"v":1,"type":"refused","title":...}` for each call that was refused because it needs
-//! approval and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
+//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `turn` also by `{"v":1,"type":"refused","title":...}` for each call of an agent below that was refused
+//! because it needs approval; `team` by the events of the run (`team::coordinator::event`), by the same line for each such
+//! call and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
 //! until `{"back":"..."}`, the options that come back to the conversation, and `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before, and `commands` by
 //! `{"commands":[...]}` in the same way. While it
 //! is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
@@ -23,19 +23,18 @@
 //! | `ps` | list of agents, see below |
 //! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
 //! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
-//! | `new`, `show`, `unarchive` | one agent, as in `ps`, with `title`, `directory`, `policy`, `context` (tokens of the conversation) and `context_limit` |
+//! | `run` | `text`: what there is to say, or null |
+//! | `new`, `show` | one agent, as in `ps`, with `title`, `directory`, `policy`, `context` (tokens of the conversation), `context_limit` and `warnings` (what it could not be restored with); `show` is null where nothing was ever sent |
 //! | `conversations` | list of `id`, `title`, `directory` and `updated_at`, the newest first |
 //! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
-//! | `turn` | `requests`: requests made to models; `limited`: whether `max_requests` ended the turn |
+//! | `turn` | `requests`: requests made to models, also by agents below it; `limited`: whether a limit ended the turn, and `limit`: which one, if it was not `max_requests`; `killed`: whether the agent is gone |
 //! | `team` | the outcome of the run, as `polylogue multi-agent status --json` lists it |
 //! | `mail` | `list`: list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; `read`: one of these, or null; else null |
-//! | `undo`, `land` | `text`: what was done |
-//! | `interrupt` | `interrupted`: whether there was anything to interrupt |
 //! | `wait` | `status`; an error of kind `timeout` after `seconds` |
 //! | `logs` | `epoch` and `n`: where a later request can continue |
 //! | `approvals` | list of open questions, see below |
 //! | `image` | `marker`: what stands for the image in a text for the agent |
-//! | `model`, `policy`, `kill`, `archive`, `delete`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
+//! | `policy`, `archive`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
 //!
 //! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
 //! `tokens`, `print_run` (it was made for one run of `--print`), `team_run` (the task of a team that it was made for, or null), `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
@@ -60,7 +59,7 @@ use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
 use crate::domain::mcp::ClientServer;
 
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
 /// The longest text for the editor of a client, in bytes; as JSON it is at most six times as long.
@@ -181,6 +180,12 @@ pub enum Request {
     },
     /// Creates an agent without history, a child of the root.
     New(NewAgent),
+    /// A command of the chat, at an agent or, without a name, at the one that was last sent a message.
+    Run {
+        agent: Option<String>,
+        /// The name of the command, without the slash, and its arguments.
+        argv: Vec<String>,
+    },
     /// Text for an agent, queued while it works.
     Send {
         agent: String,
@@ -225,34 +230,7 @@ pub enum Request {
     },
     /// Interrupts the client's run or turn, or removes its text from the queue if the turn has not begun.
     Cut,
-    /// Bring back the files that the tools of an agent changed; without a name, of the agent that was last sent a
-    /// message. The response has `text`, which says what was done.
-    Undo {
-        agent: Option<String>,
-        /// The message before which they are brought back; without one, that of the last turn.
-        #[serde(default)]
-        to: Option<i64>,
-        /// Leave files as they are that others changed.
-        #[serde(default, rename = "skip")]
-        skips: bool,
-        /// Take the newest undo back instead.
-        #[serde(default, rename = "redo")]
-        is_redo: bool,
-    },
-    /// Bring the work in the worktree of an agent to the branch that it left. The response has `text`, which says what was
-    /// done.
-    Land {
-        agent: String,
-        #[serde(default, rename = "rebase")]
-        is_rebase: bool,
-        /// The message with which uncommitted changes are committed first.
-        #[serde(default)]
-        commit: Option<String>,
-        /// That commit runs the hooks of the repository and is signed.
-        #[serde(default, rename = "verify")]
-        verifies: bool,
-    },
-    /// The mailbox of an agent, or, without a name, of the agent that was last sent a message.
+    /// The mailbox of an agent, or, without a name, of the one that was last sent a message.
     Mail {
         agent: Option<String>,
         /// The only sender whose mail is listed; the sender of new mail.
@@ -266,12 +244,7 @@ pub enum Request {
         #[serde(default)]
         directory: Option<PathBuf>,
     },
-    Model {
-        agent: String,
-        /// As `provider/model`.
-        model: String,
-    },
-    /// Sets the policy of an agent, as a person at the client decides: any policy but `yolo`.
+    /// What an agent may do without a question, as the person at the client says: any policy but `yolo`.
     Policy {
         agent: String,
         policy: String,
@@ -282,47 +255,17 @@ pub enum Request {
         #[serde(with = "base64_text")]
         image: Vec<u8>,
     },
-    /// Set a parameter of the requests of an agent.
-    Set {
-        agent: String,
-        name: String,
-        /// As it was typed.
-        value: String,
-    },
     /// Have an agent answer as a JSON schema says, until the server ends. The response says whether its protocol can.
     Schema {
         agent: String,
         schema: Value,
     },
-    Kill {
-        agent: String,
-        /// Kill all its descendants as well.
-        #[serde(default)]
-        cascade: bool,
-        /// Kill its descendants and not the agent itself.
-        #[serde(default)]
-        descendants: bool,
-    },
-    /// Hides an agent from lists.
+    /// Archives an agent and all below it, each as soon as it is idle.
     Archive {
-        agent: String,
-        /// With all below it, each as soon as it is idle; otherwise a busy agent is an error.
-        #[serde(default)]
-        when_idle: bool,
-    },
-    /// Brings an archived agent back.
-    Unarchive {
-        agent: String,
-    },
-    /// Deletes an agent, even an archived or killed one, with its conversation.
-    Delete {
         agent: String,
     },
     /// Stops the work of every agent.
     StopAgents,
-    Interrupt {
-        agent: String,
-    },
     /// The open questions of all agents, the oldest first.
     Approvals {
         /// Send them again whenever others are open, until the client leaves.

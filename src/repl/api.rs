@@ -14,11 +14,8 @@ use crate::domain::choices::Choices;
 use crate::domain::chunk::Status;
 use crate::domain::flow::{Change, Origin};
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::activity::{HeldUp, held_up};
-use crate::repl::core::archive::{bring_back, called_or_archived};
+use crate::repl::core::archive::called_or_archived;
 use crate::repl::core::begin::{Beginning, begin};
-use crate::repl::core::require_answered;
-use crate::repl::core::spawn::project_directory;
 use crate::repl::json::activity_of;
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
@@ -195,87 +192,14 @@ impl Repl {
         &self.core.roster
     }
 
-    /// Refuses every call that a person would have to decide on, and tells the models why. Returns the agents with what
-    /// each wanted to run, in one line. Questions of an earlier process wait for a person with a chat.
-    pub(crate) fn refuse_questions(&mut self) -> Vec<(AgentId, String)> {
-        let mut refused = Vec::new();
-        loop {
-            refused.append(&mut self.core.refused);
-            let asked_now = self.core.roster.questions().filter(|(_, question)| !question.is_restored);
-            let asking: Vec<AgentId> = asked_now.map(|(agent, _)| agent.id()).collect();
-            if asking.is_empty() {
-                return refused;
-            }
-            for agent_id in asking {
-                refused.extend(self.core.refuse_question(agent_id).map(|title| (agent_id, title)));
-            }
-            // The next call of the same reply may ask as well, which causes no event of the loop.
-            self.apply_effects();
-        }
-    }
-
-    /// Fails if an agent waits for a person's answer: a text for it would have to wait as well.
-    pub(crate) fn require_answered(&self, agent_id: AgentId) -> Result<()> {
-        require_answered(&self.core, agent_id)
-    }
-
-    /// What could not be restored of an agent: its directory, for example.
-    pub(crate) fn warnings_of(&self, agent_id: AgentId) -> Vec<String> {
-        self.core.roster.get(agent_id).map(|agent| agent.warnings.clone()).unwrap_or_default()
-    }
-
-    /// Allows all agents together at most this many requests from now on; retries do not count.
-    pub(crate) fn limit_requests(&mut self, most: u32) {
-        self.core.request_limits.limit_requests(most);
-    }
-
-    /// How many requests were made, without retries.
-    pub(crate) fn requests(&self) -> u32 {
-        self.core.request_limits.requests()
-    }
-
-    /// Whether the next request in the send queue is over the limit: it will never be made.
-    pub(crate) fn is_out_of_requests(&self) -> bool {
-        self.dispatcher.is_out_of_requests(&self.core)
-    }
-
-    /// The reason why an agent's request waits, if it does.
-    pub(crate) fn held_up(&self, agent_id: AgentId) -> Option<HeldUp> {
-        held_up(&self.core, agent_id)
-    }
-
     /// The limit of a tree of agents that was reached and about which no person could be asked, in words.
     pub fn limit_reached(&self) -> Option<String> {
         self.core.trees.reached(|_| true).map(|reached| reached.message(&self.core.roster))
     }
 
-    /// The agent of this directory to which a text was sent last, for a `--print` run. An archived one is brought back.
-    pub(crate) fn last_addressed(&mut self) -> Result<Option<AgentId>> {
-        let here = self.core.config.working_directory.canonicalize().ok();
-        let here = here.and_then(|here| project_directory(&here));
-        let last = self.core.store.last_addressed(here.as_deref())?;
-        last.into_iter().try_for_each(|last| bring_back(&mut self.core, last, true))?;
-        Ok(last)
-    }
-
     /// The agent with this name, number or id. An archived one is brought back, perhaps for a `--print` run.
     pub(crate) fn called(&mut self, text: &str, is_for_run: bool) -> Result<AgentId> {
         called_or_archived(&mut self.core, text, is_for_run)
-    }
-
-    /// As [`Repl::create`], for one run of `--print`: the agent is archived with [`Repl::archive_print_run`].
-    pub(crate) fn create_print_run(&mut self, model: Option<&str>) -> Result<AgentId> {
-        let choices = Choices { model: model.map(str::to_owned), ..Choices::default() };
-        self.create_in(None, &choices, None, true)
-    }
-
-    /// Archives the agent of a finished `--print` run, with all agents that it made. What a person has to see stays.
-    pub(crate) fn archive_print_run(&mut self, agent_id: AgentId) {
-        if self.core.roster.get(agent_id).is_some_and(|agent| agent.identity.is_print_run) {
-            for id in self.core.roster.subtree(agent_id) {
-                drop(self.core.archive(id));
-            }
-        }
     }
 
     /// Shows a note at an agent; it is not part of the conversation.

@@ -39,6 +39,7 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
     described["policy"] = agent.policy.name().into();
     described["context"] = agent.context_tokens().map(|(tokens, _)| tokens).into();
     described["context_limit"] = agent.inputs.endpoint.facts.context.into();
+    described["warnings"] = agent.warnings.clone().into();
     Ok(described)
 }
 

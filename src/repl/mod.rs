@@ -58,7 +58,6 @@ mod watch;
 mod web_fetches;
 
 use crate::base::clock::Moment;
-use crate::base::error::Error;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::Signals;
 pub use api::AgentSummary;
@@ -128,8 +127,7 @@ pub struct Repl {
     record: Record,
     callbacks: Callbacks,
     external: ExternalDescriptors,
-    /// Why the last changes may not survive a power cut, once the loop has ended.
-    not_durable: Option<Error>,
+    end: shutdown::End,
     tools_polled_at: Moment,
 }
 

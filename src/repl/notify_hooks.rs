@@ -77,12 +77,15 @@ impl NotifyHooks {
         !self.running.is_empty()
     }
 
-    /// Ends those that the program cannot wait for any longer.
-    pub(super) fn end(&mut self, core: &mut Core) {
-        for (agent, run) in self.running.drain(..) {
+    /// Ends those that the program cannot wait for any longer. Returns a note about each.
+    pub(super) fn end(&mut self, core: &mut Core) -> Vec<String> {
+        let end = |(agent, run): (AgentId, HookRun)| {
+            let note = "a notify hook has not finished: it is ended with polylogue";
             run.cancel();
-            core.note(agent, LineKind::Error, "a notify hook has not finished: it is ended with polylogue");
-        }
+            core.note(agent, LineKind::Error, note);
+            note.to_owned()
+        };
+        self.running.drain(..).map(end).collect()
     }
 
     fn collect(&mut self, core: &mut Core) {

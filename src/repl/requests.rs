@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, PendingQuestion, State};
+use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{agent_called_by_script, any_called, archived_called, change_of_client, mail_as_json};
+use crate::commands::{agent_called, change_of_client, mail_as_json, read_of_client};
 use crate::domain::approval::Policy;
-use crate::domain::file_change::{LandRequest, UndoRequest};
-use crate::domain::flow::{Change, Decision, Origin};
+use crate::domain::flow::{Change, Decision, InputResult, Origin};
 use crate::domain::mail::MailId;
 use crate::domain::mcp::ClientServer;
-use crate::domain::parameters::ParameterName;
 use crate::domain::rule::{Rule, Scope};
 use crate::domain::wire::{MailAct, NewAgent, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
@@ -103,25 +101,7 @@ impl Repl {
             Request::Wait { agent, seconds } => {
                 self.server.begin_wait(&mut self.core, client, &agent, seconds)?;
             }
-            Request::Undo { agent, to, skips, is_redo } => {
-                let agent = match agent {
-                    Some(agent) => {
-                        or_ended(&self.core.store, agent_called_by_script(&self.core.roster, &agent), &agent)?
-                    }
-                    None => last_addressed(&self.core, None)?,
-                };
-                self.core.require_writable()?;
-                let request = UndoRequest::new(to, skips, is_redo);
-                self.jobs.undo(&mut self.core, Origin::Client(client), agent, agent, request)?;
-                self.server.begin_job(&mut self.core, client);
-            }
-            Request::Land { agent, is_rebase, commit, verifies } => {
-                let agent = any_called(&self.core.roster, &self.core.store, &agent)?;
-                self.core.require_writable()?;
-                let request = LandRequest { is_rebase, commit, verifies };
-                self.jobs.land(&mut self.core, Origin::Client(client), agent, agent, request)?;
-                self.server.begin_job(&mut self.core, client);
-            }
+            Request::Run { agent, argv } => return self.run_command(client, agent.as_deref(), &argv),
             other => return self.answer(other).map(Answer::Now),
         }
         Ok(Answer::Later)
@@ -141,29 +121,25 @@ impl Repl {
             }
             Request::Show { agent: None, directory } => {
                 let directory = directory.as_deref().and_then(project_directory);
-                let id = last_addressed(&self.core, directory.as_deref())?;
+                let Some(id) = self.core.store.last_addressed(directory.as_deref())? else { return Ok(Value::Null) };
                 bring_back(&mut self.core, id, true)?;
                 describe(&self.core, id)?
             }
-            Request::Model { agent, model } => self.change_named(&agent, |_| Change::Model(model))?,
             Request::Policy { agent, policy } => self.set_policy_named(&agent, &policy)?,
             Request::Image { agent, image } => {
-                let agent = agent_called_by_script(&self.core.roster, &agent)?;
+                let agent = agent_called(&self.core.roster, &agent)?;
                 json!({"marker": attach_image(&mut self.core, agent, &image)?})
             }
             Request::Conversations { directory } => conversations_as_json(&self.core, directory.as_deref())?,
             Request::Schema { agent, schema } => self.set_schema_named(&agent, &schema)?,
-            Request::Set { agent, name, value } => self.set_named(&agent, &name, &value)?,
             Request::Send { agent, text } => self.submit_named(&agent, text)?,
-            Request::Kill { agent, descendants: true, .. } => self.change_named(&agent, Change::KillDescendants)?,
-            Request::Kill { agent, cascade, .. } => {
-                self.change_named(&agent, |agent_id| Change::Kill { agent_id, cascade })?
+            Request::Archive { agent } => {
+                let agent = agent_called(&self.core.roster, &agent)?;
+                let subtree = self.core.roster.subtree(agent);
+                subtree.into_iter().for_each(|id| self.core.archive_when_idle(id));
+                Value::Null
             }
-            Request::Archive { agent, when_idle } => self.archive_named(&agent, when_idle)?,
-            Request::Unarchive { agent } => self.unarchive_named(&agent)?,
-            Request::Delete { agent } => self.delete_named(&agent)?,
             Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
-            Request::Interrupt { agent } => self.interrupt_named(&agent)?,
             Request::Approvals { .. } => approvals_as_json(&self.core),
             Request::Answer { id, allow: false, reason, rules, .. } => {
                 self.answer_question(&id, &rules, Decision::Deny(reason))?
@@ -179,17 +155,38 @@ impl Repl {
             | Request::Commands { .. }
             | Request::Turn { .. }
             | Request::Team { .. }
-            | Request::Undo { .. }
-            | Request::Land { .. }
+            | Request::Run { .. }
             | Request::Cut
             | Request::Wait { .. } => unreachable!("not answered at once"),
             of_terminal => unreachable!("only attached terminals send {of_terminal:?}"),
         })
     }
 
+    /// Runs a command as it is entered in the chat. One that takes its time is answered when it has ended.
+    fn run_command(&mut self, client: ClientId, agent: Option<&str>, argv: &[String]) -> Result<Answer> {
+        let agent = match agent {
+            Some(agent) => agent_called(&self.core.roster, agent)?,
+            None => last_addressed(&self.core, None)?,
+        };
+        let change = match read_of_client(argv, &self.core.command_context(agent, Vec::new()))? {
+            InputResult::NewState(change, _) => change,
+            InputResult::Continue(text) => return Ok(Answer::Now(json!({ "text": text }))),
+            _ => return Err(Error::usage("the command needs a terminal")),
+        };
+        self.core.require_writable()?;
+        let is_job = matches!(change, Change::Undo { .. } | Change::Land { .. });
+        let origin = if is_job { Origin::Client(client) } else { Origin::Internal };
+        self.apply_change(origin, agent, change)?;
+        if is_job {
+            self.server.begin_job(&mut self.core, client);
+            return Ok(Answer::Later);
+        }
+        Ok(Answer::Now(json!({ "text": Value::Null })))
+    }
+
     /// The mailbox of an agent, as the commands of the chat use it.
     fn use_mailbox(&mut self, agent: Option<&str>, from: Option<&str>, act: MailAct) -> Result<Value> {
-        let named = |core: &Core, name: &str| or_ended(&core.store, agent_called_by_script(&core.roster, name), name);
+        let named = |core: &Core, name: &str| or_ended(&core.store, agent_called(&core.roster, name), name);
         let agent = match agent {
             Some(name) => named(&self.core, name)?,
             None => last_addressed(&self.core, None)?,
@@ -228,43 +225,23 @@ impl Repl {
             let policy = if policy == Policy::Ask { Policy::Never } else { policy };
             choices.approval = Some(policy.name().to_owned());
         }
-        let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), false)?;
-        if is_print_run {
+        // An unattended run is configured as its agent is to be, which is not stored then.
+        let is_own_run = is_print_run && !self.core.config.settings.is_interactive;
+        let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), is_own_run)?;
+        if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
         }
         describe(&self.core, id)
     }
 
-    fn unarchive_named(&mut self, agent: &str) -> Result<Value> {
-        let id = archived_called(&self.core.store, agent, "polylogue ps --archived")?;
-        self.core.unarchive(id, false)?;
-        describe(&self.core, id)
-    }
-
-    fn delete_named(&mut self, agent: &str) -> Result<Value> {
-        let id = any_called(&self.core.roster, &self.core.store, agent)?;
-        self.apply_change(Origin::Internal, id, Change::Delete(id)).map(|()| Value::Null)
-    }
-
-    fn archive_named(&mut self, agent: &str, when_idle: bool) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
-        if when_idle {
-            let subtree = self.core.roster.subtree(agent);
-            subtree.into_iter().for_each(|id| self.core.archive_when_idle(id));
-        } else {
-            self.apply_change(Origin::Internal, agent, Change::Archive(agent))?;
-        }
-        Ok(Value::Null)
-    }
-
     fn set_schema_named(&mut self, agent: &str, schema: &Value) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let agent = agent_called(&self.core.roster, agent)?;
         Ok(Value::Bool(self.set_schema(agent, schema)?))
     }
 
     /// A client has a person's consent to answer questions, so it may set how many there are; it may not end them all.
     fn set_policy_named(&mut self, agent: &str, policy: &str) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let agent = agent_called(&self.core.roster, agent)?;
         let policy: Policy = policy.parse()?;
         if policy == Policy::Yolo {
             return Err(Error::usage("yolo cannot be set by a client: use /approval yolo at a terminal"));
@@ -272,20 +249,9 @@ impl Repl {
         steer::set_policy(&mut self.core, Origin::Library, agent, policy).map(|()| Value::Null)
     }
 
-    fn set_named(&mut self, agent: &str, name: &str, value: &str) -> Result<Value> {
-        let name: ParameterName = name.parse()?;
-        let value = name.read(value)?;
-        self.change_named(agent, |_| Change::Set(name, Some(value)))
-    }
-
-    fn change_named(&mut self, agent: &str, change: impl FnOnce(AgentId) -> Change) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
-        self.apply_change(Origin::Internal, agent, change(agent)).map(|()| Value::Null)
-    }
-
     /// Text for the model, and never a command: not even where it begins with a slash.
     fn submit_named(&mut self, agent: &str, text: String) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let agent = agent_called(&self.core.roster, agent)?;
         require_text(&text)?;
         self.apply_change(Origin::Internal, agent, Change::Submit(text))?;
         let queued = self.core.roster.get(agent).ok_or_else(agent_gone)?.queue.len();
@@ -299,10 +265,13 @@ impl Repl {
         client: ClientId,
         agent: &str,
         (text, takes_commands): (String, bool),
-        bounds: TurnBounds,
+        mut bounds: TurnBounds,
     ) -> Result<()> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let agent = agent_called(&self.core.roster, agent)?;
         require_text(&text)?;
+        if self.server.is_own(client) && self.core.roster.get(agent).is_some_and(|agent| agent.is_unrestricted) {
+            bounds.policy = None;
+        }
         require_policy(&self.core, agent, bounds.policy)?;
         // The questions of a turn of a client are refused at once.
         if !self.server.has_turn_of(agent) {
@@ -325,7 +294,7 @@ impl Repl {
 
     /// The client is sent the commands of an agent, which has these servers as long as the client stays.
     fn begin_commands(&mut self, client: ClientId, agent: &str, servers: &[ClientServer]) -> Result<()> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
+        let agent = agent_called(&self.core.roster, agent)?;
         for server in servers {
             server.check().map_err(|why| Error::usage(format!("MCP server {:?}: {why}", server.name)))?;
         }
@@ -339,16 +308,8 @@ impl Repl {
         Err(Error::not_built_in("coordinator"))
     }
 
-    fn interrupt_named(&mut self, agent: &str) -> Result<Value> {
-        let agent = agent_called_by_script(&self.core.roster, agent)?;
-        let is_busy = |agent: &Agent| agent.state() != State::Idle || agent.summaries() > 0 || agent.is_compacting();
-        let is_interrupted = self.core.roster.get(agent).is_some_and(is_busy);
-        self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
-        Ok(json!({"interrupted": is_interrupted}))
-    }
-
-    /// An error if no question with this id is open: it was answered, never asked, or had another text. `rules` come
-    /// with the answer and must be those of the question.
+    /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
+    /// `rules` are given with the answer and must be those of the question.
     fn answer_question(&mut self, id: &str, rules: &[String], decision: Decision) -> Result<Value> {
         let (agent, pending) = question_called(&self.core, id, matches!(decision, Decision::Deny(_)))?;
         let offered = &pending.question.ways.rules;
@@ -373,7 +334,7 @@ fn question_called<'a>(core: &'a Core, id: &str, is_denied: bool) -> Result<(&'a
         return Ok(found);
     }
     let none = || Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"));
-    let agent = agent_called_by_script(&core.roster, id).map_err(|_| none())?;
+    let agent = agent_called(&core.roster, id).map_err(|_| none())?;
     let found = core.roster.questions().find(|(asking, _)| asking.id() == agent);
     let (agent, pending) = found.ok_or_else(|| {
         let label = core.roster.label_of(agent);

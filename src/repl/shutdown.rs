@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::agent::{Agent, Role, State};
 use crate::base::clock::Moment;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
@@ -16,6 +16,14 @@ use crate::repl::{Repl, limits};
 /// How long one wait for tools lasts at most, in case the wake of one is lost.
 const TOOL_WAIT: Duration = Duration::from_millis(20);
 
+/// How the loop has ended.
+#[derive(Default)]
+pub(super) struct End {
+    /// Why not all that was stored is on the disk.
+    not_durable: Option<Error>,
+    notes: Vec<String>,
+}
+
 impl Repl {
     /// Ends the loop in order: interrupts every turn and stores its partial reply, except those that wait for the answer to
     /// a question, which the next start asks again; cancels tools and waits for their threads
@@ -26,11 +34,6 @@ impl Repl {
     /// # Errors
     /// The system call that waits for events fails.
     pub fn leave(&mut self) -> Result<()> {
-        self.leave_with(|_| {})
-    }
-
-    /// As [`Repl::leave`], with these last changes before the wait for the disk.
-    pub(crate) fn leave_with(&mut self, last_changes: impl FnOnce(&mut Self)) -> Result<()> {
         let start = self.core.clock.now();
         self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
@@ -50,15 +53,14 @@ impl Repl {
         files::free_unsent(&mut self.core);
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
-        self.notify_hooks.end(&mut self.core);
+        self.end.notes = self.notify_hooks.end(&mut self.core);
         unsaved::save_all(&mut self.core);
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
         self.send_ways_back();
         let unwritten = self.terminals.take_begun();
         begin::forget_unwritten(&mut self.core, &unwritten);
-        last_changes(self);
-        self.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
+        self.end.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
         self.apply_effects();
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
@@ -72,7 +74,12 @@ impl Repl {
     pub fn loss(&self) -> Option<String> {
         let unsaved = self.core.unsaved.len();
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
-        unsaved.or_else(|| self.not_durable.as_ref().map(|error| error.message.clone()))
+        unsaved.or_else(|| self.end.not_durable.as_ref().map(|error| error.message.clone()))
+    }
+
+    /// What was said at the end, when no client heard it any more.
+    pub(crate) fn notes_of_end(&self) -> &[String] {
+        &self.end.notes
     }
 
     /// The turns of the loop that took 5 ms or more, in debug builds and where a trace is written.

@@ -139,7 +139,7 @@ impl Repl {
             record,
             callbacks: Callbacks::default(),
             external: ExternalDescriptors::default(),
-            not_durable: None,
+            end: Default::default(),
             tools_polled_at: core.clock.now(),
             core,
         }

@@ -35,10 +35,10 @@ fn conversation(question: &Value) -> Vec<String> {
         with("approvals", json!({})),
         with("answer", json!({"id": question, "allow": false})),
         with("show", json!({"agent": "w"})),
-        with("interrupt", json!({"agent": "w"})),
+        with("run", json!({"agent": "w", "argv": ["interrupt"]})),
         with("archive", json!({"agent": "w"})),
-        with("unarchive", json!({"agent": "w"})),
-        with("kill", json!({"agent": "w"})),
+        with("run", json!({"agent": null, "argv": ["unarchive", "w"]})),
+        with("run", json!({"agent": "w", "argv": ["kill"]})),
         with("status", json!({})),
     ]
 }

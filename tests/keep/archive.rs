@@ -59,7 +59,7 @@ fn an_agent_with_work_left_or_without_a_parent_is_not_archived() {
         ("/archive kid", "kid is busy: stop it first, or wait until it is idle"),
         ("/archive 0", "is the root and cannot be archived"),
         ("/archive nobody", "no agent \"nobody\""),
-        ("/unarchive kid", "no archived agent \"kid\": /agents --archived lists them"),
+        ("/unarchive kid", "no archived agent \"kid\": /agents --archived or"),
         ("/unarchive", "/agents --archived lists the archived ones"),
         ("/agents --archved", "did you mean --archived?"),
     ] {
@@ -104,5 +104,5 @@ fn print_runs_are_archived_when_they_end_and_can_be_continued_and_listed() {
     let refused = home.run(&["archive", "0"]);
     assert!(refused.code == 2 && refused.err.contains("is the root and cannot be archived"), "{}", refused.err);
     let refused = home.run(&["archive", id]);
-    assert!(refused.code == 2 && refused.err.contains("polylogue ps --all lists all"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("`polylogue ps --all` lists all"), "{}", refused.err);
 }

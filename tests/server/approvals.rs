@@ -66,8 +66,8 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
         client.done(&mut app, "answer", json!({"id": id_of(&open, &format!("by-{n}")), "allow": true}));
     }
     client.done(&mut app, "answer", json!({"id": id_of(&open, "by-5"), "allow": false, "reason": "not today"}));
-    client.done(&mut app, "interrupt", json!({"agent": "3"}));
-    client.done(&mut app, "kill", json!({"agent": "9"}));
+    client.done(&mut app, "run", json!({"agent": "3", "argv": ["interrupt"]}));
+    client.done(&mut app, "run", json!({"agent": "9", "argv": ["kill"]}));
     app.turn_until("the allowed and the denied calls are done", |app| {
         [7, 2, 8, 0, 4, 5, 3].iter().all(|n| app.state(*n) == State::Idle)
     });

@@ -145,13 +145,13 @@ fn kill_ends_agents_but_never_the_root() {
     app.ask(1, Change::Fork(Fork { name: Some("grandchild".into()), ..Fork::default() }));
     app.ask(0, Change::Fork(Fork { name: Some("other".into()), ..Fork::default() }));
     let mut client = Client::connect(&app);
-    let (_, message) = client.refused(&mut app, "kill", json!({"agent": "0"}));
+    let (_, message) = client.refused(&mut app, "run", json!({"agent": "0", "argv": ["kill"]}));
     assert!(message.contains("root"), "{message}");
-    client.done(&mut app, "kill", json!({"agent": "other"}));
+    client.done(&mut app, "run", json!({"agent": "other", "argv": ["kill"]}));
     assert_eq!(app.repl.roster().len(), 3);
-    client.done(&mut app, "kill", json!({"agent": "child", "cascade": true}));
+    client.done(&mut app, "run", json!({"agent": "child", "argv": ["kill", "--cascade"]}));
     assert_eq!(app.repl.roster().len(), 1);
-    let (_, message) = client.refused(&mut app, "kill", json!({"agent": "child"}));
+    let (_, message) = client.refused(&mut app, "run", json!({"agent": "child", "argv": ["kill"]}));
     assert!(message.contains("no agent"), "{message}");
 }
 
@@ -166,13 +166,16 @@ fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     app.turn();
     let mut client = Client::connect(&app);
     client.is_served(&mut app);
-    client.ask("interrupt", json!({"agent": "1"}));
+    client.ask("run", json!({"agent": "1", "argv": ["interrupt"]}));
     app.turn();
     assert_eq!(app.state(1), State::Idle);
     assert_eq!(app.partial_replies(1), ["some words"]);
     // When the disk has it.
-    assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
-    assert_eq!(client.done(&mut app, "interrupt", json!({"agent": "1"})), json!({"interrupted": false}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
+    assert_eq!(
+        client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]})),
+        json!({"text": "this agent is idle"})
+    );
 }
 
 #[test]
@@ -184,7 +187,7 @@ fn an_interrupt_stops_a_tool_of_an_agent_without_a_terminal() {
     app.say(1, "%tool bash {\"command\":\"sleep 100\"}");
     app.answer(1, true);
     let mut client = Client::connect(&app);
-    client.done(&mut app, "interrupt", json!({"agent": "1"}));
+    client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]}));
     // The tool is stopped in that turn; when its process has ended is the kernel's matter, and measured by the benchmark.
     assert!(app.agent(1).is_stopping());
     app.turn_until_idle();
@@ -214,9 +217,9 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":3,\"request\":\"dance\"}", "bad request \"dance\""),
-        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 3, the client 7"),
-        ("{\"request\":\"ps\"}", "\"polylogue\":3"),
+        ("{\"polylogue\":4,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 4, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":4"),
     ] {
         client.say(line);
         let (kind, message) = refusal(&client.read(&mut app));
@@ -233,7 +236,7 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
 fn requests_are_read_wherever_the_stream_is_split() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let lines = "{\"polylogue\":3,\"request\":\"sessions\"}\n{\"polylogue\":3,\"request\":\"ü\"}\n";
+    let lines = "{\"polylogue\":4,\"request\":\"sessions\"}\n{\"polylogue\":4,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
         client.write(&lines.as_bytes()[..cut]);
         app.turn();
@@ -250,7 +253,7 @@ fn pipelined_requests_are_answered_in_order() {
     let mut client = Client::connect(&app);
     app.say(0, "%hang");
     let text =
-        |n: usize| json!({"polylogue": 3, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
+        |n: usize| json!({"polylogue": 4, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
     client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
         assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));
@@ -263,13 +266,16 @@ fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
     app.say(0, "%hang");
     app.turn();
     let mut client = Client::connect(&app);
-    let lines = [request("interrupt", json!({"agent": "0"})), request("send", json!({"agent": "0", "text": "next"}))];
+    let lines = [
+        request("run", json!({"agent": "0", "argv": ["interrupt"]})),
+        request("send", json!({"agent": "0", "text": "next"})),
+    ];
     if is_in_one_piece {
         client.write(lines.join("\n") + "\n");
-        assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
     } else {
         client.say(&lines[0]);
-        assert_eq!(client.read(&mut app), json!({"ok": {"interrupted": true}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
         client.say(&lines[1]);
     }
     assert_eq!(client.read(&mut app), json!({"ok": {"queued": 0}}));

@@ -38,7 +38,7 @@ fn a_wait_reports_an_interrupted_agent() {
     app.say(0, "%hang");
     let (mut waiting, mut other) = (Client::connect(&app), Client::connect(&app));
     waiting.ask("wait", json!({"agent": "0"}));
-    other.done(&mut app, "interrupt", json!({"agent": "0"}));
+    other.done(&mut app, "run", json!({"agent": "0", "argv": ["interrupt"]}));
     assert_eq!(waiting.read(&mut app), json!({"ok": {"status": "interrupted"}}));
 }
 
@@ -49,7 +49,7 @@ fn a_wait_does_not_wait_for_a_queue_that_waits_for_a_person() {
     app.say(0, "later");
     let (mut waiting, mut other) = (Client::connect(&app), Client::connect(&app));
     waiting.ask("wait", json!({"agent": "0"}));
-    other.done(&mut app, "interrupt", json!({"agent": "0"}));
+    other.done(&mut app, "run", json!({"agent": "0", "argv": ["interrupt"]}));
     assert_eq!(waiting.read(&mut app), json!({"ok": {"status": "interrupted"}}));
     assert_eq!(app.agent(0).queue.len(), 1);
 }

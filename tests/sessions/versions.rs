@@ -62,7 +62,7 @@ fn a_server_of_another_version_is_stopped_if_the_person_agrees_and_a_chat_goes_o
 #[test]
 fn a_server_that_speaks_another_protocol_goes_on_and_the_client_says_so() {
     let app = App::new();
-    let refusal = "the server speaks protocol version 2, the client 3: use the same version of polylogue for both";
+    let refusal = "the server speaks protocol version 2, the client 4: use the same version of polylogue for both";
     serves(&app, json!({"error": {"kind": "usage", "text": refusal}}));
     let mut pty = app.terminal(&[], (100, 24));
     pty.wait_for_text("does not say its version");

@@ -226,7 +226,7 @@ impl Editor<'_> {
             self.links.close(&mut self.host, link)?;
         }
         if known.is_unused {
-            let request = Request::Delete { agent: session.to_owned() };
+            let request = Request::Run { agent: None, argv: vec!["delete".into(), session.to_owned()] };
             // If this fails, an empty conversation stays.
             let _ = self.send(&request, Purpose::Aside);
         }

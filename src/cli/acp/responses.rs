@@ -25,31 +25,31 @@ impl Editor<'_> {
     pub(super) fn on_news(&mut self, number: u64, news: News) -> Result<()> {
         let Some(purpose) = self.links.purpose(number).cloned() else { return Ok(()) };
         let outcome = match news {
-            News::Response(Response::Chunk(line)) => {
+            News::Response(Response::Chunk(line), _) => {
                 self.on_chunk(&purpose, &line);
                 return Ok(());
             }
-            News::Response(Response::Missed(count)) => {
+            News::Response(Response::Missed(count), _) => {
                 if !matches!(purpose, Purpose::Turn { .. }) {
                     self.note(&format!("{count} updates were dropped because the editor reads slowly"));
                 }
                 return Ok(());
             }
-            News::Response(Response::Questions(questions)) => {
+            News::Response(Response::Questions(questions), _) => {
                 self.on_questions(questions);
                 return Ok(());
             }
-            News::Response(Response::Commands(commands)) => {
+            News::Response(Response::Commands(commands), _) => {
                 if let Purpose::Commands { session } = &purpose {
                     self.on_commands(session, &commands);
                 }
                 return Ok(());
             }
             // The connection ends when the store is free.
-            News::Response(_) if purpose == Purpose::Questions => return Ok(()),
-            News::Response(Response::Done(value)) => Ok(value),
-            News::Response(Response::Refused { kind, message }) => Err(Fault::of_kind(&kind, message)),
-            News::Response(_) => return Ok(()),
+            News::Response(..) if purpose == Purpose::Questions => return Ok(()),
+            News::Response(Response::Done(value), _) => Ok(value),
+            News::Response(Response::Refused { kind, message }, _) => Err(Fault::of_kind(&kind, message)),
+            News::Response(..) => return Ok(()),
             News::Lost => {
                 self.is_lost |=
                     matches!(purpose, Purpose::Follow { .. } | Purpose::Commands { .. } | Purpose::Questions);

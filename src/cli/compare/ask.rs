@@ -106,7 +106,7 @@ impl Asking<'_> {
         }
         while let Some((number, news)) = self.links.next(|_| false) {
             let Some(at) = self.links.purpose(number).copied() else { continue };
-            let News::Response(response) = news else { return Err(server_ended()) };
+            let News::Response(response, _) = news else { return Err(server_ended()) };
             if let Some(limit) = take(&mut self.answers.answers[at], response) {
                 return Ok(Some(Ended::Limit(limit)));
             }
@@ -129,7 +129,7 @@ impl Asking<'_> {
         {}
         let made = self.answers.answers.iter().filter(|answer| !answer.agent.is_empty());
         for answer in made {
-            let archived = Request::Archive { agent: answer.agent.clone(), when_idle: true };
+            let archived = Request::Archive { agent: answer.agent.clone() };
             // A server that has ended archives it at its next start.
             let _ = self.host.request(&archived);
         }

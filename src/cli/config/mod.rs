@@ -212,11 +212,6 @@ impl Loaded {
         self
     }
 
-    /// Whether the command line or the environment names a policy, as far as it needs a terminal for its questions.
-    pub fn asks_nobody(&self) -> bool {
-        self.is_explicit("approval") && self.values.config.policy == Policy::Ask
-    }
-
     /// The configuration as far as it is valid.
     pub fn config(&self) -> &Config {
         &self.values.config

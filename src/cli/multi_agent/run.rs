@@ -35,7 +35,7 @@ pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json
     let parameters = connect::parameters(arguments, &agent)?;
     if let Err(error) = parameters.iter().try_for_each(|request| host.request(request).map(drop)) {
         // The first error says more than one of the clean-up.
-        let _ = host.request(&Request::Archive { agent, when_idle: true });
+        let _ = host.request(&Request::Archive { agent });
         return Err(error.context("--set"));
     }
     Session::begin(host, &team, report, signals)?.run()

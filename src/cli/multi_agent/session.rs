@@ -122,14 +122,14 @@ impl Session {
     fn handle_responses(&mut self) -> Result<()> {
         while let Some((number, news)) = self.links.next(|()| false) {
             match news {
-                News::Response(Response::Chunk(event)) => self.on_event(&event),
-                News::Response(Response::Done(outcome)) => {
+                News::Response(Response::Chunk(event), _) => self.on_event(&event),
+                News::Response(Response::Done(outcome), _) => {
                     self.outcome = Some(outcome);
                     self.give_up = None;
                     return self.links.close(&mut self.host, number);
                 }
-                News::Response(Response::Refused { kind, message }) => return Err(refusal(&kind, message)),
-                News::Response(_) => {}
+                News::Response(Response::Refused { kind, message }, _) => return Err(refusal(&kind, message)),
+                News::Response(..) => {}
                 // Not of kind `network`, which is about a provider.
                 News::Lost => return Err(Error::new(ErrorKind::System, server_ended().message)),
             }

@@ -4,8 +4,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `prompt` | the prompt and the deadline, from the command line |
-//! | `session` | the run itself, over a `Host` |
-//! | `local`, `remote` | the two hosts: the agent works in this process, or in the server that holds the data directory |
+//! | `agent` | the agent of the run |
+//! | `session` | the run itself |
+//! | `turns` | its turns, as a client of the loop in which the agent works |
 //! | `output` | what is written where, and the exit code |
 //! | `schema` | the JSON schema of the answer |
 //! | `written` | what was written of a reply that breaks off |
@@ -40,36 +41,34 @@
 //! works; `{"type":"interrupt"}` interrupts the current turn. A bad line is skipped, with a note that gives its number. The
 //! run ends when the input has ended and all turns are over.
 
-mod local;
+mod agent;
 mod output;
 mod prompt;
-mod remote;
 mod schema;
 mod session;
 pub(in crate::cli) mod summary;
+mod turns;
 mod written;
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::agent_choice::AgentChoice;
-use super::arguments::{Arguments, EVERYTHING_ALLOWED, InputFormat, OutputFormat};
+use super::arguments::{Arguments, InputFormat, OutputFormat};
 use super::config::{self, Loaded, ProcessEnvironment};
+use super::host::{Host, HostOptions};
 use super::stdio::input::{Input, InputLines, MAX_BYTES, WholeInput, text_of};
 use super::stdio::{print_note, say_waits_for_input};
 use super::waiting::{self, Part};
-use super::{code, data_directory, opening, process, serve};
-use crate::base::clock::Clock;
+use super::{code, data_directory};
 use crate::base::error::{Error, Result};
-use crate::domain::config::Config;
+use crate::domain::approval::Policy;
 use crate::reactor::Signals;
-use crate::repl::{Repl, Waiting};
-use local::LocalHost;
 use output::PrintOutput;
 use prompt::Prompt;
 pub(super) use prompt::{deadline, retry_ms};
 use schema::Schema;
-use session::{Host, Run};
+use session::Run;
+use turns::Turns;
 
 /// Said where the policy `ask` is named.
 const ASKS_NOBODY: &str = "approval ask: nobody answers questions of --print, so what would ask is refused; --allow RULE or \
@@ -105,73 +104,27 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     };
     let mut output = PrintOutput::new(arguments.output_format, started)?;
     output.schema = schema;
-    let start = Start { output, prompt, lines, deadline };
-    let loaded = config::load(arguments, env);
-    if loaded.asks_nobody() {
-        print_note(ASKS_NOBODY);
-    }
-    match remote::host(arguments, env, loaded.config(), &start)? {
-        Some((mut host, is_schema_set)) => start.run(&mut *host, Signals::catch_termination()?, !is_schema_set),
-        None => run_here(arguments, env, loaded, start),
-    }
-}
-
-/// What is known of a run before its agent is.
-struct Start {
-    output: PrintOutput,
-    prompt: Option<String>,
-    lines: Option<InputLines>,
-    deadline: Option<Instant>,
-}
-
-impl Start {
-    fn run(self, host: &mut dyn Host, signals: Signals, schema_is_in_prompts: bool) -> Result<u8> {
-        let Self { output, prompt, lines, deadline } = self;
-        Run { host, output, lines, signals, deadline, schema_is_in_prompts }.run(prompt.as_deref())
-    }
-}
-
-/// The agent works in this process.
-fn run_here(arguments: &Arguments, env: &ProcessEnvironment, loaded: Loaded, mut start: Start) -> Result<u8> {
-    let back = data_directory::options(arguments, loaded.explicit_data_directory());
     let pipe = match if arguments.keep_background { waiting::split(None)? } else { Part::Chat(None) } {
         Part::Chat(pipe) => pipe,
         Part::Waited(code) => return Ok(code),
     };
-    process::prepare();
-    let mut config = Config { supervisor: process::own_binary()?, ..loaded.unattended().into_config()? };
-    config.settings.retry_time = retry_ms(start.deadline).map_or(config.settings.retry_time, Duration::from_millis);
-    let (directory, model) = (config.data_directory.clone(), config.endpoint.full_name());
-    let mut store = loop {
-        if let Some(store) = opening::open(directory.as_deref(), start.deadline)? {
-            break store;
-        }
-        if let Some((mut host, is_schema_set)) = remote::host(arguments, env, &config, &start)? {
-            return start.run(&mut *host, Signals::catch_termination()?, !is_schema_set);
-        }
+    let configure = |loaded: Loaded| {
+        let mut config = loaded.unattended().into_config()?;
+        config.settings.retry_time = retry_ms(deadline).map_or(config.settings.retry_time, Duration::from_millis);
+        Ok(config)
     };
-    config.notes.iter().for_each(|note| start.output.note(note));
+    let (mut host, config) = Host::open(&HostOptions::for_run((arguments, env), deadline, &configure))?;
     let signals = Signals::catch_termination()?;
-    // One sync at the end, not one more of the database file.
-    store.leave_log();
-    let mut repl = Repl::open(config, store, Clock::system())?;
-    let chosen_model = arguments.model.is_some().then_some(&*model);
-    let agent_id = AgentChoice::of(arguments).resolve(&mut repl, chosen_model, &model)?;
-    if arguments.dangerously_allow_everything {
-        repl.lift_restrictions(agent_id);
-        start.output.note(EVERYTHING_ALLOWED);
+    let agent = agent::choose(&mut host, (arguments, env), &config, output.schema.as_ref())?;
+    if agent.approval.as_deref() == Some(Policy::Ask.name()) {
+        output.note(ASKS_NOBODY);
     }
-    repl.warnings_of(agent_id).iter().for_each(|warning| start.output.note(warning));
-    let schema = start.output.schema.as_ref();
-    let is_schema_set = schema.map(|schema| repl.set_schema(agent_id, &schema.value)).transpose()?;
-    let schema_is_in_prompts = is_schema_set == Some(false);
-    let mut host = LocalHost::new(repl, agent_id, arguments.max_turns, pipe.is_some())?;
-    let code = start.run(&mut host, signals, schema_is_in_prompts)?;
-    if let (Some(pipe), Some(directory)) = (pipe, &directory) {
-        host.go_on(Waiting { pipe, log: directory.join(serve::LOG), options: back }, directory, code)?;
-    }
-    if let Some(loss) = data_directory::loss(directory.as_deref(), None) {
-        print_note(&loss);
+    let turns = Turns::new(agent, arguments.max_turns, deadline);
+    let run = Run { host, turns, output, lines, signals, deadline, keeps_background: pipe.is_some() };
+    let (code, rest) = run.run(prompt.as_deref())?;
+    if let Some(((host, turns), pipe)) = rest.zip(pipe) {
+        let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
+        host.go_on(pipe, options, code, |host| turns.archive(host))?;
     }
     Ok(code)
 }

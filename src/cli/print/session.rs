@@ -1,12 +1,15 @@
 //! A run: sends the prompt and the input lines to the agent and writes its output, until the agent is at rest and the
-//! input has ended. A [`Host`] is the process in which the agent works: this one or a server.
+//! input has ended.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use super::output::{Ending, PrintOutput};
-use crate::base::error::Result;
+use super::turns::{Progress, Turns};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::text::counted;
 use crate::cli::code;
+use crate::cli::host::Host;
 use crate::cli::stdio::input::{InputLine, InputLines};
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::reactor::{Signal, Signals};
@@ -15,85 +18,25 @@ use crate::repl::Turn;
 /// No further line is read while this many turns wait.
 const MAX_QUEUED: usize = 64;
 
-/// Where the agent works: in this process, or in a server.
-pub trait Host {
-    /// Polls a descriptor of the run, like [`crate::repl::Repl::watch_external`].
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
-    fn watch(&mut self, fd: RawFd, readable: bool, writable: bool) -> Result<()>;
-
-    /// Takes the descriptors of the run that were reported by the poll.
-    fn take_ready(&mut self) -> Vec<RawFd>;
-
-    /// One turn of the event loop, which waits no longer than `limit`; writes what the agent did.
-    ///
-    /// # Errors
-    /// The poll fails, or the server is lost.
-    fn turn(&mut self, limit: Option<Duration>, output: &mut PrintOutput) -> Result<Turn>;
-
-    /// Sends a prompt, which is queued while the agent works.
-    ///
-    /// # Errors
-    /// The agent is gone, or its queue is full.
-    fn send(&mut self, text: &str) -> Result<()>;
-
-    /// Interrupts the current turn; the next one follows.
-    ///
-    /// # Errors
-    /// The agent is gone.
-    fn interrupt(&mut self) -> Result<()>;
-
-    fn queued(&self) -> usize;
-
-    /// Whether there is work left.
-    ///
-    /// # Errors
-    /// The agent is gone.
-    fn progress(&mut self) -> Result<Progress>;
-
-    /// Interrupts what is still running and writes the rest of the output. Returns the ending that replaces
-    /// [`Ending::Done`] if something is lost.
-    ///
-    /// # Errors
-    /// The poll fails.
-    fn leave(&mut self, output: &mut PrintOutput) -> Result<Option<Ending>>;
-
-    /// Why the agent's request is not sent yet.
-    fn waits_for(&self) -> Option<String> {
-        None
-    }
-
-    fn agent(&self) -> String;
-
-    fn requests(&self) -> u32;
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub enum Progress {
-    Working,
-    AtRest,
-    /// The agent cannot continue.
-    Stuck(Ending),
-}
-
-pub struct Run<'a> {
-    pub host: &'a mut dyn Host,
+pub struct Run {
+    pub host: Host,
+    pub turns: Turns,
     pub output: PrintOutput,
     /// Turns that are read from standard input during the run.
     pub lines: Option<InputLines>,
     pub signals: Signals,
     pub deadline: Option<Instant>,
-    /// The protocol cannot enforce the schema, if there is one.
-    pub schema_is_in_prompts: bool,
+    /// Commands in the background are not ended with the run.
+    pub keeps_background: bool,
 }
 
-impl Run<'_> {
-    /// Sends the prompt, if there is one, and continues until all turns are over. Returns the exit code.
+impl Run {
+    /// Sends the prompt, if there is one, and continues until all turns are over. Returns the exit code, and the host if
+    /// commands in the background need it.
     ///
     /// # Errors
     /// The poll fails.
-    pub fn run(mut self, prompt: Option<&str>) -> Result<u8> {
+    pub fn run(mut self, prompt: Option<&str>) -> Result<(u8, Option<(Host, Turns)>)> {
         self.host.watch(self.signals.fd(), true, false)?;
         let ending = self.run_turns(prompt).unwrap_or_else(|error| Ending::Failed(error.into()));
         self.finish(&ending)
@@ -116,8 +59,8 @@ impl Run<'_> {
 
     fn send(&mut self, prompt: &str) -> Result<()> {
         match &self.output.schema {
-            Some(schema) if self.schema_is_in_prompts => self.host.send(&schema.in_prompt(prompt)),
-            _ => self.host.send(prompt),
+            Some(schema) if !self.turns.agent().has_schema => self.turns.send(&mut self.host, schema.in_prompt(prompt)),
+            _ => self.turns.send(&mut self.host, prompt.to_owned()),
         }
     }
 
@@ -127,11 +70,11 @@ impl Run<'_> {
             return Ok(Some(error));
         }
         if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            let wait = self.host.waits_for().map(|reason| format!(" while a request waited: {reason}"));
+            let wait = self.turns.waits_for().map(|reason| format!(" while a request waited: {reason}"));
             let message = format!("reached the limit of --timeout{}", wait.unwrap_or_default());
             return Ok(Some(Ending::Limit(message)));
         }
-        Ok(match self.host.progress()? {
+        Ok(match self.turns.progress() {
             Progress::Working => None,
             Progress::AtRest => self.lines.as_ref().is_none_or(InputLines::is_over).then_some(Ending::Done),
             Progress::Stuck(ending) => Some(ending),
@@ -143,10 +86,11 @@ impl Run<'_> {
         let is_always_ready =
             self.is_reading() && self.lines.as_ref().is_some_and(|lines| lines.input.is_always_ready());
         let limit = if is_always_ready { Some(Duration::ZERO) } else { self.time_left() };
-        if self.host.turn(limit, &mut self.output)? == Turn::Exit {
+        let (turn, ready) = self.turns.turn(&mut self.host, limit, &mut self.output)?;
+        if turn == Turn::Exit {
             return Ok(Some(Ending::Signal(rustix::process::Signal::TERM.as_raw())));
         }
-        if let Some(number) = self.handle_ready()? {
+        if let Some(number) = self.handle_ready(&ready)? {
             return Ok(Some(Ending::Signal(number)));
         }
         if is_always_ready {
@@ -173,13 +117,13 @@ impl Run<'_> {
 
     /// Whether further lines are read: not while many turns wait.
     fn is_reading(&self) -> bool {
-        self.lines.is_some() && self.host.queued() < MAX_QUEUED
+        self.lines.is_some() && self.turns.queued() < MAX_QUEUED
     }
 
     /// Handles the descriptors that the poll reported. Returns the signal that ends the run.
-    fn handle_ready(&mut self) -> Result<Option<i32>> {
+    fn handle_ready(&mut self, ready: &[RawFd]) -> Result<Option<i32>> {
         let mut signal = None;
-        for fd in self.host.take_ready() {
+        for &fd in ready {
             if fd == self.signals.fd() {
                 let number = |signal| match signal {
                     Signal::Terminate(number) => Some(number),
@@ -214,7 +158,10 @@ impl Run<'_> {
         {
             let sent = match line {
                 Ok(InputLine::User { text }) => self.send(&text),
-                Ok(InputLine::Interrupt) => self.host.interrupt(),
+                Ok(InputLine::Interrupt) => {
+                    self.turns.interrupt();
+                    Ok(())
+                }
                 Err(message) => {
                     self.output.note(&message);
                     Ok(())
@@ -233,12 +180,31 @@ impl Run<'_> {
         all.try_for_each(|fd| self.host.watch(fd, false, false))
     }
 
+    /// Interrupts what is still running. Returns the ending that replaces [`Ending::Done`] if something is lost, and
+    /// whether commands in the background go on.
+    fn leave(&mut self) -> Result<(Option<Ending>, bool)> {
+        self.turns.end(&mut self.host, &mut self.output)?;
+        let (others, commands) = self.host.work_besides(&self.turns.agent().id);
+        if others > 0 {
+            self.output.note(&format!("interrupted {} still at work", counted(others, "other agent", "other agents")));
+        }
+        if self.keeps_background && commands > 0 {
+            return self.host.interrupt_all(LAST_OUTPUT_TIMEOUT).map(|loss| (loss.map(failed), true));
+        }
+        if commands > 0 {
+            let ended = counted(commands, "background command", "background commands");
+            self.output.note(&format!("ended {ended} with the run: --keep-background lets them run on"));
+        }
+        self.turns.archive(&mut self.host);
+        Ok((self.host.leave()?.map(failed), false))
+    }
+
     /// Interrupts what is still running, writes the result, and waits until it is read.
-    fn finish(mut self, ending: &Ending) -> Result<u8> {
-        let loss = self.host.leave(&mut self.output)?.or_else(|| self.output.missed());
-        let loss = loss.or_else(|| self.output.nonconforming());
+    fn finish(mut self, ending: &Ending) -> Result<(u8, Option<(Host, Turns)>)> {
+        let (loss, goes_on) = self.leave()?;
+        let loss = loss.or_else(|| self.output.missed()).or_else(|| self.output.nonconforming());
         let ending = loss.as_ref().filter(|_| *ending == Ending::Done).unwrap_or(ending);
-        let mut exit_code = self.output.finish(ending, &self.host.agent(), self.host.requests());
+        let mut exit_code = self.output.finish(ending, &self.turns.agent().id, self.turns.requests());
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
         self.deadline = if *ending == Ending::Done { self.deadline } else { Some(give_up) };
         while self.output.streams.is_waiting() {
@@ -246,9 +212,10 @@ impl Run<'_> {
             if self.time_left().is_some_and(|left| left.is_zero()) {
                 break;
             }
-            self.host.turn(self.time_left(), &mut self.output)?;
-            if let Some(number) = self.handle_ready()? {
-                return Ok(code::of_signal(number));
+            let left = self.time_left();
+            let (_, ready) = self.turns.turn(&mut self.host, left, &mut self.output)?;
+            if let Some(number) = self.handle_ready(&ready)? {
+                return Ok((code::of_signal(number), None));
             }
         }
         self.output.streams.flush();
@@ -260,6 +227,10 @@ impl Run<'_> {
                 exit_code = code::LIMIT;
             }
         }
-        Ok(exit_code)
+        Ok((exit_code, goes_on.then_some((self.host, self.turns))))
     }
+}
+
+fn failed(loss: String) -> Ending {
+    Ending::Failed(Error::new(ErrorKind::Tool, loss).into())
 }

@@ -1,16 +1,15 @@
-//! `ps`, `logs`, `archive` and `unarchive` without a server: they read the store, and give the same data as a server.
+//! `ps`, `logs` and `mail` without a server: on the store itself, with the same data as from a server.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::print::Printer;
-use crate::base::clock::unix_ms;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::cli::arguments::Logs;
 use crate::cli::stdio::print_note;
-use crate::commands::{any_stored, archived_called, one_of};
+use crate::commands::{archived_called, one_of};
 use crate::domain::chunk::{Chunk, Numbered, Status, begin_of_last};
 use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::TurnEnd;
@@ -83,49 +82,10 @@ fn place_of(row: &AgentRow) -> Option<String> {
     spec.remote.map(|place| place.to_string())
 }
 
-/// Archives an agent under the same rules as a server.
-pub fn archive(agent: &str, directory: &Path) -> Result<()> {
-    let store = open_or_create(directory)?;
-    let id = find_agent(&store, agent)?;
-    let row = store.agent(id)?.filter(AgentRow::is_listed);
-    let row =
-        row.ok_or_else(|| Error::usage(format!("{agent} was killed or archived: polylogue ps --all lists all")))?;
-    require_at_rest(&store, &row, "archived")?;
-    store.archive(&[id], unix_ms())
-}
-
-/// Deletes an agent, listed, archived or killed, under the same rules as a server.
-pub fn delete(agent: &str, directory: &Path) -> Result<()> {
-    let store = open_or_create(directory)?;
-    let id = any_stored(&store, agent)?;
-    let row = store.agent(id)?.ok_or_else(|| Error::usage(format!("no agent {agent:?}")))?;
-    require_at_rest(&store, &row, "deleted")?;
-    store.delete(&[id], unix_ms())
-}
-
-/// Fails for an agent that has work left, and for the root.
-fn require_at_rest(store: &Store, row: &AgentRow, done: &str) -> Result<()> {
-    let root = format!("is the root and cannot be {done}");
-    let faults = [
-        (row.parent.is_none(), root.as_str()),
-        (row.was_busy, "was interrupted in a turn: continue it in a chat first"),
-        (!store.queued(row.id)?.is_empty(), "has queued messages: send or delete them first (/queue in a chat)"),
-    ];
-    match faults.iter().find(|(holds, _)| *holds) {
-        Some((_, fault)) => Err(Error::usage(format!("{} {fault}", row.label()))),
-        None => Ok(()),
-    }
-}
-
-pub fn unarchive(agent: &str, directory: &Path) -> Result<()> {
-    let store = open_or_create(directory)?;
-    store.unarchive(archived_called(&store, agent, "polylogue ps --archived")?, false).map(drop)
-}
-
 /// Whether `logs` names an archived agent.
 pub fn is_archived(logs: &Logs, directory: &Path) -> bool {
     let store = Store::open_read_only(directory);
-    store.is_ok_and(|store| archived_called(&store, &logs.agent, "polylogue ps --archived").is_ok())
+    store.is_ok_and(|store| archived_called(&store, &logs.agent).is_ok())
 }
 
 pub fn print_chunks(logs: &Logs, directory: &Path, printer: &mut Printer) -> Result<()> {
@@ -155,14 +115,9 @@ pub fn require_stored(directory: &Path) -> Result<()> {
     }
 }
 
-/// The store, which must exist.
+/// The store, which must exist, for a command that ends with what it says to be stored.
 pub fn open(directory: &Path) -> Result<Store> {
     require_stored(directory)?;
-    open_or_create(directory)
-}
-
-/// The store for a command that reports what it has stored.
-fn open_or_create(directory: &Path) -> Result<Store> {
     Store::open(directory)?.sync_each_transaction()
 }
 

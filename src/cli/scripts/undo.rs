@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::chat_command;
 use super::stored::{find_or_last, open};
 use crate::base::clock::unix_ms;
 use crate::base::error::Result;
@@ -17,13 +18,13 @@ use crate::tools::snapshots::{self, Snapshots};
 
 /// Prints what was done.
 pub fn run(options: &Undo, directory: &Path) -> Result<()> {
-    let Undo { agent, to, skip, redo } = options.clone();
     if let Some(mut client) = Client::connect(directory)? {
         client.wait_forever()?;
-        let response = client.request(&Request::Undo { agent, to, skips: skip, is_redo: redo })?;
+        let response = client.request(&request_of(options))?;
         print_line(response["text"].as_str().unwrap_or_default());
         return Ok(());
     }
+    let Undo { agent, to, skip, redo } = options.clone();
     let store = open(directory)?;
     let kept = Snapshots::new(directory.canonicalize()?.join(snapshots::DIRECTORY));
     take_up(&store, &kept, IN_SHELL).iter().for_each(|(_, note)| print_note(note));
@@ -37,4 +38,10 @@ pub fn run(options: &Undo, directory: &Path) -> Result<()> {
     }
     print_line(&undone.text);
     Ok(())
+}
+
+fn request_of(Undo { agent, to, skip, redo }: &Undo) -> Request {
+    let to = to.map(|message| message.to_string()).unwrap_or_default();
+    let options = [(!to.is_empty(), "--to"), (!to.is_empty(), &to), (*skip, "--skip"), (*redo, "--redo")];
+    chat_command(agent.as_deref(), &["undo"], &options)
 }

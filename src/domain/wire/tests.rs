@@ -74,15 +74,11 @@ fn requests_of_programs_survive_a_round_trip() {
         Request::Team { agent: agent(), plan: json!({"task": "x"}) },
         Request::Cut,
         Request::Show { agent: None, directory: Some("/w".into()) },
-        Request::Model { agent: agent(), model: "echo/echo".into() },
+        Request::Run { agent: Some(agent()), argv: vec!["model".into(), "echo/echo".into()] },
+        Request::Run { agent: None, argv: vec!["undo".into()] },
         Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
-        Request::Set { agent: agent(), name: "seed".into(), value: "7".into() },
-        Request::Kill { agent: agent(), cascade: true, descendants: false },
-        Request::Archive { agent: agent(), when_idle: true },
-        Request::Unarchive { agent: agent() },
-        Request::Delete { agent: agent() },
+        Request::Archive { agent: agent() },
         Request::StopAgents,
-        Request::Interrupt { agent: agent() },
         Request::Approvals { follows: true },
         Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new(), is_for_session: true },
         Request::Wait { agent: agent(), seconds: Some(0.5) },
@@ -94,13 +90,13 @@ fn requests_of_programs_survive_a_round_trip() {
 
 #[test]
 fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
-    let request = |fields: &str| format!("{{\"polylogue\":3,{fields}}}");
+    let request = |fields: &str| format!("{{\"polylogue\":4,{fields}}}");
     for (line, expected) in [
         ("{".into(), "not JSON"),
-        ("{}".into(), "needs \"polylogue\":3"),
-        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 3, the client 1"),
+        ("{}".into(), "needs \"polylogue\":4"),
+        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 4, the client 1"),
         (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
-        ("{\"polylogue\":3}".into(), "missing field `request`"),
+        ("{\"polylogue\":4}".into(), "missing field `request`"),
         (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
         (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
         (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::agent::{Agent, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::agent_called_by_script;
+use crate::commands::agent_called;
 use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
@@ -87,7 +87,7 @@ impl Repl {
 impl Repl {
     /// Starts the run of a client below an agent that was made for it.
     pub(in crate::repl) fn begin_client_run(&mut self, client: ClientId, agent: &str, plan: &Value) -> Result<()> {
-        let id = agent_called_by_script(&self.core.roster, agent)?;
+        let id = agent_called(&self.core.roster, agent)?;
         let is_unused = |agent: &Agent| agent.identity.is_print_run && agent.state() == State::Idle;
         if !self.core.roster.get(id).is_some_and(is_unused) {
             return Err(Error::usage(format!("{agent} was not made for a run: create an agent with print_run first")));

@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Queued, Role, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
-use crate::commands::{agent_called_by_script, archived_called};
+use crate::commands::{agent_called, archived_called};
 use crate::domain::chunk::Chunk;
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
@@ -66,10 +66,10 @@ pub(in crate::repl) fn mark_print_run(core: &mut Core, id: AgentId) -> Result<()
 
 /// The agent with this name, number or id, for a script that continues it. An archived one is brought back.
 pub(in crate::repl) fn called_or_archived(core: &mut Core, text: &str, is_for_run: bool) -> Result<AgentId> {
-    match agent_called_by_script(&core.roster, text) {
+    match agent_called(&core.roster, text) {
         Ok(id) => Ok(id),
         Err(error) => {
-            let id = archived_called(&core.store, text, "polylogue ps --all").map_err(|_| error)?;
+            let id = archived_called(&core.store, text).map_err(|_| error)?;
             core.unarchive(id, is_for_run).map(|()| id)
         }
     }

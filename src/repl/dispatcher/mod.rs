@@ -48,11 +48,6 @@ impl Dispatcher {
         self.slots = slots;
     }
 
-    /// Whether the next request in the send queue is over a limit of requests: it will never be made.
-    pub(super) fn is_out_of_requests(&self, core: &Core) -> bool {
-        self.first_in_queue(core).is_some_and(|agent| !may_request(core, agent))
-    }
-
     /// The agent that would send next if requests were not limited.
     fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
         let now = core.clock.now();
@@ -124,7 +119,7 @@ impl Dispatcher {
         let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
-            core.request_limits.count_request(agent);
+            core.request_limits.count_request(&core.roster, agent);
             core.trees.count_request(&core.roster, agent);
         }
         files::load(core, agent);
@@ -216,9 +211,9 @@ impl Component for Dispatcher {
     }
 }
 
-/// Whether the limits of all requests and of the agent's turn allow its next request.
+/// Whether the limits of turns allow the next request of an agent.
 fn may_request(core: &Core, agent: AgentId) -> bool {
-    core.request_limits.may_request(agent, is_first_try(core, agent))
+    !is_first_try(core, agent) || core.request_limits.may_request(&core.roster, agent)
 }
 
 fn is_first_try(core: &Core, agent: AgentId) -> bool {

@@ -29,7 +29,7 @@ impl Server {
             let Some(listener) = &self.listener else { return };
             match listener.accept() {
                 Ok(Some((stream, may_request))) => match Connection::new(stream, LONGEST_LINE) {
-                    Ok(connection) if may_request => self.add(core, connection),
+                    Ok(connection) if may_request => self.add(core, connection, false),
                     Ok(connection) => refuse(connection, "a command that a tool has started cannot use the server"),
                     Err(_) => {}
                 },
@@ -52,7 +52,7 @@ impl Server {
     /// A client in this process.
     pub(in crate::repl) fn connect(&mut self, core: &mut Core, stream: UnixStream) -> Result<()> {
         let connection = Connection::new(stream, LONGEST_LINE)?;
-        self.add(core, connection);
+        self.add(core, connection, true);
         Ok(())
     }
 
@@ -61,14 +61,14 @@ impl Server {
         self.may_accept && self.pause.is_none()
     }
 
-    fn add(&mut self, core: &mut Core, connection: Connection) {
+    fn add(&mut self, core: &mut Core, connection: Connection, is_own: bool) {
         if self.clients.len() >= MOST_CLIENTS && !self.evict_idle(core) {
             let message = format!("{MOST_CLIENTS} clients are connected and none is idle: try again later");
             return refuse(connection, &message);
         }
         self.client_count += 1;
         self.request_count += 1;
-        self.clients.insert(ClientId(self.client_count), Client::new(connection, self.request_count));
+        self.clients.insert(ClientId(self.client_count), Client::new(connection, self.request_count, is_own));
     }
 
     /// Evicts a client that is closing anyway, or else the idle one with the oldest request. Returns whether there was one.

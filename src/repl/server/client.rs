@@ -23,6 +23,8 @@ pub(in crate::repl) struct Client {
     requests_left: usize,
     /// Whether the poll was asked to report that it can be written to; `None`: the poll was asked for nothing yet.
     watched: Option<bool>,
+    /// It is this process, which hosts the loop.
+    pub(super) is_own: bool,
     /// Nothing more is read from it, and it is removed when it has taken its last response.
     pub(super) is_closing: bool,
 }
@@ -52,8 +54,9 @@ pub(super) enum ClientState {
 }
 
 impl Client {
-    pub(super) fn new(connection: Connection, last_request: u64) -> Self {
-        Self { connection, state: ClientState::Idle, last_request, requests_left: 0, watched: None, is_closing: false }
+    pub(super) fn new(connection: Connection, last_request: u64, is_own: bool) -> Self {
+        let state = ClientState::Idle;
+        Self { connection, state, last_request, requests_left: 0, watched: None, is_own, is_closing: false }
     }
 
     /// Asks the poll to report new bytes and, while the client is slow to read, that it can be written to.

@@ -78,6 +78,11 @@ impl Server {
         self.clients.len()
     }
 
+    /// Whether a client is this process, which hosts the loop.
+    pub(super) fn is_own(&self, id: ClientId) -> bool {
+        self.clients.get(&id).is_some_and(|client| client.is_own)
+    }
+
     fn ids(&self) -> Vec<ClientId> {
         self.clients.keys().copied().collect()
     }

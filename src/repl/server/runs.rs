@@ -9,8 +9,7 @@ use serde_json::Value;
 use serde_json::json;
 
 use super::Server;
-#[cfg(feature = "coordinator")]
-use super::client::ClientState;
+use super::client::{Client, ClientState};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::flow::{Change, Origin};
 use crate::domain::wire::Response;
@@ -69,22 +68,24 @@ impl Server {
         self.clients.get(&id)?.run().map(|run| run.agent)
     }
 
-    /// Does for the runs of clients what a person would do, and interrupts those whose client has left.
+    /// Does for the runs of clients what a person would have to do, tells clients what was refused to agents below theirs,
+    /// and interrupts runs whose client is gone.
     pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
-        let refused_by_policy = if self.has_clients() { std::mem::take(&mut core.refused) } else { Vec::new() };
+        let refused = if self.has_clients() { self.refuse(core) } else { Vec::new() };
+        let line = |core: &Core, (agent, title): &(AgentId, String)| {
+            let title = format!("{title} (of {})", core.roster.label_of(*agent));
+            json!({"v": 1, "type": "refused", "title": title})
+        };
         for client in self.clients.values_mut() {
             let mut lines = Vec::new();
+            if let ClientState::Turn(turn) = &client.state {
+                let told = refused.iter().filter(|(agent, _)| turn.tells_refusals_of(core, *agent));
+                lines.extend(told.map(|refused| line(core, refused)));
+            }
             if let Some(run) = client.run_mut() {
-                let of_run = refused_by_policy.iter().filter(|(agent, _)| run.concerns(core, *agent));
-                let mut refused: Vec<(AgentId, String)> = of_run.cloned().collect();
-                let asking = core.roster.asking().iter().filter(|agent| run.concerns(core, **agent));
-                for agent in asking.copied().collect::<Vec<_>>() {
-                    refused.extend(core.refuse_question(agent).map(|title| (agent, title)));
-                    run.refused.insert(agent);
-                }
-                let title = |(agent, title): (AgentId, String)| format!("{title} (of {})", core.roster.label_of(agent));
-                let titles = refused.into_iter().map(title);
-                lines.extend(titles.map(|title| json!({"v": 1, "type": "refused", "title": title})));
+                let of_run: Vec<_> = refused.iter().filter(|(agent, _)| run.concerns(core, *agent)).collect();
+                lines.extend(of_run.iter().map(|refused| line(core, refused)));
+                run.refused.extend(of_run.iter().map(|(agent, _)| *agent));
                 if let Some(limit) = run.limit(core) {
                     run.is_limited = true;
                     lines.push(json!({"v": 1, "type": "limit", "text": limit}));
@@ -96,11 +97,31 @@ impl Server {
         commands.extend(left.map(|agent| Command { origin: Origin::Internal, agent, change: Change::Interrupt }));
     }
 
+    /// Refuses what the agents of runs ask and, where nobody can be asked, what any agent asks. Returns this and what was refused
+    /// without a question.
+    fn refuse(&self, core: &mut Core) -> Vec<(AgentId, String)> {
+        let mut refused = std::mem::take(&mut core.refused);
+        for agent in self.to_refuse(core).collect::<Vec<_>>() {
+            refused.extend(core.refuse_question(agent).map(|title| (agent, title)));
+        }
+        refused
+    }
+
+    /// Questions of an earlier process wait for the person who uses a chat.
+    fn to_refuse(&self, core: &Core) -> impl Iterator<Item = AgentId> {
+        let is_alone = !core.config.settings.is_interactive;
+        let asking = core.roster.questions().filter(|(_, question)| !question.is_restored);
+        let asking = asking.map(|(agent, _)| agent.id());
+        asking.filter(move |agent| {
+            is_alone || self.clients.values().filter_map(Client::run).any(|run| run.concerns(core, *agent))
+        })
+    }
+
     pub(super) fn has_run_work(&self, core: &Core) -> bool {
-        let has_work = |run: &ClientRun| {
-            core.roster.asking().iter().any(|agent| run.concerns(core, *agent)) || run.limit(core).is_some()
-        };
         let is_any_refused = self.has_clients() && !core.refused.is_empty();
-        is_any_refused || !self.left_runs.is_empty() || self.clients.values().filter_map(|c| c.run()).any(has_work)
+        is_any_refused
+            || !self.left_runs.is_empty()
+            || self.has_clients() && self.to_refuse(core).next().is_some()
+            || self.clients.values().filter_map(Client::run).any(|run| run.limit(core).is_some())
     }
 }

@@ -10,7 +10,7 @@ use super::client::{Client, ClientState};
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::agent_called_by_script;
+use crate::commands::agent_called;
 use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
@@ -33,7 +33,7 @@ impl Server {
         (from, last): (Option<&Position>, Option<u64>),
         follows: bool,
     ) -> Result<()> {
-        let agent = agent_called_by_script(&core.roster, agent)?;
+        let agent = agent_called(&core.roster, agent)?;
         let viewer = match (from, last) {
             (None, Some(count)) => attach_to_last_messages(core, agent, count)?,
             (from, _) => core.attach(agent, from)?,
@@ -51,8 +51,8 @@ impl Server {
         agent: &str,
         seconds: Option<f64>,
     ) -> Result<()> {
-        let agent = or_ended(&core.store, agent_called_by_script(&core.roster, agent), agent)?;
-        // More seconds than a duration can contain are no limit.
+        let agent = or_ended(&core.store, agent_called(&core.roster, agent), agent)?;
+        // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let until = longest.map(|longest| core.clock.now() + longest);
         self.set_state(core, id, ClientState::Wait { agent, until });
@@ -86,7 +86,7 @@ impl Server {
             core.viewers.next(viewer).map(|next| json!({"epoch": core.viewers.epoch(), "n": next.min(until)}));
         match self.clients.get(&id).map(|client| &client.state) {
             Some(ClientState::Turn(turn)) => {
-                let value = turn.to_json();
+                let value = turn.to_json(core);
                 self.finish_stored(core, id, Response::Done(value));
             }
             _ => self.finish(core, id, &Response::Done(position.unwrap_or_default())),

@@ -80,8 +80,24 @@ impl ClientTurn {
         }
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        json!({"requests": self.requests, "limited": self.is_limited || self.limit.is_some(), "limit": self.limit})
+    pub(super) fn to_json(&self, core: &Core) -> Value {
+        let is_limited = self.is_limited || self.limit.is_some();
+        let is_killed = core.roster.get(self.agent).is_none();
+        json!({"requests": self.requests, "limited": is_limited, "limit": self.limit, "killed": is_killed})
+    }
+
+    /// Whether a call of this agent, which was refused, has to be told to the client: those of the turn's own agent are among
+    /// its chunks.
+    pub(super) fn tells_refusals_of(&self, core: &Core, agent: AgentId) -> bool {
+        self.is_running() && !self.bounds.is_attended && core.roster.is_ancestor(self.agent, agent)
+    }
+
+    /// The limit of a tree of agents that ends the turn. Where nobody can be asked about those below, theirs end it as well.
+    fn reached(&self, core: &Core) -> Option<String> {
+        let is_alone = !core.config.settings.is_interactive;
+        let concerns = |agent| agent == self.agent || is_alone && core.roster.is_ancestor(self.agent, agent);
+        let reached = core.trees.reached(concerns).filter(|_| self.limit.is_none())?;
+        Some(reached.message(&core.roster))
     }
 
     /// The client is not interested in it any more. Text that is still queued belongs to no client from now on.
@@ -107,7 +123,7 @@ impl ClientTurn {
             Stage::Running(_) => {
                 !self.bounds.is_attended && core.roster.asking().contains(&self.agent)
                     || is_over_limit(core, self.agent)
-                    || self.limit.is_none() && core.trees.reached(|agent| agent == self.agent).is_some()
+                    || self.reached(core).is_some()
             }
             Stage::Made | Stage::Over(..) => false,
         }
@@ -219,9 +235,7 @@ impl Server {
         for turn in self.turns_of(agent) {
             let Stage::Running(viewer) = turn.stage else { continue };
             turn.requests = core.request_limits.end_turn(agent);
-            if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
-                turn.limit = Some(reached.message(&core.roster));
-            }
+            turn.limit = turn.limit.take().or_else(|| turn.reached(core));
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
             }
@@ -255,8 +269,8 @@ impl Server {
                 if !turn.bounds.is_attended {
                     core.refuse_question(agent);
                 }
-                if let Some(reached) = core.trees.reached(|other| other == agent).filter(|_| turn.limit.is_none()) {
-                    turn.limit = Some(reached.message(&core.roster));
+                if let Some(limit) = turn.reached(core) {
+                    turn.limit = Some(limit);
                     core.with_agent(agent, Agent::interrupt);
                 }
                 if is_over_limit(core, agent) {
@@ -289,10 +303,12 @@ impl Server {
     }
 }
 
-/// Whether an agent waits to make a request that the limit of its turn does not allow.
+/// Whether an agent, or one below it, waits to make a request that the limit of its turn does not allow.
 fn is_over_limit(core: &Core, agent: AgentId) -> bool {
     let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
-    core.request_limits.is_turn_exhausted(agent) && core.roster.get(agent).is_some_and(is_waiting)
+    let is_any_waiting =
+        || core.roster.subtree(agent).into_iter().any(|id| core.roster.get(id).is_some_and(is_waiting));
+    core.request_limits.is_turn_exhausted(agent) && is_any_waiting()
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.

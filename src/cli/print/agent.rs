@@ -1,0 +1,92 @@
+//! The agent of a run: a new one, or the one that the command line selects.
+
+use serde_json::Value;
+
+use super::schema::Schema;
+use crate::base::error::{Error, Result};
+use crate::cli::agent_choice::{AgentChoice, no_name};
+use crate::cli::arguments::{Arguments, EVERYTHING_ALLOWED};
+use crate::cli::config::ProcessEnvironment;
+use crate::cli::connect;
+use crate::cli::host::Host;
+use crate::cli::stdio::print_note;
+use crate::domain::config::Config;
+use crate::domain::wire::{NewAgent, Request};
+
+pub struct RunAgent {
+    pub id: String,
+    /// It was made for this run or another one, and is archived when the run ends.
+    pub is_print_run: bool,
+    /// The policy that the command line names.
+    pub approval: Option<String>,
+    /// Its protocol enforces the schema.
+    pub has_schema: bool,
+}
+
+/// # Errors
+/// There is no such agent, its model is not configured, or an option cannot be applied to it.
+pub fn choose(
+    host: &mut Host,
+    (arguments, env): (&Arguments, &ProcessEnvironment),
+    config: &Config,
+    schema: Option<&Schema>,
+) -> Result<RunAgent> {
+    let choice = AgentChoice::of(arguments);
+    if !host.is_local() && choice != AgentChoice::New {
+        check_options(arguments)?;
+    }
+    let new = connect::agent_for_run(arguments, env, config);
+    let approval = new.choices.approval.clone();
+    let agent = select(host, &choice, new)?;
+    let id = agent["id"].as_str().unwrap_or_default().to_owned();
+    // A server may have models that are not configured here.
+    let model =
+        arguments.model.as_ref().map(|typed| if host.is_local() { config.endpoint.full_name() } else { typed.clone() });
+    if let Some(model) = model.filter(|_| choice != AgentChoice::New) {
+        host.request(&Request::Run { agent: Some(id.clone()), argv: vec!["model".into(), model] })?;
+    }
+    if arguments.dangerously_allow_everything {
+        host.lift_restrictions(&id)?;
+        print_note(EVERYTHING_ALLOWED);
+    }
+    let warnings = agent["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    warnings.for_each(|warning| print_note(warning));
+    if !host.is_local() {
+        for request in connect::parameters(arguments, &id)? {
+            host.request(&request).map_err(|error| error.context("--set"))?;
+        }
+    }
+    let set = schema.map(|schema| Request::Schema { agent: id.clone(), schema: schema.value.clone() });
+    let has_schema = set.map(|request| host.request(&request)).transpose()? == Some(Value::Bool(true));
+    Ok(RunAgent { id, is_print_run: agent["print_run"] == true, approval, has_schema })
+}
+
+fn select(host: &mut Host, choice: &AgentChoice, new: NewAgent) -> Result<Value> {
+    let agent = match choice {
+        AgentChoice::New => return host.request(&Request::New(new)),
+        AgentChoice::Last => None,
+        AgentChoice::Named(name) => Some(name.clone()),
+        AgentChoice::Unnamed => return Err(no_name()),
+    };
+    match host.request(&Request::Show { agent, directory: new.directory.clone() })? {
+        // No text was ever sent from this directory.
+        Value::Null => host.request(&Request::New(new)),
+        agent => Ok(agent),
+    }
+}
+
+/// # Errors
+/// An option would change an agent of a server that others use.
+fn check_options(arguments: &Arguments) -> Result<()> {
+    let options = [
+        (!(arguments.allow.is_empty() && arguments.deny.is_empty()), "--allow and --deny hold"),
+        (arguments.schema.is_some(), "--schema holds"),
+    ];
+    match options.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, options)) => Err(Error::usage(format!(
+            "{options} for a new agent of the running server: leave out --continue and --resume, or stop the server \
+             (polylogue stop)"
+        ))),
+        None => Ok(()),
+    }
+}
