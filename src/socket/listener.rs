@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, chmodat, fstat, mkdirat, openat, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -62,6 +63,10 @@ impl Listener {
     /// There is no free descriptor; the client continues to wait.
     pub(crate) fn accept(&self) -> Result<Option<(UnixStream, bool)>> {
         loop {
+            let mut waiting = [PollFd::new(&self.listener, PollFlags::IN)];
+            if poll(&mut waiting, Some(&Timespec::default())) == Ok(0) {
+                return Ok(None);
+            }
             let for_peer = [self.listener.try_clone()?, self.listener.try_clone()?];
             let accepted = self.listener.accept();
             drop(for_peer);
