@@ -8,6 +8,8 @@
 mod clients;
 mod clocks;
 mod conversation;
+#[cfg(target_os = "linux")]
+mod power_cut;
 mod provider;
 mod resources;
 mod store;

@@ -62,6 +62,7 @@ impl Component for SearchIndex {
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        self.has_new || (self.has_old || self.has_parts) && core.roster.at_work().is_empty()
+        let has_any = self.has_new || (self.has_old || self.has_parts) && core.roster.at_work().is_empty();
+        has_any && !core.store.is_log_long()
     }
 }

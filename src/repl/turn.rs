@@ -222,8 +222,8 @@ impl Repl {
     /// Syncs the commits of the turn, and writes the turn to the trace, which ends if that fails. Errors are shown at
     /// the agents on a screen.
     fn end_turn(&mut self, turn: Turn) -> Turn {
-        self.core.store.sync_soon();
         let core = &self.core;
+        core.store.sync_soon(core.roster.at_work().is_empty());
         self.trace.waits(|| {
             let busy = core.roster.busy().iter().chain(core.roster.asking());
             busy.filter_map(|agent| Some((*agent, waits_for(core, *agent)?))).collect()

@@ -29,7 +29,7 @@ pub(super) fn log_path(dir: &Path) -> PathBuf {
 
 /// Whether another process may be writing, or has left writes outside the main file.
 pub(super) fn has_wal(dir: &Path) -> bool {
-    log_path(dir).exists()
+    log_path(dir).metadata().is_ok_and(|found| found.len() > 0)
 }
 
 /// SQLite opens these beside the database and follows symbolic links.

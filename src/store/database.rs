@@ -1,9 +1,9 @@
 //! The open database and its transactions.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
@@ -38,7 +38,7 @@ pub struct Store {
     told: Cell<u64>,
     /// At the end the log stays as it is.
     leaves_log: bool,
-    _lock: Option<lock::Lock>,
+    lock: Option<lock::Lock>,
 }
 
 impl Drop for Store {
@@ -46,15 +46,18 @@ impl Drop for Store {
     /// log stays for the next start.
     fn drop(&mut self) {
         let Some(syncer) = self.syncer.take() else { return };
-        let copies = !self.leaves_log;
         // SQLite syncs what an earlier process has left as it copies it.
-        let is_unchanged = self.told.get() == 0 && self.total_changes() == 0 && copies;
-        let may_copy = is_unchanged || syncer.close(self.ticket(), copies, CLOSE_PATIENCE) && copies;
-        // If this fails, closing the connection reports the same.
-        let _ = match may_copy {
-            true => self.conn.execute_batch("PRAGMA synchronous = NORMAL").map_err(Error::from),
-            false => checkpoint::leave_log(&self.conn),
-        };
+        if self.told.get() == 0 && self.total_changes() == 0 && !self.leaves_log {
+            return;
+        }
+        let (is_durable, is_copied) = syncer.close(self.ticket(), !self.leaves_log, CLOSE_PATIENCE);
+        if !is_copied {
+            // If this fails, closing the connection reports the same.
+            let _ = checkpoint::leave_log(&self.conn);
+        }
+        if let Some(lock) = self.lock.as_ref().filter(|_| is_durable) {
+            lock.note_clean_end();
+        }
     }
 }
 
@@ -71,9 +74,8 @@ impl Store {
         // Created here so that it is private from its first byte. Closed before SQLite opens it, because closing any
         // descriptor of a file releases all POSIX locks on it.
         drop(lock::private_file(&database_path(dir))?);
-        checkpoint::discard_overwritten_log(dir).map_err(|error| in_directory(dir, error))?;
         let mut store = Self::of(connect(dir, OpenFlags::SQLITE_OPEN_READ_WRITE)?);
-        (store._lock, store.dir) = (Some(lock), Some(dir.to_owned()));
+        (store.lock, store.dir) = (Some(lock), Some(dir.to_owned()));
         store.copy = store.prepare(Some(dir)).map_err(|error| in_directory(dir, error))?;
         Ok(store)
     }
@@ -84,9 +86,6 @@ impl Store {
     /// There is no store in `dir`, or its schema has another version.
     #[doc(hidden)]
     pub fn open_read_only(dir: &Path) -> Result<Self> {
-        if lock::holder(dir).is_none() && checkpoint::has_overwritten_log(dir).unwrap_or(false) {
-            return connect_immutable(dir).and_then(|conn| Self::reading(conn, dir));
-        }
         let opened = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| Self::reading(conn, dir));
         match opened {
             Err(error) if !has_wal(dir) => {
@@ -131,7 +130,7 @@ impl Store {
             sync_steps: (LONG_LOG, Box::new(|_| Ok(()))),
             told: Cell::default(),
             leaves_log: false,
-            _lock: None,
+            lock: None,
         }
     }
 
@@ -155,6 +154,14 @@ impl Store {
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;
              PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 0; PRAGMA temp_store = MEMORY;",
         )?;
+        // Written by older versions.
+        if let Some(dir) = dir {
+            let _ = fs::remove_file(dir.join("polylogue.checkpoint"));
+        }
+        if let Some(dir) = dir.filter(|dir| has_wal(dir) && self.lock.as_ref().is_some_and(lock::Lock::is_after_crash))
+        {
+            checkpoint::settle(&self.conn, dir)?;
+        }
         let copy = dir.map_or(Ok(None), |dir| copy::before_migration(&self.conn, dir))?;
         let failed =
             |error: Error| error.context("the database stays as it was, because its schema could not be changed");
@@ -196,17 +203,16 @@ impl Store {
         Ok(self.conn.commit_hook(Some(move || !may_commit()))?)
     }
 
-    /// From now on a transaction is only written, and a thread syncs. `wake` is called when a ticket that was asked for is
+    /// From now on threads sync what is committed, and copy the log. `wake` is called when a ticket that was asked for is
     /// durable or lost. Nothing changes for a store that is not in a directory or cannot be written.
     ///
     /// # Errors
-    /// SQLite refuses the setting.
+    /// The log cannot be opened.
     #[doc(hidden)]
     pub fn sync_in_background(&mut self, wake: impl Fn() + Send + Sync + 'static) -> Result<()> {
         if let Some(dir) = &self.dir {
-            self.conn.execute_batch("PRAGMA synchronous = OFF")?;
             let steps = std::mem::replace(&mut self.sync_steps, (LONG_LOG, Box::new(|_| Ok(()))));
-            self.syncer = Some(Syncer::new(dir, Box::new(wake), steps));
+            self.syncer = Some(Syncer::new(dir, Box::new(wake), steps)?);
         }
         Ok(())
     }
@@ -221,7 +227,8 @@ impl Store {
     }
 
     /// At the end the log stays for the next start: there is nothing to be synced but the log then.
-    pub(crate) fn leave_log(&mut self) {
+    #[doc(hidden)]
+    pub fn leave_log(&mut self) {
         self.leaves_log = true;
     }
 
@@ -243,13 +250,21 @@ impl Store {
         1 + self.total_changes()
     }
 
-    /// Has what was committed synced soon.
-    pub(crate) fn sync_soon(&self) {
+    /// Has what was committed synced soon. `is_idle`: no agent works.
+    #[doc(hidden)]
+    pub fn sync_soon(&self, is_idle: bool) {
         let ticket = self.ticket();
-        if let Some(syncer) = self.syncer.as_ref().filter(|_| ticket > 1.max(self.told.get())) {
-            self.told.set(ticket);
-            syncer.tell(ticket);
+        let Some(syncer) = self.syncer.as_ref().filter(|_| ticket > 1.max(self.told.get())) else { return };
+        self.told.set(ticket);
+        syncer.tell(ticket, is_idle);
+        if syncer.take_may_finish() {
+            syncer.on_finished(checkpoint::checkpoint(&self.conn, "PASSIVE").map(drop).map_err(Into::into));
         }
+    }
+
+    /// Whether writes that can wait should wait, because much of the log is not copied into the database.
+    pub(crate) fn is_log_long(&self) -> bool {
+        self.syncer.as_ref().is_some_and(Syncer::is_log_long)
     }
 
     /// Whether these changes are on the disk. If they are not, they are synced at once, and the loop is woken then.

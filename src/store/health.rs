@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::OpenFlags;
 
-use super::connection::{configure, connect, connect_immutable};
+use super::connection::{configure, connect, connect_immutable, has_wal};
 use super::database::Store;
 use super::error::in_directory;
 use super::schema;
@@ -25,9 +25,11 @@ pub fn health(dir: &Path) -> Result<Option<Health>> {
     if !Store::exists(dir) {
         return Ok(None);
     }
-    let health = connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| check(&conn));
-    // On a read-only medium only the second way works.
-    let health = health.or_else(|error| connect_immutable(dir).and_then(|conn| check(&conn)).map_err(|_| error));
+    let health = match connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(|conn| check(&conn)) {
+        // On a read-only medium only this works; a part of the database may be in the log, which this does not read.
+        Err(error) if !has_wal(dir) => connect_immutable(dir).and_then(|conn| check(&conn)).map_err(|_| error),
+        checked => checked,
+    };
     health.map(Some).map_err(|error| in_directory(dir, error))
 }
 
@@ -35,7 +37,7 @@ fn check(conn: &rusqlite::Connection) -> Result<Health> {
     configure(conn)?;
     schema::require_ours(conn)?;
     let (version, current) = schema::versions(conn)?;
-    let mut statement = conn.prepare("PRAGMA quick_check(10)")?;
+    let mut statement = conn.prepare("PRAGMA integrity_check(10)")?;
     let lines: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     Ok(Health { version, current, damage: lines.into_iter().filter(|line| line != "ok").collect() })
 }
@@ -60,5 +62,41 @@ mod tests {
         std::fs::write(&file, bytes).unwrap();
         let found = health(dir.path());
         assert!(found.is_err() || found.is_ok_and(|found| !found.unwrap().damage.is_empty()));
+    }
+
+    #[test]
+    fn a_store_that_a_killed_process_left_is_intact_and_stays_as_it_is() {
+        let (dir, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = Store::open(dir.path()).unwrap();
+        let agent = crate::base::id::AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+        store.append(agent, vec![crate::domain::message::Body::Clear], 0).unwrap();
+        let names = ["polylogue.db", "polylogue.db-wal", "polylogue.lock"];
+        for name in names {
+            std::fs::copy(dir.path().join(name), left.path().join(name)).unwrap();
+        }
+        let files = || names.map(|name| std::fs::read(left.path().join(name)).unwrap());
+        let before = files();
+        assert_eq!(health(left.path()).unwrap().unwrap().damage, Vec::<String>::new());
+        assert!(files() == before);
+    }
+
+    #[test]
+    fn an_index_that_lacks_rows_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        let agent = crate::base::id::AgentId::random();
+        store.create_root(agent, None, None, 0).unwrap();
+        store.append(agent, vec![crate::domain::message::Body::Clear], 0).unwrap();
+        let page = "(SELECT sum(rootpage) FROM sqlite_schema WHERE name IN ('messages_agent', 'none'))";
+        let sql = format!(
+            "CREATE INDEX none ON messages (agent) WHERE 0; PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET rootpage = {page} - rootpage WHERE name IN ('messages_agent', 'none')"
+        );
+        store.conn.execute_batch(&sql).unwrap();
+        drop(store);
+        let damage = health(dir.path()).unwrap().unwrap().damage;
+        assert!(damage.iter().any(|line| line.contains("missing from index messages_agent")), "{damage:?}");
     }
 }

@@ -1,7 +1,8 @@
 //! The data directory: private to its owner, and held by one process at a time.
 //!
 //! The lock is `flock`, so it ends with its holder, however that ends. The file stays: deleting it would let two
-//! processes hold two files with the same name. The process id inside is only for messages.
+//! processes hold two files with the same name. The process id inside is for messages; a process that ended cleanly has
+//! emptied the file.
 
 use std::fs::{DirBuilder, File};
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
@@ -19,14 +20,30 @@ const FILE: &str = "polylogue.lock";
 
 /// Holds a data directory until dropped.
 #[derive(Debug)]
-pub(super) struct Lock(File);
+pub(super) struct Lock {
+    file: File,
+    /// The previous holder did not end cleanly.
+    is_after_crash: bool,
+}
+
+impl Lock {
+    pub(super) fn is_after_crash(&self) -> bool {
+        self.is_after_crash
+    }
+
+    /// Records that everything this process wrote is on the disk.
+    pub(super) fn note_clean_end(&self) {
+        // If this fails, the next start does what it does after a crash.
+        let _ = self.file.set_len(0);
+    }
+}
 
 impl Drop for Lock {
     /// Closing the file is not enough: a child between fork and exec has a copy of the descriptor, which would hold the
     /// lock for that time.
     fn drop(&mut self) {
         // If this fails, closing the last copy unlocks.
-        let _ = flock(&self.0, FlockOperation::Unlock);
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
@@ -67,9 +84,10 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
         Err(Errno::WOULDBLOCK) => return Err(held(dir)),
         Err(error) => return Err(io_error(&path, &error.into())),
     }
+    let is_after_crash = file.metadata().map_or(true, |found| found.len() > 0);
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(|error| io_error(&path, &error))?;
-    Ok(Lock(file))
+    Ok(Lock { file, is_after_crash })
 }
 
 /// The id of the process that holds the store in `dir`. Call it after [`super::Store::open`] failed: it takes the lock
@@ -155,7 +173,7 @@ mod tests {
     fn a_copy_of_the_descriptor_in_a_process_just_being_started_does_not_keep_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let lock = acquire(dir.path()).unwrap();
-        let copy = lock.0.try_clone().unwrap();
+        let copy = lock.file.try_clone().unwrap();
         drop(lock);
         acquire(dir.path()).unwrap();
         drop(copy);

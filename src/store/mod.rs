@@ -23,7 +23,7 @@
 //!   lock  schema  row
 //!   connection          opening the database file
 //!   wal  checkpoint     the log as a file, and copying it into the database
-//!   copy  sync          the thread that makes commits durable
+//!   copy  sync          the threads that make commits durable and copy the log
 //!   database            the open store and its transactions
 //!   ids  numbers        uuid -> ordinal, and the numbers that people see
 //!   comparisons  drafts  file_steps  inputs  last_shown  learned  registry  usage  mail  limits  replay

@@ -1,9 +1,10 @@
-//! Makes commits durable in a thread of its own. The connection of the event loop writes without syncing; a ticket is a
-//! number of changes, and durable when the log was synced after them.
+//! Makes commits durable, and copies a long log into the database, in threads. The connection of the event loop writes without
+//! syncing; a ticket is a number of changes, and durable when the log was synced after them.
 //!
 //! ```text
 //!   loop      commits ... tells the newest ticket, once a turn ........ asks for its ticket, is woken
-//!   thread    started by the first ticket: syncs, copies a long log, waits a moment for more, ends
+//!   sync      started by the first ticket: syncs, has a long log copied, waits a moment for more, ends
+//!   copy      started by the other thread: copies the log into the database once, ends; nobody waits for it
 //! ```
 //! What nobody waits for is synced at most once in [`PAUSE`]; a ticket that somebody waits for, at once. After a failed sync
 //! nothing is durable any more in this process: the kernel drops what it could not write and reports that only once.
@@ -12,20 +13,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::checkpoint::{BeforeStep, Checkpoints, Failure, SyncStep};
+use super::checkpoint::{BeforeStep, Copier, CopyFailure, SyncStep};
 use super::connection::log_path;
 use super::lock::io_error;
-use super::wal::LogFile;
-use crate::base::error::{Error, ErrorKind};
+use super::wal::{LogFile, log_length};
+use crate::base::error::{Error, ErrorKind, Result};
 
 const PAUSE: Duration = Duration::from_millis(100);
-/// A log of this length is copied into the database.
+/// The time until the next attempt to copy after the disk was full.
+const RETRY: Duration = Duration::from_secs(1);
+/// The log is copied whenever this much of it is not.
 pub(super) const LONG_LOG: u64 = 4 << 20;
-/// How often the copy of a log that grows meanwhile is repeated.
-const PASSES: usize = 4;
-const NAME: &str = "store-sync";
+/// Multiples of that: a log of this length is restarted as soon as all of it is copied ...
+const RESTART: u64 = 16;
+/// ... and for a log of this length the loop itself copies the rest, since commits keep coming.
+const BOUND: u64 = 32;
 
 /// Whether changes survive a power cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +48,9 @@ struct Shared {
     dir: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
+    /// Used by the thread of that name.
+    log: Mutex<LogFile>,
+    copier: Mutex<Copier>,
     wake: Box<dyn Fn() + Send + Sync>,
     before: Box<BeforeStep>,
     long_log: u64,
@@ -59,48 +66,43 @@ struct State {
     lost: Option<Error>,
     /// Failures that were not reported yet.
     news: Vec<Error>,
-    is_running: bool,
-    closing: Closing,
-    work: Option<Work>,
-}
-
-#[derive(Default, Clone, Copy, PartialEq, Eq)]
-enum Closing {
-    #[default]
-    No,
-    /// The thread is to end without waiting for more.
-    Asked,
-    /// The whole log is to be copied first.
-    Copy,
-    /// That was tried.
-    Done { is_copied: bool },
-}
-
-/// What the thread works with. It is here while no thread runs.
-struct Work {
-    log: LogFile,
-    checkpoints: Checkpoints,
+    /// No agent works.
+    is_idle: bool,
+    is_closing: bool,
+    is_syncing: bool,
+    is_copying: bool,
+    /// Up to this length the log is copied.
+    copied: u64,
+    has_brake: bool,
+    /// The disk was full; nothing is copied before this moment.
+    retry_at: Option<Instant>,
+    /// A copy failed for another reason; nothing is copied any more.
+    has_failed: bool,
+    /// The log has its greatest length, and all of it is copied but the commits made during the copy.
+    may_finish: bool,
 }
 
 impl Syncer {
-    /// `wake` is called when a ticket that was asked for is durable or lost; `before` before each step of a sync. A log of
-    /// this length is copied.
+    /// `wake` is called when a ticket that was asked for is durable or lost, and when the log was copied; `before` before each
+    /// step. A log of this length is copied.
+    ///
+    /// # Errors
+    /// The log cannot be opened.
     pub(super) fn new(
         dir: &Path,
         wake: Box<dyn Fn() + Send + Sync>,
         (long_log, before): (u64, Box<BeforeStep>),
-    ) -> Self {
-        let work = Some(Work { log: LogFile::new(dir), checkpoints: Checkpoints::new(dir) });
-        let state = Mutex::new(State { work, ..State::default() });
-        let (dir, changed) = (dir.to_owned(), Condvar::new());
-        Self { shared: Arc::new(Shared { dir, state, changed, wake, before, long_log }) }
+    ) -> Result<Self> {
+        let (log, copier) = (Mutex::new(LogFile::open(dir)?), Mutex::new(Copier::new(dir)));
+        let (dir, state, changed) = (dir.to_owned(), Mutex::default(), Condvar::new());
+        Ok(Self { shared: Arc::new(Shared { dir, state, changed, log, copier, wake, before, long_log }) })
     }
 
     /// Has this ticket synced soon.
-    pub(super) fn tell(&self, ticket: u64) {
+    pub(super) fn tell(&self, ticket: u64, is_idle: bool) {
         let mut state = self.shared.lock();
-        state.told = state.told.max(ticket);
-        self.start(state);
+        (state.told, state.is_idle) = (state.told.max(ticket), is_idle);
+        self.shared.start_sync(state);
     }
 
     /// Has this ticket synced at once, unless it is durable.
@@ -110,7 +112,7 @@ impl Syncer {
         if durability == Durability::Pending && state.wanted < ticket {
             (state.told, state.wanted) = (state.told.max(ticket), ticket);
             self.shared.changed.notify_all();
-            self.start(state);
+            self.shared.start_sync(state);
         }
         durability
     }
@@ -127,28 +129,40 @@ impl Syncer {
         std::mem::take(&mut self.shared.lock().news)
     }
 
-    /// Waits until the thread has ended, if it does in time, with the last ticket durable and, unless the log is to stay, all
-    /// of it copied. Returns whether it is.
-    pub(super) fn close(&self, ticket: u64, copies: bool, patience: Duration) -> bool {
-        let mut state = self.shared.lock();
-        (state.told, state.wanted) = (state.told.max(ticket), ticket);
-        state.closing = if copies { Closing::Copy } else { Closing::Asked };
-        self.shared.changed.notify_all();
-        self.start(state);
-        let state = self.shared.wait_while(patience, |state| state.is_running);
-        !state.is_running && state.closing == Closing::Done { is_copied: true }
+    /// Whether so much is not copied that writes that can wait should wait.
+    pub(super) fn is_log_long(&self) -> bool {
+        let (length, left) = self.shared.log_length(&self.shared.lock());
+        left >= RESTART / 2 * self.shared.long_log || left > 0 && length >= RESTART * self.shared.long_log
     }
 
-    fn start(&self, mut state: MutexGuard<'_, State>) {
-        if state.is_running || !state.has_work() {
-            return;
+    /// Whether the loop should copy the rest of the log; true once.
+    pub(super) fn take_may_finish(&self) -> bool {
+        std::mem::take(&mut self.shared.lock().may_finish)
+    }
+
+    /// Records the result of a copy by the loop.
+    pub(super) fn on_finished(&self, outcome: std::result::Result<(), CopyFailure>) {
+        if let Err(failure) = outcome {
+            self.shared.lock().on_copy_failed(failure);
         }
-        state.is_running = true;
-        drop(state);
-        let shared = Arc::clone(&self.shared);
-        if thread::Builder::new().name(NAME.into()).spawn(move || shared.run()).is_err() {
-            self.shared.run();
+    }
+
+    /// Waits until this ticket is durable and the threads have ended, and then, if `copies`, until the whole log is copied; all
+    /// no longer than `patience`. Returns whether the ticket is durable, and whether the log is copied.
+    pub(super) fn close(&self, ticket: u64, copies: bool, patience: Duration) -> (bool, bool) {
+        let until = Instant::now() + patience;
+        let mut state = self.shared.lock();
+        (state.told, state.wanted, state.is_closing) = (state.told.max(ticket), ticket, true);
+        self.shared.changed.notify_all();
+        self.shared.start_sync(state);
+        let is_working = |state: &mut State| state.is_syncing || state.is_copying;
+        let mut state = self.shared.wait_while(patience, is_working);
+        let is_durable = !is_working(&mut state) && state.durability(ticket) == Durability::Durable;
+        if is_durable && copies {
+            self.shared.start_copy(state, false);
+            state = self.shared.wait_while(until.saturating_duration_since(Instant::now()), is_working);
         }
+        (is_durable, is_durable && !is_working(&mut state) && self.shared.log_length(&state).1 == 0)
     }
 }
 
@@ -162,21 +176,37 @@ impl State {
     }
 
     fn has_work(&self) -> bool {
-        self.lost.is_none() && (self.told > self.durable || self.closing == Closing::Copy)
+        self.lost.is_none() && self.told > self.durable
     }
 
     /// Notes what became of a sync. Returns whether the loop is to know.
-    fn on_synced(&mut self, ticket: u64, outcome: Result<(), Error>) -> bool {
+    fn on_synced(&mut self, ticket: u64, outcome: Result<()>) -> bool {
         let is_awaited = self.wanted > self.durable;
         match outcome {
             Ok(()) => self.durable = self.durable.max(ticket),
             Err(error) => {
                 self.news.push(error.clone());
-                self.lost = Some(error);
+                (self.lost, self.may_finish) = (Some(error), false);
                 return true;
             }
         }
         is_awaited
+    }
+
+    fn on_copy_failed(&mut self, failure: CopyFailure) {
+        let is_first = self.retry_at.is_none();
+        self.may_finish = false;
+        let when = if failure.is_disk_full {
+            self.retry_at = Some(Instant::now() + RETRY);
+            "until there is space"
+        } else {
+            self.has_failed = true;
+            "before the next start"
+        };
+        if is_first || !failure.is_disk_full {
+            let message = format!("{}; the log is not copied into the database {when}", failure.error);
+            self.news.push(Error::new(ErrorKind::Store, message));
+        }
     }
 }
 
@@ -191,32 +221,53 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The thread.
-    fn run(&self) {
-        let mut state = self.lock();
-        let Some(mut work) = state.work.take() else { return };
-        while state.has_work() {
-            let (ticket, durable, is_closing) = (state.told, state.durable, state.closing == Closing::Copy);
+    fn start_sync(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if !state.is_syncing && state.has_work() {
+            state.is_syncing = true;
             drop(state);
-            if ticket > durable {
-                self.sync(&mut work, ticket);
-            }
-            if is_closing || work.log.len() >= self.long_log {
-                let is_copied = self.copy(&mut work);
-                if is_closing {
-                    self.lock().closing = Closing::Done { is_copied };
-                }
-            }
-            state = self.wait_while(PAUSE, |state| state.wanted <= state.durable && state.closing == Closing::No);
+            self.start("store-sync", Self::sync_until_idle);
         }
-        state.work = Some(work);
-        state.is_running = false;
-        self.changed.notify_all();
     }
 
-    fn sync(&self, work: &mut Work, ticket: u64) {
-        let outcome = (self.before)(SyncStep::Log).and_then(|()| work.log.sync());
-        let outcome = outcome.map_err(|error| self.lost(&error));
+    fn start_copy(self: &Arc<Self>, mut state: MutexGuard<'_, State>, keeps_brake: bool) {
+        if !state.is_copying && !state.has_failed && state.lost.is_none() {
+            state.is_copying = true;
+            drop(state);
+            self.start("store-copy", move |shared| shared.copy(keeps_brake));
+        }
+    }
+
+    fn start(self: &Arc<Self>, name: &str, work: impl Fn(&Arc<Self>) + Clone + Send + 'static) {
+        let (shared, in_thread) = (Arc::clone(self), work.clone());
+        if thread::Builder::new().name(name.into()).spawn(move || in_thread(&shared)).is_err() {
+            work(self);
+        }
+    }
+
+    /// The first thread.
+    fn sync_until_idle(self: &Arc<Self>) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while state.has_work() {
+            let ticket = state.told;
+            drop(state);
+            self.sync(&mut log, ticket);
+            self.copy_long_log();
+            state = self.wait_while(PAUSE, |state| state.wanted <= state.durable && !state.is_closing);
+        }
+        drop(log);
+        state.is_syncing = false;
+        self.changed.notify_all();
+        if state.has_brake && state.is_idle && !state.is_closing {
+            self.start_copy(state, false);
+        }
+    }
+
+    fn sync(&self, log: &mut LogFile, ticket: u64) {
+        let outcome = match log.vanished() {
+            Some(path) => Err(lost(format_args!("{} was removed or replaced", path.display()))),
+            None => (self.before)(SyncStep::Log).and_then(|()| log.sync()).map_err(|error| self.failed(&error)),
+        };
         let is_news = self.lock().on_synced(ticket, outcome);
         self.changed.notify_all();
         if is_news {
@@ -224,49 +275,52 @@ impl Shared {
         }
     }
 
-    /// Copies the log. Returns whether all of it is copied.
-    fn copy(&self, work: &mut Work) -> bool {
-        for _ in 0..PASSES {
-            if self.lock().lost.is_some() {
-                return false;
-            }
-            match work.checkpoints.run(&mut work.log, &self.before) {
-                Ok(true) => return true,
-                Ok(false) => {}
-                Err(failure) => {
-                    self.on_failure(failure);
-                    return false;
-                }
-            }
+    /// Has a long log copied, unless somebody waits for a ticket.
+    fn copy_long_log(self: &Arc<Self>) {
+        let state = self.lock();
+        let (length, left) = self.log_length(&state);
+        let restarts = length >= RESTART * self.long_log;
+        let is_due = left >= self.long_log || left > 0 && restarts;
+        let may_try = state.retry_at.is_none_or(|at| at <= Instant::now());
+        if is_due && may_try && state.wanted <= state.durable && !state.is_closing {
+            self.start_copy(state, !restarts);
         }
-        false
     }
 
-    fn on_failure(&self, failure: Failure) {
+    /// The second thread.
+    fn copy(self: &Arc<Self>, keeps_brake: bool) {
+        let mut copier = self.copier.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = copier.copy(keeps_brake, &self.before);
         let mut state = self.lock();
-        match failure {
-            Failure::Log(error) => {
-                let error = self.lost(&error);
-                state.news.push(error.clone());
-                state.lost = Some(error);
+        (state.is_copying, state.has_brake) = (false, copier.has_brake());
+        match outcome {
+            Ok(copied) => {
+                (state.copied, state.retry_at) = (copied, None);
+                let (length, left) = self.log_length(&state);
+                state.may_finish = !keeps_brake && left > 0 && length >= BOUND * self.long_log;
             }
-            Failure::Copy(error) => {
-                let message = format!("{error}; the log is not copied into the database before the next start");
-                state.news.push(Error::new(ErrorKind::Store, message));
-            }
+            Err(failure) => state.on_copy_failed(failure),
         }
-        drop(state);
+        drop((state, copier));
         self.changed.notify_all();
         (self.wake)();
     }
 
-    fn lost(&self, error: &io::Error) -> Error {
-        let error = io_error(&log_path(&self.dir), error);
-        Error::new(
-            ErrorKind::Store,
-            format!(
-                "the disk did not store the last changes: {error}; end polylogue and start it again to go on safely"
-            ),
-        )
+    /// The length of the log, and how much of that is not copied.
+    fn log_length(&self, state: &State) -> (u64, u64) {
+        let length = log_length(&self.dir);
+        // A shorter one was restarted.
+        let copied = if length < state.copied { 0 } else { state.copied };
+        (length, length - copied)
     }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        lost(format_args!("{}", io_error(&log_path(&self.dir), error)))
+    }
+}
+
+fn lost(why: std::fmt::Arguments<'_>) -> Error {
+    let message =
+        format!("the disk did not store the last changes: {why}; end polylogue and start it again to go on safely");
+    Error::new(ErrorKind::Store, message)
 }

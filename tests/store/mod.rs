@@ -1,10 +1,11 @@
 //! The store on real files: histories, a random model, crashes, and errors of the data directory.
 
 mod directory;
+mod foreign;
 mod histories;
+mod log_file;
 mod migration;
 mod model;
-mod power_cut;
 mod recovery;
 mod registry;
 mod slow_disk;

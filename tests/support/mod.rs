@@ -20,6 +20,7 @@ pub mod peer;
 pub mod program;
 pub mod pty;
 pub mod random;
+pub mod recorded_disk;
 pub mod responses;
 pub mod scene;
 pub mod signals;
