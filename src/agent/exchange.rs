@@ -122,7 +122,7 @@ impl Exchange {
     }
 
     /// The end of a reply from an earlier process, some of whose calls are not done.
-    pub fn restored(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
+    pub fn from_stored(now: Moment, message: (MessageId, String), iterations: u32) -> Self {
         Self { iterations, started: now, message: Some(message), ..Self::default() }
     }
 
@@ -202,7 +202,7 @@ impl Agent {
         self.exchange.limits = limits;
         self.exchange.stall_at = Some(context.now + self.stall_timeout(context));
         self.exchange.overdue_at = Some(context.now + context.settings.reply_timeout);
-        let opened = self.open(context).and_then(|request| self.signed(request, context.unix_ms));
+        let opened = self.open(context).and_then(|request| self.sign(request, context.unix_ms));
         match opened {
             Ok(ProviderRequest::Http(request)) => {
                 self.exchange.wait = Wait::Transfer;
@@ -218,7 +218,7 @@ impl Agent {
         }
     }
 
-    fn signed(&self, mut request: ProviderRequest, unix_ms: i64) -> Result<ProviderRequest, Error> {
+    fn sign(&self, mut request: ProviderRequest, unix_ms: i64) -> Result<ProviderRequest, Error> {
         if let ProviderRequest::Http(request) = &mut request {
             let key = self.exchange.key.as_ref().map(|key| &key.secret);
             aws::sign(request, &self.inputs.endpoint, key, unix_ms)?;

@@ -517,7 +517,7 @@ impl Agent {
 
     /// When the tool that runs was started, or the request that waits for its reply.
     pub fn step_started(&self) -> Moment {
-        if self.state == State::ExecutingTool { self.work.started() } else { self.exchange.started }
+        if self.state == State::ExecutingTool { self.work.running_since() } else { self.exchange.started }
     }
 
     /// The tool call that needs approval.
@@ -606,7 +606,7 @@ impl Agent {
         };
         Chunk::of_body(&reason).iter().for_each(|chunk| self.emit(chunk));
         bodies.push(reason);
-        self.settle(bodies, outcome, context);
+        self.finish_turn(bodies, outcome, context);
     }
 
     /// Ends all work of a killed agent. Returns the tool threads, which were cancelled and have to be joined.
@@ -643,7 +643,7 @@ impl Agent {
         self.view.set_spinner(is_at_work || self.has_background_work());
     }
 
-    fn settle(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
+    fn finish_turn(&mut self, bodies: Vec<Body>, outcome: AgentOutcome, context: &mut Context) {
         self.end_fallback();
         if self.inputs.history.as_ref().is_some_and(History::is_retried) {
             self.set_retried(false);

@@ -116,7 +116,7 @@ impl Agent {
         }
         let counts = can_fall_back || self.counts(error, retry.number());
         if counts && self.exchange.failures >= retry.number() {
-            return Err(self.tried(""));
+            return Err(self.describe_tries(""));
         }
         self.exchange.failures += u32::from(counts);
         Ok(until)
@@ -129,7 +129,7 @@ impl Agent {
             return Ok(until);
         }
         if context.now >= end {
-            return Err(self.tried(&format!(" in {} s", (context.now - since).as_secs())));
+            return Err(self.describe_tries(&format!(" in {} s", (context.now - since).as_secs())));
         }
         self.exchange.failures += 1;
         let Some(seconds) = error.retry_after.filter(|seconds| *seconds > 0) else { return Ok(until.min(end)) };
@@ -147,7 +147,7 @@ impl Agent {
         Settings { retry, retry_time, ..usual }
     }
 
-    fn tried(&self, time: &str) -> String {
+    fn describe_tries(&self, time: &str) -> String {
         let tries = self.exchange.retries + 1;
         if tries == 1 { String::new() } else { format!(" (tried {tries} times{time})") }
     }
@@ -307,7 +307,7 @@ impl Agent {
         }
         self.emit(&Chunk::Error { kind: error.kind.name().into(), message: error.message.clone() });
         bodies.push(Body::Error(error.message.clone()));
-        self.settle(bodies, AgentOutcome::Error(error), context);
+        self.finish_turn(bodies, AgentOutcome::Error(error), context);
     }
 
     /// Puts a message that no model has answered back into the draft.

@@ -152,7 +152,7 @@ impl View {
     }
 
     fn empty(&mut self, is_raw: bool) {
-        self.scrollback = self.scrollback.emptied(is_raw);
+        self.scrollback = self.scrollback.without_lines(is_raw);
         (self.oldest, self.is_whole, self.speaker) = (None, false, None);
         self.notes.iter_mut().for_each(|note| note.is_missing = true);
         self.asides.forget();
@@ -279,7 +279,7 @@ impl View {
             self.notes.iter_mut().for_each(|note| note.behind = self.newest);
         }
         self.todo = self.todo.take().or_else(|| newest_todo(older));
-        let mut front = self.scrollback.emptied(self.scrollback.is_raw());
+        let mut front = self.scrollback.without_lines(self.scrollback.is_raw());
         if self.is_whole {
             stored::add_missing(&mut front, &mut self.notes, None);
         }

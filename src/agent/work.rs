@@ -34,7 +34,7 @@ use crate::tools::hooks::HookRun;
 use crate::tools::{self, Judged, Prepared, Run, Running, ToolSpec};
 
 use hooks::{Hooked, TurnHooks};
-use plan::{Planned, missing};
+use plan::{Planned, missing_file};
 pub(super) use questions::DENIED;
 pub use questions::{Objection, PendingQuestion};
 use repeats::Repeats;
@@ -182,7 +182,7 @@ impl Work {
             if !call.progress.has_thread() {
                 return None;
             }
-            let ended = call.ended("not finished: polylogue exited");
+            let ended = call.cut_off_result("not finished: polylogue exited");
             std::mem::replace(&mut call.progress, Progress::Answered(ended)).into_thread()
         };
         let of_turn = self.turn_hooks.running.take().map(HookRun::into_running);
@@ -235,7 +235,7 @@ impl Work {
     }
 
     /// When what runs now was started.
-    pub fn started(&self) -> Moment {
+    pub fn running_since(&self) -> Moment {
         let since = |call: &Call| if let Progress::Running(_, since) = call.progress { Some(since) } else { None };
         self.calls.iter().filter_map(since).min().unwrap_or(self.started)
     }
@@ -257,7 +257,7 @@ impl Work {
         self.slot_wanted_since = None;
         for call in &mut self.calls {
             if !call.progress.has_thread() && !matches!(call.progress, Progress::Answered(_)) {
-                call.progress = Progress::Answered(call.refused(message));
+                call.progress = Progress::Answered(call.unfinished_result(message));
             }
         }
     }
@@ -265,16 +265,16 @@ impl Work {
 
 impl Call {
     /// The result of a call whose thread is not waited for: its own if only hooks were still running.
-    fn ended(&self, message: &str) -> ToolResult {
+    fn cut_off_result(&self, message: &str) -> ToolResult {
         match &self.progress {
             Progress::Following(_, result) => hooks::cut_off((**result).clone()),
-            _ => self.refused(message),
+            _ => self.unfinished_result(message),
         }
     }
 
     /// The result of a call that did not run to its end, with the remarks of hooks.
-    fn refused(&self, message: &str) -> ToolResult {
-        let mut result = failed(&self.call, message);
+    fn unfinished_result(&self, message: &str) -> ToolResult {
+        let mut result = failure_result(&self.call, message);
         self.hooked.add_to(&mut result);
         result
     }
@@ -290,7 +290,7 @@ fn add_note(content: &mut String, note: &str) {
 }
 
 /// `title` is the call in one line; it may contain a path of any length.
-fn called(call: &ToolCall, title: &str) -> Chunk {
+fn call_chunk(call: &ToolCall, title: &str) -> Chunk {
     let ToolCall { id, name, arguments } = call.clone();
     Chunk::ToolCall { id, name, arguments, title: short_title(title) }
 }
@@ -298,11 +298,11 @@ fn called(call: &ToolCall, title: &str) -> Chunk {
 /// The chunks of a call that was answered without being run.
 fn unrunnable(call: &Call) -> Vec<Chunk> {
     let Progress::Answered(result) = &call.progress else { return Vec::new() };
-    let shown = (!call.is_shown).then(|| called(&call.call, &title_of(&call.call.name, &call.call.arguments)));
+    let shown = (!call.is_shown).then(|| call_chunk(&call.call, &title_of(&call.call.name, &call.call.arguments)));
     shown.into_iter().chain([Chunk::ToolResult(result.clone())]).collect()
 }
 
-fn failed(call: &ToolCall, message: &str) -> ToolResult {
+fn failure_result(call: &ToolCall, message: &str) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -331,7 +331,7 @@ impl Agent {
     fn show_call(&mut self, at: usize, title: &str) {
         let call = &mut self.work.calls[at];
         if !std::mem::replace(&mut call.is_shown, true) {
-            let chunk = called(&call.call, title);
+            let chunk = call_chunk(&call.call, title);
             self.emit(&chunk);
         }
     }
@@ -400,9 +400,9 @@ impl Agent {
         let relaxed = || self.plan_under(Policy::Yolo, &call, context);
         let Planned { mut progress, refusal } = self.after_hooks(&self.work.calls[at], planned, policy, relaxed);
         if let Progress::Waiting(spec, prepared, Permission::Wanted) = &progress
-            && let Some(message) = missing(prepared, spec.reach)
+            && let Some(message) = missing_file(prepared, spec.reach)
         {
-            progress = Progress::Answered(failed(&call, &message));
+            progress = Progress::Answered(failure_result(&call, &message));
         }
         if self.work.calls[at].is_edited
             && let Progress::Waiting(_, _, permission @ Permission::NotNeeded) = &mut progress
@@ -448,7 +448,7 @@ impl Agent {
         call.progress = match started {
             Ok(running) => Progress::Running(running, context.now),
             Err(error) => {
-                let result = failed(&call.call, &error.message);
+                let result = failure_result(&call.call, &error.message);
                 call.progress = Progress::Answered(result.clone());
                 return self.emit(&Chunk::ToolResult(result));
             }
@@ -459,7 +459,7 @@ impl Agent {
     fn answer_started(&mut self, at: usize, call: ToolCall, prepared: Prepared, context: &mut Context) {
         let started = self.start_in_background(call.clone(), prepared, context);
         let is_error = started.is_err();
-        let mut result = ToolResult { is_error, ..failed(&call, &started.unwrap_or_else(|message| message)) };
+        let mut result = ToolResult { is_error, ..failure_result(&call, &started.unwrap_or_else(|message| message)) };
         if self.work.calls[at].is_edited {
             questions::add_edit(&mut result, &call);
         }
@@ -476,7 +476,7 @@ impl Agent {
         let call = &mut calls[at];
         let is_error = result.is_err();
         let content = result.unwrap_or_else(|message| message);
-        let mut result = ToolResult { is_error, ..failed(&call.call, &content) };
+        let mut result = ToolResult { is_error, ..failure_result(&call.call, &content) };
         repeats.add(&call.call, &mut result);
         context.outbox.trace_event(self.identity.id, "tool_result", content.len());
         self.conclude(at, result, context);
@@ -535,7 +535,7 @@ impl Agent {
     fn give_up_tools(&mut self, context: &mut Context) {
         for call in &mut self.work.calls {
             if call.progress.has_thread() {
-                let ended = call.ended("this tool could not be stopped and may still be running");
+                let ended = call.cut_off_result("this tool could not be stopped and may still be running");
                 call.progress = Progress::Answered(ended);
             }
         }
@@ -556,7 +556,7 @@ impl Agent {
             if !matches!(&call.progress, Progress::Running(running, _) if running.is_complete()) {
                 continue;
             }
-            let empty = Progress::Answered(failed(&call.call, "the result is being collected"));
+            let empty = Progress::Answered(failure_result(&call.call, "the result is being collected"));
             let Progress::Running(running, since) = std::mem::replace(&mut call.progress, empty) else { continue };
             warnings.extend(running.warnings());
             let changed = running.take_changed().map(Effect::FilesChanged);

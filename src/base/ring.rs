@@ -59,7 +59,7 @@ impl Ring {
         }
         self.reserve(content.len());
         self.bytes.extend(content);
-        let end = self.start.wrapping_add(wrapped(self.bytes.len()));
+        let end = self.start.wrapping_add(wrapped_length(self.bytes.len()));
         self.records.push_back(Record { tag, end });
     }
 
@@ -74,7 +74,7 @@ impl Ring {
         self.records.push_front(Record { tag, end: self.start });
         self.bytes.extend(content);
         self.bytes.rotate_right(content.len());
-        self.start = self.start.wrapping_sub(wrapped(content.len()));
+        self.start = self.start.wrapping_sub(wrapped_length(content.len()));
         self.first -= 1;
         true
     }
@@ -118,7 +118,7 @@ impl Ring {
 }
 
 /// A length as it is counted in [`Record::end`].
-fn wrapped(length: usize) -> u32 {
+fn wrapped_length(length: usize) -> u32 {
     (length as u64 & u64::from(u32::MAX)) as u32
 }
 

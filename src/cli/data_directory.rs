@@ -20,7 +20,7 @@ pub fn required(arguments: &Arguments, env: &ProcessEnvironment) -> Result<PathB
 /// The options that select the same configuration and data directory, each after a space. `explicit` is the data
 /// directory if the command line or the environment named it.
 pub fn options(arguments: &Arguments, explicit: Option<&Path>) -> String {
-    let option = |name: &str, path: &Path| format!(" {name} {}", quoted(&path.display().to_string()));
+    let option = |name: &str, path: &Path| format!(" {name} {}", quote_word(&path.display().to_string()));
     let config = arguments.config.as_deref().map(|file| option("--config", file)).unwrap_or_default();
     let directory = explicit.map(|directory| option("--data-dir", directory)).unwrap_or_default();
     format!("{config}{directory}")
@@ -34,7 +34,7 @@ pub fn loss(directory: Option<&Path>, of_loop: Option<String>) -> Option<String>
     of_loop
 }
 
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

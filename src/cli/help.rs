@@ -82,7 +82,7 @@ pub fn command() -> Command {
     let global: Vec<String> =
         command.get_arguments().filter(|arg| arg.is_global_set()).map(|arg| arg.get_id().to_string()).collect();
     command
-        .mut_args(|arg| wrapped(grouped(arg)))
+        .mut_args(|arg| wrap_help(with_heading(arg)))
         // They are listed by group at the end.
         .mut_subcommands(|inner| {
             let listed = options_for(inner.get_name());
@@ -92,7 +92,7 @@ pub fn command() -> Command {
         .after_help(commands)
 }
 
-fn grouped(arg: Arg) -> Arg {
+fn with_heading(arg: Arg) -> Arg {
     let id = arg.get_id().to_string();
     let of = |ids: &[&str]| ids.contains(&id.as_str());
     match OPTIONS.iter().find(|(_, short, long)| of(short) || of(long)) {
@@ -115,13 +115,13 @@ fn with_options(command: Command, global: &[String], listed: &[&str]) -> Command
             let is_hidden = is_hidden(&arg);
             let arg = if is_hidden { arg.hide_short_help(true) } else { arg };
             let is_global = global.iter().any(|global| global == arg.get_id().as_str());
-            wrapped(if is_global { arg.help_heading("Options of polylogue") } else { arg })
+            wrap_help(if is_global { arg.help_heading("Options of polylogue") } else { arg })
         })
         .mut_subcommands(|inner| with_options(inner, global, listed))
 }
 
 /// The option with its long text in lines that fit a terminal.
-fn wrapped(arg: Arg) -> Arg {
+fn wrap_help(arg: Arg) -> Arg {
     let Some(help) = arg.get_long_help().or(arg.get_help()).map(ToString::to_string) else { return arg };
     let lines: Vec<&str> =
         help.lines().flat_map(|line| text::wrap(line, COLUMNS - INDENT).map(|(_, row)| row)).collect();

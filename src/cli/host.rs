@@ -209,7 +209,7 @@ impl Host {
     /// There is no such agent in this process.
     pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
         match self {
-            Self::Local { repl, .. } => repl.called(agent, true).map(|id| repl.lift_restrictions(id)),
+            Self::Local { repl, .. } => repl.find_or_unarchive(agent, true).map(|id| repl.lift_restrictions(id)),
             Self::Remote { .. } => Err(Error::usage("only a process of its own can allow everything")),
         }
     }

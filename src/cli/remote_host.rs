@@ -110,14 +110,14 @@ fn command(host: &SshHost, has_terminal: bool, words: &[OsString], sockets: Opti
     let mut remote = b"polylogue".to_vec();
     for word in words {
         remote.push(b' ');
-        remote.extend(quoted(word));
+        remote.extend(quote_word(word));
     }
     command.args([&host.destination, "--"]).arg(OsString::from_vec(remote));
     command
 }
 
 /// A word for a POSIX shell.
-fn quoted(word: &OsStr) -> Vec<u8> {
+fn quote_word(word: &OsStr) -> Vec<u8> {
     let bytes = word.as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(byte);
     if !bytes.is_empty() && bytes.iter().all(is_plain) {
@@ -291,7 +291,7 @@ mod tests {
         let odd: [&[u8]; 6] = [b"", b"it's", b"$HOME `id` \"x\"", b"a\nb\\", b"\xff*?[", b"--a=b c"];
         for word in odd {
             let mut script = b"printf %s ".to_vec();
-            script.extend(quoted(OsStr::from_bytes(word)));
+            script.extend(quote_word(OsStr::from_bytes(word)));
             let output = Command::new("sh").arg("-c").arg(OsString::from_vec(script)).output().expect("a shell");
             assert_eq!(output.stdout, word);
         }

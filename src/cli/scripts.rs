@@ -22,7 +22,7 @@ use super::stdio::{print_line, print_note};
 use crate::base::error::{Error, Result};
 use crate::base::text::counted;
 use crate::domain::chunk::Status;
-use crate::domain::rule::{Rule, quoted};
+use crate::domain::rule::{Rule, shell_quote};
 use crate::domain::wire::{LONGEST_LINE, Request, Response};
 use crate::team::{Branches, DirectoryNames};
 use print::Printer;
@@ -186,7 +186,7 @@ fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
     while !printer.is_closed() {
         match client.receive()? {
             Response::Chunk(chunk) => printer.chunk(&chunk),
-            Response::Missed(count) => printer.missed(count),
+            Response::Missed(count) => printer.note_missed(count),
             // A server has no archived agents.
             Response::Refused { .. } if !logs.follow && stored::is_archived(logs, directory) => {
                 stored::print_chunks(logs, directory, &mut printer)?;
@@ -217,7 +217,7 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
         Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
     })?;
     let data_directory = arguments.data_dir.as_ref();
-    let data_directory = data_directory.map(|path| format!("--data-dir {} ", quoted(&path.to_string_lossy())));
+    let data_directory = data_directory.map(|path| format!("--data-dir {} ", shell_quote(&path.to_string_lossy())));
     let command = format!("polylogue {}approve {id}", data_directory.unwrap_or_default());
     let rules: Vec<&str> = question["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if rules.is_empty() {
@@ -235,7 +235,7 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     for (rule, caution) in parsed.filter_map(|rule| Some((rule.to_string(), rule.caution()?))) {
         print_note(&format!("{rule}: {caution}"));
     }
-    let options: String = rules.iter().map(|rule| format!(" --rule {}", quoted(rule))).collect();
+    let options: String = rules.iter().map(|rule| format!(" --rule {}", shell_quote(rule))).collect();
     print_note(&format!(
         "nothing is allowed yet; to allow the call and save these rules for {} in {file}: {command} --always{options}",
         question["directory"].as_str().unwrap_or_default()

@@ -78,13 +78,13 @@ fn archived_list(context: &CommandContext) -> Result<Option<String>> {
         if rows.is_empty() {
             continue;
         }
-        let row = |row: &AgentRow| ("  ".to_owned(), listed(row), about_archived(context, row));
+        let row = |row: &AgentRow| ("  ".to_owned(), list_name(row), about_archived(context, row));
         parts.push(format!("{heading}\n{}", table(context, rows.iter().map(row).collect())));
     }
     Ok((!parts.is_empty()).then(|| parts.join("\n")))
 }
 
-fn listed(row: &AgentRow) -> String {
+fn list_name(row: &AgentRow) -> String {
     name_and_title(row.name.as_deref(), &title(&row.said)).unwrap_or_else(|| row.label())
 }
 

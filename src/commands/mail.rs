@@ -30,7 +30,7 @@ pub const CHECK_MAIL: CommandSpec = CommandSpec {
     busy: WhenBusy::Runs,
     run: |context, arguments| {
         refuse_arguments("check-mail", arguments)?;
-        listed(context, None)
+        list_mail(context, None)
     },
     complete: nothing,
 };
@@ -57,7 +57,7 @@ pub const FILTER_MAIL: CommandSpec = CommandSpec {
     run: |context, arguments| {
         let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| usage_error("no sender given: /filter-mail --from AGENT"))?;
-        listed(context, Some(sender(context, name)?))
+        list_mail(context, Some(sender(context, name)?))
     },
     complete: |context, typed| agent_names(context, typed).into_iter().map(|name| format!("--from {name}")).collect(),
 };
@@ -129,7 +129,7 @@ fn sender(context: &CommandContext, name: &str) -> Result<AgentId> {
     living
 }
 
-fn listed(context: &CommandContext, from: Option<AgentId>) -> Result<InputResult> {
+fn list_mail(context: &CommandContext, from: Option<AgentId>) -> Result<InputResult> {
     let mail = context.store.mail(context.current, from)?;
     Ok(InputResult::Continue(Some(mail_lines(context, &mail))))
 }

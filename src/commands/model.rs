@@ -58,14 +58,14 @@ pub fn model_list(context: &CommandContext) -> String {
     let lines = names.iter().map(|name| {
         let mark = if *name == current { ">" } else { " " };
         let facts = context.config.catalog.find(name).map(|endpoint| endpoint.facts).unwrap_or_default();
-        format!("{mark} {name}{}", described(&facts))
+        format!("{mark} {name}{}", describe_facts(&facts))
     });
     let others = context.config.catalog.configured().map(|entry| format!("  {}/NAME for any other model", entry.name));
     lines.chain(others).collect::<Vec<_>>().join("\n")
 }
 
 /// `  131,072 tokens, $0.15 in, $0.60 out`, as far as known.
-fn described(facts: &ModelFacts) -> String {
+fn describe_facts(facts: &ModelFacts) -> String {
     let dollars = |price: u64| format!("${}", (price as f64 / 1e4).round() / 100.0);
     let mut parts: Vec<String> = facts.context.map(|tokens| format!("{tokens} tokens")).into_iter().collect();
     parts.extend(

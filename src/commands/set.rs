@@ -28,7 +28,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     let agent = context.agent()?;
     let Some((name, value)) = arguments.split_once(char::is_whitespace) else {
         let only = (!arguments.is_empty()).then(|| arguments.parse()).transpose()?;
-        return Ok(InputResult::Continue(Some(shown(agent, only.as_ref()))));
+        return Ok(InputResult::Continue(Some(describe_parameters(agent, only.as_ref()))));
     };
     let name: ParameterName = name.parse()?;
     let value = match value.trim() {
@@ -44,7 +44,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
 }
 
 /// The parameters that hold, each with where it was set, and the names of the others.
-fn shown(agent: &Agent, only: Option<&ParameterName>) -> String {
+fn describe_parameters(agent: &Agent, only: Option<&ParameterName>) -> String {
     let (endpoint, own) = (&agent.inputs.endpoint, &agent.inputs.parameters);
     let mut rows: BTreeMap<String, String> = BTreeMap::new();
     for (name, set) in endpoint.parameters.iter().chain(own.iter()) {

@@ -72,7 +72,7 @@ fn line(at: usize, body: &Body) -> String {
         Body::User(text) => ("you", text.clone()),
         Body::Assistant(reply) => ("reply", reply.text.clone()),
         Body::ToolCall(call) => ("call", format!("{} {}", call.name, call.arguments)),
-        Body::ToolResult(result) => ("result", result.shown().into_owned()),
+        Body::ToolResult(result) => ("result", result.readable_text().into_owned()),
         Body::System(text) => ("system", text.clone()),
         _ => return String::new(),
     };

@@ -178,7 +178,7 @@ impl Options {
         let (strategy, aggregation) = of_template.or(of_workflow).unwrap_or_default();
         let defaults = Settings::of(configured);
         let strategy = self.strategy.or(strategy).unwrap_or(defaults.strategy);
-        let usual = Aggregation::configured(configured, strategy);
+        let usual = Aggregation::of_settings(configured, strategy);
         let mut settings = Settings {
             strategy,
             aggregation: self.aggregation.or(aggregation).unwrap_or(usual),

@@ -88,7 +88,7 @@ pub fn references(text: &str) -> Vec<Reference<'_>> {
 }
 
 /// The text as a reader sees it.
-pub fn shown(text: &str) -> Cow<'_, str> {
+pub fn readable_text(text: &str) -> Cow<'_, str> {
     let found = references(text);
     if found.is_empty() {
         return text.into();
@@ -167,19 +167,19 @@ pub fn text_files(message: &str) -> Vec<TextFile<'_>> {
 }
 
 /// A message as a reader sees it, with a line for each file.
-pub fn folded(message: &str) -> Cow<'_, str> {
+pub fn fold_files(message: &str) -> Cow<'_, str> {
     let files = text_files(message);
     if files.is_empty() {
-        return shown(message);
+        return readable_text(message);
     }
     let (mut folded, mut at) = (String::new(), 0);
     for file in &files {
-        folded.push_str(&shown(&message[at..file.range.start]));
+        folded.push_str(&readable_text(&message[at..file.range.start]));
         folded.push('\n');
         folded.push_str(&file.label());
         at = file.range.end;
     }
-    folded.push_str(&shown(&message[at..]));
+    folded.push_str(&readable_text(&message[at..]));
     folded.into()
 }
 
@@ -206,7 +206,7 @@ pub enum Piece<'a> {
 pub fn pieces<'a>(text: &'a str, files: &'a Files) -> Vec<Piece<'a>> {
     let (mut pieces, mut at) = (Vec::new(), 0);
     let mut push = |text: &str| {
-        let text = shown(text);
+        let text = readable_text(text);
         if !text.trim().is_empty() {
             pieces.push(Piece::Text(text.into_owned()));
         }
@@ -245,9 +245,9 @@ mod tests {
         let text = format!("see {one} and {two}.");
         let found = references(&text);
         assert_eq!(found.iter().map(|found| found.name).collect::<Vec<_>>(), ["a 1 b.png", "p.pdf"]);
-        assert_eq!(shown(&text), "see [image: a 1 b.png, 120 KB] and [PDF: p.pdf, 3 MB].");
+        assert_eq!(readable_text(&text), "see [image: a 1 b.png, 120 KB] and [PDF: p.pdf, 3 MB].");
         for plain in ["[image: x, 1 KB]", "[image: x #12]", "[image: ", "no marker"] {
-            assert!(references(plain).is_empty() && shown(plain) == plain, "{plain}");
+            assert!(references(plain).is_empty() && readable_text(plain) == plain, "{plain}");
         }
     }
 
@@ -277,9 +277,9 @@ mod tests {
         assert_eq!(labels[0], "[file: a.rs, 3 lines]");
         assert!(labels[1].ends_with(", lines 1-1 of 20]"), "{}", labels[1]);
         let expected = format!("compare @a.rs and @b \"c\".txt\n{}\n{}", labels[0], labels[1]);
-        assert_eq!(folded(&message), expected);
+        assert_eq!(fold_files(&message), expected);
         for plain in ["a\n\n<file path=\"x\">\nno end", "<file path=\"x\">\n</file>", "plain"] {
-            assert!(text_files(plain).is_empty() && folded(plain) == plain, "{plain}");
+            assert!(text_files(plain).is_empty() && fold_files(plain) == plain, "{plain}");
         }
     }
 

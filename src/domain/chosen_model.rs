@@ -25,7 +25,7 @@ const KEYS: [&str; 2] = ["api_key_env", "api_key_command"];
 ///
 /// # Errors
 /// The text is not TOML, or its form allows no insertion; then the person has to edit it.
-pub fn added(text: &str, chosen: &ChosenModel) -> Result<String, String> {
+pub fn with_chosen_model(text: &str, chosen: &ChosenModel) -> Result<String, String> {
     let mut after = with_model(text, &chosen.model)?;
     for (key, value) in &chosen.settings {
         after = with_setting(&after, &chosen.provider, key, value)?;
@@ -53,7 +53,7 @@ fn table_of<'t>(root: &'t DeTable<'_>, provider: &str) -> Option<&'t DeTable<'t>
 fn with_model(text: &str, model: &str) -> Result<String, String> {
     let root = parsed(text)?;
     Ok(match root.get("model") {
-        Some(value) => spliced(text, value.span(), &json!(model).to_string()),
+        Some(value) => splice(text, value.span(), &json!(model).to_string()),
         None => format!("model = {}\n{}{text}", json!(model), if text.starts_with('[') { "\n" } else { "" }),
     })
 }
@@ -66,18 +66,18 @@ fn with_setting(text: &str, provider: &str, key: &str, value: &str) -> Result<St
         return Ok(format!("{text}{gap}[providers.{provider}]\n{key} = {value}\n"));
     };
     if let Some(found) = table.get(key) {
-        return Ok(spliced(text, found.span(), &value));
+        return Ok(splice(text, found.span(), &value));
     }
     if let Some(other) = KEYS.iter().find(|other| KEYS.contains(&key) && table.contains_key(**other)) {
         return Err(format!("remove {other} of [providers.{provider}] there first"));
     }
     match table.iter().map(|(key, _)| key.span().start).min() {
-        Some(first) => Ok(spliced(text, first..first, &format!("{key} = {value}\n"))),
+        Some(first) => Ok(splice(text, first..first, &format!("{key} = {value}\n"))),
         None => Err(format!("add {key} = {value} to [providers.{provider}] there")),
     }
 }
 
-fn spliced(text: &str, at: Range<usize>, with: &str) -> String {
+fn splice(text: &str, at: Range<usize>, with: &str) -> String {
     format!("{}{with}{}", &text[..at.start], &text[at.end..])
 }
 
@@ -93,25 +93,25 @@ mod tests {
     #[test]
     fn a_model_and_its_provider_are_put_beside_everything_else() {
         let key = [("api_key_env", "MINE")];
-        assert_eq!(added("", &chosen(&[])).unwrap(), "model = \"groq/m\"\n");
+        assert_eq!(with_chosen_model("", &chosen(&[])).unwrap(), "model = \"groq/m\"\n");
         assert_eq!(
-            added("# mine\n[rules]\nallow = []\n", &chosen(&key)).unwrap(),
+            with_chosen_model("# mine\n[rules]\nallow = []\n", &chosen(&key)).unwrap(),
             "model = \"groq/m\"\n# mine\n[rules]\nallow = []\n\n[providers.groq]\napi_key_env = \"MINE\"\n"
         );
         assert_eq!(
-            added("model = 'x' # old\n[providers.groq]\nmodels = [\"m\"]", &chosen(&key)).unwrap(),
+            with_chosen_model("model = 'x' # old\n[providers.groq]\nmodels = [\"m\"]", &chosen(&key)).unwrap(),
             "model = \"groq/m\" # old\n[providers.groq]\napi_key_env = \"MINE\"\nmodels = [\"m\"]"
         );
-        let again = added("[providers.groq]\napi_key_env = \"OLD\"\n", &chosen(&key)).unwrap();
+        let again = with_chosen_model("[providers.groq]\napi_key_env = \"OLD\"\n", &chosen(&key)).unwrap();
         assert!(again.contains("api_key_env = \"MINE\"") && !again.contains("OLD"), "{again}");
     }
 
     #[test]
     fn what_cannot_be_added_is_said() {
         let key = [("api_key_env", "MINE")];
-        assert!(added("model = ", &chosen(&key)).is_err());
-        let both = added("[providers.groq]\napi_key_command = \"x\"\n", &chosen(&key)).unwrap_err();
+        assert!(with_chosen_model("model = ", &chosen(&key)).is_err());
+        let both = with_chosen_model("[providers.groq]\napi_key_command = \"x\"\n", &chosen(&key)).unwrap_err();
         assert!(both.contains("remove api_key_command"), "{both}");
-        assert!(added("[providers.groq]\n", &chosen(&key)).unwrap_err().contains("add api_key_env"));
+        assert!(with_chosen_model("[providers.groq]\n", &chosen(&key)).unwrap_err().contains("add api_key_env"));
     }
 }

@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::base::id::AgentId;
-use crate::domain::attachment::folded;
+use crate::domain::attachment::fold_files;
 use crate::domain::call_title::title_of;
 use crate::domain::mail::MailId;
 use crate::domain::message::{Body, fork_mark};
@@ -211,7 +211,7 @@ impl Chunk {
         match body {
             Body::System(text) => vec![Self::Note(text.clone())],
             Body::Command(line) => vec![Self::Note(settled(line))],
-            Body::User(text) => vec![Self::User(folded(text).into_owned())],
+            Body::User(text) => vec![Self::User(fold_files(text).into_owned())],
             Body::Assistant(reply) => {
                 let parts = [Self::Thinking(reply.thinking.clone()), Self::Text(reply.text.clone())];
                 parts.into_iter().filter(|chunk| !chunk.is_silent()).collect()
@@ -223,7 +223,7 @@ impl Chunk {
                 title: title_of(&call.name, &call.arguments),
             }],
             Body::ToolResult(result) => {
-                vec![Self::ToolResult(ToolResult { content: result.shown().into_owned(), ..result.clone() })]
+                vec![Self::ToolResult(ToolResult { content: result.readable_text().into_owned(), ..result.clone() })]
             }
             Body::Clear => {
                 let text = "cleared: the model no longer sees the messages above; /clear undo brings them back";

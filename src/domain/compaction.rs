@@ -104,7 +104,7 @@ impl Plan {
             return None;
         }
         let (task, request) = user_messages(earlier, left_out, recent);
-        let bounded = |text: &str| bounded(text, room / 8);
+        let bounded = |text: &str| shorten_middle(text, room / 8);
         let compaction = Compaction {
             from: first_id(older.first()?),
             up_to: last_id(older.last()?),
@@ -140,7 +140,7 @@ impl Plan {
 
     /// The model has answered the last request.
     pub fn on_summary(&mut self, summary: &str) {
-        self.compaction.summary = bounded(summary.trim(), self.summary_bytes);
+        self.compaction.summary = shorten_middle(summary.trim(), self.summary_bytes);
         self.done = self.asked;
     }
 
@@ -251,7 +251,7 @@ fn path_of(call: &ToolCall) -> Option<String> {
 }
 
 /// The beginning and the end of a text that is longer than this many bytes.
-fn bounded(text: &str, most: usize) -> String {
+fn shorten_middle(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -388,8 +388,8 @@ mod tests {
     #[test]
     fn a_long_text_keeps_its_beginning_and_its_end() {
         let text = format!("begin{}end", "é".repeat(1_000));
-        let short = bounded(&text, 100);
+        let short = shorten_middle(&text, 100);
         assert!(short.starts_with("begin") && short.ends_with("end") && short.len() < 150, "{short}");
-        assert_eq!(bounded("short", 100), "short");
+        assert_eq!(shorten_middle("short", 100), "short");
     }
 }

@@ -89,7 +89,7 @@ impl StatusField {
     ];
 
     /// The field of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, other, _)| *other == name).map(|(field, ..)| *field)
     }
 

@@ -106,7 +106,7 @@ impl Drafts {
     }
 
     /// The message from which the draft in this slot was made.
-    pub fn edited(&self, slot: DraftSlot) -> Option<MessageId> {
+    pub fn edited_message(&self, slot: DraftSlot) -> Option<MessageId> {
         self.edited.filter(|(edited, _)| *edited == slot).map(|(_, message)| message)
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(drafts.take_over(first, &slots), None);
         assert_eq!(drafts.take_over(third, &slots), Some(second));
         assert_eq!(drafts.get(third).map(Draft::text), Some("of the second"));
-        assert_eq!((drafts.is_empty(second), drafts.edited(third)), (true, Some(MessageId(7))));
+        assert_eq!((drafts.is_empty(second), drafts.edited_message(third)), (true, Some(MessageId(7))));
         assert_eq!(slots.attach(TerminalId(4)), second, "the lowest free one");
     }
 }

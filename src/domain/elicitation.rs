@@ -97,7 +97,7 @@ impl Elicitation {
                 lines.push("polylogue does not open it; yes tells the server that you do".into());
             }
             Wanted::Form(fields) => {
-                fields.iter().for_each(|field| lines.push(field.described()));
+                fields.iter().for_each(|field| lines.push(field.describe()));
                 lines.push(format!("y: send these values to {}; n: decline", self.server));
             }
         }
@@ -107,12 +107,12 @@ impl Elicitation {
     /// The form as a person edits it; `None` if there is nothing to edit.
     pub fn text(&self) -> Option<String> {
         let Wanted::Form(fields) = &self.wanted else { return None };
-        let line = |field: &Field| format!("{} = {}", field.name, field.shown());
+        let line = |field: &Field| format!("{} = {}", field.name, field.value_text());
         (!fields.is_empty()).then(|| fields.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
 
     /// The same question with the values of an edited form.
-    pub fn edited(&self, text: &str) -> Result<Self, String> {
+    pub fn with_edits(&self, text: &str) -> Result<Self, String> {
         let mut edited = self.clone();
         let Wanted::Form(fields) = &mut edited.wanted else { return Ok(edited) };
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -135,7 +135,7 @@ impl Elicitation {
     }
 
     /// The answer of a person who does not want to give it, or who cannot be asked.
-    pub fn declined() -> Value {
+    pub fn decline_answer() -> Value {
         json!({"action": "decline"})
     }
 }
@@ -171,8 +171,8 @@ fn fields(schema: &Value) -> Result<Vec<Field>, String> {
 fn kind(part: &Value) -> Result<Kind, String> {
     let number = |name: &str| part[name].as_f64();
     Ok(match part["type"].as_str() {
-        _ if !options(part).is_empty() => Kind::Choice(bounded(options(part))?),
-        Some("array") => Kind::Choices(bounded(options(&part["items"]))?),
+        _ if !options(part).is_empty() => Kind::Choice(check_options(options(part))?),
+        Some("array") => Kind::Choices(check_options(options(&part["items"]))?),
         Some("string") => Kind::Text {
             least: part["minLength"].as_u64().map_or(0, |least| least as usize),
             most: part["maxLength"].as_u64().map_or(usize::MAX, |most| most as usize),
@@ -201,7 +201,7 @@ fn options(part: &Value) -> Vec<String> {
     lists.into_iter().flatten().filter_map(value).collect()
 }
 
-fn bounded(options: Vec<String>) -> Result<Vec<String>, String> {
+fn check_options(options: Vec<String>) -> Result<Vec<String>, String> {
     let is_fine = |option: &String| !option.contains([',', '\n']) && !option.contains(char::is_control);
     match (1..=MAX_OPTIONS).contains(&options.len()) && options.iter().all(is_fine) {
         true => Ok(options),
@@ -210,13 +210,13 @@ fn bounded(options: Vec<String>) -> Result<Vec<String>, String> {
 }
 
 impl Field {
-    fn described(&self) -> String {
+    fn describe(&self) -> String {
         let required = if self.is_required { ", required" } else { "" };
         let about = if self.about.is_empty() { String::new() } else { format!("  {}", self.about) };
-        format!("{} = {}  ({}{required}){about}", self.name, self.shown(), self.kind.described())
+        format!("{} = {}  ({}{required}){about}", self.name, self.value_text(), self.kind.describe())
     }
 
-    fn shown(&self) -> String {
+    fn value_text(&self) -> String {
         self.value.as_ref().map(plain).unwrap_or_default()
     }
 
@@ -225,7 +225,7 @@ impl Field {
         if typed.is_empty() {
             return Ok(None);
         }
-        let expected = || format!("expected {} (got {typed:?})", self.kind.described());
+        let expected = || format!("expected {} (got {typed:?})", self.kind.describe());
         let value = match &self.kind {
             Kind::Text { least, most, .. } => {
                 (*least..=*most).contains(&typed.chars().count()).then(|| Value::from(typed))
@@ -255,7 +255,7 @@ impl Field {
 }
 
 impl Kind {
-    fn described(&self) -> String {
+    fn describe(&self) -> String {
         let bounds = |least: String, most: String| match (least.is_empty(), most.is_empty()) {
             (true, true) => String::new(),
             (false, true) => format!(", at least {least}"),
@@ -316,7 +316,8 @@ mod tests {
         assert!(asked.accepted().unwrap_err().contains("name is required"));
         let text = asked.text().unwrap();
         assert!(text.contains("age = 30") && text.contains("friend = \n"), "{text}");
-        let edited = asked.edited("name = Ada\nage = 36\nrate = 0.5\nsure = yes\nfriend = Joey\ncolours = red, blue");
+        let edited =
+            asked.with_edits("name = Ada\nage = 36\nrate = 0.5\nsure = yes\nfriend = Joey\ncolours = red, blue");
         let content =
             json!({"name": "Ada", "age": 36, "rate": 0.5, "sure": true, "friend": "Joey", "colours": ["red", "blue"]});
         assert_eq!(edited.unwrap().accepted().unwrap(), json!({"action": "accept", "content": content}));
@@ -330,7 +331,7 @@ mod tests {
             ("other = 1", "there is no field \"other\""),
             ("name", "expected NAME = VALUE"),
         ] {
-            let found = asked.edited(line).unwrap_err();
+            let found = asked.with_edits(line).unwrap_err();
             assert!(found.starts_with(why), "{found}");
         }
         let shown = asked.detail();

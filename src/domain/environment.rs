@@ -111,7 +111,7 @@ impl FromStr for EnvironmentSpec {
         let mut position = 1;
         let mut parts: Vec<Part> = Vec::new();
         for name in names.into_iter().flat_map(|names| names.split('+')) {
-            parts.push(Part { name: checked(name, position)?.to_owned(), position });
+            parts.push(Part { name: check_name(name, position)?.to_owned(), position });
             position += name.chars().count() + 1;
         }
         if let Some(directory) = directory
@@ -123,7 +123,7 @@ impl FromStr for EnvironmentSpec {
     }
 }
 
-fn checked(name: &str, position: usize) -> Result<&str, Error> {
+fn check_name(name: &str, position: usize) -> Result<&str, Error> {
     let invalid_char = name.chars().position(|c| !c.is_alphanumeric() && c != '_' && c != '-');
     match invalid_char {
         Some(offset) => Err(invalid(position + offset, "join names of environments and tools with +, without spaces")),

@@ -61,7 +61,7 @@ impl FrontMatter {
     }
 
     /// The fields with these names that it has.
-    pub fn known<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
+    pub fn present_fields<'a>(&self, names: &[&'a str]) -> Vec<&'a str> {
         names.iter().filter(|name| self.field(name).is_some()).copied().collect()
     }
 
@@ -108,7 +108,7 @@ fn parse(header: &str) -> Result<FrontMatter, String> {
     }
     match fields(header) {
         Ok(fields) => Ok(FrontMatter { fields, is_repaired: false }),
-        Err(problem) => match fields(&quoted(header)) {
+        Err(problem) => match fields(&quote_values(header)) {
             Ok(fields) => Ok(FrontMatter { fields, is_repaired: true }),
             Err(_) => Err(problem),
         },
@@ -116,7 +116,7 @@ fn parse(header: &str) -> Result<FrontMatter, String> {
 }
 
 /// Many headers contain texts with `: ` or `#` without quotes: their values are quoted.
-fn quoted(header: &str) -> String {
+fn quote_values(header: &str) -> String {
     let line = |line: &str| {
         let (key, value) = line.split_once(": ")?;
         let value = value.trim();

@@ -134,7 +134,7 @@ impl History {
 
     /// The last turn, if it has no complete reply. Whether it is still to be tried again is known from how it ended.
     pub fn open_turn(&self) -> Option<OpenTurn> {
-        let mut messages = self.kept(true);
+        let mut messages = self.kept_messages(true);
         messages.retain(|message| compaction_of(message).is_none());
         let at = messages.iter().rposition(|message| matches!(message.body, Body::User(_)))?;
         let Body::User(text) = &messages[at].body else { return None };
@@ -147,7 +147,7 @@ impl History {
         };
         let rounds = messages[at..].windows(2).filter(calls).count();
         let is_unanswered =
-            !self.kept(false).iter().any(|kept| kept.id > messages[at].id && kept.body.is_conversation());
+            !self.kept_messages(false).iter().any(|kept| kept.id > messages[at].id && kept.body.is_conversation());
         Some(OpenTurn {
             message: (messages[at].id, text.clone()),
             rounds: u32::try_from(rounds).unwrap_or(u32::MAX),
@@ -168,7 +168,7 @@ impl History {
     /// message of a turn that failed before any part of its reply was kept, and a partial reply that another try
     /// replaced.
     pub fn conversation(&self) -> Vec<&Message> {
-        let messages = self.kept(self.is_retried);
+        let messages = self.kept_messages(self.is_retried);
         let compactions = in_effect(&messages);
         if compactions.is_empty() {
             return messages;
@@ -187,12 +187,12 @@ impl History {
 
     /// The newest compaction that counts.
     pub fn newest_compaction(&self) -> Option<MessageId> {
-        in_effect(&self.kept(self.is_retried)).first().map(|(message, _)| message.id)
+        in_effect(&self.kept_messages(self.is_retried)).first().map(|(message, _)| message.id)
     }
 
     /// The messages that were not cleared, rewound or replaced, with the compactions among them that were not undone.
     /// `retries`: as they are when the last turn is tried again.
-    fn kept(&self, retries: bool) -> Vec<&Message> {
+    fn kept_messages(&self, retries: bool) -> Vec<&Message> {
         let mut messages: Vec<&Message> = Vec::new();
         // Where the message of the last turn is, if it failed and nothing of its reply was kept.
         let mut failed: Option<usize> = None;

@@ -268,7 +268,7 @@ impl KeyMap {
             .collect();
         let order = |shown: &String| {
             let defaults = KEY_ACTIONS.iter().find(|spec| spec.action == action).map_or(&[][..], |spec| spec.keys);
-            let place = defaults.iter().position(|key| Chord::shown(key) == *shown);
+            let place = defaults.iter().position(|key| Chord::display_key(key) == *shown);
             (place.unwrap_or(usize::MAX), shown.clone())
         };
         keys.sort_by_key(order);

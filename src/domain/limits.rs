@@ -117,7 +117,7 @@ impl LimitName {
     }
 
     /// The inverse of [`LimitName::value_of`].
-    pub fn shown(self, value: u64) -> String {
+    pub fn display_value(self, value: u64) -> String {
         match self {
             Self::Usd => (value as f64 / USD).to_string(),
             Self::Seconds => (value as f64 / SECOND).to_string(),
@@ -221,7 +221,7 @@ mod tests {
         ] {
             assert_eq!(name.value_of(typed), value, "{}", name.name());
             if let Some(value) = value {
-                assert_eq!(name.shown(value), typed.to_string());
+                assert_eq!(name.display_value(value), typed.to_string());
             }
         }
     }

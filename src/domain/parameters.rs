@@ -59,7 +59,7 @@ impl Parameter {
     }
 
     /// The value in its stored form; `None` if it is invalid.
-    fn checked(self, value: &Value) -> Option<Value> {
+    fn stored_form(self, value: &Value) -> Option<Value> {
         let within = |least: f64, most: f64| value.as_f64().filter(|number| (least..=most).contains(number));
         match self {
             Self::Temperature => within(0.0, 2.0).map(|_| value.clone()),
@@ -129,7 +129,7 @@ impl ParameterName {
     pub fn check(&self, value: &Value) -> std::result::Result<Value, String> {
         match self {
             Self::Known(parameter) => {
-                parameter.checked(value).ok_or_else(|| format!("expected {}", parameter.expected()))
+                parameter.stored_form(value).ok_or_else(|| format!("expected {}", parameter.expected()))
             }
             Self::Body(_) => Ok(value.clone()),
         }

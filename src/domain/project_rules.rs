@@ -24,7 +24,7 @@ const ALLOW: &str = "allow";
 ///
 /// # Errors
 /// The text is not TOML, or its form allows no insertion; then the person has to edit it.
-pub fn added(text: &str, directory: &Path, rules: &[Rule]) -> Result<String, String> {
+pub fn with_rules(text: &str, directory: &Path, rules: &[Rule]) -> Result<String, String> {
     let name = directory.to_str().filter(|name| !name.chars().any(char::is_control));
     let name = name.ok_or("the name of the directory is not plain text")?;
     let mut known = allowed(text, name)?;
@@ -36,36 +36,40 @@ pub fn added(text: &str, directory: &Path, rules: &[Rule]) -> Result<String, Str
     known.extend(rules);
     // Whatever the text looked like: it must contain the rules now, and nothing else may have changed.
     let is_right = allowed(&after, name).is_ok_and(|now| now == known) && others(&after, name) == others(text, name);
-    if is_right { Ok(after) } else { Err(format!("add {} to {ALLOW} in [{TABLE}.{}]", known.join(", "), quoted(name))) }
+    if is_right {
+        Ok(after)
+    } else {
+        Err(format!("add {} to {ALLOW} in [{TABLE}.{}]", known.join(", "), toml_string(name)))
+    }
 }
 
 fn inserted(text: &str, name: &str, rules: &[String]) -> Result<String, String> {
-    let list = rules.iter().map(|rule| quoted(rule)).collect::<Vec<_>>().join(", ");
+    let list = rules.iter().map(|rule| toml_string(rule)).collect::<Vec<_>>().join(", ");
     let root = DeTable::parse(text).map_err(|error| error.message().to_owned())?.into_inner();
     let project = root.get(TABLE).and_then(|all| all.get_ref().as_table()?.get(name));
     let table = project.and_then(|project| project.get_ref().as_table());
     if let Some(array) = table.and_then(|table| table.get(ALLOW)) {
         return match last_of(array) {
-            Some(last) => Ok(spliced(text, last.end, &format!(", {list}"))),
-            None => Ok(spliced(text, array.span().start + 1, &list)),
+            Some(last) => Ok(splice(text, last.end, &format!(", {list}"))),
+            None => Ok(splice(text, array.span().start + 1, &list)),
         };
     }
     if let Some(first) = table.and_then(|table| table.iter().map(|(key, _)| key.span().start).min()) {
-        return Ok(spliced(text, first, &format!("{ALLOW} = [{list}]\n")));
+        return Ok(splice(text, first, &format!("{ALLOW} = [{list}]\n")));
     }
     let gap = match text {
         "" => "",
         text if text.ends_with('\n') => "\n",
         _ => "\n\n",
     };
-    Ok(format!("{text}{gap}[{TABLE}.{}]\n{ALLOW} = [{list}]\n", quoted(name)))
+    Ok(format!("{text}{gap}[{TABLE}.{}]\n{ALLOW} = [{list}]\n", toml_string(name)))
 }
 
 fn last_of(array: &Spanned<DeValue<'_>>) -> Option<Range<usize>> {
     array.get_ref().as_array()?.iter().last().map(Spanned::span)
 }
 
-fn spliced(text: &str, at: usize, new: &str) -> String {
+fn splice(text: &str, at: usize, new: &str) -> String {
     format!("{}{new}{}", &text[..at], &text[at..])
 }
 
@@ -112,7 +116,7 @@ fn value_meaning(value: &DeValue<'_>) -> Value {
 }
 
 /// A basic string of TOML.
-fn quoted(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
@@ -151,16 +155,16 @@ mod tests {
                 "[projects]\n\"/p\".allow = ['bash(a)', \"bash(cargo test:*)\"]\n",
             ),
         ] {
-            assert_eq!(added(before, Path::new("/p"), &cargo()).as_deref(), Ok(after));
-            assert_eq!(added(after, Path::new("/p"), &cargo()).as_deref(), Ok(after), "it is not added twice");
+            assert_eq!(with_rules(before, Path::new("/p"), &cargo()).as_deref(), Ok(after));
+            assert_eq!(with_rules(after, Path::new("/p"), &cargo()).as_deref(), Ok(after), "it is not added twice");
         }
-        let odd = added("", Path::new("/a \"b\"\\c"), &rules(&["bash(echo \"x\\y\")"])).unwrap();
+        let odd = with_rules("", Path::new("/a \"b\"\\c"), &rules(&["bash(echo \"x\\y\")"])).unwrap();
         assert_eq!(allowed(&odd, "/a \"b\"\\c").unwrap(), ["bash(echo \"x\\y\")"]);
     }
 
     #[test]
     fn a_text_that_cannot_be_added_to_is_refused_with_what_to_do() {
-        let add = |text: &str| added(text, Path::new("/p"), &rules(&["bash(ls)"])).unwrap_err();
+        let add = |text: &str| with_rules(text, Path::new("/p"), &rules(&["bash(ls)"])).unwrap_err();
         assert_eq!(add("projects = {}"), "add bash(ls) to allow in [projects.\"/p\"]");
         assert_eq!(add("[projects.\"/p\"]\nallow = 1"), "allow is not a list of rules");
         assert!(!add("[broken").is_empty());

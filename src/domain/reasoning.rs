@@ -36,7 +36,7 @@ impl SendReasoning {
     }
 
     /// The setting of this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|setting| setting.name() == name).copied()
     }
 }

@@ -149,7 +149,7 @@ impl AgentRules {
 
     /// The rules in stored form, as JSON: the agent's own that a person gave, with their workspaces, and those that
     /// refuse.
-    pub fn stored(&self) -> Option<String> {
+    pub fn to_stored(&self) -> Option<String> {
         let given = self.own.iter().filter(|grant| grant.rule.source().is_none());
         let own: Vec<(&str, String)> =
             given.filter_map(|grant| Some((grant.workspace.to_str()?, grant.rule.to_string()))).collect();
@@ -296,7 +296,7 @@ fn path_fault(pattern: &str) -> Option<String> {
 }
 
 /// A text as a shell reads it, for a command that a person can copy.
-pub fn quoted(text: &str) -> String {
+pub fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
@@ -363,10 +363,10 @@ mod tests {
         let own = vec![Grant { rule: rule("edit(src/**)"), workspace: "/w".into() }];
         for deny in [Vec::new(), vec![rule("bash(rm *)")]] {
             let rules = AgentRules { own: own.clone(), ask: deny.clone(), deny };
-            assert_eq!(AgentRules::of_stored(rules.stored().as_deref()), Some(rules));
+            assert_eq!(AgentRules::of_stored(rules.to_stored().as_deref()), Some(rules));
         }
         let only_deny = AgentRules { deny: vec![rule("bash(rm *)")], ..AgentRules::default() };
-        assert_eq!(AgentRules::of_stored(only_deny.stored().as_deref()), Some(only_deny));
+        assert_eq!(AgentRules::of_stored(only_deny.to_stored().as_deref()), Some(only_deny));
         assert_eq!(AgentRules::of_stored(None), Some(AgentRules::default()));
         let earlier = r#"[["/w","edit(src/**)"],["/w","future(x)"]]"#;
         assert_eq!(AgentRules::of_stored(Some(earlier)).map(|rules| rules.own), Some(own));

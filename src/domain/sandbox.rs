@@ -48,7 +48,7 @@ const HOST: &str = "host";
 
 impl Network {
     /// Parses a value: `off`, `host`, or hosts with commas between them.
-    pub fn named(text: &str) -> Option<Self> {
+    pub fn from_text(text: &str) -> Option<Self> {
         match text {
             OFF => Some(Self::Off),
             HOST => Some(Self::Host),
@@ -77,7 +77,7 @@ impl Network {
     }
 
     /// The value as a configuration file contains it.
-    pub fn shown(&self) -> String {
+    pub fn to_toml(&self) -> String {
         match self {
             Self::Off => format!("{OFF:?}"),
             Self::Host => format!("{HOST:?}"),

@@ -251,8 +251,8 @@ impl Scrollback {
     }
 
     /// A scrollback without lines, with the same folding.
-    pub fn emptied(&self, is_raw: bool) -> Self {
-        Self { is_raw, folds: self.folds.emptied(), epoch: self.epoch + 1, ..Self::default() }
+    pub fn without_lines(&self, is_raw: bool) -> Self {
+        Self { is_raw, folds: self.folds.without_folds(), epoch: self.epoch + 1, ..Self::default() }
     }
 
     /// The kind of the first line.

@@ -276,13 +276,13 @@ impl fmt::Display for Segment {
             Self::Take(span) => span.fmt(f),
             Self::Compact(span) => write!(f, "compact:{span}"),
             Self::Summarize(span, None) => write!(f, "summarize:{span}"),
-            Self::Summarize(span, Some(goal)) => write!(f, "summarize:{span}:{}", quoted(goal)),
-            Self::Inject(text) => write!(f, "inject:{}", quoted(text)),
+            Self::Summarize(span, Some(goal)) => write!(f, "summarize:{span}:{}", quote(goal)),
+            Self::Inject(text) => write!(f, "inject:{}", quote(text)),
         }
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

@@ -90,7 +90,7 @@ impl Default for Theme {
 
 /// A colour of a theme on dark and light backgrounds, of the 256, and of the terminal's own 16.
 fn built_in(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
-    let (dark, light, basic) = usual(color);
+    let (dark, light, basic) = default_colors(color);
     let safe = safe(color);
     match (name, depth) {
         _ if basic == 0 => Paint::Default,
@@ -106,7 +106,7 @@ fn built_in(name: &str, is_light: bool, depth: Depth, color: Color) -> Paint {
 }
 
 /// The colours of the themes dark, light and 16; 0 is the default colour.
-const fn usual(color: Color) -> (u8, u8, u8) {
+const fn default_colors(color: Color) -> (u8, u8, u8) {
     match color {
         Color::Default | Color::Note => (0, 0, 0),
         Color::Error | Color::Removed => (203, 160, 1),
@@ -174,14 +174,14 @@ impl Paint {
     /// The nearest colour that a terminal of this depth shows.
     pub fn within(self, depth: Depth) -> Self {
         match (self, depth) {
-            (Self::Rgb(..), Depth::Indexed) => Self::Indexed(self.nearest(16..=255)),
+            (Self::Rgb(..), Depth::Indexed) => Self::Indexed(self.nearest_number(16..=255)),
             (Self::Indexed(number @ 0..16), Depth::Basic) => Self::Basic(number),
-            (Self::Rgb(..) | Self::Indexed(_), Depth::Basic) => Self::Basic(self.nearest(0..=15)),
+            (Self::Rgb(..) | Self::Indexed(_), Depth::Basic) => Self::Basic(self.nearest_number(0..=15)),
             _ => self,
         }
     }
 
-    fn nearest(self, numbers: std::ops::RangeInclusive<u8>) -> u8 {
+    fn nearest_number(self, numbers: std::ops::RangeInclusive<u8>) -> u8 {
         let rgb = self.rgb();
         let distance = |number: &u8| {
             let other = Self::Indexed(*number).rgb();

@@ -55,8 +55,8 @@ impl ToolResult {
     }
 
     /// The text as a reader sees it.
-    pub fn shown(&self) -> Cow<'_, str> {
-        if self.may_have_images() { attachment::shown(&self.content) } else { Cow::Borrowed(&self.content) }
+    pub fn readable_text(&self) -> Cow<'_, str> {
+        if self.may_have_images() { attachment::readable_text(&self.content) } else { Cow::Borrowed(&self.content) }
     }
 }
 

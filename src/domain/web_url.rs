@@ -36,7 +36,7 @@ impl WebUrl {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
         let target = Target::parse(host, Some(if is_https { 443 } else { 80 })).filter(|_| host.chars().all(is_plain));
         let target = target.ok_or("expected a URL such as https://example.org/page, with the host in ASCII")?;
-        Ok(Self { is_https, target, path: encoded(path)? })
+        Ok(Self { is_https, target, path: encode_path(path)? })
     }
 
     /// The address that a redirect names.
@@ -56,7 +56,7 @@ impl WebUrl {
             Some('?') => format!("{own}{location}"),
             _ => format!("{}/{location}", own.rsplit_once('/').map_or("", |(directory, _)| directory)),
         };
-        Ok(Self { path: encoded(&path)?, ..self.clone() })
+        Ok(Self { path: encode_path(&path)?, ..self.clone() })
     }
 
     /// The host as a rule names it.
@@ -78,7 +78,7 @@ fn require_length(text: &str) -> Result<(), String> {
 }
 
 /// Path and query without the fragment; characters that a URL cannot have are encoded (RFC 3986, 2.1).
-fn encoded(path: &str) -> Result<String, String> {
+fn encode_path(path: &str) -> Result<String, String> {
     let path = path.split('#').next().unwrap_or_default();
     let mut encoded = String::with_capacity(path.len() + 1);
     if !path.starts_with('/') {

@@ -254,7 +254,7 @@ impl Session {
                 self.make(Sent { rounds: sent.rounds + 1, ..sent }, answers, now);
             }
             Inputs::Request { id, .. } => {
-                let answer = answers.into_iter().next().map_or_else(declined, |(_, answer)| answer);
+                let answer = answers.into_iter().next().map_or_else(decline_answer, |(_, answer)| answer);
                 self.messages.push_back(Message::response(&id, &answer));
                 for pending in self.pending.values_mut() {
                     if let Pending::Own { tag: own, limit, until, most, asked, .. } = pending
@@ -392,7 +392,7 @@ impl Session {
                 *asked += 1;
                 self.events.push_back(Event::Asked { tag, inputs: Inputs::Request { id, params } });
             }
-            None => self.messages.push_back(Message::response(&id, &declined())),
+            None => self.messages.push_back(Message::response(&id, &decline_answer())),
         }
     }
 
@@ -535,7 +535,7 @@ impl Session {
     }
 }
 
-fn declined() -> Value {
+fn decline_answer() -> Value {
     json!({"action": "decline"})
 }
 

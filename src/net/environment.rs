@@ -7,10 +7,10 @@ use crate::domain::web_url::WebUrl;
 
 /// The URL of the proxy for this page; `None` if the host is reached directly.
 pub fn proxy_for(url: &WebUrl) -> Option<String> {
-    named(url, |name| std::env::var(name).ok())
+    proxy_from(url, |name| std::env::var(name).ok())
 }
 
-fn named(url: &WebUrl, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
+fn proxy_from(url: &WebUrl, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let first = |names: &[&str]| names.iter().find_map(|name| variable(name).filter(|value| !value.is_empty()));
     // There is no HTTP_PROXY: a CGI server would set it from a header of a request.
     let own: &[&str] = if url.is_https { &["https_proxy", "HTTPS_PROXY"] } else { &["http_proxy"] };
@@ -51,7 +51,7 @@ mod tests {
 
     fn proxy(url: &str, variables: &[(&str, &str)]) -> Option<String> {
         let value = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned());
-        named(&WebUrl::parse(url).unwrap(), value)
+        proxy_from(&WebUrl::parse(url).unwrap(), value)
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn curl_error(error: &curl::Error, url: &str, timeout: Duration) -> E
     let (kind, message) = if error.is_couldnt_resolve_proxy() {
         (ErrorKind::Network, "cannot resolve the proxy: check HTTPS_PROXY".to_owned())
     } else if error.is_couldnt_connect() {
-        (ErrorKind::Network, refused(host, is_behind_proxy()))
+        (ErrorKind::Network, refusal_message(host, is_behind_proxy()))
     } else if error.is_operation_timedout() {
         (ErrorKind::Timeout, format!("no response from {host} within {} s", timeout.as_secs()))
     } else if error.is_peer_failed_verification() || error.is_ssl_cacert() || error.is_ssl_cacert_badfile() {
@@ -50,7 +50,7 @@ fn detail(error: &curl::Error) -> &str {
 }
 
 /// libcurl does not say which of the two it could not connect to.
-fn refused(host: &str, is_behind_proxy: bool) -> String {
+fn refusal_message(host: &str, is_behind_proxy: bool) -> String {
     if is_behind_proxy {
         return format!("{host} or its proxy refused the connection: check HTTPS_PROXY and NO_PROXY");
     }

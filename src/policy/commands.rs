@@ -4,7 +4,7 @@ use super::matching::{Match, allows, catches, catches_text};
 use super::protected::protected_name_in;
 use super::readonly::{self, Read};
 use super::shell::{self, SimpleCommand};
-use super::{CommandRequest, Permissions, Verdict, asks_for, denied};
+use super::{CommandRequest, Permissions, Verdict, asks_for, refuse_by_rule};
 use crate::domain::approval::Policy;
 use crate::domain::rule::Rule;
 
@@ -19,7 +19,7 @@ impl Permissions<'_> {
             rules.iter().find(catch).cloned()
         };
         if let Some(rule) = find(&self.rules.deny, Match::Certain) {
-            return denied(&rule);
+            return refuse_by_rule(&rule);
         }
         let question = find(&self.rules.deny, Match::Possible)
             .map(|rule| format!("may run something that `deny {rule}` forbids"))

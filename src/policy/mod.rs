@@ -136,7 +136,7 @@ impl Permissions<'_> {
             return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
         }
         if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return denied(rule);
+            return refuse_by_rule(rule);
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return self.ask(asks_for(rule));
@@ -153,7 +153,7 @@ impl Permissions<'_> {
             return Verdict::Refuse(format!("{}: access denied: {what}; tools never open it", path.display()));
         }
         if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return denied(rule);
+            return refuse_by_rule(rule);
         }
         let ask = |reason| self.ask_for_change(reason);
         if *place == Place::AskProtected {
@@ -192,7 +192,7 @@ impl Permissions<'_> {
                 && !rule.pattern().contains('.')
                 && matching::is_wildcard(rule.pattern(), server)
         };
-        let refused = self.rules.deny.iter().find(refuses_all).map(denied);
+        let refused = self.rules.deny.iter().find(refuses_all).map(refuse_by_rule);
         let verdict = refused.or_else(|| self.by_rules(Subject::Start, server));
         verdict.unwrap_or_else(|| self.ask(format!("no rule allows start({server})")))
     }
@@ -202,7 +202,7 @@ impl Permissions<'_> {
     fn by_rules(&self, subject: Subject, name: &str) -> Option<Verdict> {
         let matches = |rule: &&Rule| rule.subject() == subject && matches_name(rule, name);
         if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return Some(denied(rule));
+            return Some(refuse_by_rule(rule));
         }
         if self.policy == Policy::Plan {
             return Some(self.change(String::new()));
@@ -218,7 +218,7 @@ impl Permissions<'_> {
     fn fork(&self, model: &str, is_other_provider: bool) -> Verdict {
         let matches = |rule: &&Rule| rule.subject() == Subject::Fork && matches_name(rule, model);
         if let Some(rule) = self.rules.deny.iter().find(matches) {
-            return denied(rule);
+            return refuse_by_rule(rule);
         }
         if let Some(rule) = self.rules.ask.iter().find(matches) {
             return self.ask(asks_for(rule));
@@ -265,7 +265,7 @@ fn asks_for(rule: &Rule) -> String {
     format!("the rule ask {rule}{source}")
 }
 
-fn denied(rule: &Rule) -> Verdict {
+fn refuse_by_rule(rule: &Rule) -> Verdict {
     Verdict::Refuse(format!("refused by the rule deny {rule}"))
 }
 

@@ -1,6 +1,6 @@
 //! The verdict on a host that a command is to reach.
 
-use super::{Permissions, Verdict, asks_for, denied};
+use super::{Permissions, Verdict, asks_for, refuse_by_rule};
 use crate::domain::approval::Policy;
 use crate::domain::host::HostPattern;
 use crate::domain::rule::Rule;
@@ -16,7 +16,7 @@ impl Permissions<'_> {
             rules.iter().find(|rule| rule.hosts().as_ref().is_some_and(fits)).cloned()
         };
         if let Some(rule) = find(&self.rules.deny, &|pattern| pattern.forbids_all_of(&wanted)) {
-            return denied(&rule);
+            return refuse_by_rule(&rule);
         }
         if let Some(rule) = find(&self.rules.ask, &|pattern| pattern.forbids_some_of(&wanted)) {
             return self.ask(asks_for(&rule));

@@ -85,7 +85,7 @@ impl PathPolicy<'_> {
         if access != Access::Write && self.is_skill(path) {
             return Verdict::Free;
         }
-        if let Some(what) = self.denied(path) {
+        if let Some(what) = self.denial_at(path) {
             return Verdict::Denied(what);
         }
         let in_workspace = path.strip_prefix(self.workspace).ok();
@@ -99,7 +99,7 @@ impl PathPolicy<'_> {
     }
 
     /// The kind of denied file at this path; `None` if it is not denied.
-    pub fn denied(&self, path: &Path) -> Option<&'static str> {
+    pub fn denial_at(&self, path: &Path) -> Option<&'static str> {
         let is_own = self.denied.own.iter().any(|own| path.starts_with(own) && !self.is_open_in(own, path));
         if is_own && !self.is_output(path) {
             return Some(OWN);

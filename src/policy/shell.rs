@@ -62,7 +62,7 @@ impl SimpleCommand {
 
     /// The command on one line, quoted where needed, so that two different commands never look alike.
     pub fn canonical(&self) -> String {
-        let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
+        let assignments = self.assignments.iter().map(|(name, value)| format!("{name}={}", quote(value)));
         assignments.chain(self.words.iter().map(Word::canonical)).collect::<Vec<_>>().join(" ")
     }
 }
@@ -75,7 +75,7 @@ impl Word {
         if self.is_glob {
             return self.canonical_pattern();
         }
-        quoted(&self.text)
+        quote(&self.text)
     }
 
     /// A pattern with the same characters quoted: `'a b?'` is one file, `'a b'?` are many.
@@ -90,7 +90,7 @@ impl Word {
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-^~{}".contains(c);
     if !text.is_empty() && text.chars().all(is_safe) { text.to_owned() } else { single_quoted(text) }
 }

@@ -84,7 +84,7 @@ fn authorization(
     let lines: String = headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
     let (path, query) = path_and_query(url)?;
     let body = hex(Sha256::digest(body));
-    let request = format!("{method}\n{}\n{}\n{lines}\n{names}\n{body}", encoded(path), sorted(query));
+    let request = format!("{method}\n{}\n{}\n{lines}\n{names}\n{body}", encode_path(path), sort_query(query));
     let date = scope.time.get(..8).unwrap_or_default();
     let place = format!("{date}/{}/{}/aws4_request", scope.region, scope.service);
     let text = format!("{ALGORITHM}\n{}\n{place}\n{}", scope.time, hex(Sha256::digest(request.as_bytes())));
@@ -113,12 +113,12 @@ fn path_and_query(url: &str) -> Result<(&str, &str)> {
 }
 
 /// The path for the signature: escaped characters are escaped again.
-fn encoded(path: &str) -> String {
+fn encode_path(path: &str) -> String {
     let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-fn sorted(query: &str) -> String {
+fn sort_query(query: &str) -> String {
     let with_value = |part: &str| if part.contains('=') { part.to_owned() } else { format!("{part}=") };
     let mut parts: Vec<String> = query.split('&').filter(|part| !part.is_empty()).map(with_value).collect();
     parts.sort();
@@ -198,6 +198,6 @@ mod tests {
 
     #[test]
     fn an_escaped_path_is_escaped_again() {
-        assert_eq!(encoded("/model/a.b-v1%3A0/x"), "/model/a.b-v1%253A0/x");
+        assert_eq!(encode_path("/model/a.b-v1%3A0/x"), "/model/a.b-v1%253A0/x");
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     pub fn result_text(&self) -> Cow<'_, str> {
-        self.result.map_or(Cow::Borrowed(INTERRUPTED), ToolResult::shown)
+        self.result.map_or(Cow::Borrowed(INTERRUPTED), ToolResult::readable_text)
     }
 
     /// The text of a result with the files that it refers to, in order; `None` if there are none.

@@ -24,7 +24,7 @@ impl AllowedHosts {
         Err(format!(
             "the command may not connect to {target}, only to {}: if it is meant, add {} to `network` of the bash call",
             listed.join(", "),
-            named(target)
+            pattern_for(target)
         ))
     }
 
@@ -54,7 +54,7 @@ impl AllowedHosts {
         if is_public(address) || self.allowed.iter().any(|pattern| pattern.names_address(address, target.port)) {
             return Ok(());
         }
-        let named = named(&reached);
+        let named = pattern_for(&reached);
         Err(format!(
             "{target} has the address {address}, which is not public: if it is meant, add {named} to `network` of the bash call"
         ))
@@ -62,7 +62,7 @@ impl AllowedHosts {
 }
 
 /// As a pattern would name it.
-fn named(target: &Target) -> String {
+fn pattern_for(target: &Target) -> String {
     match target.port {
         80 | 443 => target.host.to_string(),
         _ => target.to_string(),

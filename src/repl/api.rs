@@ -198,7 +198,7 @@ impl Repl {
     }
 
     /// The agent with this name, number or id. An archived one is brought back, perhaps for a `--print` run.
-    pub(crate) fn called(&mut self, text: &str, is_for_run: bool) -> Result<AgentId> {
+    pub(crate) fn find_or_unarchive(&mut self, text: &str, is_for_run: bool) -> Result<AgentId> {
         called_or_archived(&mut self.core, text, is_for_run)
     }
 

@@ -67,7 +67,7 @@ impl Repl {
         let is_name = matches!(change, Change::Name(_));
         self.make(origin, agent_id, change)?;
         if is_name {
-            self.trace.named(agent_id, || self.core.roster.label_of(agent_id));
+            self.trace.write_name(agent_id, || self.core.roster.label_of(agent_id));
         }
         Ok(())
     }

@@ -45,7 +45,7 @@ impl Repl {
         let TerminalFacts { columns, rows, color, attributes, unicode, is_in_tmux, abilities, .. } = *facts;
         let abilities = Abilities { is_in_tmux, ..abilities };
         let palette = Palette { color, attributes, unicode, links: abilities.has_links };
-        let size = bounded((columns, rows));
+        let size = clamp_size((columns, rows));
         let device = RemoteTerminal { size, palette, abilities, directory, ..RemoteTerminal::default() };
         let mode = TerminalMode { is_read_only, is_attached: true };
         let terminal = self.attach_opened(Device::Remote(device), mode, opened);
@@ -56,7 +56,7 @@ impl Repl {
     /// Tells clients whose terminals are about to be detached how to come back, and notes the same for the terminal of
     /// this process.
     pub(super) fn send_ways_back(&mut self) {
-        for (id, terminal) in self.server.attached() {
+        for (id, terminal) in self.server.attached_terminals() {
             if let (WayBack::Options(back), Some(client)) = (self.way_back(terminal), self.server.get_mut(id)) {
                 client.send(&Response::Back(back));
             }
@@ -67,7 +67,7 @@ impl Repl {
 
     /// The same for terminals that were detached in this turn, whose clients also get the reason.
     pub(super) fn end_detached(&mut self) {
-        for (id, terminal) in self.server.attached() {
+        for (id, terminal) in self.server.attached_terminals() {
             if self.terminals.get(terminal).is_some_and(|terminal| !terminal.is_detached()) {
                 continue;
             }
@@ -101,14 +101,14 @@ impl Attached<'_> {
 
     /// Takes the requests of attached terminals, while they are not too far ahead.
     pub(super) fn read(&mut self) {
-        for (id, terminal) in self.server.attached() {
+        for (id, terminal) in self.server.attached_terminals() {
             while let Some(remote) = self.terminals.get_mut(terminal).and_then(Terminal::remote)
                 && remote.input.len() < MOST_KEYS
                 && let Some(request) = self.server.next_request_of(self.core, id)
             {
                 match request {
                     Request::Keys { keys } => remote.input.extend(keys),
-                    Request::Size { columns, rows } => remote.size = bounded((columns, rows)),
+                    Request::Size { columns, rows } => remote.size = clamp_size((columns, rows)),
                     Request::Edited { text, error } => {
                         let ended = error.map_or(Ok(text), Err);
                         self.terminals.on_edited(self.core, terminal, ended);
@@ -124,7 +124,7 @@ impl Attached<'_> {
 
     /// Whether an attached terminal would take a frame, and there is one.
     pub(super) fn has_frames(&self) -> bool {
-        self.server.attached().into_iter().any(|(id, terminal)| {
+        self.server.attached_terminals().into_iter().any(|(id, terminal)| {
             let is_ready = self.server.get(id).is_some_and(|client| client.connection.is_ready());
             is_ready && self.terminals.get(terminal).is_none_or(Terminal::has_output)
         })
@@ -132,7 +132,7 @@ impl Attached<'_> {
 
     /// Sends what was drawn, and detaches the terminals that are done.
     fn send_frames(&mut self) {
-        for (id, terminal) in self.server.attached() {
+        for (id, terminal) in self.server.attached_terminals() {
             self.send_frame(id, terminal);
         }
     }
@@ -172,6 +172,6 @@ impl Attached<'_> {
     }
 }
 
-fn bounded((columns, rows): (u16, u16)) -> (u16, u16) {
+fn clamp_size((columns, rows): (u16, u16)) -> (u16, u16) {
     (columns.min(LARGEST.0), rows.min(LARGEST.1))
 }

@@ -26,7 +26,7 @@ impl Repl {
             self.apply_effect(agent_id, effect);
             self.jobs.take_compacted().into_iter().for_each(|agent| self.resume_queue(agent));
         }
-        self.trace.focus(self.terminals.shown());
+        self.trace.focus(self.terminals.focus_by_terminal());
     }
 
     fn deliver_events(&mut self) {

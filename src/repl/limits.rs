@@ -38,7 +38,11 @@ fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
     let counts = limit.map(|most| match name {
         LimitName::Usd => {
             let (spent, label) = (core.trees.money(&core.roster, agent).spent, core.roster.label_of(agent));
-            format!(": {label} and what models made below it have spent ${} of ${}", dollars(spent), name.shown(most))
+            format!(
+                ": {label} and what models made below it have spent ${} of ${}",
+                dollars(spent),
+                name.display_value(most)
+            )
         }
         _ => ": it counts from now on".into(),
     });
@@ -47,7 +51,7 @@ fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
 
 /// Doubles a limit that was reached.
 pub(super) fn raise(core: &mut Core, reached: &Reached) -> Result<()> {
-    let limit = core.trees.raised(&core.roster, reached);
+    let limit = core.trees.raised_limit(&core.roster, reached);
     set(core, reached.agent, reached.name, Some(limit))
 }
 
@@ -74,7 +78,7 @@ pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> R
     for name in LimitName::ALL {
         let used = name.shown_used(core.trees.used(&core.roster, agent, name, now));
         let most = core.trees.limit(&core.roster, agent, name).most;
-        let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.shown(most)));
+        let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.display_value(most)));
         list.row(format!("  {:<10} {used:>8} {most}", name.name()), name.about());
     }
     Ok(format!("limits of {label} and of what models make below it:\n{}", list.to_text(columns)))

@@ -32,7 +32,7 @@ pub trait Probe: Sized {
     /// Whether a search is under way for a view.
     fn is_searching(&self) -> bool;
     /// How many connections of commands the proxy serves.
-    fn proxied(&self) -> usize;
+    fn proxied_connections(&self) -> usize;
     /// Attaches a terminal that shows this agent. It is drawn in the next turn.
     fn attach_device(&mut self, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId;
     /// Attaches a terminal that shows all conversations, to choose one, which gets this prompt then.
@@ -97,7 +97,7 @@ impl Probe for Repl {
         self.jobs.is_undoing()
     }
 
-    fn proxied(&self) -> usize {
+    fn proxied_connections(&self) -> usize {
         self.proxy.connection_count()
     }
 

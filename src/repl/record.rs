@@ -58,7 +58,8 @@ impl Record {
             fork_prompt: None,
             error: None,
         };
-        let names: Vec<String> = agents.map(|agent| quoted(&writer.add(agent.id(), &agent.identity.label()))).collect();
+        let names: Vec<String> =
+            agents.map(|agent| toml_string(&writer.add(agent.id(), &agent.identity.label()))).collect();
         let about = "about = \"A recorded session\"\napproval = \"yolo\"";
         writer.write(&format!("{about}\nagents = [{}]\n", names.join(", ")));
         Ok(Self(Some(writer)))
@@ -68,8 +69,10 @@ impl Record {
     pub fn change(&mut self, origin: Origin, change: &Change) {
         let Some(writer) = self.0.as_mut().filter(|_| origin.terminal().is_some()) else { return };
         match change {
-            Change::Submit(text) => writer.line(&writer.filled(text)),
-            Change::Tell { to, text } => writer.line(&format!("/tell {} {}", writer.name(*to), writer.filled(text))),
+            Change::Submit(text) => writer.line(&writer.line_or_filler(text)),
+            Change::Tell { to, text } => {
+                writer.line(&format!("/tell {} {}", writer.name(*to), writer.line_or_filler(text)))
+            }
             Change::Switch(to) => writer.line(&format!("/switch {}", writer.name(*to))),
             Change::Interrupt => writer.input("keys = \"\\u001b\""),
             Change::Fork(fork) => writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default()),
@@ -85,7 +88,8 @@ impl Record {
             Event::Spawned { child, origin, .. } => {
                 let name = writer.add(*child, &label(*child));
                 if let Some(prompt) = writer.fork_prompt.take().filter(|_| origin.terminal().is_some()) {
-                    let prompt = if prompt.is_empty() { prompt } else { format!("\"{}\" ", writer.filled(&prompt)) };
+                    let prompt =
+                        if prompt.is_empty() { prompt } else { format!("\"{}\" ", writer.line_or_filler(&prompt)) };
                     writer.line(&format!("/fork {prompt}--name {name} --model scripted/{name}"));
                 }
             }
@@ -105,8 +109,8 @@ impl Record {
             match event {
                 RecordedEvent::Stream(event) => writer.stream_event(agent, event),
                 RecordedEvent::Tool(result) => {
-                    let (name, after) = (quoted(&result.name), result.duration.as_millis());
-                    let text = quoted(&writer.filled(&result.content));
+                    let (name, after) = (toml_string(&result.name), result.duration.as_millis());
+                    let text = toml_string(&writer.line_or_filler(&result.content));
                     let fails = if result.is_error { "fails = true\n" } else { "" };
                     writer.write(&format!("\n[[tool]]\ntool = {name}\nafter = {after}\nresult = {text}\n{fails}"));
                 }
@@ -153,11 +157,11 @@ impl Writer {
     }
 
     fn line(&mut self, line: &str) {
-        self.input(&format!("line = {}", quoted(line)));
+        self.input(&format!("line = {}", toml_string(line)));
     }
 
     /// The text in one line, or filler in its place.
-    fn filled(&self, text: &str) -> String {
+    fn line_or_filler(&self, text: &str) -> String {
         let letter = |c: char| match c {
             '\n' | '\r' | '\t' => ' ',
             c if self.has_texts || c == ' ' => c,
@@ -170,8 +174,12 @@ impl Writer {
 
     fn stream_event(&mut self, agent: AgentId, event: StreamEvent) {
         match event {
-            StreamEvent::Text(text) => self.step(agent, &format!("text = {}", quoted(&self.kept(&text)))),
-            StreamEvent::Thinking(text) => self.step(agent, &format!("think = {}", quoted(&self.kept(&text)))),
+            StreamEvent::Text(text) => {
+                self.step(agent, &format!("text = {}", toml_string(&self.text_or_filler(&text))))
+            }
+            StreamEvent::Thinking(text) => {
+                self.step(agent, &format!("think = {}", toml_string(&self.text_or_filler(&text))))
+            }
             StreamEvent::ToolCall { index, name, arguments, id } => {
                 let Some(reply) = self.replies.get_mut(&agent) else { return };
                 if reply.calls.len() <= index {
@@ -189,15 +197,15 @@ impl Writer {
     }
 
     /// A part of a reply, with its line breaks.
-    fn kept(&self, text: &str) -> String {
-        if self.has_texts { text.to_owned() } else { self.filled(text) }
+    fn text_or_filler(&self, text: &str) -> String {
+        if self.has_texts { text.to_owned() } else { self.line_or_filler(text) }
     }
 
     fn finish(&mut self, agent: AgentId, finish: Finish) {
         let calls = self.replies.get_mut(&agent).map(|reply| std::mem::take(&mut reply.calls)).unwrap_or_default();
         for call in calls {
             let arguments = if self.has_texts { call.arguments } else { redacted(&call.arguments) };
-            let (tool, arguments) = (quoted(&call.name), quoted(&arguments));
+            let (tool, arguments) = (toml_string(&call.name), toml_string(&arguments));
             self.step(agent, &format!("call = {{ tool = {tool}, arguments = {arguments} }}"));
         }
         let reason = match finish {
@@ -228,7 +236,7 @@ impl Writer {
             .steps
             .into_iter()
             .partition(|step| step.split_once(", ").is_some_and(|(_, what)| what.starts_with("finish = ")));
-        let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", quoted(&self.name(agent)));
+        let mut text = format!("\n[[reply]]\nagent = {}\nsteps = [\n", toml_string(&self.name(agent)));
         // Writing into a `String` cannot fail.
         let _ = writeln!(text, "{}{}]", others.concat(), ends.concat());
         self.write(&text);
@@ -236,7 +244,7 @@ impl Writer {
 }
 
 /// A string of TOML.
-fn quoted(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     // JSON escapes as TOML does, but for DEL.
     serde_json::Value::from(text).to_string().replace('\x7f', "\\u007f")
 }

@@ -36,7 +36,7 @@ pub(super) fn grant(
             let mut all = agent.rules.clone();
             add(&mut all.own, grants);
             if !core.store.is_read_only() {
-                core.store.set_rules(agent_id, all.stored().as_deref())?;
+                core.store.set_rules(agent_id, all.to_stored().as_deref())?;
             }
             core.roster.with(agent_id, |agent| agent.rules = all);
         }
@@ -67,7 +67,7 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
         return Ok(());
     }
     if !core.store.is_read_only() {
-        core.store.set_rules(agent_id, all.stored().as_deref())?;
+        core.store.set_rules(agent_id, all.to_stored().as_deref())?;
     }
     core.roster.with(agent_id, |agent| agent.rules = all);
     Ok(())
@@ -82,7 +82,7 @@ pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Re
     }
     all.deny.extend(refused);
     if !core.store.is_read_only() {
-        core.store.set_rules(agent_id, all.stored().as_deref())?;
+        core.store.set_rules(agent_id, all.to_stored().as_deref())?;
     }
     core.roster.with(agent_id, |agent| agent.rules = all);
     Ok(())
@@ -118,7 +118,7 @@ pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<
         return Err(Error::usage(format!("{rule} was given neither to this agent nor to this session")));
     }
     let stored =
-        if core.store.is_read_only() { Ok(()) } else { core.store.set_rules(agent_id, all.stored().as_deref()) };
+        if core.store.is_read_only() { Ok(()) } else { core.store.set_rules(agent_id, all.to_stored().as_deref()) };
     // Less is allowed in any case, at least until the program exits.
     core.session_rules = session;
     core.roster.with(agent_id, |agent| agent.rules = all);
@@ -179,7 +179,7 @@ fn save(path: &Path, directory: &Path, rules: &[Rule]) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         text => text.map_err(fail)?,
     };
-    let after = project_rules::added(&before, directory, rules)
+    let after = project_rules::with_rules(&before, directory, rules)
         .map_err(|why| Error::usage(format!("the rule was not saved: {}: {why}", path.display())))?;
     file::replace(path, after.as_bytes()).map_err(fail)
 }

@@ -76,7 +76,7 @@ impl Repl {
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
         restore_unread(&mut repl.core)?;
-        repl.core.comparisons = Comparisons::restored(repl.core.store.comparisons()?);
+        repl.core.comparisons = Comparisons::from_stored(repl.core.store.comparisons()?);
         for id in &interrupted {
             repl.core.roster.with(*id, Agent::note_interrupted);
         }

@@ -104,7 +104,7 @@ pub(super) fn objection_to(
             if !core.trees.begin_to_ask(&reached) {
                 return Err(Error::new(ErrorKind::Limit, reached.message_for_model(&core.roster)));
             }
-            let raised = core.trees.raised(&core.roster, &reached);
+            let raised = core.trees.raised_limit(&core.roster, &reached);
             Ok(Some((Subject::Limit(reached), reached.objection(&core.roster, raised))))
         }
         ToolRequest::Kill { agent_id: victim, cascade } => {

@@ -170,7 +170,7 @@ impl Trace {
     }
 
     /// An agent has another name.
-    pub fn named(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
+    pub fn write_name(&mut self, agent: AgentId, label: impl FnOnce() -> String) {
         if let Some(writer) = &mut self.writer {
             writer.write_of(agent, TraceLine { name: Some(label().into()), ..TraceLine::of("agent") });
         }

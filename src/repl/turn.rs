@@ -215,7 +215,7 @@ impl Repl {
     /// Draws the terminals whose visible state has changed.
     pub(super) fn render(&mut self) {
         let drawn = self.terminals.render(&mut self.core);
-        self.trace.focus(self.terminals.shown());
+        self.trace.focus(self.terminals.focus_by_terminal());
         self.trace.rendered(drawn);
     }
 

@@ -108,7 +108,7 @@ impl Stage {
 
     /// Does all that happens at this moment, then moves the clock to the next one. Returns false at the end.
     pub fn step(&mut self) -> Result<bool> {
-        self.settle()?;
+        self.run_until_quiet()?;
         let Some(next) = self.next_moment().filter(|next| *next <= self.end && !self.has_ended) else {
             return Ok(false);
         };
@@ -134,7 +134,7 @@ impl Stage {
     }
 
     /// Turns until nothing moves: neither the loop nor the provider nor a tool thread.
-    fn settle(&mut self) -> Result<()> {
+    fn run_until_quiet(&mut self) -> Result<()> {
         let mut quiet = 0;
         for _ in 0..TURNS_PER_MOMENT {
             let has_ended_tool = self.wait_for_threads();
@@ -193,7 +193,7 @@ impl Stage {
         for agent in self.repl.roster().iter() {
             agents.insert(agent.identity.label(), outcome_of(&self.repl, agent)?);
         }
-        let events = happened(&std::fs::read_to_string(self.trace())?);
+        let events = events_of_trace(&std::fs::read_to_string(self.trace())?);
         let mut faults = std::mem::take(&mut self.provider.unanswered);
         if self.provider.unused() > 0 {
             faults.push(format!("no request has asked for {} of the replies", self.provider.unused()));
@@ -252,7 +252,7 @@ fn outcome_of(repl: &Repl, agent: &Agent) -> Result<AgentOutcome> {
 }
 
 /// The events of a stable trace, with the names of the agents.
-pub fn happened(trace: &str) -> Vec<Happened> {
+pub fn events_of_trace(trace: &str) -> Vec<Happened> {
     let lines = trace.lines().filter_map(|line| TraceLine::parse(line).ok());
     let mut names: BTreeMap<String, String> = BTreeMap::new();
     let mut events = Vec::new();

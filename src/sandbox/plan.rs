@@ -156,7 +156,7 @@ impl Plan {
         let is_home = |home: &PathBuf| home.is_absolute() && home.parent().is_some();
         let home = home.map(real).filter(is_home);
         let account_home = account_home.map(real).filter(is_home).filter(|account| Some(account) != home.as_ref());
-        let denied = denied(&[home.as_deref(), account_home.as_deref()], settings);
+        let denied = denied_paths(&[home.as_deref(), account_home.as_deref()], settings);
         let workspace = real(places.workspace);
         let is_denied = |path: &Path| denied.iter().any(|denied| path.starts_with(denied));
         check_workspace(&workspace, is_denied(&workspace) && !places.is_own_worktree)?;
@@ -354,7 +354,7 @@ fn check_workspace(workspace: &Path, is_denied: bool) -> Result<(), Refusal> {
 }
 
 /// Everything on the deny list that exists.
-fn denied(homes: &[Option<&Path>], settings: &SandboxSettings) -> Vec<PathBuf> {
+fn denied_paths(homes: &[Option<&Path>], settings: &SandboxSettings) -> Vec<PathBuf> {
     let mut denied: Vec<PathBuf> = settings.hidden.iter().filter_map(|path| path.canonicalize().ok()).collect();
     let rows = || DENIED.iter().map(|(below, _)| below).chain(OWN);
     let mut below: Vec<PathBuf> = homes.iter().flatten().flat_map(|home| rows().map(|row| home.join(row))).collect();

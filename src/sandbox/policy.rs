@@ -111,7 +111,7 @@ impl Policy {
 
     /// The variables that the helpers and the command get.
     pub fn variables(&self) -> impl Iterator<Item = (std::ffi::OsString, std::ffi::OsString)> {
-        variables::given(&self.settings.variables, &self.settings.withheld)
+        variables::given_variables(&self.settings.variables, &self.settings.withheld)
     }
 
     /// The permissions in the sandbox, in one line for the person who is asked.

@@ -50,7 +50,7 @@ const SETTINGS: [(&str, &str); 4] =
 const AGENT_SOCKET: &str = "SSH_AUTH_SOCK";
 
 /// The variables of this process that a command gets: the usual ones and those named in `more`, but none of `withheld`.
-pub fn given(more: &[String], withheld: &[String]) -> impl Iterator<Item = (OsString, OsString)> {
+pub fn given_variables(more: &[String], withheld: &[String]) -> impl Iterator<Item = (OsString, OsString)> {
     let inherited = std::env::vars_os().filter(move |(name, _)| {
         name.to_str().is_some_and(|name| is_given(name, more) && !is_withheld(name, withheld))
     });

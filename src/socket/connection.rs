@@ -164,7 +164,7 @@ impl Connection {
         self.written = 0;
     }
 
-    pub fn buffered(&self) -> usize {
+    pub fn buffered_bytes(&self) -> usize {
         self.input.len() + self.output.len()
     }
 
@@ -240,7 +240,11 @@ mod tests {
                 connection.read(10_000);
                 match connection.next_line() {
                     Line::None => {
-                        assert!(connection.buffered() <= LONGEST + 2 * READ_BYTES, "{}", connection.buffered())
+                        assert!(
+                            connection.buffered_bytes() <= LONGEST + 2 * READ_BYTES,
+                            "{}",
+                            connection.buffered_bytes()
+                        )
                     }
                     found => break found,
                 }
@@ -259,7 +263,7 @@ mod tests {
         while expected < 200_000 {
             connection.on_readable();
             connection.read(usize::MAX);
-            assert!(connection.buffered() <= 3 * READ_BYTES, "{}", connection.buffered());
+            assert!(connection.buffered_bytes() <= 3 * READ_BYTES, "{}", connection.buffered_bytes());
             for line in lines(&mut connection) {
                 assert_eq!(line, expected.to_string());
                 expected += 1;

@@ -28,21 +28,21 @@ impl Store {
 
     /// Stores the judge of a comparison in place of an earlier one.
     pub(crate) fn set_judge(&self, number: u64, judge: &Column) -> Result<()> {
-        self.write(|conn| set_column(conn, signed(number), judge))
+        self.write(|conn| set_column(conn, to_i64(number), judge))
     }
 
     pub(crate) fn drop_column(&self, number: u64, letter: char) -> Result<()> {
         let sql = "DELETE FROM compared WHERE comparison = ?1 AND letter = ?2";
         self.write(|conn| {
-            Ok(conn.prepare_cached(sql)?.execute(params![signed(number), letter.to_string()]).map(drop)?)
+            Ok(conn.prepare_cached(sql)?.execute(params![to_i64(number), letter.to_string()]).map(drop)?)
         })
     }
 
     /// Removes a comparison; its agents stay.
     pub(crate) fn end_comparison(&self, number: u64) -> Result<()> {
         self.write(|conn| {
-            conn.prepare_cached("DELETE FROM compared WHERE comparison = ?1")?.execute([signed(number)])?;
-            Ok(conn.prepare_cached("DELETE FROM comparisons WHERE id = ?1")?.execute([signed(number)]).map(drop)?)
+            conn.prepare_cached("DELETE FROM compared WHERE comparison = ?1")?.execute([to_i64(number)])?;
+            Ok(conn.prepare_cached("DELETE FROM comparisons WHERE id = ?1")?.execute([to_i64(number)]).map(drop)?)
         })
     }
 
@@ -55,7 +55,7 @@ impl Store {
                 WHERE other.comparison = id AND status = 'running' AND archived_at IS NULL)
             ORDER BY id, letter";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| Ok(stored(row).ok()))?;
+        let rows = statement.query_map([], |row| Ok(read_column(row).ok()))?;
         let mut all: Vec<Comparison> = Vec::new();
         for (number, origin, prompt, column) in rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().flatten() {
             if all.last().is_none_or(|last| last.number != number) {
@@ -84,7 +84,7 @@ fn set_column(conn: &Connection, comparison: i64, column: &Column) -> Result<()>
     Ok(conn.prepare_cached(sql)?.execute(values).map(drop)?)
 }
 
-fn stored(row: &Row) -> rusqlite::Result<(u64, AgentId, String, Column)> {
+fn read_column(row: &Row) -> rusqlite::Result<(u64, AgentId, String, Column)> {
     let letter = row::text(row, 3)?.chars().next().unwrap_or(JUDGE);
     let column = Column {
         letter,
@@ -97,6 +97,6 @@ fn stored(row: &Row) -> rusqlite::Result<(u64, AgentId, String, Column)> {
     Ok((u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default(), row.get(1)?, row::text(row, 2)?, column))
 }
 
-fn signed(number: u64) -> i64 {
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -40,7 +40,7 @@ impl Store {
             match limit {
                 Some(SetLimit { most, base }) => {
                     let sql = "INSERT OR REPLACE INTO limits (agent, name, value, base) VALUES (?1, ?2, ?3, ?4)";
-                    conn.prepare_cached(sql)?.execute(params![ordinal, name.name(), most.map(signed), signed(base)])?;
+                    conn.prepare_cached(sql)?.execute(params![ordinal, name.name(), most.map(to_i64), to_i64(base)])?;
                 }
                 None => {
                     let sql = "DELETE FROM limits WHERE agent = ?1 AND name = ?2";
@@ -58,7 +58,7 @@ impl Store {
         self.write(|conn| {
             let mut statement = conn.prepare_cached(sql)?;
             for StoredSpent { agent, spent, millis } in all {
-                let [requests, tokens, cost, millis] = [spent.requests, spent.tokens, spent.cost, *millis].map(signed);
+                let [requests, tokens, cost, millis] = [spent.requests, spent.tokens, spent.cost, *millis].map(to_i64);
                 statement.execute(params![agent, requests, tokens, cost, millis])?;
             }
             Ok(())
@@ -110,22 +110,22 @@ impl Store {
 fn set_limit(row: &Row<'_>) -> rusqlite::Result<Option<(AgentId, LimitName, SetLimit)>> {
     let name: String = row.get(1)?;
     let most: Option<i64> = row.get(2)?;
-    let limit = SetLimit { most: most.map(unsigned), base: unsigned(row.get(3)?) };
+    let limit = SetLimit { most: most.map(to_u64), base: to_u64(row.get(3)?) };
     let agent = row.get(0)?;
     Ok(LimitName::find(&name).map(|name| (agent, name, limit)))
 }
 
 fn stored_spent(row: &Row<'_>) -> rusqlite::Result<StoredSpent> {
-    let number = |column| row.get(column).map(unsigned);
+    let number = |column| row.get(column).map(to_u64);
     let spent = Spent { requests: number(1)?, tokens: number(2)?, cost: number(3)? };
     Ok(StoredSpent { agent: row.get(0)?, spent, millis: number(4)? })
 }
 
-fn signed(number: u64) -> i64 {
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn unsigned(number: i64) -> u64 {
+fn to_u64(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()
 }
 

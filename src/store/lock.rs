@@ -81,7 +81,7 @@ pub(super) fn acquire(dir: &Path) -> Result<Lock> {
     let mut file = private_file(&path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(held(dir)),
+        Err(Errno::WOULDBLOCK) => return Err(error_in_use(dir)),
         Err(error) => return Err(io_error(&path, &error.into())),
     }
     let is_after_crash = file.metadata().map_or(true, |found| found.len() > 0);
@@ -104,7 +104,7 @@ fn read_pid(dir: &Path) -> Option<u32> {
     text.trim().parse().ok()
 }
 
-fn held(dir: &Path) -> Error {
+fn error_in_use(dir: &Path) -> Error {
     let process = read_pid(dir).map_or_else(String::new, |pid| format!(" (process {pid})"));
     let message = format!(
         "the store in {} is in use by another polylogue{process}: if that is a chat or a server, use `polylogue attach`; \

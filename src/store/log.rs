@@ -75,7 +75,7 @@ impl Store {
             let end = end_of(&bodies);
             let unseen_since = if end == TurnEnd::Interrupted && is_interrupted_by_user { None } else { Some(now_ms) };
             become_idle(conn, ordinal, end, unseen_since)?;
-            settle(conn, ordinal, bodies, now_ms)
+            replace_partial(conn, ordinal, bodies, now_ms)
         })
     }
 
@@ -87,11 +87,11 @@ impl Store {
 
     /// Appends the messages of a complete reply and removes its pieces, in one transaction.
     pub fn settle_reply(&self, agent: AgentId, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
-        self.write(|conn| settle(conn, ids::running(conn, agent)?, bodies, now_ms))
+        self.write(|conn| replace_partial(conn, ids::running(conn, agent)?, bodies, now_ms))
     }
 }
 
-fn settle(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
+fn replace_partial(conn: &Connection, agent: i64, bodies: Vec<Body>, now_ms: i64) -> Result<Vec<Message>> {
     drop_partial(conn, agent)?;
     insert_all(conn, agent, bodies, now_ms)
 }

@@ -99,7 +99,7 @@ fn add_up(agents: &mut [AgentUsage]) {
 }
 
 /// The sums for each value of an expression.
-fn grouped(expression: &str) -> String {
+fn grouped_sums(expression: &str) -> String {
     format!(
         "SELECT key, {SUMS}
         FROM (SELECT {expression} AS key, iif(json_valid(data), data, '{{}}') AS json
@@ -134,7 +134,7 @@ impl Store {
 
     /// Usage of each day of the local calendar (`2026-11-22`) on which there was a request, oldest first.
     pub fn usage_by_day(&self) -> Result<Vec<(String, UsageTotal)>> {
-        let sql = grouped("date(created_at / 1000, 'unixepoch', 'localtime')");
+        let sql = grouped_sums("date(created_at / 1000, 'unixepoch', 'localtime')");
         let mut statement = self.conn.prepare_cached(&sql)?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, UsageTotal::of_row(row, 1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -142,7 +142,7 @@ impl Store {
 
     /// Usage of each model; that of requests before the model was stored is under `None`.
     pub fn usage_by_model(&self) -> Result<Vec<(Option<String>, UsageTotal)>> {
-        let sql = grouped("iif(json_valid(data), data ->> 'model', NULL)");
+        let sql = grouped_sums("iif(json_valid(data), data ->> 'model', NULL)");
         let mut statement = self.conn.prepare_cached(&sql)?;
         let rows = statement.query_map([], |row| Ok((row.get(0)?, UsageTotal::of_row(row, 1)?)))?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
@@ -154,7 +154,7 @@ impl Store {
             "SELECT a.uuid, a.name, iif({NUMBERED}, number, NULL),
                 iif(a.fork_message_id IS NULL, NULL, a.parent_uuid), a.status = 'running', sums.*
             FROM agents AS a LEFT JOIN ({}) AS sums ON sums.key = a.ordinal ORDER BY a.ordinal",
-            grouped("agent")
+            grouped_sums("agent")
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
         let rows = statement.query_map([], |row| {

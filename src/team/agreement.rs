@@ -24,7 +24,7 @@ pub fn agreement(answers: &[(char, String)]) -> Vec<String> {
         (false, false) => {
             let differ = if single.len() == 1 { "differs" } else { "differ" };
             let single: String = single.into_iter().map(String::as_str).collect();
-            lines.push(format!("= {}; {} {differ}", agreeing(&same), listed(&single)));
+            lines.push(format!("= {}; {} {differ}", agreeing(&same), join_letters(&single)));
         }
     }
     let shared = shared_sentences(answers);
@@ -48,11 +48,11 @@ fn groups(answers: &[(char, String)]) -> Vec<String> {
 }
 
 fn agreeing(groups: &[&String]) -> String {
-    groups.iter().map(|letters| format!("{} agree", listed(letters))).collect::<Vec<_>>().join(", ")
+    groups.iter().map(|letters| format!("{} agree", join_letters(letters))).collect::<Vec<_>>().join(", ")
 }
 
 /// `a, b and c`.
-fn listed(letters: &str) -> String {
+fn join_letters(letters: &str) -> String {
     let mut names: Vec<String> = letters.chars().map(String::from).collect();
     let last = names.pop().unwrap_or_default();
     if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }

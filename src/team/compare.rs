@@ -124,7 +124,7 @@ pub struct Comparisons(Vec<Comparison>);
 
 impl Comparisons {
     /// The comparisons of earlier processes.
-    pub fn restored(stored: Vec<Comparison>) -> Self {
+    pub fn from_stored(stored: Vec<Comparison>) -> Self {
         Self(stored)
     }
 

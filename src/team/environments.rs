@@ -199,7 +199,7 @@ impl Environments {
     }
 
     /// An environment on another machine or in a container, with a known directory there. Nothing is started.
-    pub fn elsewhere(&self, spec: &EnvironmentSpec, directory: PathBuf) -> Result<ResolvedEnvironment> {
+    pub fn remote_environment(&self, spec: &EnvironmentSpec, directory: PathBuf) -> Result<ResolvedEnvironment> {
         let meaning = self.meaning(spec)?;
         let place = spec.remote.clone().ok_or_else(|| Error::usage("no place is named"))?;
         let connection = self.connection(&place, &directory)?;
@@ -230,7 +230,7 @@ impl Environments {
         let there = Where::Elsewhere(&about, &place);
         let own = meaning.system.as_deref();
         let (text, mut sources) = instructions::write(&environment.tools, there, own, files, &self.trusted);
-        let skills = known.map(|project| find::elsewhere(&project.skills, &self.trusted, &there.trust()));
+        let skills = known.map(|project| find::remote_skills(&project.skills, &self.trusted, &there.trust()));
         match known {
             None => sources.push("AGENTS.md there is read before the next message".into()),
             Some(project) => {
@@ -313,7 +313,7 @@ impl Environments {
         let written = spec.directory.as_deref().or(directory);
         let own = || self.template.working_directory.clone();
         let found = written.map_or_else(|| Ok(own()), |written| real_directory(&own(), Path::new(written)));
-        Some(found.and_then(|directory| self.elsewhere(&spec, directory)))
+        Some(found.and_then(|directory| self.remote_environment(&spec, directory)))
     }
 
     /// The specification with this directory, unless it names one itself or the program works there.

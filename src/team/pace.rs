@@ -282,7 +282,7 @@ impl Pace {
 
     /// Forgets requests that have ended, and counts as accepted those that were not refused for long. Forgets the limit
     /// when it is no longer useful, unless agents wait; then takes a place for the next request.
-    pub fn settle(&mut self, now: Moment, has_waiting: bool, is_under_way: impl Fn(AgentId) -> bool) {
+    pub fn advance(&mut self, now: Moment, has_waiting: bool, is_under_way: impl Fn(AgentId) -> bool) {
         match &mut self.limit {
             Some(limit) if limit.schedule.forgotten_at <= micros(now) && has_waiting => {
                 limit.relax();
@@ -362,7 +362,7 @@ mod tests {
             assert_eq!(seen, LimitsSeen { refusals: 0, is_alone: false, is_accepted_lately: true });
         }
         assert!(!allows(&pace, 8));
-        pace.settle(at(18), true, |_| true);
+        pace.advance(at(18), true, |_| true);
         assert!(allows(&pace, 18), "both count as accepted");
     }
 
@@ -375,13 +375,13 @@ mod tests {
             pace.on_accepted(agent, at(0));
         }
         pace.on_refused(d, refusal(1, 2), "slow down");
-        pace.settle(at(2), true, |_| true);
+        pace.advance(at(2), true, |_| true);
         assert!(allows(&pace, 2), "whether four are too many is not known");
         pace.on_sent(d, at(2));
         pace.on_refused(d, refusal(2, 3), "slow down");
         assert!(!allows(&pace, 3), "three are under way");
         for _ in 0..3 * TRIED_AFTER {
-            pace.settle(at(3), true, |agent| agent != a);
+            pace.advance(at(3), true, |agent| agent != a);
             assert!(allows(&pace, 3));
             pace.on_sent(a, at(3));
             pace.on_accepted(a, at(3));
@@ -390,7 +390,7 @@ mod tests {
         pace.on_sent(d, at(3));
         pace.on_refused(d, refusal(3, 4), "slow down");
         assert!(!allows(&pace, 4), "three are under way");
-        pace.settle(at(4), true, |agent| agent != a);
+        pace.advance(at(4), true, |agent| agent != a);
         assert!(allows(&pace, 4));
     }
 
@@ -402,14 +402,14 @@ mod tests {
             assert!(allows(&pace, second));
             pace.on_sent(a, at(second));
             pace.on_accepted(a, at(second));
-            pace.settle(at(second), true, |_| false);
+            pace.advance(at(second), true, |_| false);
         }
         pace.on_sent(b, at(6));
         pace.on_refused(b, refusal(7, 8), "slow down");
         // Three in 6 s.
         pace.on_sent(b, at(8));
         pace.on_accepted(b, at(8));
-        pace.settle(at(8), true, |_| false);
+        pace.advance(at(8), true, |_| false);
         assert_eq!(pace.gate(at(9)).map(|gate| gate.until()), Some(at(10)));
         pace.end_pause(at(9));
         assert!(allows(&pace, 9), "at the request of the user");
@@ -430,9 +430,9 @@ mod tests {
     fn a_limit_is_forgotten_a_minute_after_the_last_pause() {
         let mut pace = refused(7);
         pace.on_sent(AgentId::random(), at(66));
-        pace.settle(at(66), false, |_| true);
+        pace.advance(at(66), false, |_| true);
         assert!(pace.is_limited() && !allows(&pace, 66));
-        pace.settle(at(67), false, |_| true);
+        pace.advance(at(67), false, |_| true);
         assert!(!pace.is_limited() && allows(&pace, 67));
     }
 
@@ -443,13 +443,13 @@ mod tests {
         for second in [2, 10, 18] {
             pace.on_sent(a, at(second));
             pace.on_accepted(a, at(second));
-            pace.settle(at(second), true, |_| false);
+            pace.advance(at(second), true, |_| false);
         }
         pace.on_refused(a, refusal(25, 26), "slow down");
-        pace.settle(at(86), true, |_| false);
+        pace.advance(at(86), true, |_| false);
         assert!(pace.is_limited() && allows(&pace, 86));
         pace.on_sent(a, at(86));
-        pace.settle(at(86), true, |_| false);
+        pace.advance(at(86), true, |_| false);
         // Three in 24 s were one in 8 s.
         assert_eq!(pace.gate(at(86)).map(|gate| gate.until()), Some(at(90)));
     }
@@ -473,7 +473,7 @@ mod tests {
             clock.advance(Duration::from_millis(10));
             let now = clock.now();
             for ((number, pace), agent) in paces.iter_mut().enumerate().zip(agents) {
-                pace.settle(now, true, |_| false);
+                pace.advance(now, true, |_| false);
                 if pace.gate(now).is_none() {
                     pace.on_sent(agent, now);
                     sent.push((now.since(refusal.until).as_millis(), number));

@@ -43,7 +43,7 @@ impl Reached {
     /// The question about a call that has reached the limit, which `raised` would replace.
     pub fn objection(&self, roster: &Roster, raised: SetLimit) -> Objection {
         let (label, value, about) = (roster.label_of(self.agent), self.value(), self.name.about());
-        let raised = raised.most.map(|most| self.name.shown(most)).unwrap_or_default();
+        let raised = raised.most.map(|most| self.name.display_value(most)).unwrap_or_default();
         let title = format!("raise the limit from {value} to {raised}");
         let detail = vec![
             format!("limit reached in the tree of {label}: {value} {about}"),
@@ -56,7 +56,7 @@ impl Reached {
     }
 
     fn value(&self) -> String {
-        self.name.shown(self.most)
+        self.name.display_value(self.most)
     }
 
     /// The command with which a person raises the limit.

@@ -152,7 +152,7 @@ impl Roster {
         self.by_ordinal.values().nth(n).copied()
     }
 
-    pub fn numbered(&self, number: i64) -> Option<AgentId> {
+    pub fn agent_with_number(&self, number: i64) -> Option<AgentId> {
         let id = self.by_number.get(&number)?;
         self.get(*id).filter(|agent| agent.identity.number() == Some(number)).map(Agent::id)
     }

@@ -136,7 +136,7 @@ impl SendQueue {
     /// Forgets requests that have ended, and limits that are over.
     pub fn settle_paces(&mut self, now: Moment, is_under_way: impl Fn(AgentId) -> bool) {
         for (provider, pace) in &mut self.paces {
-            pace.settle(now, self.providers.contains_key(provider), &is_under_way);
+            pace.advance(now, self.providers.contains_key(provider), &is_under_way);
         }
     }
 

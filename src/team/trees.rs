@@ -396,7 +396,7 @@ impl Trees {
     }
 
     /// Twice the limit that was reached.
-    pub fn raised(&self, roster: &Roster, reached: &Reached) -> SetLimit {
+    pub fn raised_limit(&self, roster: &Roster, reached: &Reached) -> SetLimit {
         let limit = self.limit(roster, reached.agent, reached.name);
         SetLimit { most: limit.most.map(|most| most.saturating_mul(2).max(1)), ..limit }
     }

@@ -93,7 +93,7 @@ pub fn conclude(
             Ok(report(&step, before, &conflicts, command))
         }
         UndoOutcome::Refused(conflicts) => {
-            let named = named(conflicts.iter().map(ToString::to_string));
+            let named = list_lines(conflicts.iter().map(ToString::to_string));
             let count = counted(conflicts.len(), "obstacle", "obstacles");
             Err(Error::usage(format!(
                 "nothing was undone, {count}; --skip leaves these as they are and brings back the others:\n{named}"
@@ -106,7 +106,7 @@ pub fn conclude(
 /// `command` is how the person undoes, in the chat or in the shell.
 fn report(step: &FileStep, before: MessageId, conflicts: &[Conflict], command: &str) -> Undone {
     let files = counted(step.changes.len(), "file", "files");
-    let names = named(step.changes.iter().map(|change| change.path.display().to_string()));
+    let names = list_lines(step.changes.iter().map(|change| change.path.display().to_string()));
     let (what, how) = match step.tool.as_str() {
         REDO => ("changed again as before the undo", format!("{command} takes that back")),
         _ => ("brought back", format!("{command} --redo takes that back")),
@@ -119,7 +119,7 @@ fn report(step: &FileStep, before: MessageId, conflicts: &[Conflict], command: &
         text = format!("{text}:\n{names}");
     }
     if !conflicts.is_empty() {
-        text.push_str(&format!("\nleft as they are:\n{}", named(conflicts.iter().map(ToString::to_string))));
+        text.push_str(&format!("\nleft as they are:\n{}", list_lines(conflicts.iter().map(ToString::to_string))));
     }
     let for_model = (!step.changes.is_empty()).then(|| match step.tool.as_str() {
         REDO => format!("The user took an undo back. These files changed:\n{names}"),
@@ -130,7 +130,7 @@ fn report(step: &FileStep, before: MessageId, conflicts: &[Conflict], command: &
     Undone { text, for_model }
 }
 
-fn named(lines: impl Iterator<Item = String>) -> String {
+fn list_lines(lines: impl Iterator<Item = String>) -> String {
     let lines: Vec<String> = lines.map(|line| format!("  {line}")).collect();
     let more = lines.len().checked_sub(MOST_NAMED).filter(|more| *more > 0);
     let shown: Vec<String> = lines.into_iter().take(MOST_NAMED).collect();
@@ -154,7 +154,7 @@ pub fn take_up(store: &Store, snapshots: &Snapshots, command: &str) -> Vec<(Agen
             notes.push((agent, note));
             store.keep_file_step(&step, Some(before))
         } else {
-            snapshots.settle(journal).map_or(Ok(()), |step| store.keep_file_step(&step, None))
+            snapshots.recover_step(journal).map_or(Ok(()), |step| store.keep_file_step(&step, None))
         };
         match stored {
             Ok(()) => snapshots.forget(&id),

@@ -106,7 +106,7 @@ impl Program {
     }
 
     /// The command line without such a variable.
-    const fn usual(self) -> &'static str {
+    const fn default_command(self) -> &'static str {
         match self {
             Self::Editor => "vi \"$1\"",
             Self::Pager => "less \"$1\"",
@@ -119,7 +119,7 @@ fn run(program: Program, path: &Path) -> std::io::Result<ExitStatus> {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let variable = program.variables().iter().copied().find(is_set);
     // It may contain options, so a shell has to split it.
-    let line = variable.map_or_else(|| program.usual().to_owned(), |name| format!("${name} \"$1\""));
+    let line = variable.map_or_else(|| program.default_command().to_owned(), |name| format!("${name} \"$1\""));
     let terminal = File::options().read(true).write(true).open("/dev/tty")?;
     let mut editor = Command::new("sh");
     editor.args(["-c", &line, "polylogue"]).arg(path);

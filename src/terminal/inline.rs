@@ -88,7 +88,7 @@ impl Inline {
     fn redraw(&self, printed: &[Row], next: &Shown) -> Vec<u8> {
         let mut out = self.to_first_row(next.columns).into_bytes();
         out.extend_from_slice(b"\x1b[J");
-        out.extend(self.printer.printed(printed, next.columns));
+        out.extend(self.printer.rows_as_lines(printed, next.columns));
         out.extend(self.rows(&next.rows, next.columns));
         let last = next.rows.len().saturating_sub(1);
         out.extend(self.to_cursor(last, next));
@@ -114,7 +114,7 @@ impl Inline {
 
     /// Rows without a line break after the last one.
     fn rows(&self, rows: &[Row], columns: u16) -> Vec<u8> {
-        let mut out = self.printer.printed(rows, columns);
+        let mut out = self.printer.rows_as_lines(rows, columns);
         out.truncate(out.len().saturating_sub(b"\r\n".len()));
         out
     }

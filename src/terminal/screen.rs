@@ -111,7 +111,7 @@ impl Screen {
     }
 
     /// The rows as lines, for a terminal that is not a screen of ours.
-    pub fn printed(&self, rows: &[Row], width: u16) -> Vec<u8> {
+    pub fn rows_as_lines(&self, rows: &[Row], width: u16) -> Vec<u8> {
         let mut pen = Pen::default();
         pen.set_theme(self.pen.theme().clone());
         for row in rows {

@@ -235,7 +235,7 @@ impl Tty {
             slot.take_if(|entered| Arc::ptr_eq(&entered.fd, &self.fd));
         }
         self.drain_replies();
-        entered.restore().map_err(failed)
+        entered.restore().map_err(terminal_error)
     }
 
     /// Goes to the alternate screen, or back to the main one.
@@ -270,7 +270,7 @@ impl Tty {
 
     /// Columns and rows; 80 and 24 if the terminal does not report them.
     pub fn size(&self) -> Result<(u16, u16)> {
-        let size = tcgetwinsize(&self.fd).map_err(failed)?;
+        let size = tcgetwinsize(&self.fd).map_err(terminal_error)?;
         let or = |size: u16, default: u16| if size == 0 { default } else { size };
         Ok((or(size.ws_col, 80), or(size.ws_row, 24)))
     }
@@ -287,7 +287,7 @@ impl Tty {
                 Ok(_) if self.awaits_reply => self.awaits_reply = !has_attributes(&buffer[start..]),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(ReadOutcome::Drained),
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(terminal_error(error)),
             }
         }
         Ok(ReadOutcome::More)
@@ -316,7 +316,7 @@ impl Tty {
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(error) => {
                     self.drop_backlog();
-                    return Err(failed(error));
+                    return Err(terminal_error(error));
                 }
             }
         }
@@ -423,7 +423,7 @@ fn no_terminal(error: Errno) -> Error {
     Error::new(ErrorKind::Terminal, format!("no terminal ({}): start polylogue in a terminal", system_message(&error)))
 }
 
-fn failed(error: Errno) -> Error {
+fn terminal_error(error: Errno) -> Error {
     Error::new(ErrorKind::Terminal, format!("terminal error: {}", system_message(&error)))
 }
 

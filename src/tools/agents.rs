@@ -42,7 +42,7 @@ pub const FORK: ToolSpec = ToolSpec {
     judged: Judged::Fork,
     check: |arguments, env| {
         arguments["agent"].as_str().map(|name| env.definition(name)).transpose()?;
-        titled("fork", arguments, &["prompt"])
+        question_about("fork", arguments, &["prompt"])
     },
     run: Run::InEventLoop(|arguments| ToolRequest::Fork {
         prompt: text(arguments, "prompt"),
@@ -70,7 +70,7 @@ pub const KILL: ToolSpec = ToolSpec {
     aliases: &[("agent_id", "agent"), ("id", "agent"), ("name", "agent")],
     reach: Reach::Writes,
     judged: Judged::Change,
-    check: |arguments, _| titled("kill", arguments, &["agent"]),
+    check: |arguments, _| question_about("kill", arguments, &["agent"]),
     run: Run::InEventLoop(|arguments| ToolRequest::Kill {
         agent_id: text(arguments, "agent"),
         cascade: arguments["cascade"] == true,
@@ -96,7 +96,7 @@ pub const SEND_MAIL: ToolSpec = ToolSpec {
     aliases: &[("message", "body"), ("content", "body"), ("text", "body"), ("agent", "to")],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| titled("send_mail", arguments, &["to", "body"]),
+    check: |arguments, _| question_about("send_mail", arguments, &["to", "body"]),
     run: Run::InEventLoop(|arguments| ToolRequest::SendMail {
         to: text(arguments, "to"),
         body: text(arguments, "body"),
@@ -112,7 +112,7 @@ pub const CHECK_MAIL: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| titled("check_mail", arguments, &[]),
+    check: |arguments, _| question_about("check_mail", arguments, &[]),
     run: Run::InEventLoop(|_| ToolRequest::CheckMail),
 };
 
@@ -133,7 +133,7 @@ pub const READ_MAIL: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| titled("read_mail", arguments, &[]),
+    check: |arguments, _| question_about("read_mail", arguments, &[]),
     run: Run::InEventLoop(|arguments| ToolRequest::ReadMail(arguments["id"].as_i64().map(MailId))),
 };
 
@@ -156,7 +156,7 @@ pub const WAIT: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| titled("wait", arguments, &[]),
+    check: |arguments, _| question_about("wait", arguments, &[]),
     run: Run::InEventLoop(|arguments| ToolRequest::Wait {
         timeout: Duration::from_secs(arguments["timeout"].as_u64().unwrap_or(DEFAULT_WAIT).min(MAX_WAIT)),
         from: names(arguments),
@@ -173,7 +173,7 @@ pub const AGENTS: ToolSpec = ToolSpec {
     aliases: &[],
     reach: Reach::Reads,
     judged: Judged::Nothing,
-    check: |arguments, _| titled("agents", arguments, &[]),
+    check: |arguments, _| question_about("agents", arguments, &[]),
     run: Run::InEventLoop(|_| ToolRequest::Agents),
 };
 
@@ -188,7 +188,7 @@ fn names(arguments: &Value) -> Vec<String> {
 }
 
 /// The question about a call, which needs these arguments.
-fn titled(tool: &str, arguments: &Value, needed: &[&str]) -> Result<Question, String> {
+fn question_about(tool: &str, arguments: &Value, needed: &[&str]) -> Result<Question, String> {
     if let Some(name) = needed.iter().find(|name| text(arguments, name).trim().is_empty()) {
         return Err(format!("`{name}` must not be empty"));
     }

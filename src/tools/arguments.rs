@@ -27,7 +27,7 @@ pub fn parse(text: &str, declaration: &ToolDeclaration, aliases: &[(&str, &str)]
 fn fit(object: &mut Map<String, Value>, schema: &Value, aliases: &[(&str, &str)], place: &str) -> Vec<String> {
     object.retain(|_, value| !value.is_null());
     resolve_aliases(object, schema, aliases);
-    let mut problems: Vec<String> = missing(object, schema, place);
+    let mut problems: Vec<String> = missing_arguments(object, schema, place);
     for (name, value) in object {
         match schema["properties"].get(name) {
             None => problems.push(format!("unknown argument `{place}{name}`")),
@@ -77,7 +77,7 @@ fn resolve_aliases(object: &mut Map<String, Value>, schema: &Value, aliases: &[(
 }
 
 /// The required arguments that are missing; `place` precedes the names.
-pub(super) fn missing(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
+pub(super) fn missing_arguments(object: &Map<String, Value>, schema: &Value, place: &str) -> Vec<String> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.filter(|name| !object.contains_key(*name)).map(|name| format!("`{place}{name}` is missing")).collect()
 }

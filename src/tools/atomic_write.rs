@@ -123,7 +123,7 @@ impl Target {
     }
 
     /// Keeps the file as it is, before the tool of this name writes this content.
-    pub fn recorded(&self, tool: &str, content: &str, env: &Environment) -> Option<OpenStep> {
+    pub fn record_step(&self, tool: &str, content: &str, env: &Environment) -> Option<OpenStep> {
         Some(env.recorder.as_ref()?.before_write(tool, &self.file.path, content.as_bytes()))
     }
 

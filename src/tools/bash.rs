@@ -180,7 +180,7 @@ pub fn run_in_background(call: &Prepared, env: &Environment, sink: &mut dyn Sink
     let (mut content, warnings) = notes(SPEC.declaration.name, String::new(), &outcome, env);
     match &outcome.ending {
         Ending::Exited(Some(0)) => content.push_str("[exit code 0]"),
-        ending => content = ended(content, ending, timeout(&call.arguments, env)).content,
+        ending => content = ending_output(content, ending, timeout(&call.arguments, env)).content,
     }
     Output { warnings, ..Output::success(content) }
 }
@@ -205,7 +205,7 @@ fn execute(call: &Prepared, env: &Environment, sink: &mut dyn Sink, job: &Job) -
 /// The result of an ended program, with refusals and changes of protected files.
 pub(super) fn output_of(tool: &str, content: String, outcome: &Outcome, limit: Duration, env: &Environment) -> Output {
     let (content, warnings) = notes(tool, content, outcome, env);
-    Output { warnings, ..ended(content, &outcome.ending, limit) }
+    Output { warnings, ..ending_output(content, &outcome.ending, limit) }
 }
 
 /// Adds refusals, and changes of protected files, about which the person is warned too.
@@ -240,7 +240,7 @@ pub fn protected_changes(tool: &str, changes: &[String], directory: &Path) -> (S
     (listed.finish(), warnings)
 }
 
-fn ended(mut content: String, ending: &Ending, limit: Duration) -> Output {
+fn ending_output(mut content: String, ending: &Ending, limit: Duration) -> Output {
     let note = match ending {
         Ending::Exited(Some(0)) if content.is_empty() => return Output::success("[no output]"),
         Ending::Exited(Some(0)) => return Output::success(content),

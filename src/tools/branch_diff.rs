@@ -40,7 +40,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
         git.variables = vec![
             format!("GIT_INDEX_FILE={}", place.join("index").display()),
             format!("GIT_OBJECT_DIRECTORY={}", place.join("objects").display()),
-            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quoted(&common.join("objects"))),
+            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&common.join("objects"))),
         ];
         git.run(root, &["-c", "core.safecrlf=false", "add", "--all"])?;
         git.max_output = MAX_DIFF;
@@ -70,6 +70,6 @@ fn base(root: &Path, git: &Git) -> Result<(String, String), String> {
 }
 
 /// For a list that colons separate (git(1)).
-pub(super) fn quoted(path: &Path) -> String {
+pub(super) fn quote_path(path: &Path) -> String {
     format!("\"{}\"", path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\""))
 }

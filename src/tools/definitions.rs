@@ -152,7 +152,7 @@ fn left_out(header: &FrontMatter, tools: &[String], policy: Option<Policy>) -> V
     left_out.extend(header.text("model").filter(of_others).map(|model| format!("model {}", shown(model))));
     let mode = header.text("permissionMode").filter(|_| policy.is_none());
     left_out.extend(mode.map(|mode| format!("permissionMode {}", shown(mode))));
-    left_out.extend(header.known(&UNUSED).into_iter().map(str::to_owned));
+    left_out.extend(header.present_fields(&UNUSED).into_iter().map(str::to_owned));
     left_out
 }
 

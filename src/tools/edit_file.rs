@@ -83,7 +83,7 @@ pub fn carry_out(tool: &str, all: &[Replacement<'_>], call: &Prepared, env: &Env
     let mut changed = None;
     let edited = Edit::plan(&call.arguments, all, env).and_then(|edit| {
         edit.target.require_same_file(call)?;
-        let recorded = edit.target.recorded(tool, &edit.new, env);
+        let recorded = edit.target.record_step(tool, &edit.new, env);
         let written = edit.target.write(&edit.new, call.question.snapshot, &env.known_files);
         changed = recorded.and_then(|step| step.finish(written.is_ok()));
         let written = written?;

@@ -80,7 +80,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let mut files = Vec::new();
     let end = root.walk(job, |entry| {
         if !is_directory(entry) && matcher.is_match(root.relative(entry)) {
-            files.push(root.shown(entry.path(), env));
+            files.push(root.display_path(entry.path(), env));
         }
         if files.len() > MAX_LISTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

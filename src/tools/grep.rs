@@ -106,7 +106,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let mut results = Results::new(&call.arguments, env);
     let end = root.walk(job, |entry| {
         if search.is_wanted(&root, entry) {
-            results.path = root.shown(entry.path(), env);
+            results.path = root.display_path(entry.path(), env);
             search.search_file(entry, &mut results);
         }
         if results.is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -313,7 +313,7 @@ impl Sink for FileSink<'_> {
                 let number = found.line_number().unwrap_or_default();
                 let is_within_limit = self.results.count < self.results.limit;
                 Ok((!is_within_limit || self.push_gap())
-                    && self.results.push_counted(|path| shown(path, ':', number, found.bytes())))
+                    && self.results.push_counted(|path| format_line(path, ':', number, found.bytes())))
             }
         }
     }
@@ -324,7 +324,7 @@ impl Sink for FileSink<'_> {
         if self.results.mode != OutputMode::Content || is_full && *found.kind() == SinkContextKind::Before {
             return Ok(true);
         }
-        let line = shown(&self.results.path, '-', found.line_number().unwrap_or_default(), found.bytes());
+        let line = format_line(&self.results.path, '-', found.line_number().unwrap_or_default(), found.bytes());
         Ok(self.push_gap() && self.results.push(line))
     }
 
@@ -347,7 +347,7 @@ impl Sink for FileSink<'_> {
 }
 
 /// `path:12:text` for a match, `path-12-text` for a line around it.
-fn shown(path: &str, separator: char, number: u64, line: &[u8]) -> String {
+fn format_line(path: &str, separator: char, number: u64, line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let mut text: String = visible(&String::from_utf8_lossy(line)).chars().take(MAX_LINE_WIDTH + 1).collect();

@@ -9,7 +9,7 @@ use super::{Environment, NetworkAccess, PathVerdict, Prepared, ToolSpec, mcp, us
 use crate::domain::approval::Policy;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::host::HostPattern;
-use crate::domain::rule::{AgentRules, Grant, Rule, Rules, Subject, quoted};
+use crate::domain::rule::{AgentRules, Grant, Rule, Rules, Subject, shell_quote};
 use crate::domain::tool::Reach;
 use crate::policy::paths::{Access, AllowedDirectories};
 use crate::policy::readonly::{Extent, Read};
@@ -119,7 +119,7 @@ impl WaysToAllow {
     /// The command-line options that allow it, after these words; empty if there are none.
     pub fn remedy(&self, words: &str) -> String {
         let rules: Vec<String> =
-            self.rules.iter().map(|rule| format!("--allow {}", quoted(&rule.to_string()))).collect();
+            self.rules.iter().map(|rule| format!("--allow {}", shell_quote(&rule.to_string()))).collect();
         let by_rules = Some(rules.join(" ")).filter(|options| !options.is_empty());
         let ways: Vec<String> = by_rules.into_iter().chain(self.by_auto.then(|| "--approval auto".into())).collect();
         if ways.is_empty() { String::new() } else { format!("; {words} {}", ways.join(" or ")) }
@@ -177,7 +177,7 @@ impl Judge<'_> {
                 }
                 Some(file) => decide(&Request::Write { path: &file.path, place: &file.verdict }),
             },
-            Judged::Command => both(network(prepared, &decide), self.command(prepared, &decide)),
+            Judged::Command => stricter(network(prepared, &decide), self.command(prepared, &decide)),
             Judged::RemoteCommand => remote_command(prepared, &decide),
             Judged::Network => network(prepared, &decide),
             Judged::Fork => self.model_of_fork(prepared).map_or(Verdict::Free, |model| {
@@ -394,11 +394,11 @@ fn network(prepared: &Prepared, decide: &dyn Fn(&Request<'_>) -> Verdict) -> Ver
     let verdict = |wanted: &HostPattern| decide(&Request::Network { host: &wanted.to_string() });
     // A rule against a named host applies even if the network cannot be restricted.
     let named = request.hosts.iter().map(verdict).filter(|verdict| matches!(verdict, Verdict::Refuse(_)));
-    named.chain(request.wanted().iter().map(verdict)).fold(Verdict::Free, both)
+    named.chain(request.wanted_hosts().iter().map(verdict)).fold(Verdict::Free, stricter)
 }
 
 /// The verdict on two things at once: the stricter one, with both reasons if both ask.
-fn both(one: Verdict, other: Verdict) -> Verdict {
+fn stricter(one: Verdict, other: Verdict) -> Verdict {
     let joined = |one: String, other: String| if one == other { one } else { format!("{one}; {other}") };
     match (one, other) {
         (Verdict::Free, verdict) | (verdict, Verdict::Free) => verdict,

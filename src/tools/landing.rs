@@ -143,14 +143,14 @@ impl<'a> Landing<'a> {
         let (root, shown) = (self.root, self.root.display());
         let unmerged = self.run(root, &["diff", "--name-only", "--diff-filter=U"])?;
         if !unmerged.is_empty() {
-            return Err(format!("{shown} has unresolved conflicts:\n{}", named(unmerged.lines())));
+            return Err(format!("{shown} has unresolved conflicts:\n{}", list_names(unmerged.lines())));
         }
         let changed = self.run(root, &["status", "--porcelain"])?;
         match message {
             _ if changed.is_empty() => Ok(String::new()),
             None => Err(format!(
                 "uncommitted changes in {shown}; --commit MESSAGE commits them first:\n{}",
-                named(changed.lines().map(path_in_status))
+                list_names(changed.lines().map(path_in_status))
             )),
             Some(message) => {
                 self.run(root, &["add", "--all"])?;
@@ -216,7 +216,7 @@ impl<'a> Landing<'a> {
         }
         Err(format!(
             "{shown}, where {target} is checked out, has uncommitted changes; commit or stash them first:\n{}",
-            named(changed.lines().map(path_in_status))
+            list_names(changed.lines().map(path_in_status))
         ))
     }
 
@@ -245,7 +245,7 @@ impl<'a> Landing<'a> {
                         "{branch} conflicts with {}, nothing was landed:\n{}\n\
                          merge {} into {branch} in the worktree {}, which an agent there can do, and land again",
                         self.target,
-                        named(conflicts.lines()),
+                        list_names(conflicts.lines()),
                         self.target,
                         self.root.display()
                     ),
@@ -272,7 +272,7 @@ impl<'a> Landing<'a> {
         };
         let added = self.run(self.root, &["diff", "--name-only", "--no-renames", "--diff-filter=A", old, new])?;
         let in_the_way = added.lines().filter(|name| checkout.join(name).symlink_metadata().is_ok());
-        let in_the_way = named(in_the_way);
+        let in_the_way = list_names(in_the_way);
         if !in_the_way.is_empty() {
             return Err(format!("{}: untracked files would be overwritten:\n{in_the_way}", checkout.display()));
         }
@@ -311,7 +311,7 @@ fn path_in_status(line: &str) -> &str {
 }
 
 /// One name a line, the first ones.
-fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
+fn list_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let mut lines: Vec<String> = names.iter().take(MOST_NAMED).map(|name| format!("  {name}")).collect();
     if names.len() > MOST_NAMED {
@@ -333,8 +333,8 @@ mod tests {
 
     #[test]
     fn the_first_names_are_listed() {
-        assert_eq!(named(["a", "b"].into_iter()), "  a\n  b");
-        assert_eq!(named(["x"; 12].into_iter()).lines().last(), Some("  and 2 more"));
+        assert_eq!(list_names(["a", "b"].into_iter()), "  a\n  b");
+        assert_eq!(list_names(["x"; 12].into_iter()).lines().last(), Some("  and 2 more"));
         assert_eq!(path_in_status(" M a b"), "a b");
     }
 }

@@ -74,7 +74,7 @@ impl Environment {
             verdict = verdict.or_protected();
         }
         if let Verdict::Denied(what) = verdict {
-            return Err(denied(path, what));
+            return Err(denial_message(path, what));
         }
         if access == Access::Read && kind.is_ok_and(|kind| !kind.is_file()) {
             return Err(format!("{path}: not a regular file"));
@@ -109,7 +109,7 @@ fn not_located(error: &io::Error) -> String {
 }
 
 /// Why a path is refused.
-pub fn denied(path: &str, what: &str) -> String {
+pub fn denial_message(path: &str, what: &str) -> String {
     format!("{path}: access denied: {what}; tools never open it")
 }
 

@@ -88,7 +88,7 @@ use file_versions::KnownFiles;
 pub use judge::{AttachedFile, Judge, Judged, WaysToAllow, open_attached};
 use locate::Located;
 pub use network::{NetworkAccess, NetworkRequest};
-pub use read_file::beginning as beginning_of_file;
+pub use read_file::read_beginning as beginning_of_file;
 use remote::Remote;
 pub use shared_network::SharedNetworks;
 use snapshots::{Recorder, Snapshots};
@@ -444,7 +444,7 @@ impl Environment {
                 format!("tool {:?} is not offered by any MCP server now", one_line(name, 100))
             }
             None => {
-                let meant = self.meant(name).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
+                let meant = self.meant_tool(name).map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
                 format!("unknown tool {:?}{meant}", one_line(name, 100))
             }
         };
@@ -452,7 +452,7 @@ impl Environment {
     }
 
     /// The tool here that a model means by the name of another agent's tool, or by one that is nearly ours.
-    fn meant(&self, name: &str) -> Option<&'static str> {
+    fn meant_tool(&self, name: &str) -> Option<&'static str> {
         let listed = OTHER_NAMES.iter().find(|(_, names)| names.contains(&name)).map(|(own, _)| *own);
         let known = || self.tools.iter().filter(|spec| self.offers(spec)).map(|spec| spec.declaration.name);
         let other = own_name(name).or(listed).filter(|own| known().any(|known| known == *own));

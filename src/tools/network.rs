@@ -60,7 +60,7 @@ impl NetworkRequest {
     }
 
     /// The hosts that have to be allowed.
-    pub fn wanted(&self) -> &[HostPattern] {
+    pub fn wanted_hosts(&self) -> &[HostPattern] {
         match self.access {
             NetworkAccess::Hosts => &self.hosts,
             NetworkAccess::Everything => &[HostPattern::ANY],

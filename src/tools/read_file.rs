@@ -84,7 +84,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 ///
 /// # Errors
 /// Why it cannot be read; the text follows the path and `: `.
-pub fn beginning(path: &str, file: File, found: &Path, env: &Environment) -> Result<String, String> {
+pub fn read_beginning(path: &str, file: File, found: &Path, env: &Environment) -> Result<String, String> {
     let job = Job::new().map_err(|error| error.message)?;
     env.known_files.record_current(found);
     let read = excerpt(path, file, (1, DEFAULT_LIMIT), env.output_cap, &job);

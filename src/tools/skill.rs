@@ -50,12 +50,12 @@ fn name_of(arguments: &Value) -> &str {
 
 fn check(arguments: &Value, env: &Environment) -> Result<Question, String> {
     let name = name_of(arguments);
-    known(&env.skills, name)?;
+    find_for_model(&env.skills, name)?;
     let title = format!("skill: {}", one_line(name, 80));
     Ok(Question::new(title.clone(), vec![title]))
 }
 
-fn known<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
+fn find_for_model<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
     match list.find(name) {
         Some(skill) if skill.is_for_models => Ok(skill),
         Some(_) => Err(format!("only the user can use the skill {name}: they type /{name}")),
@@ -70,12 +70,12 @@ fn known<'a>(list: &'a SkillList, name: &str) -> Result<&'a Skill, String> {
 }
 
 /// The skill that a model calls.
-pub fn called<'a>(call: &Prepared, env: &'a Environment) -> Result<&'a Skill, String> {
-    known(&env.skills, name_of(&call.arguments))
+pub fn called_skill<'a>(call: &Prepared, env: &'a Environment) -> Result<&'a Skill, String> {
+    find_for_model(&env.skills, name_of(&call.arguments))
 }
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let known = match called(call, env) {
+    let known = match called_skill(call, env) {
         Ok(skill) => skill,
         Err(message) => return Output::failure(message),
     };

@@ -123,7 +123,7 @@ fn start(program: &OsString, arguments: &[OsString], is_whole: bool) -> Result<C
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).process_group(0);
     if !is_whole {
-        command.env_clear().envs(variables::given(&[], &[]));
+        command.env_clear().envs(variables::given_variables(&[], &[]));
     }
     command.spawn().map_err(|error| format!("cannot run {}: {error}", program.display()))
 }

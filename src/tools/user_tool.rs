@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::arguments::{missing, parse_object};
+use super::arguments::{missing_arguments, parse_object};
 use super::capture::{Capture, Sink};
 use super::command::{self, Ending, Outcome, Program};
 use super::file_access::{not_readable, reason};
@@ -52,7 +52,7 @@ pub fn prepare(tool: &UserTool, arguments: &str, env: &Environment) -> Result<Pr
     let expected = |problem: &str| format!("{problem}; the arguments of {} are {}", tool.entry.name, tool.parameters);
     let arguments = parse_object(arguments).map_err(|problem| expected(&problem))?;
     let schema: Value = serde_json::from_str(&tool.parameters).expect("it was written as JSON");
-    let missing = missing(&arguments, &schema, "");
+    let missing = missing_arguments(&arguments, &schema, "");
     if !missing.is_empty() {
         return Err(expected(&missing.join("; ")));
     }
@@ -135,7 +135,7 @@ pub fn read_schema(
     }
     let value: Value =
         serde_json::from_slice(&printed.output).map_err(|error| format!("--schema printed no JSON: {error}"))?;
-    described(entry, files, &value)
+    tool_of_schema(entry, files, &value)
 }
 
 /// The tool before its schema is read, for a call that was made in an earlier process.
@@ -144,7 +144,7 @@ pub fn known_by_name(entry: &UserToolEntry, directory: &Path) -> Result<UserTool
     Ok(UserTool { entry: entry.clone(), description, parameters, files: identify(entry, directory)? })
 }
 
-fn described(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value) -> Result<UserTool, String> {
+fn tool_of_schema(entry: &UserToolEntry, files: Vec<FileIdentity>, value: &Value) -> Result<UserTool, String> {
     let text = |name: &str| value[name].as_str().map(str::trim).unwrap_or_default();
     if text("name") != entry.name {
         let named = one_line(text("name"), 64);
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_schema_that_does_not_fit_is_refused_with_the_reason() {
         let fine = json!({"name": "count", "description": "Counts.", "parameters": {"type": "object"}});
-        let tool = described(&entry(), Vec::new(), &fine).expect("a tool");
+        let tool = tool_of_schema(&entry(), Vec::new(), &fine).expect("a tool");
         assert_eq!((&*tool.description, &*tool.parameters), ("Counts.", r#"{"properties":{},"type":"object"}"#));
         for (key, value, problem) in [
             ("name", json!("bash"), "a tool named \"bash\""),
@@ -338,7 +338,7 @@ mod tests {
         ] {
             let mut lie = fine.clone();
             lie[key] = value;
-            let why = described(&entry(), Vec::new(), &lie).unwrap_err();
+            let why = tool_of_schema(&entry(), Vec::new(), &lie).unwrap_err();
             assert!(why.contains(problem), "{why}");
         }
     }

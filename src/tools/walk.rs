@@ -140,7 +140,7 @@ impl WalkRoot {
     }
 
     /// The path to show to the model: relative to the working directory if it is below that, else absolute.
-    pub fn shown(&self, path: &Path, env: &Environment) -> String {
+    pub fn display_path(&self, path: &Path, env: &Environment) -> String {
         visible(&path.strip_prefix(&env.working_directory).unwrap_or(path).to_string_lossy())
     }
 }

@@ -160,9 +160,9 @@ fn undo(directory: &Path, root: &Path, env: &Environment) {
 /// Removes the worktree at `root` unless work would be lost. The result is a message for the person.
 pub fn remove(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
     let (shown, branch) = (root.display(), branch_of(root));
-    let git = Git::to_remove(root, env, job).without_filters(root).map_err(|why| kept(root, &why))?;
-    if let Some(what) = unsaved_work(root, &branch, &git).map_err(|why| kept(root, &why))? {
-        return Ok(kept(root, what));
+    let git = Git::to_remove(root, env, job).without_filters(root).map_err(|why| kept_message(root, &why))?;
+    if let Some(what) = unsaved_work(root, &branch, &git).map_err(|why| kept_message(root, &why))? {
+        return Ok(kept_message(root, what));
     }
     let outcome = git.run(root, &["rev-parse", "--path-format=absolute", "--git-common-dir"]).and_then(|common| {
         let common = PathBuf::from(common);
@@ -176,7 +176,7 @@ pub fn remove(root: &Path, env: &Environment, job: &Job) -> Outcome<String> {
     }
 }
 
-fn kept(root: &Path, why: &str) -> String {
+fn kept_message(root: &Path, why: &str) -> String {
     format!("kept the worktree {} (branch {}): {why}", root.display(), branch_of(root))
 }
 

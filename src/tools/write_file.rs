@@ -93,7 +93,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
     let written = Target::find(path, env).and_then(|target| {
         target.require_same_file(call)?;
         let old = target.old.as_ref().and_then(|_| old_text(&target));
-        let recorded = target.recorded(SPEC.declaration.name, content, env);
+        let recorded = target.record_step(SPEC.declaration.name, content, env);
         let written = target.write(content, call.question.snapshot, &env.known_files);
         changed = recorded.and_then(|step| step.finish(written.is_ok()));
         let written = written?;

@@ -284,9 +284,9 @@ fn many_connections_are_served_and_more_than_the_limit_wait() {
     std::process::Command::new("mkfifo").arg(app.directory().join("never")).status().expect("a fifo");
     call(&mut app, &script, &[&url]);
     let (held, go) = (app.directory().join("held"), app.directory().join("go"));
-    app.turn_until("all connections are open", |app| held.exists() && app.repl.proxied() == 128);
+    app.turn_until("all connections are open", |app| held.exists() && app.repl.proxied_connections() == 128);
     turn_a_while(&mut app);
-    assert_eq!(app.repl.proxied(), 128);
+    assert_eq!(app.repl.proxied_connections(), 128);
     assert_ne!(app.timeout().after, Some(Duration::ZERO), "the loop is busy with those that wait");
     std::fs::write(go, "").expect("a file");
     assert_eq!(result(&mut app), "180\n");
@@ -310,7 +310,7 @@ fn when_the_call_is_over_or_interrupted_its_connections_are_closed() {
         "curl -sSN http://{url}/ > one & curl -sSNp http://{url}/ > got & until [ -s one ] && [ -s got ]; do :; done"
     );
     run(&mut app, &script, &[&url]);
-    app.turn_until("its connections are closed", |app| app.repl.proxied() == 0);
+    app.turn_until("its connections are closed", |app| app.repl.proxied_connections() == 0);
     for _ in 0..2 {
         app.turn_until("the connection is closed", |_| server.received.try_recv().is_ok());
     }
@@ -318,11 +318,11 @@ fn when_the_call_is_over_or_interrupted_its_connections_are_closed() {
     call(&mut app, &format!("curl -sSN http://{url}/ > got"), &[&url]);
     let got = app.directory().join("got");
     app.turn_until("the response", |_| std::fs::metadata(&got).is_ok_and(|found| found.len() > 0));
-    assert_eq!(app.repl.proxied(), 1);
+    assert_eq!(app.repl.proxied_connections(), 1);
     app.escape();
     app.turn_until_idle();
     app.turn_until("the connection is closed", |_| server.received.try_recv().is_ok());
-    app.turn_until("nothing is left", |app| app.repl.proxied() == 0);
+    app.turn_until("nothing is left", |app| app.repl.proxied_connections() == 0);
 }
 
 #[test]

@@ -129,7 +129,7 @@ impl Agent {
                 AgentOutcome::Completed
             }
         };
-        self.settle(bodies, outcome, context);
+        self.finish_turn(bodies, outcome, context);
     }
 
     pub(in crate::agent) fn interrupt_reply(&mut self, context: &mut Context) {

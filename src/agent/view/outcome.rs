@@ -24,10 +24,10 @@ type Line = Vec<(String, Style)>;
 
 /// What a reader sees of the result. `written` is the content of a file that the call wrote.
 pub(super) fn outcome(result: &ToolResult, written: Option<&Written>) -> Outcome {
-    let content = result.shown();
+    let content = result.readable_text();
     let content = content.trim_end();
     if let Some(reason) = content.strip_prefix(DENIED).filter(|_| result.is_error) {
-        return denied(reason.trim_start_matches(": "));
+        return denial(reason.trim_start_matches(": "));
     }
     if result.name == TODO && !result.is_error {
         return checklist(&Todo::parse(content));
@@ -70,7 +70,7 @@ fn checklist(todo: &Todo) -> Outcome {
 }
 
 /// The person has refused the call, with or without a reason.
-fn denied(reason: &str) -> Outcome {
+fn denial(reason: &str) -> Outcome {
     let output = if reason.is_empty() { Vec::new() } else { plain(reason) };
     Outcome { is_error: true, note: "denied".into(), shown: output.len(), output }
 }
@@ -119,7 +119,7 @@ fn diff_of(content: &str) -> Option<Vec<Line>> {
         *old = old.saturating_add(usize::from(sign != '+'));
         *new = new.saturating_add(usize::from(sign != '-'));
         lines.push(match sign {
-            '+' | '-' | ' ' => numbered(number, sign, line.get(1..).unwrap_or_default()),
+            '+' | '-' | ' ' => numbered_line(number, sign, line.get(1..).unwrap_or_default()),
             _ => vec![(line.to_owned(), Style::DIM)],
         });
     }
@@ -133,7 +133,7 @@ fn hunk(line: &str) -> Option<(usize, usize)> {
     Some((first(old)?, first(new)?))
 }
 
-fn numbered(number: usize, sign: char, text: &str) -> Line {
+fn numbered_line(number: usize, sign: char, text: &str) -> Line {
     vec![(format!("{number:>4} "), Style::DIM), (format!("{sign} {text}"), Style::of_diff_line(Some(sign)))]
 }
 
@@ -166,7 +166,7 @@ impl Written {
 
     fn lines(&self) -> Vec<Line> {
         let mut lines: Vec<Line> =
-            self.lines.iter().enumerate().map(|(at, line)| numbered(at + 1, '+', line)).collect();
+            self.lines.iter().enumerate().map(|(at, line)| numbered_line(at + 1, '+', line)).collect();
         let more = || vec![(format!("… {}", text::counted(self.left, "more line", "more lines")), Style::DIM)];
         lines.extend((self.left > 0).then(more));
         lines

@@ -34,7 +34,7 @@ impl Agent {
             Some(Ok(response)) => response,
             // It is asked again.
             Some(Err(why)) => return self.emit(&Chunk::Note(why)),
-            None => Elicitation::declined(),
+            None => Elicitation::decline_answer(),
         };
         self.give_response(at, response, context);
     }
@@ -49,7 +49,7 @@ impl Agent {
     /// The person has edited the values. If they do not fit, the question stays open.
     pub(super) fn edit_elicitation(&mut self, at: usize, text: &str, context: &mut Context) -> Result<(), String> {
         let Progress::Elicited(asked) = &self.work.calls[at].progress else { return Ok(()) };
-        let edited = asked.edited(text)?;
+        let edited = asked.with_edits(text)?;
         self.work.calls[at].progress = Progress::Elicited(Box::new(edited));
         self.work.question = None;
         self.enter(State::ExecutingTool, context);

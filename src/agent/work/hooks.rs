@@ -2,7 +2,7 @@
 
 use super::plan::Planned;
 use super::questions::UNREAD;
-use super::{Call, DENIED_BY_HOOK, Permission, Progress, Work, add_note, failed};
+use super::{Call, DENIED_BY_HOOK, Permission, Progress, Work, add_note, failure_result};
 use crate::agent::{Agent, Context, Effect, Role, State};
 use crate::domain::approval::Policy;
 use crate::domain::chunk::{Chunk, StopReason};
@@ -82,14 +82,15 @@ impl Agent {
         let occasion = self.occasion(HookEvent::PreTool, Some(&self.work.calls[at].call));
         let started = self.start_hooks(self.hooks_before(at), occasion, context);
         let call = &mut self.work.calls[at];
-        let answered = Progress::Answered(failed(&call.call, "the hooks before it could not be started"));
+        let answered = Progress::Answered(failure_result(&call.call, "the hooks before it could not be started"));
         let Progress::Waiting(spec, prepared, permission) = std::mem::replace(&mut call.progress, answered) else {
             return;
         };
         match started {
             Ok(run) => call.progress = Progress::Checking(run, spec, prepared, permission),
             Err(message) => {
-                let result = failed(&call.call, &format!("the hooks before it could not be started: {message}"));
+                let result =
+                    failure_result(&call.call, &format!("the hooks before it could not be started: {message}"));
                 self.show_result(at, result);
             }
         }
@@ -108,7 +109,7 @@ impl Agent {
                 continue;
             }
             is_any = true;
-            let empty = Progress::Answered(failed(&call.call, "the hooks are being collected"));
+            let empty = Progress::Answered(failure_result(&call.call, "the hooks are being collected"));
             match std::mem::replace(&mut call.progress, empty) {
                 Progress::Checking(run, spec, prepared, permission) => {
                     self.after_check(at, run.collect(), (spec, prepared, permission), context);
@@ -148,7 +149,7 @@ impl Agent {
         };
         if let Some(refusal) = refusal {
             call.hooked.context = more;
-            let result = call.refused(&refusal);
+            let result = call.unfinished_result(&refusal);
             self.show_call(at, &title);
             return self.show_result(at, result);
         }
@@ -178,7 +179,7 @@ impl Agent {
             {
                 if policy == Policy::Never {
                     let message = format!("refused: a hook asks ({reason}), and no question is asked (policy never)");
-                    return Progress::Answered(failed(&call.call, &message)).into();
+                    return Progress::Answered(failure_result(&call.call, &message)).into();
                 }
                 prepared.question.add_reason(&format!("a hook: {reason}"));
                 Progress::Waiting(spec, prepared, Permission::Wanted).into()
@@ -290,7 +291,7 @@ impl Agent {
             }
             _ => {
                 self.emit(&Chunk::Finish { stop_reason: StopReason::Stop });
-                self.settle(Vec::new(), AgentOutcome::Completed, context);
+                self.finish_turn(Vec::new(), AgentOutcome::Completed, context);
             }
         }
     }

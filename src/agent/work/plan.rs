@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::repeats::NOT_MADE;
-use super::{Permission, Progress, failed};
+use super::{Permission, Progress, failure_result};
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
 use crate::domain::call_title::short_title;
@@ -27,7 +27,7 @@ impl From<Progress> for Planned {
 }
 
 fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
-    let answered = |message: &str| Planned::from(Progress::Answered(failed(call, message)));
+    let answered = |message: &str| Planned::from(Progress::Answered(failure_result(call, message)));
     let (spec, mut prepared) = match judge.environment.prepare(&call.name, &call.arguments) {
         Ok((spec, prepared)) => (spec, Box::new(prepared)),
         Err(message) => return answered(&message),
@@ -59,11 +59,11 @@ fn plan(call: &ToolCall, judge: &Judge<'_>) -> Planned {
 }
 
 /// The person is asked about a repeated call; where no question may be asked, it is refused.
-fn objected(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> Planned {
+fn object_to(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> Planned {
     match planned.progress {
         Progress::Waiting(..) if policy == Policy::Never => {
             let message = format!("{NOT_MADE}{reason}, and no question is asked (policy never); do something else");
-            Planned { refusal: None, progress: Progress::Answered(failed(call, &message)) }
+            Planned { refusal: None, progress: Progress::Answered(failure_result(call, &message)) }
         }
         Progress::Waiting(spec, mut prepared, _) => {
             prepared.question.add_reason(reason);
@@ -74,7 +74,7 @@ fn objected(call: &ToolCall, planned: Planned, policy: Policy, reason: &str) -> 
 }
 
 /// The directory outside of the workspace that the call is about.
-pub(super) fn outside(prepared: &Prepared) -> Option<&Path> {
+pub(super) fn outside_directory(prepared: &Prepared) -> Option<&Path> {
     match &prepared.question.file.as_ref()?.verdict {
         PathVerdict::AskOutside(directory) => Some(directory),
         _ => None,
@@ -82,8 +82,9 @@ pub(super) fn outside(prepared: &Prepared) -> Option<&Path> {
 }
 
 /// A file outside of the workspace that a call would read and that does not exist: not worth a question.
-pub(super) fn missing(prepared: &Prepared, reach: Reach) -> Option<String> {
-    let file = prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside(prepared).is_some())?;
+pub(super) fn missing_file(prepared: &Prepared, reach: Reach) -> Option<String> {
+    let file =
+        prepared.question.file.as_ref().filter(|_| reach == Reach::Reads && outside_directory(prepared).is_some())?;
     // A path of another machine is not looked up here.
     let file = Some(file).filter(|file| file.path.is_absolute())?;
     file.path.symlink_metadata().is_err().then(|| format!("{}: does not exist", file.path.display()))
@@ -110,7 +111,7 @@ impl Agent {
         };
         let planned = plan(call, &judge);
         match self.work.repeats.objection(call) {
-            Some(reason) => objected(call, planned, policy, &reason),
+            Some(reason) => object_to(call, planned, policy, &reason),
             None => planned,
         }
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::plan::outside;
-use super::{Permission, Progress, add_note, elicited, failed};
+use super::plan::outside_directory;
+use super::{Permission, Progress, add_note, elicited, failure_result};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
@@ -168,7 +168,7 @@ impl Agent {
             }
             Err(reason) => {
                 let call = &mut self.work.calls[pending.call];
-                let result = failed(&call.call, reason);
+                let result = failure_result(&call.call, reason);
                 call.progress = Progress::Answered(result.clone());
                 self.show_call(pending.call, &pending.question.title);
                 self.emit(&Chunk::ToolResult(result));
@@ -195,7 +195,7 @@ impl Agent {
             }
             (decision, _) => {
                 let reason = decision.err().unwrap_or_default();
-                let result = failed(&call.call, &format!("{reason}: {}", objection.refusal));
+                let result = failure_result(&call.call, &format!("{reason}: {}", objection.refusal));
                 call.progress = Progress::Answered(result.clone());
                 self.emit(&Chunk::ToolResult(result));
                 context.outbox.push(self.identity.id, effect);
@@ -234,7 +234,7 @@ impl Agent {
         // The person wants it: the count restarts.
         self.work.repeats.forget();
         if spec.reach == Reach::Reads
-            && let Some(directory) = outside(prepared).map(Path::to_path_buf)
+            && let Some(directory) = outside_directory(prepared).map(Path::to_path_buf)
         {
             self.allowed_directories.allow(directory);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Call, Hooked, Objection, Permission, Progress, failed, unrunnable};
+use super::{Call, Hooked, Objection, Permission, Progress, failure_result, unrunnable};
 use crate::agent::exchange::Exchange;
 use crate::agent::{Agent, Context};
 use crate::domain::approval::Policy;
@@ -63,7 +63,7 @@ impl Agent {
         (self.work.calls, self.known_files) = (calls, known_files);
         let refused = self.work.calls.iter().filter(|call| !call.is_stored).flat_map(unrunnable);
         refused.collect::<Vec<Chunk>>().iter().for_each(|chunk| self.emit(chunk));
-        self.exchange = Exchange::restored(context.now, turn.message, turn.rounds);
+        self.exchange = Exchange::from_stored(context.now, turn.message, turn.rounds);
         Some(restored)
     }
 
@@ -94,7 +94,7 @@ fn answer_uncertain(calls: &mut [Call]) {
     }
     for call in open.take_while(|call| reads(call)) {
         if requested(call).is_some_and(|request| !matches!(request, ToolRequest::Fork { .. })) {
-            call.progress = Progress::Answered(failed(&call.call, NO_RESULT));
+            call.progress = Progress::Answered(failure_result(&call.call, NO_RESULT));
         }
     }
 }

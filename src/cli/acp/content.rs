@@ -34,7 +34,7 @@ impl Content {
                     match resource["text"].as_str() {
                         Some(text) => {
                             content.add_link(&uri);
-                            included.push(format!("<file path=\"{}\">\n{text}\n</file>", shown(&uri)));
+                            included.push(format!("<file path=\"{}\">\n{text}\n</file>", path_or_uri(&uri)));
                         }
                         None => return Err(malformed("only text can be included; link other files")),
                     }
@@ -59,7 +59,7 @@ impl Content {
         if !self.text.is_empty() && !self.text.ends_with(char::is_whitespace) {
             self.text.push(' ');
         }
-        let (path, is_file) = (shown(uri), uri.starts_with(FILE));
+        let (path, is_file) = (path_or_uri(uri), uri.starts_with(FILE));
         match (is_file, path.contains(char::is_whitespace)) {
             (false, _) => self.text.push_str(&path),
             (true, false) => self.text.push_str(&format!("@{path}")),
@@ -72,7 +72,7 @@ impl Content {
 const FILE: &str = "file://";
 
 /// The path of a file, or the URI of anything else.
-fn shown(uri: &str) -> String {
+fn path_or_uri(uri: &str) -> String {
     match uri.strip_prefix(FILE) {
         Some(path) => percent_decode_str(path).decode_utf8_lossy().into_owned(),
         None => uri.to_owned(),

@@ -312,6 +312,6 @@ fn require_same_version(client: &mut Client) -> Result<()> {
 }
 
 /// The error for requests that were running in a server that has ended.
-pub fn lost() -> Fault {
+pub fn server_lost() -> Fault {
     Fault::new(INTERNAL, "the server that ran the agents has ended: send it again")
 }

@@ -272,12 +272,13 @@ impl Editor<'_> {
     pub(super) fn commands_update(&self, session: &str) -> Value {
         let custom = |command: &CustomCommand| {
             let hint = if takes_arguments(command) { "arguments" } else { "" };
-            offered(&command.name, &command.description, hint)
+            command_json(&command.name, &command.description, hint)
         };
         let others = self.sessions.get(session).map(|known| known.commands.as_slice()).unwrap_or_default();
         let is_free = |other: &&Value| self.commands.iter().all(|command| other["name"] != *command.name);
-        let other =
-            |other: &Value| offered(&text_of(other, "name"), &text_of(other, "description"), &text_of(other, "hint"));
+        let other = |other: &Value| {
+            command_json(&text_of(other, "name"), &text_of(other, "description"), &text_of(other, "hint"))
+        };
         let commands: Vec<Value> =
             self.commands.iter().map(custom).chain(others.iter().filter(is_free).map(other)).collect();
         json!({"sessionUpdate": "available_commands_update", "availableCommands": commands})
@@ -293,7 +294,7 @@ impl Editor<'_> {
 }
 
 /// A command as an editor knows it; without a hint it takes no arguments.
-fn offered(name: &str, description: &str, hint: &str) -> Value {
+fn command_json(name: &str, description: &str, hint: &str) -> Value {
     let mut offered = json!({"name": name, "description": description});
     if !hint.is_empty() {
         offered["input"] = json!({ "hint": hint });

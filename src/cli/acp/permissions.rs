@@ -49,7 +49,7 @@ impl Permissions {
     }
 
     /// The questions of these sessions that the editor was not sent yet.
-    pub fn unasked(&mut self, is_session: &dyn Fn(&str) -> bool) -> Vec<Asked> {
+    pub fn unasked_questions(&mut self, is_session: &dyn Fn(&str) -> bool) -> Vec<Asked> {
         let listed = std::mem::take(&mut self.listed);
         let asked = listed.iter().filter_map(|row| self.ask(row, is_session)).collect();
         self.listed = listed;

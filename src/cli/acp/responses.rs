@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::editor::{Editor, lost};
+use super::editor::{Editor, server_lost};
 use super::methods::canonical;
 use super::purpose::Purpose;
 use super::rpc::{Fault, NOT_FOUND};
@@ -53,7 +53,7 @@ impl Editor<'_> {
             News::Lost => {
                 self.is_lost |=
                     matches!(purpose, Purpose::Follow { .. } | Purpose::Commands { .. } | Purpose::Questions);
-                Err(lost())
+                Err(server_lost())
             }
         };
         self.links.close(&mut self.host, number)?;
@@ -77,14 +77,14 @@ impl Editor<'_> {
                     known.next_chunk = position["n"].as_u64().unwrap_or_default();
                 }
                 editor.follow(&session, Position::deserialize(&position).ok());
-                Ok(editor.opened(&session))
+                Ok(editor.on_opened(&session))
             }),
             Purpose::Mode { id, session, mode } => self.answer(&id, outcome, |editor, _| {
                 editor.sessions.get_mut(&session).and_then(|known| known.set_mode(&mode));
                 Ok(Some(json!({})))
             }),
             Purpose::List { id, start } => {
-                self.answer(&id, outcome, |_, conversations| Ok(Some(listed(&conversations, start))));
+                self.answer(&id, outcome, |_, conversations| Ok(Some(conversations_page(&conversations, start))));
             }
             Purpose::Follow { session } => {
                 if let Some(known) = self.sessions.get_mut(&session) {
@@ -174,14 +174,14 @@ impl Editor<'_> {
         self.offer(session);
         if !is_replayed {
             self.follow(session, None);
-            return Ok(self.opened(session));
+            return Ok(self.on_opened(session));
         }
         let request = Request::Logs { agent: session.to_owned(), from: None, last: None, follows: false };
         self.send(&request, Purpose::Replay { id: id.clone(), session: session.to_owned() }).map(|_| None)
     }
 
     /// A session was loaded: answers with its modes; its questions follow.
-    fn opened(&mut self, session: &str) -> Option<Value> {
+    fn on_opened(&mut self, session: &str) -> Option<Value> {
         self.announce_commands(session);
         self.ask();
         self.sessions.get(session).map(|known| json!({"modes": known.modes()}))
@@ -279,7 +279,7 @@ impl Editor<'_> {
     /// Sends the editor the questions of its sessions that it does not have yet.
     fn ask(&mut self) {
         let sessions = &self.sessions;
-        let unasked = self.permissions.unasked(&|id| sessions.contains_key(id));
+        let unasked = self.permissions.unasked_questions(&|id| sessions.contains_key(id));
         for asked in unasked {
             let updates = match self.sessions.get_mut(&asked.session) {
                 Some(known) => known.announce(&asked.call_id, asked.call, "pending"),
@@ -316,14 +316,14 @@ impl Editor<'_> {
     pub(super) fn abandon_links(&mut self) -> Result<()> {
         for (number, purpose) in self.links.all() {
             self.links.close(&mut self.host, number)?;
-            self.on_outcome(purpose, Err(lost()));
+            self.on_outcome(purpose, Err(server_lost()));
         }
         Ok(())
     }
 }
 
 /// One page of the conversations.
-fn listed(conversations: &Value, start: usize) -> Value {
+fn conversations_page(conversations: &Value, start: usize) -> Value {
     let all = conversations.as_array().map(Vec::as_slice).unwrap_or_default();
     let page = all.iter().skip(start).take(PAGE);
     let row = |conversation: &Value| {

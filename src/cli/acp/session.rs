@@ -8,7 +8,7 @@ use super::rpc::Fault;
 use super::tools::{self, Call, TODO};
 use crate::cli::print::summary::Summary;
 use crate::domain::approval::Policy;
-use crate::domain::attachment::shown;
+use crate::domain::attachment::readable_text;
 use crate::domain::chunk::{Chunk, StopReason};
 use crate::domain::mcp::ClientServer;
 use crate::domain::message::replaced_mark;
@@ -121,7 +121,7 @@ impl Session {
         let is_changed = ["[image: ", "[PDF: ", "[file: "].iter().any(|file| text.contains(file));
         let is_own = |prompt: &&mut Prompt| {
             // A command may stand for another text than the one that was typed.
-            !prompt.has_begun && (is_changed || prompt.text.starts_with('/') || shown(&prompt.text) == text)
+            !prompt.has_begun && (is_changed || prompt.text.starts_with('/') || readable_text(&prompt.text) == text)
         };
         match self.prompt.as_mut().filter(is_own) {
             Some(prompt) => {

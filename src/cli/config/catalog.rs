@@ -54,7 +54,11 @@ fn services() -> impl Iterator<Item = (&'static str, Service)> {
 }
 
 /// All providers: services in the order of the provider table, then the others in the order of the files.
-pub fn known(files: &[FileProvider], env: &ProcessEnvironment, diagnostics: &mut Diagnostics) -> Vec<KnownProvider> {
+pub fn known_providers(
+    files: &[FileProvider],
+    env: &ProcessEnvironment,
+    diagnostics: &mut Diagnostics,
+) -> Vec<KnownProvider> {
     let files: Vec<&FileProvider> = files.iter().filter(|file| is_admitted(file, files, diagnostics)).collect();
     let mut known = Vec::new();
     for (kind, service) in services() {

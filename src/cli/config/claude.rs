@@ -37,7 +37,7 @@ pub fn unused_in_commands(files: &[FoundFile]) -> Option<String> {
     for (file, text) in texts {
         let Ok((header, body)) = front_matter::split(text) else { continue };
         let before = unused.len();
-        unused.extend(header.known(&UNUSED));
+        unused.extend(header.present_fields(&UNUSED));
         unused.extend(body.contains(OUTPUT_OF).then_some("!`COMMAND`, which is sent as text"));
         first = first.or_else(|| (unused.len() > before).then_some(file));
     }
@@ -64,7 +64,7 @@ pub fn rules(path: &Path, bytes: &[u8], root: Option<&Path>, warnings: &mut Vec<
             match text.as_str().and_then(|text| rules_of(text, root)) {
                 Some(found) => list.extend(found.into_iter().map(|rule| rule.from_source(&source))),
                 None => {
-                    let text = file::shown(text.as_str().unwrap_or_default());
+                    let text = file::quote_key(text.as_str().unwrap_or_default());
                     warnings.push(format!("{source}: {PERMISSIONS}.{name}: {text}: not supported, and ignored"));
                 }
             }
@@ -83,7 +83,7 @@ pub fn unused_permissions(path: &Path, json: &Json) -> Option<String> {
         .filter(|(key, value)| !["deny", "ask"].contains(&key.as_str()) && is_set(value))
         .map(|(key, _)| key.as_str())
         .collect();
-    let names = unused.iter().map(|key| file::shown(key)).collect::<Vec<_>>().join(", ");
+    let names = unused.iter().map(|key| file::quote_key(key)).collect::<Vec<_>>().join(", ");
     (!unused.is_empty()).then(|| {
         format!(
             "{}: {PERMISSIONS}: not read: {names}; what is allowed is in [rules] of your configuration",

@@ -274,7 +274,7 @@ pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
         .iter()
         .map(|(key, value)| {
             let name: &str = key.get_ref();
-            Entry { key: format!("{prefix}{dot}{}", shown(name)), name, value, span: key.span() }
+            Entry { key: format!("{prefix}{dot}{}", quote_key(name)), name, value, span: key.span() }
         })
         .collect();
     entries.sort_by_key(|entry| entry.span.start);
@@ -282,7 +282,7 @@ pub fn entries<'t>(prefix: &str, table: &'t DeTable<'t>) -> Vec<Entry<'t>> {
 }
 
 /// A key as part of a one-line message.
-pub fn shown(name: &str) -> String {
+pub fn quote_key(name: &str) -> String {
     let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let short: String = name.chars().take(40).collect();
     if is_plain { short } else { format!("{short:?}") }

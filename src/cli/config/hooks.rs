@@ -114,7 +114,7 @@ fn new_hook(event: HookEvent, author: Author, source: String, project: Option<Pa
 pub fn scripts_of(hooks: &[Hook]) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
     let mut files = BTreeMap::new();
     for (hook, root) in hooks.iter().filter_map(|hook| Some((hook, hook.project.as_ref()?))) {
-        let there = scripts::named(&hook.command, root).into_iter().filter(|path| scripts::is_there(root, path));
+        let there = scripts::named_paths(&hook.command, root).into_iter().filter(|path| scripts::is_there(root, path));
         files.extend(there.map(|path| (root.join(&path), scripts::read(root, &path))));
     }
     files.into_iter().collect()
@@ -123,7 +123,7 @@ pub fn scripts_of(hooks: &[Hook]) -> Vec<(PathBuf, Result<Vec<u8>, String>)> {
 /// The files in this directory that the hooks of the person name. Agents must not change them without a question either.
 pub fn files_of_person(hooks: &[Hook], directory: &Path) -> Vec<PathBuf> {
     let Ok(root) = directory.canonicalize() else { return Vec::new() };
-    let named = hooks.iter().flat_map(|hook| scripts::named(&hook.command, &root));
+    let named = hooks.iter().flat_map(|hook| scripts::named_paths(&hook.command, &root));
     let there: BTreeSet<PathBuf> = named.filter(|path| scripts::is_there(&root, path)).collect();
     there.into_iter().filter_map(|path| root.join(path).canonicalize().ok()).collect()
 }
@@ -134,7 +134,7 @@ pub fn bind_scripts(hooks: &mut [Hook], trusted: &Trusted, warnings: &mut Vec<St
     let mut guarded = BTreeSet::new();
     for hook in hooks {
         let Some(root) = hook.project.clone() else { continue };
-        for path in scripts::named(&hook.command, &root) {
+        for path in scripts::named_paths(&hook.command, &root) {
             let digest = trusted.digest_at(&root.join(&path)).map(str::to_owned);
             // The trust in a project as a whole is kept under the name of its directory.
             let digest = digest.filter(|_| !path.ends_with(project::DIRECTORY));
@@ -219,7 +219,7 @@ pub fn of_claude(path: &Path, bytes: &[u8], warnings: &mut Vec<String>) -> Vec<H
     let mut hooks = Vec::new();
     for (name, groups) in events {
         let Some((event, ..)) = HookEvent::ALL.iter().find(|(.., wire)| wire == name) else {
-            warn(&format!("hooks: {}: ignored: there is no such event here", file::shown(name)));
+            warn(&format!("hooks: {}: ignored: there is no such event here", file::quote_key(name)));
             continue;
         };
         let Some(groups) = groups.as_array() else {
@@ -284,7 +284,7 @@ fn of_item(matcher: &str, item: &Json) -> Result<(Hook, Vec<String>), &'static s
         !["type", "command", "timeout", "shell", "statusMessage"].contains(&key.as_str())
             && **value != Json::Bool(false)
     };
-    let left_out = item.as_object().into_iter().flatten().filter(is_unknown).map(|(key, _)| file::shown(key));
+    let left_out = item.as_object().into_iter().flatten().filter(is_unknown).map(|(key, _)| file::quote_key(key));
     let hook = Hook {
         matcher: matcher.to_owned(),
         command: vec![shell.into(), "-c".into(), command.to_owned()],

@@ -107,7 +107,7 @@ pub fn read(reader: &mut FileReader<'_>) -> Layer {
             }
             "sandbox" | "tools" => {
                 for inner in reader.table(&entry) {
-                    opened(reader, &inner, &mut layer);
+                    read_sandbox_and_tools(reader, &inner, &mut layer);
                 }
             }
             "keys" if reader.is_project() => {
@@ -151,7 +151,7 @@ fn keymap(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> KeyMap {
 }
 
 /// `[sandbox]` and `[tools]`.
-fn opened(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
+fn read_sandbox_and_tools(reader: &mut FileReader<'_>, entry: &Entry<'_>, layer: &mut Layer) {
     if entry.key.starts_with("tools.") && user_tools::is_tool(entry) {
         return user_tools::read(reader, entry, layer);
     }

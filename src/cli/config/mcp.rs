@@ -248,7 +248,7 @@ pub fn all(
                 .push(format!("{source}: mcp server {name}: ignored: your configuration has a server of this name"));
             continue;
         }
-        let expanded = expand_transport(&server.transport, &|variable| given(variable, env, withheld));
+        let expanded = expand_transport(&server.transport, &|variable| variable_value(variable, env, withheld));
         match expanded {
             Ok(transport) => {
                 warn_of_plain_http(&transport, &name, &source, diagnostics);
@@ -262,7 +262,11 @@ pub fn all(
 }
 
 /// The value of a variable for a program of tools.
-pub(super) fn given(variable: &str, env: &ProcessEnvironment, withheld: &[String]) -> Result<Option<String>, String> {
+pub(super) fn variable_value(
+    variable: &str,
+    env: &ProcessEnvironment,
+    withheld: &[String],
+) -> Result<Option<String>, String> {
     if withheld.iter().any(|key| key == variable) {
         Err(format!("{variable} holds the key of a provider; use another variable"))
     } else if variables::is_never_given(variable) {

@@ -112,8 +112,8 @@ pub(crate) fn load(arguments: &Arguments, env: &ProcessEnvironment) -> Loaded {
     let (user, project) =
         (user_layer(&files, arguments, env, &mut diagnostics), project_layer(&files, env, &mut diagnostics));
     let all: Vec<_> = user.providers.iter().chain(&project.providers).cloned().collect();
-    let providers = catalog::known(&all, env, &mut diagnostics);
-    let (mut values, sources) = settle(&user, &project, &providers, arguments, env, &mut diagnostics);
+    let providers = catalog::known_providers(&all, env, &mut diagnostics);
+    let (mut values, sources) = resolve_settings(&user, &project, &providers, arguments, env, &mut diagnostics);
     let run = run_parameters(arguments, env, &mut diagnostics);
     diagnostics.warnings.extend(files.ignored.iter().map(|path| ignored(path)));
     values.config.trusted_instructions = files.trusted.digests();
@@ -531,7 +531,7 @@ fn layer(
 }
 
 /// The value of every setting, from the source with the highest precedence.
-fn settle(
+fn resolve_settings(
     user: &Layer,
     project: &Layer,
     providers: &[KnownProvider],

@@ -26,7 +26,7 @@ pub fn ask(env: &ProcessEnvironment) -> Result<()> {
         let mut answer = String::new();
         let is_end = std::io::stdin().read_line(&mut answer)? == 0;
         match answer.trim() {
-            "s" | "show" => print(&(contents.shown(&config) + &contents.shown_providers())),
+            "s" | "show" => print(&(contents.describe_contents(&config) + &contents.shown_providers())),
             "t" | "trust" => return contents.trust(&config),
             "n" | "not now" | "" => {
                 print("to trust it later: polylogue config trust\n");

@@ -28,7 +28,7 @@ pub fn thinking(value: &Value) -> Option<Thinking> {
 pub fn network(value: &Value) -> Option<Network> {
     match value {
         Value::Texts(hosts) => Network::of_hosts(hosts.iter().map(String::as_str)),
-        other => Network::named(other.text()?),
+        other => Network::from_text(other.text()?),
     }
 }
 
@@ -49,8 +49,8 @@ pub fn paint(value: &Value) -> Option<Paint> {
 /// A list in a file; names with commas between them in a variable.
 pub fn fields(value: &Value) -> Option<Vec<StatusField>> {
     match value {
-        Value::Texts(names) => names.iter().map(|name| StatusField::named(name)).collect(),
-        other => other.text()?.split(',').map(|name| StatusField::named(name.trim())).collect(),
+        Value::Texts(names) => names.iter().map(|name| StatusField::from_name(name)).collect(),
+        other => other.text()?.split(',').map(|name| StatusField::from_name(name.trim())).collect(),
     }
 }
 

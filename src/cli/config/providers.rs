@@ -220,7 +220,7 @@ fn headers(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(String, Strin
 
 fn send_reasoning(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Option<SendReasoning> {
     let name = reader.text(entry)?;
-    let setting = SendReasoning::named(&name);
+    let setting = SendReasoning::from_name(&name);
     if setting.is_none() {
         let names: Vec<&str> = SendReasoning::ALL.iter().map(|setting| setting.name()).collect();
         reader.error(entry, &format!("expected one of {}", names.join(", ")));

@@ -508,7 +508,7 @@ impl Setting {
     }
 
     /// The value as a file contains it; `None` if it is not set.
-    pub fn shown(&self, values: &Values) -> Option<String> {
+    pub fn display_value(&self, values: &Values) -> Option<String> {
         let mut copy = values.config.clone();
         let config = &mut copy;
         Some(match &self.kind {
@@ -524,7 +524,7 @@ impl Setting {
             Kind::Size(field, _) | Kind::SizeOrUnlimited(field) => field(config).to_string(),
             Kind::Seconds(field, _) => field(config).as_secs_f64().to_string(),
             Kind::Name(field, _) => format!("{:?}", field(config)),
-            Kind::Network(field) => field(config).shown(),
+            Kind::Network(field) => field(config).to_toml(),
             Kind::Fraction(field) => field(config).to_string(),
             Kind::Program(field) => format!("{:?}", Some(field(config)).filter(|words| !words.is_empty())?),
             Kind::Color(color) => format!("{:?}", config.display.theme.get(*color)?.to_string()),
@@ -533,7 +533,7 @@ impl Setting {
                 format!("[{}]", names.join(", "))
             }
             Kind::Limit(name) => {
-                config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.shown(most))
+                config.tree_limits[*name].map_or_else(|| format!("{NO_LIMIT:?}"), |most| name.display_value(most))
             }
         })
     }

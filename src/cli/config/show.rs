@@ -64,7 +64,7 @@ fn paths(loaded: &Loaded) -> String {
 
 /// Returns whether the configuration is valid.
 fn show(loaded: &Loaded) -> bool {
-    print(&shown(loaded));
+    print(&render_config(loaded));
     print_diagnostics(loaded);
     loaded.diagnostics.errors.is_empty()
 }
@@ -90,7 +90,7 @@ pub fn print_errors<'a>(errors: impl Iterator<Item = &'a str>) -> bool {
 }
 
 /// The configuration in the form of a file, with the source of each value as a comment.
-pub(super) fn shown(loaded: &Loaded) -> String {
+pub(super) fn render_config(loaded: &Loaded) -> String {
     let mut out = String::new();
     let mut table = "";
     for (setting, source) in SETTINGS.iter().zip(&loaded.sources) {
@@ -100,7 +100,7 @@ pub(super) fn shown(loaded: &Loaded) -> String {
             table = section;
         }
         let model = || format!("{:?}", loaded.config().endpoint.full_name());
-        match setting.shown(&loaded.values).or_else(|| (name == "model").then(model)) {
+        match setting.display_value(&loaded.values).or_else(|| (name == "model").then(model)) {
             Some(value) => line(&mut out, &format!("{name} = {value}"), &source.to_string()),
             None => line(&mut out, &format!("# {name}"), "not set"),
         }
@@ -325,7 +325,7 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
         return Err(Error::usage(message));
     }
     let config_directory = env.config_directory().ok_or_else(no_directory)?;
-    print(&contents.shown(&config_directory));
+    print(&contents.describe_contents(&config_directory));
     print(&contents.shown_providers());
     if contents.is_trusted(&config_directory) {
         print("already trusted\n");

@@ -395,7 +395,7 @@ fn config_show_prints_a_valid_configuration_without_secrets() {
         system = "Say \"yes\"."
     "#;
     let scene = Scene::new().user(text).set("WORK_KEY", "planted").set("OPENAI_API_KEY", "planted");
-    let shown = show::shown(&scene.load());
+    let shown = show::render_config(&scene.load());
     assert!(!shown.contains("planted"), "{shown}");
     for expected in ["key from WORK_KEY", "key from OPENAI_API_KEY", "key from api_key_command", "config.toml:2"] {
         assert!(shown.contains(expected), "{expected}\n{shown}");

@@ -185,7 +185,7 @@ impl Contents {
     }
 
     /// Everything that would be trusted: new files whole, changed ones as a diff to what was trusted before.
-    pub fn shown(&self, config_directory: &Path) -> String {
+    pub fn describe_contents(&self, config_directory: &Path) -> String {
         let (earlier, now) = (earlier_texts(config_directory), self.texts());
         let mut out = String::new();
         for (path, text) in &now {

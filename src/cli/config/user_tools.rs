@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::environment::ProcessEnvironment;
 use super::file::{Diagnostics, Entry, FileReader, FoundFile, MAX_BYTES};
 use super::keys::Layer;
-use super::mcp::{expand, given, hosts, pairs, seconds};
+use super::mcp::{expand, hosts, pairs, seconds, variable_value};
 use super::source::absolute;
 use crate::domain::mcp::{PREFIX, is_server_name};
 use crate::domain::user_tool::UserToolEntry;
@@ -118,7 +118,7 @@ pub fn all(
 
 fn expand_all(pairs: &mut [(String, String)], env: &ProcessEnvironment, withheld: &[String]) -> Result<(), String> {
     for (_, value) in pairs {
-        *value = expand(value, &|variable| given(variable, env, withheld))?;
+        *value = expand(value, &|variable| variable_value(variable, env, withheld))?;
     }
     Ok(())
 }

@@ -76,7 +76,7 @@ fn models_request(known: &KnownProvider) -> Result<ListRequest> {
 
 /// The model of new agents, what is known of its context, and models that the server does not have.
 fn model(report: &mut Report, known: &KnownProvider, loaded: &Loaded, body: &[u8]) {
-    let missing = missing(known, loaded, body);
+    let missing = unlisted_models(known, loaded, body);
     for model in &missing {
         report.warn("model", format!("{}/{model}: the server does not list it", known.entry.name));
     }
@@ -101,7 +101,7 @@ fn model(report: &mut Report, known: &KnownProvider, loaded: &Loaded, body: &[u8
 }
 
 /// Models that are configured or used and that the server does not list.
-fn missing<'a>(known: &'a KnownProvider, loaded: &'a Loaded, body: &[u8]) -> Vec<&'a str> {
+fn unlisted_models<'a>(known: &'a KnownProvider, loaded: &'a Loaded, body: &[u8]) -> Vec<&'a str> {
     // Azure lists what can be deployed, and not the deployments.
     if known.entry.base_url.contains(".azure.com") {
         return Vec::new();

@@ -53,7 +53,7 @@ fn settings(
     aggregation: Option<Aggregation>,
     (configured, strategy): (&TeamSettings, Strategy),
 ) -> Result<Settings> {
-    let (defaults, usual) = (Settings::of(configured), Aggregation::configured(configured, strategy));
+    let (defaults, usual) = (Settings::of(configured), Aggregation::of_settings(configured, strategy));
     let option = options.aggregation.as_deref().map(str::parse).transpose();
     let option = option.map_err(|error: Error| error.context("--aggregation"))?;
     let retries = options.retries.unwrap_or(defaults.retry.number());

@@ -146,7 +146,7 @@ fn workflow_file(workflow: &Workflow, source: Option<&Path>) -> String {
         entries_of(&mut out, &step.member, ("as", "prompt"));
         if !step.depends_on.is_empty() {
             let names: Vec<String> =
-                step.depends_on.iter().map(|at| quoted(&workflow.steps[*at].member.name)).collect();
+                step.depends_on.iter().map(|at| toml_string(&workflow.steps[*at].member.name)).collect();
             let _ = writeln!(out, "depends_on = [{}]", names.join(", "));
         }
         if step.is_critical {
@@ -172,12 +172,12 @@ fn entries_of(out: &mut String, member: &Member, (definition, role): (&str, &str
 
 fn entry(out: &mut String, key: &str, value: Option<&str>) {
     if let Some(value) = value {
-        let _ = writeln!(out, "{key} = {}", quoted(value));
+        let _ = writeln!(out, "{key} = {}", toml_string(value));
     }
 }
 
 /// A TOML string. Every JSON string is one.
-fn quoted(text: &str) -> String {
+fn toml_string(text: &str) -> String {
     Value::from(text).to_string()
 }
 

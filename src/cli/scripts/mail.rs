@@ -28,10 +28,10 @@ pub fn run(options: &Mail, directory: &Path) -> Result<()> {
     let (agent, from) = (options.agent.clone(), options.from.clone());
     let response = match Client::connect(directory)? {
         Some(mut client) => client.request(&Request::Mail { agent, from, act: act.clone() })?,
-        None => stored(directory, agent.as_deref(), from.as_deref(), &act)?,
+        None => act_on_store(directory, agent.as_deref(), from.as_deref(), &act)?,
     };
     match act {
-        MailAct::List => print::table(&shortened(response, options.json), print::MAIL, options.json),
+        MailAct::List => print::table(&first_lines(response, options.json), print::MAIL, options.json),
         MailAct::Read(_) if response.is_null() => print_note("no unread mail"),
         MailAct::Read(_) if options.json => drop(print_line(&escape_json(&response.to_string()))),
         MailAct::Read(_) => {
@@ -46,7 +46,7 @@ pub fn run(options: &Mail, directory: &Path) -> Result<()> {
 }
 
 /// A table shows the first line of each message.
-fn shortened(mut list: Value, is_json: bool) -> Value {
+fn first_lines(mut list: Value, is_json: bool) -> Value {
     for mail in list.as_array_mut().into_iter().flatten().filter(|_| !is_json) {
         let first = mail["text"].as_str().and_then(|text| text.lines().find(|line| !line.trim().is_empty()));
         mail["text"] = first.unwrap_or_default().into();
@@ -54,7 +54,7 @@ fn shortened(mut list: Value, is_json: bool) -> Value {
     list
 }
 
-fn stored(directory: &Path, agent: Option<&str>, from: Option<&str>, act: &MailAct) -> Result<Value> {
+fn act_on_store(directory: &Path, agent: Option<&str>, from: Option<&str>, act: &MailAct) -> Result<Value> {
     require_stored(directory)?;
     let store = match act {
         MailAct::List => Store::open_read_only(directory)?,

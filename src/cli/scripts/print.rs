@@ -215,7 +215,7 @@ impl Printer {
         }
     }
 
-    pub fn missed(&mut self, count: u64) {
+    pub fn note_missed(&mut self, count: u64) {
         self.end();
         print_note(&format!("{count} older chunks are no longer available"));
     }

@@ -79,7 +79,7 @@ impl Input {
             let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
             match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], left.as_ref()) {
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(failed(error)),
+                Err(error) => return Err(read_error(error)),
                 Ok(ready) => return Ok(ready > 0),
             }
         }
@@ -105,7 +105,7 @@ impl Input {
             // From a terminal that was closed, or that a background process may not read.
             Err(Errno::IO) if self.is_pollable => self.has_ended = true,
             Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(read_error(error)),
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Input {
     }
 }
 
-fn failed(error: Errno) -> Error {
+fn read_error(error: Errno) -> Error {
     Error::from(std::io::Error::from(error)).context("cannot read standard input")
 }
 

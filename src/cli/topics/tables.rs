@@ -102,9 +102,9 @@ pub fn settings() -> String {
     let mut out = include_str!("settings.txt").to_owned();
     let defaults = Values::default();
     for setting in SETTINGS {
-        let default = setting.shown(&defaults).map(|value| format!(" (default {value})")).unwrap_or_default();
+        let default = setting.display_value(&defaults).map(|value| format!(" (default {value})")).unwrap_or_default();
         let about = format!("{}: {}{default}. {}.", setting.about, setting.kind.expected(), set_by(setting));
-        described(&mut out, setting.key, &about);
+        write_entry(&mut out, setting.key, &about);
     }
     out += "\n[rules] has lists of rules (polylogue help approval):\n\n";
     keys::RULES.iter().for_each(|(key, about)| item(&mut out, key, about));
@@ -114,7 +114,7 @@ pub fn settings() -> String {
     providers::KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
     out += "\nAn entry of models is a name, or a table with these keys:\n\n";
     providers::MODEL_KEYS.iter().for_each(|(key, about)| item(&mut out, key, about));
-    described(
+    write_entry(
         &mut out,
         "fallback",
         "At the top level: models that answer where one of any provider cannot; see polylogue help parameters. Not in a \
@@ -189,7 +189,7 @@ pub fn variables() -> String {
 /// A term with its description: on one line if the term is short.
 fn item(out: &mut String, term: &str, about: &str) {
     if text::width(term) > TERM_COLUMNS {
-        return described(out, term, about);
+        return write_entry(out, term, about);
     }
     let indent = TERM_COLUMNS + 4;
     let mut rows = text::wrap(about, COLUMNS - indent).map(|(_, row)| row);
@@ -200,7 +200,7 @@ fn item(out: &mut String, term: &str, about: &str) {
     }
 }
 
-fn described(out: &mut String, term: &str, about: &str) {
+fn write_entry(out: &mut String, term: &str, about: &str) {
     let _ = writeln!(out, "  {term}");
     for (_, row) in text::wrap(about, COLUMNS - 6) {
         let _ = writeln!(out, "      {row}");

@@ -25,7 +25,7 @@ const REPORTED: usize = 20;
 /// Draws a trace. Returns whether every line of it could be read.
 pub fn show(options: &TraceShow) -> Result<bool> {
     let (lines, bad) = read(&options.file)?;
-    config::show::print(&drawn(&lines, options, width())?);
+    config::show::print(&draw_table(&lines, options, width())?);
     let file = options.file.display();
     for (number, why) in bad.iter().take(REPORTED) {
         report(&format!("{file}:{number}: not a line of a trace: {why}"));
@@ -37,7 +37,7 @@ pub fn show(options: &TraceShow) -> Result<bool> {
 }
 
 /// The table in at most `width` columns.
-fn drawn(lines: &[TraceLine], options: &TraceShow, width: usize) -> Result<String> {
+fn draw_table(lines: &[TraceLine], options: &TraceShow, width: usize) -> Result<String> {
     let mut lanes = Lanes::of(lines);
     if let Some(agent) = &options.agent {
         lanes.keep(agent).map_err(Error::usage)?;
@@ -115,7 +115,7 @@ mod tests {
     fn draw(slow: Option<u64>, agent: Option<&str>, width: usize) -> String {
         let lines: Vec<TraceLine> = TRACE.lines().map(|line| TraceLine::parse(line).unwrap()).collect();
         let options = TraceShow { file: "x".into(), slow, agent: agent.map(str::to_owned) };
-        drawn(&lines, &options, width).unwrap()
+        draw_table(&lines, &options, width).unwrap()
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(draw(None, Some("B"), 80), scout);
         let lines: Vec<TraceLine> = TRACE.lines().map(|line| TraceLine::parse(line).unwrap()).collect();
         let options = TraceShow { file: "x".into(), slow: None, agent: Some("nobody".into()) };
-        assert!(drawn(&lines, &options, 80).unwrap_err().message.contains("main, scout"));
+        assert!(draw_table(&lines, &options, 80).unwrap_err().message.contains("main, scout"));
     }
 
     #[test]

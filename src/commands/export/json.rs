@@ -34,7 +34,7 @@ fn of_body(body: &Body) -> Value {
         }),
         Body::ToolCall(call) => json!({"call_id": call.id, "name": call.name, "arguments": call.arguments}),
         Body::ToolResult(result) => json!({
-            "call_id": result.call_id, "name": result.name, "text": result.shown(), "is_error": result.is_error,
+            "call_id": result.call_id, "name": result.name, "text": result.readable_text(), "is_error": result.is_error,
             "seconds": result.duration.as_secs_f64(),
         }),
         // The id, without the name.

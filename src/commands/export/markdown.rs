@@ -1,7 +1,7 @@
 //! A log as Markdown. The text of messages is copied unchanged.
 
 use super::{Subject, date};
-use crate::domain::attachment::shown;
+use crate::domain::attachment::readable_text;
 use crate::domain::message::{Body, Message, Reply, fork_mark, replaced_mark};
 
 pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) -> String {
@@ -22,12 +22,12 @@ pub(super) fn of(subject: &Subject, messages: &[Message], damaged: &[String]) ->
 fn part(body: &Body) -> Option<String> {
     Some(match body {
         Body::System(text) => format!("## System\n\n{text}"),
-        Body::User(text) => format!("## You\n\n{}", shown(text)),
+        Body::User(text) => format!("## You\n\n{}", readable_text(text)),
         Body::Assistant(reply) => of_reply(reply),
         Body::ToolCall(call) => format!("**Call: {}**\n\n{}", call.name, fenced("json", &call.arguments)),
         Body::ToolResult(result) => {
             let what = if result.is_error { "Error" } else { "Result" };
-            format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.shown()))
+            format!("**{what}: {}**\n\n{}", result.name, fenced("", &result.readable_text()))
         }
         Body::Clear => "---\n\n*cleared: the model does not see the messages above*".into(),
         Body::Mark(label) => format!("*mark {label}*"),

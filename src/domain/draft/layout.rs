@@ -4,7 +4,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{Draft, is_marker};
 use crate::base::text::{self, TAB_COLUMNS};
-use crate::domain::attachment::{references, shown, text_files};
+use crate::domain::attachment::{readable_text, references, text_files};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftLayout {
@@ -42,7 +42,7 @@ impl Draft {
 /// The marker of a folded paste, or of a file.
 pub(super) fn label(number: usize, paste: &str) -> String {
     if references(paste).first().is_some_and(|file| file.range == (0..paste.len())) {
-        return shown(paste).into_owned();
+        return readable_text(paste).into_owned();
     }
     if let Some(file) = text_files(paste).first().filter(|file| file.range == (0..paste.len())) {
         return file.label();

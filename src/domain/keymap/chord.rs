@@ -46,7 +46,7 @@ impl Chord {
     }
 
     /// A key of the table as help shows it.
-    pub(super) fn shown(text: &str) -> String {
+    pub(super) fn display_key(text: &str) -> String {
         text.parse().map_or_else(|_| text.to_owned(), |chord: Self| chord.to_string())
     }
 }

@@ -85,7 +85,7 @@ impl Scrollback {
     /// The call or the reasoning to which a row on a screen of this size belongs, if there is something folded: its number.
     pub fn fold_at(&self, reader: Reader, width: u16, height: u16, row: u16) -> Option<i64> {
         let (line, _) =
-            self.numbered(reader, width, height).into_iter().nth(row.into()).filter(|(_, row)| !row.is_gap)?;
+            self.numbered_rows(reader, width, height).into_iter().nth(row.into()).filter(|(_, row)| !row.is_gap)?;
         self.folds.with_line(line).map(|fold| fold.first - 1)
     }
 
@@ -104,14 +104,14 @@ impl Scrollback {
     pub fn toggle_fold(&mut self, line: i64, reader: Reader, width: u16, height: u16) {
         self.pin(reader, width, height);
         self.folds.toggle(line + 1);
-        self.settle(reader, &[(width, height)]);
+        self.follow_if_at_end(reader, &[(width, height)]);
     }
 
     /// Scrolls so that the line is on the screen.
     pub fn reveal(&mut self, line: i64, reader: Reader, width: u16, height: u16) {
         if !self.visible_lines(reader, width, height).contains(&line) {
             self.go_to(reader, line);
-            self.settle(reader, &[(width, height)]);
+            self.follow_if_at_end(reader, &[(width, height)]);
         }
     }
 

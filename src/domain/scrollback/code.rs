@@ -54,7 +54,7 @@ impl Code {
         let count = colors.len().max(first + lines.len());
         colors.resize(count, Box::default());
         for (known, parts) in colors[first..].iter_mut().zip(lines) {
-            *known = packed(parts);
+            *known = pack_colors(parts);
         }
     }
 
@@ -81,7 +81,7 @@ impl Code {
     }
 }
 
-fn packed(parts: &[(Range<usize>, Color)]) -> Colors {
+fn pack_colors(parts: &[(Range<usize>, Color)]) -> Colors {
     let offset = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
     let mut packed = Vec::with_capacity(parts.len() * 2);
     for (range, color) in parts {

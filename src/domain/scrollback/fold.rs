@@ -22,13 +22,13 @@ impl Fold {
         Self { first, end, shown, is_exception: false }
     }
 
-    fn hidden(&self) -> std::ops::Range<i64> {
+    fn hidden_lines(&self) -> std::ops::Range<i64> {
         self.first + i64::from(self.shown)..self.end
     }
 
     /// The number of lines that it hides.
     pub fn count(&self) -> usize {
-        usize::try_from(self.hidden().end - self.hidden().start).unwrap_or(0)
+        usize::try_from(self.hidden_lines().end - self.hidden_lines().start).unwrap_or(0)
     }
 }
 
@@ -42,7 +42,7 @@ pub struct Folds {
 
 impl Folds {
     /// No folds, to be shown like these.
-    pub fn emptied(&self) -> Self {
+    pub fn without_folds(&self) -> Self {
         Self { are_open: self.are_open, ..Self::default() }
     }
 
@@ -99,7 +99,7 @@ impl Folds {
     /// The fold that hides this line now.
     pub fn hiding(&self, line: i64) -> Option<&Fold> {
         let at = self.list.partition_point(|fold| fold.first <= line).checked_sub(1)?;
-        self.list.get(at).filter(|fold| fold.hidden().contains(&line) && !self.is_open(fold))
+        self.list.get(at).filter(|fold| fold.hidden_lines().contains(&line) && !self.is_open(fold))
     }
 
     /// Lines were inserted before this line, which is in no fold.

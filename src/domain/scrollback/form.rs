@@ -286,36 +286,36 @@ impl Sides<'_> {
         };
         let left_columns = text::width(line.text);
         if left_columns <= beside {
-            return vec![self.joined(line, 0..line.text.len(), "")];
+            return vec![self.join_right(line, 0..line.text.len(), "")];
         }
         if self.is_whole {
             let mut parts = wrap_part(line.text, &(0..line.text.len()), self.room);
             let last = parts.pop().unwrap_or(0..0);
             let is_beside = text::width(&line.text[last.clone()]) <= beside;
-            let mut rows: Vec<Drawn> = parts.into_iter().map(|part| self.left(line, part, "")).collect();
-            rows.push(if is_beside { self.joined(line, last, "") } else { self.left(line, last, "") });
+            let mut rows: Vec<Drawn> = parts.into_iter().map(|part| self.left_part(line, part, "")).collect();
+            rows.push(if is_beside { self.join_right(line, last, "") } else { self.left_part(line, last, "") });
             return if is_beside { rows } else { self.with_right_below(rows) };
         }
         let room = if beside < LEAST_LEFT { self.room } else { beside };
         if left_columns <= room {
-            return self.with_right_below(vec![self.left(line, 0..line.text.len(), "")]);
+            return self.with_right_below(vec![self.left_part(line, 0..line.text.len(), "")]);
         }
         let part = 0..text::truncate(line.text, room.saturating_sub(1)).len();
         if beside < LEAST_LEFT {
-            return self.with_right_below(vec![self.left(line, part, "…")]);
+            return self.with_right_below(vec![self.left_part(line, part, "…")]);
         }
-        vec![self.joined(line, part, "…")]
+        vec![self.join_right(line, part, "…")]
     }
 
-    fn left(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
+    fn left_part(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
         let mut row = Drawn::default();
         row.push_part(line, part);
         row.push(end, Style::default());
         row
     }
 
-    fn joined(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
-        let mut row = self.left(line, part, end);
+    fn join_right(&self, line: &Line<'_>, part: Range<usize>, end: &str) -> Drawn {
+        let mut row = self.left_part(line, part, end);
         if !self.right.is_empty() {
             let space = self.room.saturating_sub(text::width(&row.text) + text::width(self.right));
             row.push(&" ".repeat(space), Style::default());

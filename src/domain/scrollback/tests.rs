@@ -121,14 +121,14 @@ fn a_reader_on_two_screens_keeps_the_position_of_the_smaller_one() {
     let position = shown(&mut s, 4);
     assert_eq!(position[0], "line 86");
     assert_eq!(s.visible(ALL, 7, 50).last().map(|row| row.text.clone()), Some("line 99".into()));
-    s.settle(ALL, &[(W, 4), (7, 50)]);
+    s.follow_if_at_end(ALL, &[(W, 4), (7, 50)]);
     assert_eq!(shown(&mut s, 4), position);
     assert!(s.shows_end(ALL, 7, 50) && !s.shows_end(ALL, W, 4));
     // Up from the end that the larger one shows, not from a position below it.
     s.scroll(ALL, -1, W, 50);
     assert_eq!(shown(&mut s, 4)[0], "line 49");
     s.scroll(ALL, 1, W, 50);
-    s.settle(ALL, &[(W, 4), (7, 50)]);
+    s.follow_if_at_end(ALL, &[(W, 4), (7, 50)]);
     s.push(LineKind::Assistant, "more");
     assert_eq!(shown(&mut s, 1), ["more"]);
 }

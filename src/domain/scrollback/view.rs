@@ -182,16 +182,16 @@ impl Scrollback {
             }
         }
         self.go(reader, top);
-        self.settle(reader, &[(width, height)]);
+        self.follow_if_at_end(reader, &[(width, height)]);
     }
 
     /// The rows for a screen of this size, or fewer if there are fewer.
     pub fn visible(&self, reader: Reader, width: u16, height: u16) -> Vec<VisibleRow> {
-        self.numbered(reader, width, height).into_iter().map(|(_, row)| row).collect()
+        self.numbered_rows(reader, width, height).into_iter().map(|(_, row)| row).collect()
     }
 
     /// The rows of `visible`, each with the number of its line.
-    pub fn numbered(&self, reader: Reader, width: u16, height: u16) -> Vec<(i64, VisibleRow)> {
+    pub fn numbered_rows(&self, reader: Reader, width: u16, height: u16) -> Vec<(i64, VisibleRow)> {
         let mut rows = Vec::with_capacity(usize::from(height));
         let mut next = self.top_of_view(reader, width, height);
         while let Some(position) = next.filter(|_| rows.len() < usize::from(height)) {
@@ -215,13 +215,13 @@ impl Scrollback {
 
     /// Whether the first and the last of these lines are on a screen of this size.
     pub fn shows(&self, lines: &Range<i64>, reader: Reader, width: u16, height: u16) -> bool {
-        let visible = self.numbered(reader, width, height);
+        let visible = self.numbered_rows(reader, width, height);
         let ends = [lines.start, self.line_before(lines.end)];
         ends.iter().all(|end| visible.iter().any(|(line, row)| line == end && !row.is_gap))
     }
 
     /// Lets a reader follow new text if all of its screens show the last row.
-    pub fn settle(&mut self, reader: Reader, screens: &[(u16, u16)]) {
+    pub fn follow_if_at_end(&mut self, reader: Reader, screens: &[(u16, u16)]) {
         self.update();
         if screens.iter().all(|(width, height)| self.shows_end(reader, *width, *height)) {
             self.to_bottom(reader);
@@ -345,7 +345,7 @@ impl Scrollback {
     }
 
     /// How a row of the line is copied from the screen.
-    fn copied(&self, number: i64, width: u16, part: &RowPart<'_>, line: &Line<'_>) -> Copied {
+    fn copy_row(&self, number: i64, width: u16, part: &RowPart<'_>, line: &Line<'_>) -> Copied {
         let prefix = prefix_columns(line.form, width);
         let decoration = line.form.map_or(0, |form| form.decoration).min(prefix);
         let is_rest = line.start == Start::Rest;
@@ -399,7 +399,7 @@ impl Scrollback {
             text: drawn.text,
             styles: drawn.styles,
             links: drawn.links,
-            copied: self.copied(number, width, part, &line),
+            copied: self.copy_row(number, width, part, &line),
             is_first_of_block: at == Some(0) && line.start == Start::Block,
             is_first_of_line: at == Some(0) && line.start != Start::Rest,
             is_gap: at.is_none(),

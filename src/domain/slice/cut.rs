@@ -66,7 +66,7 @@ impl SliceSpec {
         let mut cut = Cut { parts: Vec::new(), widened: Vec::new() };
         for piece in pieces {
             let part = match piece {
-                ResolvedSegment::Take(range) => CutPart::Messages(cut.copy(rows, range, copied)),
+                ResolvedSegment::Take(range) => CutPart::Messages(cut.copy(rows, range, copy_body)),
                 ResolvedSegment::Compact(range) => CutPart::Messages(cut.copy(rows, range, compacted)),
                 ResolvedSegment::Inject(text) => CutPart::Messages(vec![Body::User(text.to_owned())]),
                 ResolvedSegment::Summarize(range, goal) => {
@@ -96,7 +96,7 @@ impl Cut {
 }
 
 /// The ids in a compaction are those of another log.
-fn copied(body: &Body) -> Body {
+fn copy_body(body: &Body) -> Body {
     match body {
         Body::Compaction(compaction) => Body::User(compaction.text()),
         _ => body.clone(),
@@ -109,7 +109,7 @@ fn compacted(body: &Body) -> Body {
             Some(content) => Body::ToolResult(ToolResult { content, ..result.clone() }),
             None => body.clone(),
         },
-        _ => copied(body),
+        _ => copy_body(body),
     }
 }
 

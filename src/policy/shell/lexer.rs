@@ -190,7 +190,7 @@ impl Lexer<'_> {
 
     fn single_quoted(&mut self, word: &mut Word, written: &mut String) -> Result<(), &'static str> {
         loop {
-            let c = self.quoted(written)?;
+            let c = self.next_quoted(written)?;
             if c == '\'' {
                 return Ok(());
             }
@@ -200,10 +200,10 @@ impl Lexer<'_> {
 
     fn double_quoted(&mut self, word: &mut Word, written: &mut String) -> Result<(), &'static str> {
         loop {
-            match self.quoted(written)? {
+            match self.next_quoted(written)? {
                 '"' => return Ok(()),
                 '$' | '`' => return Err("a variable or substitution"),
-                '\\' => match self.quoted(written)? {
+                '\\' => match self.next_quoted(written)? {
                     c @ ('"' | '\\') => word.text.push(c),
                     '$' | '`' => return Err("a variable or substitution"),
                     '\n' => return Err("a backslash before a line break or a special character"),
@@ -215,7 +215,7 @@ impl Lexer<'_> {
     }
 
     /// The next character within quotes.
-    fn quoted(&mut self, written: &mut String) -> Result<char, &'static str> {
+    fn next_quoted(&mut self, written: &mut String) -> Result<char, &'static str> {
         let c = self.rest.next().ok_or("quotes that are not closed")?;
         if c.is_control() && !matches!(c, '\n' | '\t') {
             return Err("a control character");

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
+use crate::domain::attachment::{Files, PDF, Piece, pieces, readable_text};
 use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
@@ -76,7 +76,7 @@ pub(super) fn may_think(turns: &[Turn<'_>]) -> bool {
     }
 }
 
-pub(super) fn called<'a>(turns: &'a [Turn<'_>]) -> BTreeSet<&'a str> {
+pub(super) fn called_tools<'a>(turns: &'a [Turn<'_>]) -> BTreeSet<&'a str> {
     let calls = turns.iter().flat_map(|turn| match turn {
         Turn::Assistant { calls, .. } => calls.as_slice(),
         Turn::User(_) => &[],
@@ -143,7 +143,7 @@ fn is_thinking(signature: &str) -> bool {
 fn user_blocks(text: &str, files: &Files) -> Vec<String> {
     let pieces = pieces(text, files);
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
-        return vec![text_block(&shown(text))];
+        return vec![text_block(&readable_text(text))];
     }
     pieces.into_iter().map(piece_block).collect()
 }

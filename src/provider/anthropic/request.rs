@@ -161,7 +161,7 @@ fn push_tools(body: &mut String, tools: &[ToolDeclaration], turns: &[Turn<'_>], 
         rows.push(format!("{{\"name\":{name},\"description\":{description},\"input_schema\":{schema}"));
     }
     if tools.is_empty() {
-        let called = blocks::called(turns).into_iter();
+        let called = blocks::called_tools(turns).into_iter();
         rows.extend(called.map(|name| format!("{{\"name\":{},\"input_schema\":{{\"type\":\"object\"}}", json(name))));
         if !rows.is_empty() {
             body.push_str(",\"tool_choice\":{\"type\":\"none\"}");

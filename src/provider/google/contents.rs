@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::domain::attachment::{Files, LoadedFile, Piece, pieces, shown};
+use crate::domain::attachment::{Files, LoadedFile, Piece, pieces, readable_text};
 use crate::domain::message::Signature;
 use crate::provider::google::signature::ThoughtSignature;
 use crate::provider::turns::{Call, Turn};
@@ -102,7 +102,7 @@ pub(super) fn contents<'a>(turns: &'a [Turn<'a>], files: &Files, requires_signat
 }
 
 /// The names of all tools that were called, each once.
-pub(super) fn called<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
+pub(super) fn called_tools<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
     let mut names = Vec::new();
     for turn in turns {
         let Turn::Assistant { calls, .. } = turn else { continue };
@@ -119,7 +119,7 @@ pub(super) fn called<'a>(turns: &'a [Turn<'a>]) -> Vec<String> {
 fn user_content(text: &str, files: &Files) -> Content<'static> {
     let pieces = pieces(text, files);
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
-        return text_content("user", &shown(text));
+        return text_content("user", &readable_text(text));
     }
     let part = |piece: Piece<'_>| match piece {
         Piece::Text(text) => Part { text: Some(text), ..Part::default() },

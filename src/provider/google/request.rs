@@ -10,7 +10,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::parameters::Parameter;
 use crate::domain::tool::ToolDeclaration;
-use crate::provider::google::contents::{called, contents};
+use crate::provider::google::contents::{called_tools, contents};
 use crate::provider::google::thinking;
 use crate::provider::parameters::Fields;
 use crate::provider::request::{self, json};
@@ -51,7 +51,7 @@ fn body(conversation: &Conversation<'_>) -> Result<Rc<[u8]>> {
     body.push_str("\"contents\":");
     body.push_str(&json(&contents(&turns, &conversation.endpoint.files, thinking::requires_signatures(model))));
     if conversation.tools.is_empty() {
-        push_forbidden(&mut body, &called(&turns));
+        push_forbidden(&mut body, &called_tools(&turns));
     } else {
         push_tools(&mut body, conversation.tools)?;
     }

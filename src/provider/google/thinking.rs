@@ -96,7 +96,7 @@ pub(super) fn requires_signatures(model: &str) -> bool {
 fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option<Option<ThinkingConfig>> {
     let tokens = match thinking {
         // Flash-Lite does not think by default and then rejects `includeThoughts`.
-        Thinking::Unspecified => return Some((least < 512).then(shown)),
+        Thinking::Unspecified => return Some((least < 512).then(with_thoughts)),
         Thinking::Off if may_be_off => {
             return Some(Some(ThinkingConfig { thinking_budget: Some(0), ..ThinkingConfig::default() }));
         }
@@ -106,19 +106,19 @@ fn budget(thinking: Thinking, least: u32, most: u32, may_be_off: bool) -> Option
         Thinking::Budget(tokens) if (least..=most).contains(&tokens) => tokens,
         Thinking::Off | Thinking::Budget(_) | Thinking::Effort(_) => return None,
     };
-    Some(Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }))
+    Some(Some(ThinkingConfig { thinking_budget: Some(tokens), ..with_thoughts() }))
 }
 
 fn level(thinking: Thinking, lowest: &'static str, has_medium: bool) -> Option<ThinkingConfig> {
     let level = match thinking {
-        Thinking::Unspecified => return Some(shown()),
+        Thinking::Unspecified => return Some(with_thoughts()),
         Thinking::Off if lowest == "minimal" => {
             return Some(ThinkingConfig { thinking_level: Effort::new(lowest), ..ThinkingConfig::default() });
         }
         Thinking::Medium if !has_medium => return None,
         _ => thinking.effort()?,
     };
-    Some(ThinkingConfig { thinking_level: Effort::new(level), ..shown() })
+    Some(ThinkingConfig { thinking_level: Effort::new(level), ..with_thoughts() })
 }
 
 fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
@@ -126,12 +126,12 @@ fn unknown(thinking: Thinking) -> Option<ThinkingConfig> {
     match thinking {
         Thinking::Unspecified => None,
         Thinking::Off => Some(ThinkingConfig { thinking_budget: Some(0), ..nothing }),
-        Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..shown() }),
-        _ => Some(ThinkingConfig { thinking_level: thinking.effort().and_then(Effort::new), ..shown() }),
+        Thinking::Budget(tokens) => Some(ThinkingConfig { thinking_budget: Some(tokens), ..with_thoughts() }),
+        _ => Some(ThinkingConfig { thinking_level: thinking.effort().and_then(Effort::new), ..with_thoughts() }),
     }
 }
 
-fn shown() -> ThinkingConfig {
+fn with_thoughts() -> ThinkingConfig {
     ThinkingConfig { include_thoughts: Some(true), ..ThinkingConfig::default() }
 }
 

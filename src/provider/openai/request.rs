@@ -9,7 +9,7 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use crate::base::error::{Error, Result};
-use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
+use crate::domain::attachment::{Files, PDF, Piece, pieces, readable_text};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::http::HttpRequest;
 use crate::domain::parameters::Parameter;
@@ -177,7 +177,7 @@ fn rows<'a>(turns: &'a [Turn<'a>], files: &'a Files, setting: SendReasoning) -> 
 fn user_content<'a>(text: &'a str, files: &'a Files) -> Content<'a> {
     let pieces = pieces(text, files);
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
-        return Content::Text(shown(text));
+        return Content::Text(readable_text(text));
     }
     Content::Parts(pieces.into_iter().map(part).collect())
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::domain::attachment::{Files, PDF, Piece, pieces, shown};
+use crate::domain::attachment::{Files, PDF, Piece, pieces, readable_text};
 use crate::domain::message::Signature;
 use crate::provider::request::json;
 use crate::provider::turns::{Call, Turn};
@@ -56,7 +56,7 @@ enum Output<'a> {
 fn user_content<'a>(text: &'a str, files: &'a Files) -> Vec<Part<'a>> {
     let pieces = pieces(text, files);
     if !pieces.iter().any(|piece| matches!(piece, Piece::File(..))) {
-        return vec![Part::InputText { text: shown(text) }];
+        return vec![Part::InputText { text: readable_text(text) }];
     }
     pieces.into_iter().map(part).collect()
 }

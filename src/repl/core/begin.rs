@@ -53,7 +53,7 @@ struct Settled {
 pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId> {
     core.require_writable()?;
     let root = core.roster.nth(0).ok_or_else(agent_gone)?;
-    let settled = settle(core, &new)?;
+    let settled = resolve_choices(core, &new)?;
     let is_root = new.may_be_root && new.name.is_none() && is_unwritten(core, root)?;
     let id = if is_root { root } else { AgentId::random() };
     let environment = &settled.resolved.environment;
@@ -66,7 +66,7 @@ pub(in crate::repl) fn begin(core: &mut Core, new: Beginning) -> Result<AgentId>
         environment: environment.spec.clone(),
         system: settled.system,
         policy: (!new.is_print_run).then(|| settled.policy.name().to_owned()),
-        rules: settled.rules.stored(),
+        rules: settled.rules.to_stored(),
         parameters: settled.parameters.to_stored(),
         directory: project_directory(&environment.working_directory),
         is_print_run: new.is_print_run,
@@ -100,7 +100,7 @@ pub(in crate::repl) fn forget_unwritten(core: &mut Core, begun: &[AgentId]) {
     }
 }
 
-fn settle(core: &mut Core, new: &Beginning) -> Result<Settled> {
+fn resolve_choices(core: &mut Core, new: &Beginning) -> Result<Settled> {
     let choices = new.choices;
     let endpoint = match &choices.model {
         Some(model) => core.factory.endpoint(model)?,

@@ -92,7 +92,7 @@ pub(in crate::repl) fn save(core: &Core, id: AgentId, slot: DraftSlot) {
         let drafts = &agent.view.drafts;
         let text = drafts.get(slot).map(Draft::to_store).unwrap_or_default();
         // The same error is reported when a message is sent; the draft stays in memory.
-        drop(core.store.set_draft(id, slot, &text, drafts.edited(slot)));
+        drop(core.store.set_draft(id, slot, &text, drafts.edited_message(slot)));
     }
 }
 

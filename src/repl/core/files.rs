@@ -129,7 +129,7 @@ fn look_up(core: &Core, agent: &Agent, path: &str) -> Named {
 /// files outside of the workspace is not sent with it.
 fn read(core: &Core, agent: &Agent, path: &str, is_typed: bool) -> Result<Content> {
     let environment = &agent.inputs.environment;
-    let opened = open_attached(environment, &agent.rules, path).map_err(|why| refused(path, &why))?;
+    let opened = open_attached(environment, &agent.rules, path).map_err(|why| refusal(path, &why))?;
     let AttachedFile { path: found, mut file, is_outside } = opened;
     let unreadable = |error: std::io::Error| Error::usage(format!("cannot be read: {}", system_message(&error)));
     let mut head = Vec::new();
@@ -195,7 +195,7 @@ fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<(
 }
 
 /// Some messages begin with the path, which is added to all.
-fn refused(path: &str, why: &str) -> Error {
+fn refusal(path: &str, why: &str) -> Error {
     Error::usage(why.strip_prefix(path).and_then(|why| why.strip_prefix(": ")).unwrap_or(why))
 }
 
@@ -248,7 +248,7 @@ pub(in crate::repl) fn load(core: &mut Core, agent_id: AgentId) {
         for found in references(text) {
             of_results += usize::from(matches!(message.body, Body::ToolResult(_)));
             let known = agent.inputs.files.get(found.digest).cloned();
-            let Some(file) = known.or_else(|| stored(core, found.digest)) else { continue };
+            let Some(file) = known.or_else(|| stored_file(core, found.digest)) else { continue };
             let can_read = if file.media_type == PDF { facts.documents } else { facts.images };
             if can_read != Some(false) {
                 files.insert(found.digest.to_owned(), file);
@@ -258,7 +258,7 @@ pub(in crate::repl) fn load(core: &mut Core, agent_id: AgentId) {
     core.roster.with(agent_id, |agent| agent.inputs.files = files);
 }
 
-fn stored(core: &Core, digest: &str) -> Option<Rc<LoadedFile>> {
+fn stored_file(core: &Core, digest: &str) -> Option<Rc<LoadedFile>> {
     let (media_type, bytes) = core.store.attachment(digest).ok()??;
     Some(Rc::new(LoadedFile { media_type, base64: BASE64.encode(bytes) }))
 }

@@ -232,7 +232,7 @@ fn apply_definition(core: &Core, spec: &mut Spawn) -> Result<()> {
         // It is reached already.
         Some(remote) => {
             let there: EnvironmentSpec = format!("{tools}+{}", remote.place).parse()?;
-            Some(environments.elsewhere(&there, here.working_directory.clone())?)
+            Some(environments.remote_environment(&there, here.working_directory.clone())?)
         }
         None => match environments.find(&tools, here)? {
             Resolution::Ready(resolved) => Some(resolved),

@@ -82,7 +82,7 @@ impl Jobs {
             return self.park(core, origin, agent, Change::Environment(spec.to_string()));
         }
         let current = parent.inputs.environment.spec.clone();
-        let resolved = core.factory.environments.elsewhere(&spec, directory)?;
+        let resolved = core.factory.environments.remote_environment(&spec, directory)?;
         if resolved.environment.spec == current {
             core.note(agent, LineKind::Note, &format!("this agent is already in {current}"));
             return Ok(());

@@ -68,7 +68,7 @@ impl SliceJob {
         self.summaries.iter_mut().find(|summary| summary.writer == writer)
     }
 
-    fn missing(&self) -> impl Iterator<Item = &Summary> {
+    fn unwritten_summaries(&self) -> impl Iterator<Item = &Summary> {
         self.summaries.iter().filter(|summary| summary.text.is_none())
     }
 }
@@ -99,8 +99,8 @@ impl Jobs {
     /// Shows at an agent how many summaries are being written for it, and by which agent.
     fn publish_progress(&self, core: &mut Core, agent: AgentId) {
         let slice = self.slices.iter().find(|slice| slice.agent == agent);
-        let missing = slice.map_or(0, |slice| slice.missing().count());
-        let writer = slice.and_then(|slice| slice.missing().next()).map(|summary| summary.writer);
+        let missing = slice.map_or(0, |slice| slice.unwritten_summaries().count());
+        let writer = slice.and_then(|slice| slice.unwritten_summaries().next()).map(|summary| summary.writer);
         core.roster.with(agent, |agent| {
             agent.set_summaries(missing);
             agent.helper = writer;
@@ -139,7 +139,7 @@ impl Jobs {
         }
         core.remove(writer, None);
         self.publish_progress(core, agent);
-        if self.slices[index].missing().next().is_none() {
+        if self.slices[index].unwritten_summaries().next().is_none() {
             let slice = self.slices.remove(index);
             finish(core, slice);
         }

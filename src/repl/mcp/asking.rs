@@ -32,7 +32,8 @@ impl Mcp {
         let of_model = calls.iter().find(|call| call.tag == tag && call.asked.is_of_model());
         let Some((agent, call)) = of_model.map(|call| (call.agent, call.id.clone())) else {
             // After further questions the request is not made.
-            let declined = inputs.questions().into_iter().map(|(key, _)| (key, Elicitation::declined())).collect();
+            let declined =
+                inputs.questions().into_iter().map(|(key, _)| (key, Elicitation::decline_answer())).collect();
             return self.respond(core, server, tag, (inputs, declined));
         };
         let left = inputs.questions().into();
@@ -51,7 +52,7 @@ impl Mcp {
             if is_asked {
                 return self.asking.push(asking);
             }
-            asking.answered.insert(key, Elicitation::declined());
+            asking.answered.insert(key, Elicitation::decline_answer());
             asking.left.pop_front();
         }
         self.respond(core, asking.server, asking.tag, (asking.inputs, asking.answered));

@@ -8,7 +8,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use sha2::{Digest as _, Sha256};
 
 use crate::base::text::hex;
-use crate::domain::attachment::{MAX_IMAGE, marker, media_type, shown};
+use crate::domain::attachment::{MAX_IMAGE, marker, media_type, readable_text};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::mcp::content::Part;
 use crate::repl::core::Core;
@@ -95,7 +95,7 @@ impl Preparing {
 pub(super) fn short_text(parts: &[Part], cap: usize) -> Option<String> {
     let text = |part: &Part| if let Part::Text(text) = part { Some(text.clone()) } else { None };
     let texts: Option<Vec<String>> = parts.iter().map(text).collect();
-    texts.map(|texts| shown(&texts.join("\n")).into_owned()).filter(|text| text.len() <= cap)
+    texts.map(|texts| readable_text(&texts.join("\n")).into_owned()).filter(|text| text.len() <= cap)
 }
 
 fn prepare(parts: Vec<Part>, shape: &Shape) -> (Output, Vec<Image>) {
@@ -105,7 +105,7 @@ fn prepare(parts: Vec<Part>, shape: &Shape) -> (Output, Vec<Image>) {
         match part {
             Part::Text(text) => {
                 // A marker that the server has written is not an image.
-                let text = shown(&text).into_owned();
+                let text = readable_text(&text).into_owned();
                 all.push(text.clone());
                 texts.push(text);
             }

@@ -85,8 +85,9 @@ impl Server {
 
     /// Evicts the client for which most is buffered, while too much is.
     pub(super) fn limit_memory(&mut self, core: &mut Core) {
-        while self.clients.values().map(Client::buffered).sum::<usize>() > MOST_BUFFERED {
-            let Some(id) = self.clients.iter().max_by_key(|(_, client)| client.buffered()).map(|(id, _)| *id) else {
+        while self.clients.values().map(Client::buffered_bytes).sum::<usize>() > MOST_BUFFERED {
+            let Some(id) = self.clients.iter().max_by_key(|(_, client)| client.buffered_bytes()).map(|(id, _)| *id)
+            else {
                 return;
             };
             self.evict(core, id, "too much data is buffered for this client: send less at once, or read more");

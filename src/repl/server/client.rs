@@ -172,9 +172,9 @@ impl Client {
     }
 
     /// Bytes that are buffered for it.
-    pub(super) fn buffered(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         let keys = if let ClientState::Terminal { key_bytes, .. } = self.state { key_bytes } else { 0 };
-        self.connection.buffered() + keys
+        self.connection.buffered_bytes() + keys
     }
 
     pub(super) fn run(&self) -> Option<&ClientRun> {

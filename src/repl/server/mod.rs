@@ -216,7 +216,7 @@ impl Server {
         self.set_state(core, id, ClientState::Terminal { terminal, key_bytes: 0, can_edit, can_view, can_paste });
     }
 
-    pub(super) fn attached(&self) -> Vec<(ClientId, TerminalId)> {
+    pub(super) fn attached_terminals(&self) -> Vec<(ClientId, TerminalId)> {
         self.clients.iter().filter_map(|(id, client)| Some((*id, client.terminal()?))).collect()
     }
 

@@ -151,14 +151,14 @@ pub fn action_of(key: &Key, situation: &Situation, keymap: &KeyMap) -> Action {
         Key::Wheel(notches) => Action::Scroll(Scroll::Rows(isize::try_from(*notches).unwrap_or(0) * WHEEL_ROWS)),
         Key::Focus(_) | Key::Background(_) | Key::Mouse(..) => Action::Nothing,
         Key::Press(code, modifiers) => {
-            let answer = answered(*code, *modifiers, situation).filter(|_| situation.prefix.is_none());
+            let answer = answer_for_key(*code, *modifiers, situation).filter(|_| situation.prefix.is_none());
             answer.unwrap_or_else(|| bound(key, situation, keymap))
         }
     }
 }
 
 /// The key as an answer to the question that is shown.
-fn answered(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Option<Action> {
+fn answer_for_key(code: KeyCode, modifiers: Modifiers, situation: &Situation) -> Option<Action> {
     let KeyCode::Char(c) = code else { return None };
     let may_answer = match (modifiers.ctrl, modifiers.alt) {
         (false, false) => may_answer(situation),

@@ -16,7 +16,7 @@ pub(super) fn rows(
     selected: Option<i64>,
 ) -> Vec<Row> {
     let screen = (text_width(columns), u16::try_from(height).unwrap_or(u16::MAX));
-    let visible = scrollback.numbered(reader, screen.0, screen.1);
+    let visible = scrollback.numbered_rows(reader, screen.0, screen.1);
     let mut rows: Vec<Row> = visible
         .into_iter()
         .map(|(line, row)| match selected == Some(line) && row.is_first_of_line {

@@ -81,8 +81,8 @@ impl Display {
     }
 
     /// The rows as lines of a screen that scrolls.
-    pub(super) fn printed(&self, rows: &[Row], columns: u16) -> Vec<u8> {
-        self.screen.printed(rows, columns)
+    pub(super) fn rows_as_lines(&self, rows: &[Row], columns: u16) -> Vec<u8> {
+        self.screen.rows_as_lines(rows, columns)
     }
 
     /// Whether a frame has to be drawn although nothing has changed.

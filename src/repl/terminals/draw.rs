@@ -287,7 +287,7 @@ impl Terminals {
         let screens = terminals.into_iter().filter(is_same_reader).filter_map(|id| self.get(id));
         let screens: Vec<(u16, u16)> =
             screens.map(|terminal| (text_width(terminal.size.0), terminal.display.text_rows)).collect();
-        core.roster.with(focus, |agent| agent.view.scrollback.settle(reader, &screens));
+        core.roster.with(focus, |agent| agent.view.scrollback.follow_if_at_end(reader, &screens));
     }
 
     fn painter<'a>(&'a self, core: &'a Core, at: TerminalId, state: &VisibleState) -> Option<Painter<'a>> {

@@ -359,7 +359,7 @@ impl Terminals {
             Direction::Parent => core.roster.shown_parent(agent),
             Direction::NewestChild => core.roster.shown_below(Some(agent)).pop(),
             Direction::Sibling(step) => core.roster.sibling(agent, step),
-            Direction::Number(number) => core.roster.numbered(number.into()),
+            Direction::Number(number) => core.roster.agent_with_number(number.into()),
         };
         let to = to.filter(|to| *to != agent);
         if to.is_none() {

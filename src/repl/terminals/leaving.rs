@@ -126,7 +126,7 @@ impl Terminals {
 
     /// Leaves at this terminal: an attached one is detached and the program continues, otherwise it ends.
     pub(in crate::repl) fn leave(&mut self, origin: Origin) -> Turn {
-        match self.attached(origin) {
+        match self.attached_terminal(origin) {
             Some(terminal) => {
                 terminal.detach();
                 Turn::Continue
@@ -137,12 +137,12 @@ impl Terminals {
 
     /// Detaches the terminal of a client, and the program continues. Returns whether this is one.
     pub(in crate::repl) fn detach_attached(&mut self, origin: Origin) -> bool {
-        self.attached(origin).map(Terminal::detach).is_some()
+        self.attached_terminal(origin).map(Terminal::detach).is_some()
     }
 
     /// Has the process of an attached terminal stopped. Returns whether this is one.
     pub(in crate::repl) fn suspend_remote(&mut self, id: TerminalId) -> bool {
-        self.attached(Origin::Terminal(id)).map(Terminal::request_suspend).is_some()
+        self.attached_terminal(Origin::Terminal(id)).map(Terminal::request_suspend).is_some()
     }
 
     /// Leaves the terminal to an editor of the draft: it is neither read nor drawn.
@@ -211,7 +211,7 @@ impl Terminals {
         self.iter_mut().try_for_each(Terminal::resume)
     }
 
-    fn attached(&mut self, origin: Origin) -> Option<&mut Terminal> {
+    fn attached_terminal(&mut self, origin: Origin) -> Option<&mut Terminal> {
         self.get_mut(origin.terminal()?).filter(|terminal| terminal.mode.is_attached)
     }
 }

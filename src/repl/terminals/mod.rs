@@ -304,7 +304,7 @@ impl Terminals {
     }
 
     /// Each terminal with the agent that it shows.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (TerminalId, AgentId)> {
+    pub(super) fn focus_by_terminal(&self) -> impl Iterator<Item = (TerminalId, AgentId)> {
         self.terminals.iter().map(|(id, terminal)| (*id, terminal.focus))
     }
 

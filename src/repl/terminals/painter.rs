@@ -231,11 +231,11 @@ impl Painter<'_> {
             let style = Style { dim: false, ..conversation::style_of(note.kind) };
             let safe = text::expand_tabs(&text::sanitise(&note.text)).into_owned();
             let mut rows: Vec<Row> =
-                safe.trim_end().lines().flat_map(|line| self.wrapped(INDENT, line, style)).collect();
+                safe.trim_end().lines().flat_map(|line| self.wrap_rows(INDENT, line, style)).collect();
             if shown.is_empty() && rows.len() > room {
                 let more = text::counted(rows.len() + 1 - room, "more row", "more rows");
                 rows.truncate(room - 1);
-                rows.extend(self.wrapped(INDENT, &format!("… {more} above the reply"), Style::DIM));
+                rows.extend(self.wrap_rows(INDENT, &format!("… {more} above the reply"), Style::DIM));
             }
             if shown.len() + rows.len() > room {
                 break;
@@ -252,7 +252,7 @@ impl Painter<'_> {
         let title = self.title_rows(pending);
         let page = self.question_page(pending, title.len(), room).filter(|_| is_large_enough_to_ask(self.size));
         let Some(page) = page else {
-            return QuestionRows::of(self.wrapped("", "enlarge to answer", attention));
+            return QuestionRows::of(self.wrap_rows("", "enlarge to answer", attention));
         };
         let shows_rules = self.question.is_some_and(QuestionView::shows_rules);
         let rules = if shows_rules { self.scope_rows(pending) } else { Vec::new() };
@@ -264,13 +264,13 @@ impl Painter<'_> {
         let mut rows = title;
         rows.extend(page.rows.iter().map(|row| Row::of(format!("  {row}"), Style::BOLD)));
         if !page.is_whole() {
-            rows.extend(self.wrapped(INDENT, &place_of(&page), Style::color(Color::Error)));
+            rows.extend(self.wrap_rows(INDENT, &place_of(&page), Style::color(Color::Error)));
         }
         let hint = match shows_rules {
             true => TOO_SMALL_FOR_RULES.to_owned(),
             false => self.question_hint(pending, &page, is_typing),
         };
-        rows.extend(self.wrapped(INDENT, &hint, attention));
+        rows.extend(self.wrap_rows(INDENT, &hint, attention));
         QuestionRows { rows, page: Some(page), has_whole_rules }
     }
 
@@ -278,14 +278,14 @@ impl Painter<'_> {
     fn title_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
         let title = format!("{}{}", pending.question.answers.ask, one_line(&pending.question.title));
         let most = usize::from(self.size.0) * TITLE_ROWS;
-        self.wrapped("", &text::shortened(&title, most), Style::color(Color::Attention))
+        self.wrap_rows("", &text::shortened(&title, most), Style::color(Color::Attention))
             .into_iter()
             .take(TITLE_ROWS)
             .collect()
     }
 
     /// Rows of the width of the screen, each with this indentation.
-    fn wrapped(&self, indent: &str, line: &str, style: Style) -> Vec<Row> {
+    fn wrap_rows(&self, indent: &str, line: &str, style: Style) -> Vec<Row> {
         let columns = usize::from(self.size.0).saturating_sub(indent.len()).max(1);
         text::wrap(line, columns).map(|(_, part)| Row::of(format!("{indent}{part}"), style)).collect()
     }
@@ -293,13 +293,13 @@ impl Painter<'_> {
     /// The rules that "always" would give, and for whom.
     fn scope_rows(&self, pending: &PendingQuestion) -> Vec<Row> {
         let attention = Style::color(Color::Attention);
-        let mut rows = self.wrapped("", "Run this, and from now on without a question:", attention);
+        let mut rows = self.wrap_rows("", "Run this, and from now on without a question:", attention);
         let written = self.question.and_then(QuestionView::rules);
         let rules = written.unwrap_or(&pending.question.ways.rules).iter();
         let given = rules.map(|rule| pending.question.ways.given(rule.clone()));
         let texts =
             given.flat_map(|rule| [Some(rule.to_string()), rule.caution().map(|caution| format!("({caution})"))]);
-        rows.extend(texts.flatten().flat_map(|text| self.wrapped(INDENT, &visible(&text), Style::BOLD)));
+        rows.extend(texts.flatten().flat_map(|text| self.wrap_rows(INDENT, &visible(&text), Style::BOLD)));
         let file = self.screen_info.rule_file.as_ref();
         let scopes = [
             Some("s: all agents in this directory, until polylogue exits".to_owned()),
@@ -314,7 +314,7 @@ impl Painter<'_> {
             None => scopes,
         };
         rows.extend(
-            scopes.into_iter().flatten().flat_map(|scope| self.wrapped(INDENT, &text::sanitise(&scope), attention)),
+            scopes.into_iter().flatten().flat_map(|scope| self.wrap_rows(INDENT, &text::sanitise(&scope), attention)),
         );
         rows
     }

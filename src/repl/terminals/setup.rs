@@ -448,7 +448,7 @@ impl Setup {
         let settings = self.settings.clone();
         let model = format!("{}/{}", self.entry.name, self.model);
         let chosen = ChosenModel { model, provider: self.entry.name.clone(), settings };
-        let after = chosen_model::added(&before, &chosen)
+        let after = chosen_model::with_chosen_model(&before, &chosen)
             .map_err(|why| Error::usage(format!("not saved in {}: {why}", path.display())))?;
         file::replace(&path, after.as_bytes()).map_err(fail)?;
         Ok(path)

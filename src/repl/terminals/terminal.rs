@@ -427,7 +427,7 @@ impl Terminal {
     /// Prints rows on the screen of the shell, which shows them after the program has ended.
     pub(super) fn print_end(&mut self, rows: &[Row]) {
         if let Device::Terminal(tty) = &mut self.device {
-            tty.print(&self.display.printed(rows, self.size.0));
+            tty.print(&self.display.rows_as_lines(rows, self.size.0));
         }
     }
 

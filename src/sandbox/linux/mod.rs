@@ -66,7 +66,7 @@ pub fn start(
         powers::close().map_err(|error| Report::NotStarted(format!("privileges: {error}")))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(descriptors.take_input()).process_group(0);
-        command.env_clear().envs(variables::given(&plan.variables, &[])).envs(plan.own_variables);
+        command.env_clear().envs(variables::given_variables(&plan.variables, &[])).envs(plan.own_variables);
         let child = command.spawn().map_err(|error| not_started(program, &error))?;
         return Ok(Started { child, reports: None, temporary: None, _covers: Covers::hold(&[]) });
     }
@@ -108,7 +108,7 @@ fn start_init(
     let (reports, theirs) = UnixStream::pair()?;
     let mut command = Command::new("/proc/self/exe");
     command.args([OsStr::new(INIT_FLAG), OsStr::new("--"), program]).args(arguments);
-    command.env_clear().envs(variables::given(&plan.plan.variables, &[]));
+    command.env_clear().envs(variables::given_variables(&plan.plan.variables, &[]));
     let temporary = plan.temporary.as_deref().unwrap_or(Path::new("/tmp"));
     command.env("TMPDIR", temporary).stdin(OwnedFd::from(theirs));
     let child = command.spawn()?;

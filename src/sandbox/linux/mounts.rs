@@ -99,7 +99,7 @@ pub fn build(init: &InitPlan) -> Result<(), Report> {
     })
 }
 
-fn failed<T, E: std::fmt::Display>(what: impl std::fmt::Display, result: Result<T, E>) -> Result<T, String> {
+fn with_context<T, E: std::fmt::Display>(what: impl std::fmt::Display, result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| format!("{what}: {error}"))
 }
 
@@ -112,17 +112,17 @@ impl Builder<'_> {
 
     /// The steps that are the same for every call, so that a failure is the kernel's.
     fn enter(&mut self) -> Result<Vec<(PathBuf, Step)>, String> {
-        failed("mount namespace", nix::sched::unshare(CloneFlags::CLONE_NEWNS))?;
+        with_context("mount namespace", nix::sched::unshare(CloneFlags::CLONE_NEWNS))?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-        failed("private mounts", mount_change("/", private))?;
+        with_context("private mounts", mount_change("/", private))?;
         let mut devices = Vec::new();
         for name in DEVICES {
-            devices.push((name, failed(name, tree(&Path::new("/dev").join(name)))?));
+            devices.push((name, with_context(name, tree(&Path::new("/dev").join(name)))?));
         }
         let steps = self.steps();
         if self.plan.level == Level::Namespaces {
             let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-            failed("/proc", mount("proc", "/proc", "proc", flags, None))?;
+            with_context("/proc", mount("proc", "/proc", "proc", flags, None))?;
         }
         self.devices(devices)?;
         Ok(steps)
@@ -133,7 +133,7 @@ impl Builder<'_> {
         for (path, step) in steps {
             self.carry_out(&path, step)?;
         }
-        failed(SCRATCH, unmount(SCRATCH, UnmountFlags::DETACH))?;
+        with_context(SCRATCH, unmount(SCRATCH, UnmountFlags::DETACH))?;
         self.mount_points()?;
         for socket in sockets {
             match mount_bind_recursive("/dev/null", socket) {
@@ -203,13 +203,13 @@ impl Builder<'_> {
             self.place(&dev.join(name), &node)?;
         }
         for name in ["shm", "pts"] {
-            failed(name, fs::create_dir(dev.join(name)))?;
+            with_context(name, fs::create_dir(dev.join(name)))?;
         }
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         let options = c"newinstance,ptmxmode=0666,mode=620";
-        failed("/dev/pts", mount("devpts", "/dev/pts", "devpts", flags, Some(options)))?;
+        with_context("/dev/pts", mount("devpts", "/dev/pts", "devpts", flags, Some(options)))?;
         for (name, target) in DEVICE_LINKS {
-            failed(name, symlink(target, dev.join(name)))?;
+            with_context(name, symlink(target, dev.join(name)))?;
         }
         self.is_writable.insert(dev.to_owned(), false);
         self.is_writable.insert(dev.join("pts"), true);
@@ -219,7 +219,7 @@ impl Builder<'_> {
     fn carry_out(&mut self, path: &Path, step: Step) -> Result<(), String> {
         match step {
             Step::Cover => {
-                failed(path.display(), fs::create_dir_all(path))?;
+                with_context(path.display(), fs::create_dir_all(path))?;
                 tmpfs(path, "755")
             }
             Step::Scratch => self.scratch(path),
@@ -243,38 +243,38 @@ impl Builder<'_> {
 
     /// Mounts a tree at a path, which is created if its directory is covered.
     fn place(&self, path: &Path, tree: &OwnedFd) -> Result<(), String> {
-        let found = failed(path.display(), rustix::fs::fstat(tree))?;
+        let found = with_context(path.display(), rustix::fs::fstat(tree))?;
         let is_directory = rustix::fs::FileType::from_raw_mode(found.st_mode).is_dir();
         if path.symlink_metadata().is_err() {
             let created = match path.parent().filter(|_| !is_directory) {
                 Some(parent) => fs::create_dir_all(parent).and_then(|()| fs::File::create(path).map(drop)),
                 None => fs::create_dir_all(path),
             };
-            failed(path.display(), created)?;
+            with_context(path.display(), created)?;
         }
-        failed(path.display(), move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH))
+        with_context(path.display(), move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH))
     }
 
     /// A new directory in [`SCRATCH`].
     fn part(&mut self) -> Result<PathBuf, String> {
         if self.parts == 0 {
-            failed(SCRATCH, fs::create_dir_all(SCRATCH))?;
+            with_context(SCRATCH, fs::create_dir_all(SCRATCH))?;
             let size = self.plan.limits.scratch;
             tmpfs_with(Path::new(SCRATCH), &format!("size={size},nr_inodes={MAX_SCRATCH_FILES},mode=755"))?;
         }
         self.parts += 1;
         let part = Path::new(SCRATCH).join(self.parts.to_string());
-        failed(part.display(), fs::create_dir(&part))?;
+        with_context(part.display(), fs::create_dir(&part))?;
         Ok(part)
     }
 
     /// Covers a directory with an empty one in which everybody may create files.
     fn scratch(&mut self, path: &Path) -> Result<(), String> {
-        failed(path.display(), fs::create_dir_all(path))?;
+        with_context(path.display(), fs::create_dir_all(path))?;
         let part = self.part()?;
-        failed(part.display(), fs::set_permissions(&part, fs::Permissions::from_mode(0o1777)))?;
+        with_context(part.display(), fs::set_permissions(&part, fs::Permissions::from_mode(0o1777)))?;
         self.is_writable.insert(path.to_owned(), true);
-        failed(path.display(), mount_bind(&part, path))
+        with_context(path.display(), mount_bind(&part, path))
     }
 
     /// Puts an overlay on a directory (the kernel's documentation of overlayfs).
@@ -283,12 +283,12 @@ impl Builder<'_> {
         let lower = text.ok_or("the path cannot be written in the options of a mount")?;
         let upper = self.part()?;
         let upper = upper.display();
-        failed(&upper, fs::create_dir(format!("{upper}/upper")))?;
-        failed(&upper, fs::create_dir(format!("{upper}/work")))?;
+        with_context(&upper, fs::create_dir(format!("{upper}/upper")))?;
+        with_context(&upper, fs::create_dir(format!("{upper}/work")))?;
         let options = format!("userxattr,lowerdir={lower},upperdir={upper}/upper,workdir={upper}/work");
-        let options = failed(path.display(), CString::new(options))?;
+        let options = with_context(path.display(), CString::new(options))?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        failed(path.display(), mount("overlay", path, "overlay", flags, Some(options.as_c_str())))
+        with_context(path.display(), mount("overlay", path, "overlay", flags, Some(options.as_c_str())))
     }
 
     /// Makes a path unreadable. A directory that something open lies in can be entered.
@@ -296,7 +296,7 @@ impl Builder<'_> {
         self.is_writable.insert(path.to_owned(), false);
         let Ok(found) = path.symlink_metadata() else { return Ok(()) };
         if !found.is_dir() {
-            return failed(path.display(), mount_bind_recursive("/dev/null", path));
+            return with_context(path.display(), mount_bind_recursive("/dev/null", path));
         }
         let mut open = self.plan.writable.iter().chain(&self.plan.readable);
         let is_passed = open.any(|open| open.starts_with(path) && open != path);
@@ -333,7 +333,7 @@ impl Builder<'_> {
         let written = fs::write(MAX_USER_NAMESPACES, "0");
         if self.plan.level == Level::Namespaces {
             limits::bound_pids(&self.plan.limits);
-            return failed(MAX_USER_NAMESPACES, written);
+            return with_context(MAX_USER_NAMESPACES, written);
         }
         // The system's /proc may be read-only; seccomp forbids namespaces as well.
         Ok(())
@@ -368,7 +368,7 @@ impl Builder<'_> {
 
     /// The mounts that a command can get to and that lack a flag.
     fn lacking(&self) -> Result<Vec<Mounted>, String> {
-        let table = failed("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
+        let table = with_context("/proc/self/mountinfo", fs::read("/proc/self/mountinfo"))?;
         let all = table.split(|byte| *byte == b'\n').filter_map(Mounted::of).map(|entry| (entry.id, entry)).collect();
         // A link cannot be written, and a path to it leads elsewhere.
         let is_link = |path: &Path| self.plan.kept_links.iter().any(|(link, _)| link == path);
@@ -425,9 +425,9 @@ fn tmpfs(path: &Path, mode: &str) -> Result<(), String> {
 }
 
 fn tmpfs_with(path: &Path, options: &str) -> Result<(), String> {
-    let options = failed(path.display(), CString::new(options))?;
+    let options = with_context(path.display(), CString::new(options))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    failed(path.display(), mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())))
+    with_context(path.display(), mount("tmpfs", path, "tmpfs", flags, Some(options.as_c_str())))
 }
 
 /// A line of mountinfo (proc_pid_mountinfo(5)).

@@ -99,7 +99,7 @@ const REFUSED_IOCTLS: [u64; 2] = [0x5412, 0x541c];
 pub fn restrict(init: &InitPlan) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("seccomp: {error}");
     let architecture = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
-    let refused = refused(init).map_err(|error| failed(&error))?;
+    let refused = refused_calls(init).map_err(|error| failed(&error))?;
     // Its flags are in memory, where no filter can look; libraries use clone(2) when it is missing.
     let missing = with_x32([(libc::SYS_clone3, Vec::new())].into());
     for (rules, errno) in [(refused, libc::EPERM), (missing, libc::ENOSYS)] {
@@ -111,7 +111,7 @@ pub fn restrict(init: &InitPlan) -> Result<(), String> {
     Ok(())
 }
 
-fn refused(init: &InitPlan) -> Result<Rules, seccompiler::BackendError> {
+fn refused_calls(init: &InitPlan) -> Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
     let equal = |value| condition(1, SeccompCmpOp::Eq, value).and_then(|one| SeccompRule::new(vec![one]));
     rules.insert(libc::SYS_ioctl, REFUSED_IOCTLS.into_iter().map(equal).collect::<Result<_, _>>()?);

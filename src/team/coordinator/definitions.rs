@@ -30,7 +30,7 @@ impl Definitions {
     pub fn of(files: &[TeamFile]) -> Self {
         let mut definitions = Self::built_in();
         for file in files.iter().filter(|file| !file.is_workflow) {
-            let read = text_of(file).and_then(|text| Template::parse(&shown(file), &file.stem(), text));
+            let read = text_of(file).and_then(|text| Template::parse(&display_path(file), &file.stem(), text));
             if let Some(template) = definitions.valid(read, file) {
                 definitions.sources[0].insert(template.name.clone(), file.path.clone());
                 definitions.templates.retain(|other| other.name != template.name);
@@ -49,7 +49,7 @@ impl Definitions {
     }
 
     pub fn parse(&self, file: &TeamFile) -> Result<Workflow> {
-        Workflow::parse(&shown(file), &file.stem(), text_of(file)?, &self.templates)
+        Workflow::parse(&display_path(file), &file.stem(), text_of(file)?, &self.templates)
     }
 
     fn valid<T>(&mut self, read: Result<T>, file: &TeamFile) -> Option<T> {
@@ -90,10 +90,10 @@ impl Definitions {
 }
 
 fn text_of(file: &TeamFile) -> Result<&str> {
-    file.text.as_deref().map_err(|message| Error::usage(format!("{}: {message}", shown(file))))
+    file.text.as_deref().map_err(|message| Error::usage(format!("{}: {message}", display_path(file))))
 }
 
-fn shown(file: &TeamFile) -> String {
+fn display_path(file: &TeamFile) -> String {
     file.path.display().to_string()
 }
 

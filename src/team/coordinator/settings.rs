@@ -70,7 +70,7 @@ impl Aggregation {
         [Self::Concatenate, Self::Vote, Self::SelectBest, Self::Merge, Self::FirstSuccess, Self::Last];
 
     /// The configured aggregation, or that of the strategy.
-    pub fn configured(settings: &TeamSettings, strategy: Strategy) -> Self {
+    pub fn of_settings(settings: &TeamSettings, strategy: Strategy) -> Self {
         settings.aggregation.parse().unwrap_or(strategy.usual_aggregation())
     }
 
@@ -168,7 +168,7 @@ impl Settings {
         let strategy = configured.strategy.parse().unwrap_or_default();
         Self {
             strategy,
-            aggregation: Aggregation::configured(configured, strategy),
+            aggregation: Aggregation::of_settings(configured, strategy),
             agent_timeout: configured.agent_timeout,
             retry: RetryPolicy {
                 retries: Some(configured.retries),

@@ -202,7 +202,7 @@ impl Schedule {
     }
 
     /// The same schedule, later by this time.
-    pub fn moved(self, by: i64) -> Self {
+    pub fn shift_by(self, by: i64) -> Self {
         Self {
             paused_until: self.paused_until + by,
             next_at: self.next_at + by,
@@ -337,7 +337,7 @@ mod tests {
         let mut schedule = Schedule::new(7, 9, 5);
         for _ in 0..2 {
             assert_eq!(Schedule::of_numbers(&schedule.numbers(), 100, 1000 * SECOND), Some(schedule));
-            assert_eq!(schedule.moved(50).moved(-50), schedule);
+            assert_eq!(schedule.shift_by(50).shift_by(-50), schedule);
             schedule.on_accepted(11);
         }
         assert_eq!(Schedule::of_numbers(&schedule.numbers(), 100, 10), None, "no time is so far away");

@@ -78,7 +78,7 @@ impl Shared {
         flock(&file, FlockOperation::NonBlockingLockShared).ok()?;
         let found = read(&file, unix);
         let _ = flock(&file, FlockOperation::Unlock);
-        found.map(|schedule| schedule.moved(-offset))
+        found.map(|schedule| schedule.shift_by(-offset))
     }
 
     /// Takes the schedule of the file, adds the steps of this process and then `last`, and writes it back. A file that
@@ -100,12 +100,12 @@ impl Shared {
             Err(_) => return Err(Unchanged::Unusable),
         }
         if let Some(found) = read(&file, unix) {
-            *schedule = found.moved(-offset);
+            *schedule = found.shift_by(-offset);
             self.steps.iter().for_each(|step| step.apply(schedule));
         }
         self.steps.clear();
         last(schedule);
-        let line = line(&schedule.moved(offset), unix);
+        let line = line(&schedule.shift_by(offset), unix);
         let written = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(LENGTH as u64));
         // A child between fork and exec has a copy of the descriptor, which would hold the lock for that time.
         let _ = flock(&file, FlockOperation::Unlock);

@@ -151,7 +151,7 @@ fn attempt(
             Err(told(format!("printed more than {} KiB", MAX_OUTPUT / 1024)))
         }
         (None, Ending::Interrupted) => Err(told("interrupted".into())),
-        (None, Ending::Exited(code)) => Ok(Some(Ended { changes, ..outputs.ended(code) })),
+        (None, Ending::Exited(code)) => Ok(Some(Ended { changes, ..outputs.finish(code) })),
     }
 }
 
@@ -249,7 +249,7 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn ended(&self, code: Option<i32>) -> Ended {
+    fn finish(&self, code: Option<i32>) -> Ended {
         Ended { code, output: self.output.text(), errors: self.errors.text(), changes: Vec::new() }
     }
 }

@@ -25,7 +25,7 @@ const MAX_DIRECTORIES: usize = 16;
 const HOW_TO_TRUST: &str = "to trust it, run polylogue config trust";
 
 /// The paths in the project of this directory that a command may name, relative to it. They need not exist.
-pub fn named(command: &[String], root: &Path) -> BTreeSet<PathBuf> {
+pub fn named_paths(command: &[String], root: &Path) -> BTreeSet<PathBuf> {
     let words = words(command);
     let mut paths: BTreeSet<PathBuf> = words.iter().filter_map(|word| below(word, root)).collect();
     // `cd scripts && ./check` names scripts/check.
@@ -152,8 +152,10 @@ pub fn changed(hook: &Hook, root: &Path) -> Option<String> {
     let is_known = |path: &PathBuf| hook.scripts.iter().any(|script| script.path == *path);
     // A word like `test` is rather a program than a file that has appeared meanwhile.
     let is_path = |path: &PathBuf| path.to_string_lossy().contains(['/', '.']);
-    let new =
-        named(&hook.command, root).into_iter().filter(is_path).find(|path| !is_known(path) && is_there(root, path));
+    let new = named_paths(&hook.command, root)
+        .into_iter()
+        .filter(is_path)
+        .find(|path| !is_known(path) && is_there(root, path));
     new.map(|path| format!("{} is new since you trusted the hook: {HOW_TO_TRUST}", root.join(path).display()))
 }
 
@@ -185,7 +187,7 @@ mod tests {
     fn hook(command: &str, root: &Path) -> Hook {
         let command = vec!["sh".into(), "-c".into(), command.into()];
         let digest = |path: &PathBuf| read(root, path).ok().map(|bytes| hex(Sha256::digest(&bytes)));
-        let scripts = named(&command, root).into_iter().filter(|path| is_there(root, path));
+        let scripts = named_paths(&command, root).into_iter().filter(|path| is_there(root, path));
         let scripts = scripts.map(|path| HookScript { digest: digest(&path), path }).collect();
         Hook {
             event: HookEvent::PreTool,

@@ -152,6 +152,6 @@ fn note(ending: &Ending, call: &Prepared, env: &Environment) -> String {
         Ending::Status(code) => format!("[exit code {code}]"),
         Ending::TimedOut => format!("[timed out after {:?}]", bash::timeout(&call.arguments, env)),
         Ending::Interrupted | Ending::Enough => INTERRUPTED.into(),
-        Ending::Lost(why) => format!("[no exit code: {}]", remote.lost(why)),
+        Ending::Lost(why) => format!("[no exit code: {}]", remote.lost_message(why)),
     }
 }

@@ -125,7 +125,7 @@ fn record(remote: &Remote, fetched: &Fetched, env: &Environment) {
 
 /// The key by which a remote file is known: not a path of this machine, unless it is the same file.
 fn key(remote: &Remote, path: &Path) -> PathBuf {
-    remote.shown(path)
+    remote.display_path(path)
 }
 
 fn check_write(arguments: &Value, env: &Environment) -> Result<Question, String> {

@@ -81,7 +81,7 @@ impl Remote {
             _ => return Err("not a regular file".into()),
         }
         let ignored = Ignored::new(&ignore_files);
-        entries.retain(|entry| !self.denied(&entry.path, &home));
+        entries.retain(|entry| !self.is_denied(&entry.path, &home));
         entries.sort_by(|one, other| one.path.cmp(&other.path));
         let entries = ignored.filter(entries, &root);
         Ok(Listing { root, is_file: kind == "f", entries, is_cut })

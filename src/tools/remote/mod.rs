@@ -168,11 +168,11 @@ impl Remote {
             Ending::Enough => Ok(Collected { output, status: None }),
             Ending::Interrupted => Err(super::INTERRUPTED.into()),
             Ending::TimedOut => Err(format!("no answer from {} in time; try again", self.name())),
-            Ending::Lost(why) => Err(self.lost(&why)),
+            Ending::Lost(why) => Err(self.lost_message(&why)),
         }
     }
 
-    fn lost(&self, why: &str) -> String {
+    fn lost_message(&self, why: &str) -> String {
         format!("lost the connection to {} ({why}); the next call connects again", self.name())
     }
 }

@@ -26,7 +26,7 @@ fn extended(hir: &Hir) -> String {
         HirKind::Empty | HirKind::Look(_) => String::new(),
         HirKind::Literal(literal) => of_bytes(&literal.0),
         HirKind::Class(class) => of_class(class),
-        HirKind::Capture(capture) => grouped(&extended(&capture.sub)),
+        HirKind::Capture(capture) => group(&extended(&capture.sub)),
         HirKind::Concat(parts) => parts.iter().map(extended).collect(),
         HirKind::Alternation(parts) => {
             let parts: Vec<String> = parts.iter().map(extended).collect();
@@ -38,7 +38,7 @@ fn extended(hir: &Hir) -> String {
             format!("({}){}", some.join("|"), if may_be_empty { "?" } else { "" })
         }
         HirKind::Repetition(repetition) => {
-            let part = grouped(&extended(&repetition.sub));
+            let part = group(&extended(&repetition.sub));
             match (part.is_empty(), repetition.min, repetition.max) {
                 (true, ..) => part,
                 (_, 0, Some(1)) => part + "?",
@@ -50,7 +50,7 @@ fn extended(hir: &Hir) -> String {
     }
 }
 
-fn grouped(part: &str) -> String {
+fn group(part: &str) -> String {
     if part.is_empty() { String::new() } else { format!("({part})") }
 }
 

@@ -8,7 +8,7 @@ use super::project::normal;
 use super::{Remote, script};
 use crate::domain::remote_place::RemotePlace;
 use crate::policy::paths::{Access, DenyList, PathPolicy, Verdict};
-use crate::tools::locate::{Located, denied};
+use crate::tools::locate::{Located, denial_message};
 use crate::tools::{Environment, Job, visible};
 
 /// How long a script that checks one file may take.
@@ -33,11 +33,11 @@ impl Remote {
     pub fn locate(&self, written: &str, access: Access) -> Result<Located, String> {
         let path = self.absolute(written)?;
         let verdict = match self.verdict(&path, access, None) {
-            Verdict::Denied(what) => return Err(denied(written, what)),
-            Verdict::AskOutside(directory) => Verdict::AskOutside(self.shown(&directory)),
+            Verdict::Denied(what) => return Err(denial_message(written, what)),
+            Verdict::AskOutside(directory) => Verdict::AskOutside(self.display_path(&directory)),
             verdict => verdict,
         };
-        Ok(Located { path: self.shown(&path), verdict })
+        Ok(Located { path: self.display_path(&path), verdict })
     }
 
     /// Whether the target of a path may be opened: it is what was judged, or needs no question.
@@ -69,7 +69,7 @@ impl Remote {
     }
 
     /// Whether files at this path are never opened.
-    pub fn denied(&self, path: &Path, home: &Path) -> bool {
+    pub fn is_denied(&self, path: &Path, home: &Path) -> bool {
         matches!(self.verdict(path, Access::Read, Some(home)), Verdict::Denied(_))
     }
 
@@ -90,7 +90,7 @@ impl Remote {
     }
 
     /// A path there, as questions and rules name it.
-    pub fn shown(&self, path: &Path) -> PathBuf {
+    pub fn display_path(&self, path: &Path) -> PathBuf {
         match &self.place {
             RemotePlace::Ssh { host, .. } => PathBuf::from(format!("ssh:{host}:{}", path.to_string_lossy())),
             _ => path.to_path_buf(),

@@ -40,7 +40,7 @@ impl RemoteProject {
 
     /// The files of its skills as they are shown and trusted.
     pub fn skill_files(&self, remote: &Remote) -> Vec<(PathBuf, Vec<u8>)> {
-        let file = |(folder, text): &(PathBuf, Vec<u8>)| (remote.shown(&find::file(folder)), text.clone());
+        let file = |(folder, text): &(PathBuf, Vec<u8>)| (remote.display_path(&find::file(folder)), text.clone());
         self.skills.iter().map(file).collect()
     }
 }
@@ -57,7 +57,7 @@ fn read(remote: &Remote, job: &Job) -> Result<RemoteProject, String> {
         }
     }
     add_imports(remote, &top, &mut files, job)?;
-    let shown = |file: Found| InstructionFile { path: remote.shown(&file.path), content: file.content };
+    let shown = |file: Found| InstructionFile { path: remote.display_path(&file.path), content: file.content };
     Ok(RemoteProject { instructions: files.into_iter().map(shown).collect(), skills, problem: None })
 }
 
@@ -65,7 +65,8 @@ fn read(remote: &Remote, job: &Job) -> Result<RemoteProject, String> {
 fn add_imports(remote: &Remote, top: &Path, files: &mut Vec<Found>, job: &Job) -> Result<(), String> {
     let mut importers: Vec<usize> = (0..files.len()).filter(|at| files[*at].path.ends_with(IMPORTER)).collect();
     for _ in 0..MAX_DEPTH {
-        let named = importers.iter().flat_map(|at| named(&files[*at], top)).filter(|path| !is_known(files, path));
+        let named =
+            importers.iter().flat_map(|at| imported_files(&files[*at], top)).filter(|path| !is_known(files, path));
         let mut wanted: Vec<PathBuf> = Vec::new();
         named.for_each(|path| {
             if !wanted.contains(&path) {
@@ -90,7 +91,7 @@ fn is_known(files: &[Found], path: &Path) -> bool {
 }
 
 /// The files that one imports: only those of the project that are not hidden, because hidden ones may be private.
-fn named(importer: &Found, top: &Path) -> Vec<PathBuf> {
+fn imported_files(importer: &Found, top: &Path) -> Vec<PathBuf> {
     let Ok(content) = &importer.content else { return Vec::new() };
     let above = importer.path.parent().unwrap_or(top);
     let text = String::from_utf8_lossy(content);

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use crate::domain::instructions::FILES;
-use crate::domain::rule::quoted;
+use crate::domain::rule::shell_quote;
 
 /// Ends a script with a word.
 const WITH_WORD: &str = "f() { printf '\\n%s:%s\\n' \"$n\" \"$1\"; exit 0; }\n";
@@ -40,18 +40,18 @@ fn with_path(path: &Path) -> String {
 
 /// A path as one word of the shell.
 pub fn quote(path: &Path) -> String {
-    quoted(&path.to_string_lossy())
+    shell_quote(&path.to_string_lossy())
 }
 
 /// The canonical path of a directory. `~` is the home directory, and so is where relative paths start.
 pub fn find_directory(written: &str) -> String {
     let rest = written.strip_prefix('~').map_or(written, |rest| rest.strip_prefix('/').unwrap_or(rest));
     let path = if written.starts_with('/') {
-        quoted(written)
+        shell_quote(written)
     } else if rest.is_empty() {
         "\"${HOME:-/}\"".to_owned()
     } else {
-        format!("\"${{HOME:-/}}\"/{}", quoted(rest))
+        format!("\"${{HOME:-/}}\"/{}", shell_quote(rest))
     };
     format!("{WITH_WORD}[ -d {path} ] || f none\np=$(cd -P {path} && pwd -P) || f denied\nprintf '%s' \"$p\"\nf ok\n")
 }
@@ -112,14 +112,14 @@ f ok
 "#,
         with_path(path),
         quote(path),
-        quoted(old),
+        shell_quote(old),
     )
 }
 
 /// Runs a command in a process group of its own, which ends with it, and when standard input ends: the connection was cut,
 /// or the call was ended.
 pub fn command(command: &str, directory: &Path) -> String {
-    let (command, directory) = (quoted(command), quote(directory));
+    let (command, directory) = (shell_quote(command), quote(directory));
     format!(
         r#"{WITH_WORD}cd {directory} 2>/dev/null || f directory
 c={command}
@@ -164,7 +164,7 @@ const RECORD: &str = r#"r() {
 /// The project around a directory, in records: `t`, the root of its repository; `i`, instructions, from the root down,
 /// and `x` where there is no file; `s`, `SKILL.md` files, the nearest first. Links are not followed.
 pub fn project(directory: &Path, places: &[&str]) -> String {
-    let places: Vec<String> = places.iter().map(|place| quoted(place)).collect();
+    let places: Vec<String> = places.iter().map(|place| shell_quote(place)).collect();
     format!(
         r#"{WITH_WORD}{RECORD}w={}
 cd "$w" 2>/dev/null || f denied
@@ -246,7 +246,7 @@ pub fn list(path: &Path, workspace: &Path, wanted: &Wanted<'_>) -> String {
     let entries = match wanted.lines {
         Some(pattern) => format!(
             "printf 'g\\0'\nfind . -name .git -prune -o -type f -exec grep -l -s -E -e {} /dev/null {{}} +\n",
-            quoted(pattern)
+            shell_quote(pattern)
         ),
         None => {
             let pruned = wanted.depth.map_or("! -name .git -o -prune".to_owned(), |depth| {
@@ -259,7 +259,7 @@ pub fn list(path: &Path, workspace: &Path, wanted: &Wanted<'_>) -> String {
   -o ! -name . -type l -exec sh -c {} sh {{}} + \\
   -o ! -name . -type f -exec printf 'f%s\\0' {{}} + \\
   -o ! -name . -exec printf 'o%s\\0' {{}} +\n",
-                quoted(links)
+                shell_quote(links)
             )
         }
     };
@@ -287,7 +287,7 @@ find . -name .git -prune -o -type f \( -name .gitignore -o -name .ignore \) -siz
 "#,
         with_path(path),
         quote(workspace),
-        ignore = quoted(ignore_files),
+        ignore = shell_quote(ignore_files),
     )
 }
 

@@ -20,7 +20,7 @@ pub const SPEC: ToolSpec = ToolSpec { run: Run::OnThread(run), ..skill::SPEC };
 const MAX_NAMES: usize = 64 << 10;
 
 fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
-    let read = skill::called(call, env).and_then(|known| {
+    let read = skill::called_skill(call, env).and_then(|known| {
         let remote = remote_of(env);
         read_again(remote, known, job).map_err(|problem| format!("skill {}: {problem}", known.name))?;
         Ok((known, files(remote, &known.directory, job)?))

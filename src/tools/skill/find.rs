@@ -78,7 +78,7 @@ pub fn files_of_project(person: &[PathBuf], directory: &Path) -> Vec<(PathBuf, R
 
 /// The trusted skills of a remote project, given its folders and texts. `trust` is the command with which a person
 /// trusts them.
-pub fn elsewhere(files: &[(PathBuf, Vec<u8>)], trusted: &BTreeSet<String>, trust: &str) -> SkillList {
+pub fn remote_skills(files: &[(PathBuf, Vec<u8>)], trusted: &BTreeSet<String>, trust: &str) -> SkillList {
     let mut list = SkillList::default();
     for (directory, text) in files {
         let file = file(directory).display().to_string();
@@ -179,7 +179,7 @@ fn parse(folder: &Folder, bytes: Vec<u8>, problems: &mut Vec<String>) -> Result<
     if header.is_repaired {
         warn("the header is not valid YAML: a text with `: ` needs quotes");
     }
-    let unused = header.known(&UNUSED);
+    let unused = header.present_fields(&UNUSED);
     if !unused.is_empty() {
         warn(&format!("not supported, and ignored: {}", unused.join(", ")));
     }

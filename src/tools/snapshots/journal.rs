@@ -62,7 +62,7 @@ impl Snapshots {
     }
 
     /// The step of a tool that an earlier process left, as far as it got; `None` if it changed nothing.
-    pub fn settle(&self, Journal { mut step, intended, .. }: Journal) -> Option<FileStep> {
+    pub fn recover_step(&self, Journal { mut step, intended, .. }: Journal) -> Option<FileStep> {
         for change in &mut step.changes {
             let now = self.state(&change.path).unwrap_or(FileState::Other);
             change.after = match (&intended, &now, &change.before) {

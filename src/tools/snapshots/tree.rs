@@ -30,7 +30,7 @@ use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::policy;
 use crate::sandbox;
-use crate::tools::branch_diff::quoted;
+use crate::tools::branch_diff::quote_path;
 use crate::tools::capture::Capture;
 use crate::tools::command::{self, Ending, Program};
 use crate::tools::file_access::reason;
@@ -156,7 +156,7 @@ impl Tree {
         };
         tree.prepare(&common).map_err(|error| reason(&error))?;
         tree.run(&format!("{FORGET_REPOSITORIES}{BEFORE}"), TIME_LIMIT, env, job)?;
-        let files = tree.printed("files").map_err(|error| reason(&error))?;
+        let files = tree.read_output("files").map_err(|error| reason(&error))?;
         tree.modes = tree.unusual_modes(&files);
         let parents = files.split(|byte| *byte == 0).filter_map(|path| Path::new(OsStr::from_bytes(path)).parent());
         let top = real(top);
@@ -189,7 +189,7 @@ impl Tree {
     }
 
     /// Ignored files are not compared, which a command can use.
-    fn hidden(&self) -> Option<String> {
+    fn hidden_files_note(&self) -> Option<String> {
         let mut new = self.hides_all.iter().filter(|(directory, hid_all)| !**hid_all && hides_all(directory));
         let (directory, _) = new.next()?;
         let file = directory.join(IGNORE_FILE);
@@ -230,7 +230,7 @@ impl Tree {
             variable("GIT_DIR", &self.git),
             variable("GIT_WORK_TREE", &self.top),
             variable("GIT_INDEX_FILE", &self.out.join("index")),
-            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quoted(&self.objects)),
+            format!("GIT_ALTERNATE_OBJECT_DIRECTORIES={}", quote_path(&self.objects)),
             variable("OUT", &self.out),
         ];
         let fixed =
@@ -285,7 +285,7 @@ impl Tree {
         }
         // The next call begins with what this one knows.
         let _ = fs::rename(self.out.join("index"), self.git.join("index"));
-        let mut flaw = self.hidden();
+        let mut flaw = self.hidden_files_note();
         let too_many = entries.len().checked_sub(MOST_FILES).filter(|more| *more > 0);
         if let Some(more) = too_many {
             flaw = Some(format!("it changed {} files, of which {more} were not kept", entries.len()));
@@ -316,12 +316,12 @@ impl Tree {
     }
 
     /// The output of git in a file.
-    fn printed(&self, name: &str) -> io::Result<Vec<u8>> {
+    fn read_output(&self, name: &str) -> io::Result<Vec<u8>> {
         read_followed(&self.out.join(name), MOST_PRINTED)
     }
 
     fn entries(&self) -> io::Result<Vec<Entry>> {
-        let raw = self.printed("changes")?;
+        let raw = self.read_output("changes")?;
         let mut parts = raw.split(|byte| *byte == 0);
         let mut entries = Vec::new();
         while let (Some(head), Some(path)) = (parts.next(), parts.next()) {

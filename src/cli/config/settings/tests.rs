@@ -23,7 +23,7 @@ fn an_invalid_value_is_rejected_and_changes_nothing() {
         for value in &invalid {
             let mut values = Values::default();
             assert!(setting.set(&mut values, value, None).is_err(), "{} takes {value:?}", setting.key);
-            assert_eq!(setting.shown(&values), setting.shown(&Values::default()), "{}", setting.key);
+            assert_eq!(setting.display_value(&values), setting.display_value(&Values::default()), "{}", setting.key);
         }
     }
 }

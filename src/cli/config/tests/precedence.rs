@@ -98,7 +98,7 @@ fn the_source_with_the_higher_precedence_wins_for_every_setting() {
                 let is_expected = |error: &Error| error.message.contains("limits.max_usd needs the price of none/none");
                 assert!(loaded.diagnostics.errors.iter().all(is_expected), "{}: {:?}", setting.key, loaded.diagnostics);
                 let expected = effective(high, setting, value).trim_matches('"');
-                let shown = setting.shown(&loaded.values);
+                let shown = setting.display_value(&loaded.values);
                 if !(setting.key == "data_dir" && shown.is_none()) {
                     assert_eq!(shown.unwrap().trim_matches(['"', '[', ']']), expected, "{} {low} {high}", setting.key);
                 }
@@ -151,11 +151,16 @@ fn a_project_lowers_counts_sizes_and_times_and_never_raises_them() {
         };
         checked += 1;
         let loaded = Scene::new().project(&project(setting.key, lower)).load();
-        assert_eq!(setting.shown(&loaded.values).as_deref(), Some(lower), "{}", setting.key);
+        assert_eq!(setting.display_value(&loaded.values).as_deref(), Some(lower), "{}", setting.key);
         assert_eq!(loaded.diagnostics.warnings, Vec::<String>::new());
         for value in wider {
             let loaded = Scene::new().project(&project(setting.key, value)).load();
-            assert_eq!(setting.shown(&loaded.values), setting.shown(&Values::default()), "{} = {value}", setting.key);
+            assert_eq!(
+                setting.display_value(&loaded.values),
+                setting.display_value(&Values::default()),
+                "{} = {value}",
+                setting.key
+            );
             let warning = format!("{}: ignored: a project may only lower a limit", setting.key);
             assert!(loaded.diagnostics.warnings[0].ends_with(&warning), "{:?}", loaded.diagnostics.warnings);
         }
