@@ -178,7 +178,7 @@ fn trust_does_not_ask_again_for_contents_that_are_trusted() {
         let mut pty = home.chat("config trust");
         pty.wait_for_text("[y/N]");
         pty.send("n\r");
-        pty.wait_for_text("not trusted: what is new or changed stays ignored");
+        pty.wait_for_text("not trusted: new and changed files stay ignored");
         assert_eq!(pty.wait_exit().code(), Some(1), "{file}");
         assert_eq!(home.run(&["config", "trust", "--yes"]).code, Some(0));
     }

@@ -287,7 +287,7 @@ fn a_stop_hook_has_the_model_go_on_and_is_told_that_it_did() {
     let texts = texts_in(&answer_next(&mut app, &peer, 0, "now it is"));
     assert!(texts.last().expect("a text").ends_with("does not let you stop yet: run the tests first"), "{texts:?}");
     assert_eq!(app.replies(0), ["done", "now it is"]);
-    assert_shows(&mut app, "a stop hook has the model go on: run the tests first");
+    assert_shows(&mut app, "a stop hook makes the model continue: run the tests first");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_stop_hook_that_is_never_content_ends_after_five_rounds() {
     }
     app.turn_until_idle();
     assert_eq!((app.replies(0).len(), peer.try_accept().is_none()), (6, true));
-    assert_shows(&mut app, "the stop hooks are not asked again");
+    assert_shows(&mut app, "the stop hooks are not run again");
 }
 
 #[test]

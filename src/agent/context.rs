@@ -56,7 +56,7 @@ pub enum Effect {
     Limited { provider: String, until: Moment, spread: Duration, reason: String },
     /// The provider has accepted the request. It would refuse others until this moment.
     Accepted { provider: String, exhausted_until: Option<Moment> },
-    /// The provider has told the context length of a model, in tokens.
+    /// The provider has reported the context length of a model, in tokens.
     ContextLearned { model: String, limit: u64 },
     /// This model, given by its full name, refused a request because of its tools; it is sent again without them.
     ToolsRefused(String),

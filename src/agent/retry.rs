@@ -27,7 +27,7 @@ use crate::provider::credentials;
 /// Caps the wait that a provider asks for. Quotas are counted per day at the longest; a longer wait is a mistake of the
 /// server. The user sees the wait and can end it.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Caps the wait for a provider that does not say when it accepts requests again, and accepted some lately.
+/// Caps the wait for a provider that does not say when it accepts requests again, and accepted some recently.
 const LONGEST_PROBE: Duration = Duration::from_secs(8);
 /// New keys per request.
 const MAX_RENEWALS: u32 = 1;

@@ -366,7 +366,7 @@ impl Agent {
     }
 
     fn start_calls(&mut self, context: &mut Context) {
-        // The answer to an open question goes on with the calls.
+        // The answer to an open question continues the calls.
         while self.work.question.is_none() {
             match self.work.next() {
                 Next::Start(at) | Next::Ask(at) if self.awaits_hooks(at) && self.work.has_slot => {
@@ -391,7 +391,7 @@ impl Agent {
         (has_thread || self.awaits_hooks(at)) && !self.work.has_slot
     }
 
-    /// Plans a call anew, because earlier calls may have changed what its path leads to. False if it is answered or needs
+    /// Plans a call again, because earlier calls may have changed the target of its path. False if it is answered or needs
     /// a permission that it did not have.
     fn plan_again(&mut self, at: usize, before: Permission, context: &mut Context) -> bool {
         let call = self.work.calls[at].call.clone();

@@ -73,7 +73,7 @@ impl Clock {
         }
     }
 
-    /// Stops this clock while something is done, so that what was due afterwards is due as much later. A manual clock stands
+    /// Stops this clock while something is done, so that deadlines move by that time. A manual clock stands
     /// still anyway.
     pub fn stop_during<T>(&self, work: impl FnOnce() -> T) -> T {
         let before = Instant::now();

@@ -160,7 +160,7 @@ pub fn overview() -> String {
     for (group, names) in COMMANDS {
         hang(&mut out, group, 9, &names.join(", "));
     }
-    out += "\nTopics (polylogue help TOPIC; polylogue help topics says what they are about):\n";
+    out += "\nTopics (polylogue help TOPIC; polylogue help topics describes them):\n";
     let topics: Vec<&str> = TOPICS.iter().map(|topic| topic.name).collect();
     for (_, row) in text::wrap(&topics.join(", "), COLUMNS - 2) {
         let _ = writeln!(out, "  {}", row.trim_end());

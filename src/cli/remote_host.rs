@@ -185,7 +185,7 @@ fn require_remote_files(arguments: &Arguments, host: &SshHost) -> Result<()> {
     }
 }
 
-/// A directory for the sockets of connections, which only the user can enter. Without one, each command connects anew.
+/// A directory for the sockets of connections, which only the user can enter. Without one, each command connects again.
 fn sockets(env: &ProcessEnvironment) -> Option<PathBuf> {
     let runtime = env.set("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let named = runtime.map(|directory| directory.join("polylogue"));

@@ -41,7 +41,7 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
         Command::Usage { by, json } => usage::run(*by, *json, directory)?,
         Command::Tell { agent, text } | Command::Send { agent, text } => {
             if matches!(command, Command::Send { .. }) {
-                print_note("polylogue send is called polylogue tell now; the old name goes with the next version");
+                print_note("polylogue send is now polylogue tell; the next version drops the old name");
             }
             request(directory, &Request::Send { agent: agent.clone(), text: text_of(text)? })?;
         }

@@ -9,7 +9,7 @@ pub const RETRY: CommandSpec = CommandSpec {
     name: "retry",
     aliases: &[],
     arguments: "",
-    about: "try again what failed or was interrupted (Enter)",
+    about: "try the last turn again after a failure or an interrupt (Enter)",
     busy: WhenBusy::Runs,
     run,
     complete: nothing,

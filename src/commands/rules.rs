@@ -9,7 +9,7 @@ pub const RULES: CommandSpec = CommandSpec {
     name: "rules",
     aliases: &[],
     arguments: "[remove RULE]",
-    about: "list what this agent may do by rules",
+    about: "list the rules of this agent",
     // Only later tool calls are affected.
     busy: WhenBusy::Runs,
     run,

@@ -38,7 +38,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     if let Some(value) = &value {
         check(&agent.inputs.endpoint, &name, value)?;
     } else if !agent.inputs.parameters.iter().any(|(own, _)| *own == name) {
-        return Err(usage_error(format!("{name} is not set for this agent: /set shows what holds")));
+        return Err(usage_error(format!("{name} is not set for this agent: /set lists the parameters in use")));
     }
     Ok(InputResult::NewState(Change::Set(name, value), None))
 }

@@ -91,7 +91,7 @@ fn help(config: &Config) -> String {
     let workflows: Vec<&str> = definitions.workflows.iter().map(|workflow| workflow.name.as_str()).collect();
     format!(
         "/team [STRATEGY] [AGGREGATION] [OPTIONS] TASK starts {DEFAULT_MEMBERS} children that work on the task; /team shows \
-         how far they are\nstrategies: {}\naggregations: {}\noptions: {}\ntemplates: {}\nworkflows: {}\nexample: /team parallel vote --count 5 \"find the \
+         their progress\nstrategies: {}\naggregations: {}\noptions: {}\ntemplates: {}\nworkflows: {}\nexample: /team parallel vote --count 5 \"find the \
          bug\"; a task that is one of these words is put in quotes",
         list(&Strategy::ALL.map(Strategy::name)),
         list(&Aggregation::ALL.map(Aggregation::name)),

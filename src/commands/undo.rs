@@ -23,7 +23,7 @@ pub const DIFF: CommandSpec = CommandSpec {
     name: "diff",
     aliases: &[],
     arguments: "[AGENT]",
-    about: "show what an agent changed in files, in its worktree or with tools",
+    about: "show an agent's changes of files, in its worktree or with tools",
     busy: WhenBusy::Runs,
     run: |context, arguments| {
         let agent = if arguments.is_empty() { context.current } else { agent_called(context.roster, arguments)? };

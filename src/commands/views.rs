@@ -58,7 +58,7 @@ pub const RESUME: CommandSpec = CommandSpec {
     name: "resume",
     aliases: &[],
     arguments: "",
-    about: "choose a conversation, also an archived one, to go on with",
+    about: "continue a conversation, also an archived one",
     busy: WhenBusy::Runs,
     run: |_, arguments| show("resume", ViewName::Picker, arguments),
     complete: nothing,

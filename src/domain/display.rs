@@ -82,7 +82,7 @@ impl StatusField {
         (Self::Model, "model", "Model, with its provider where another one has it too"),
         (Self::Thinking, "thinking", "Thinking level, if one is set"),
         (Self::Context, "context", "How much of the model's context is used; ~ while a part of it is an estimate"),
-        (Self::Cost, "cost", "What the agent and those below it have cost, and what is left of its limit of dollars"),
+        (Self::Cost, "cost", "Cost of the agent and those below it, and the rest of its limit of dollars"),
         (Self::Environment, "environment", "Environment, if it is not the default one"),
         (Self::Tokens, "tokens", "Tokens used since the program started"),
         (Self::Connection, "connection", "Says where the agents run in a server"),

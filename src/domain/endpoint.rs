@@ -257,7 +257,7 @@ pub struct ProviderEntry {
     pub run_parameters: Parameters,
     /// The models that the server has listed.
     pub listed: Vec<(String, ModelFacts)>,
-    /// The context lengths that the server has told in errors.
+    /// The context lengths that the server has reported in errors.
     pub learned: Vec<(String, u64)>,
     /// The context lengths that the server has listed in earlier runs.
     pub kept: Vec<(String, u64)>,

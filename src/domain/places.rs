@@ -234,7 +234,7 @@ const fn file(name: &'static str, about: &'static str) -> ProtectedName {
 
 /// The protected names: file tools, rules and the sandbox go by this table alone.
 pub const PROTECTED: &[ProtectedName] = &[
-    directory(".git", "git runs its hooks and what its configuration names"),
+    directory(".git", "git runs its hooks and the programs that its configuration names"),
     directory(".polylogue", "settings, commands, skills and hooks of polylogue"),
     directory(".claude", "settings, commands, skills and hooks of other agents"),
     directory(".agents", "skills of agents"),

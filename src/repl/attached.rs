@@ -161,7 +161,7 @@ impl Attached<'_> {
         }
     }
 
-    /// Detaches the terminals whose client is gone, and remembers which agent the last of them showed.
+    /// Detaches the terminals whose client has left, and remembers which agent the last of them showed.
     pub(super) fn detach_released(&mut self) {
         for id in self.server.take_released_terminals() {
             if let Some(terminal) = self.terminals.get(id).filter(|_| !self.terminals.is_picking(id)) {

@@ -49,7 +49,7 @@ impl Repl {
         }
         let local = origin.terminal().filter(|_| self.can_go_on());
         let Some((terminal, waiting)) = local.zip(self.waiting.take()) else {
-            let message = "this chat ends with its terminal (/exit): `polylogue serve` starts one that goes on without";
+            let message = "this chat ends with its terminal (/exit): `polylogue serve` starts one that outlives it";
             return Err(Error::usage(message));
         };
         let streams = match open_streams(&waiting) {

@@ -39,7 +39,7 @@ fn note(core: &Core, agent: AgentId, name: LimitName) -> String {
         LimitName::Usd => {
             let (spent, label) = (core.trees.money(&core.roster, agent).spent, core.roster.label_of(agent));
             format!(
-                ": {label} and what models made below it have spent ${} of ${}",
+                ": {label} and the agents that models made below it have spent ${} of ${}",
                 dollars(spent),
                 name.display_value(most)
             )
@@ -81,7 +81,7 @@ pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> R
         let most = most.map_or_else(|| "no limit".into(), |most| format!("of {}", name.display_value(most)));
         list.row(format!("  {:<10} {used:>8} {most}", name.name()), name.about());
     }
-    Ok(format!("limits of {label} and of what models make below it:\n{}", list.to_text(columns)))
+    Ok(format!("limits of {label} and of the agents that models make below it:\n{}", list.to_text(columns)))
 }
 
 /// Counts the usage in these messages of an agent.

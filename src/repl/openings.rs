@@ -102,7 +102,7 @@ impl Repl {
         let choices = &opening.choices;
         let new = Beginning { name: None, directory, choices, is_print_run: false, may_be_root };
         let agent = begin(&mut self.core, new).map_err(|error| match directory {
-            Some(_) => error.context("the process that has the agents"),
+            Some(_) => error.context("the process that runs the agents"),
             None => error,
         })?;
         let introduction = introduction(&self.core, agent);

@@ -83,7 +83,10 @@ impl Repl {
         #[cfg(feature = "coordinator")]
         for (origin, run) in cut_runs {
             let task = text::shortened(run.task.lines().next().unwrap_or_default(), TASK_COLUMNS);
-            let note = format!("the team run {} was cut when the program ended: {task}; /team lists the runs", run.run);
+            let note = format!(
+                "the team run {} was interrupted when the program ended: {task}; /team lists the runs",
+                run.run
+            );
             repl.core.note(origin, LineKind::Note, &note);
         }
         repl.terminals.restore_unseen(unseen, repl.core.clock.now());

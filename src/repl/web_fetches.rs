@@ -81,7 +81,7 @@ impl WebFetches {
             return Err(format!("too many pages are being fetched (limit {MAX_FETCHES}); try again later"));
         }
         let url = WebUrl::parse(url)?;
-        let agent = core.roster.get(id).ok_or("the agent is gone")?;
+        let agent = core.roster.get(id).ok_or("the agent has ended")?;
         let environment = Arc::clone(&agent.inputs.environment);
         let hosts = |rules: &[Rule]| rules.iter().filter_map(Rule::hosts).collect::<Vec<HostPattern>>();
         let rules = agent.rules.over(&environment.rules, &core.session_rules, &environment.working_directory);

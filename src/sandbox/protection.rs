@@ -192,7 +192,7 @@ impl<'a> Finder<'a> {
                     let Ok(target) = fs::read_link(&place) else { continue };
                     links += 1;
                     if links > MAX_LINKS || place.starts_with("/proc") {
-                        self.gaps.insert(format!("it is not known where {} leads to", path.display()));
+                        self.gaps.insert(format!("the target of {} is unknown", path.display()));
                         return None;
                     }
                     push(&mut rest, &target);

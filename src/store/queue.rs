@@ -176,5 +176,5 @@ fn queued_row(row: &Row<'_>) -> rusqlite::Result<QueuedRow> {
 }
 
 fn not_queued() -> Error {
-    store_error("this entry is not queued any more: /queue lists what is")
+    store_error("this entry is not queued any more: /queue lists the queue")
 }

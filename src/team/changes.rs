@@ -84,7 +84,7 @@ pub fn not_shown(store: &Store, agent: AgentId) -> Result<String> {
         Some(format!("\n  {} in message {}: {flaw}", stored.step.tool, stored.message.0))
     });
     let flaws: Vec<String> = flaws.collect();
-    let mut text = "\nnot shown: what bash changed outside of git repositories, and files that git ignores".to_owned();
+    let mut text = "\nnot shown: changes by bash outside of git repositories, and files that git ignores".to_owned();
     flaws.iter().take(MOST_FLAWS).for_each(|line| text.push_str(line));
     if let Some(more) = flaws.len().checked_sub(MOST_FLAWS).filter(|more| *more > 0) {
         text.push_str(&format!("\n  and {more} more calls"));

@@ -140,7 +140,7 @@ impl SendQueue {
         }
     }
 
-    /// Whether this provider has refused a request lately.
+    /// Whether this provider has refused a request recently.
     pub fn is_paced(&self, provider: &str) -> bool {
         self.paces.get(provider).is_some_and(Pace::is_limited)
     }

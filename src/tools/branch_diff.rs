@@ -51,7 +51,7 @@ fn compare(root: &Path, env: &Environment, job: &Job) -> Result<String, String> 
     let (branch, short) = (branch_of(root), base.get(..7).unwrap_or(&base));
     Ok(match compared? {
         diff if diff.is_empty() => format!("nothing has changed since {branch} left {target} at {short}"),
-        diff => format!("{branch} since it left {target} at {short}, with what is not committed:\n{diff}"),
+        diff => format!("{branch} since it left {target} at {short}, with uncommitted changes:\n{diff}"),
     })
 }
 

@@ -88,9 +88,7 @@ impl<'a> Landing<'a> {
         let target = left.or_else(|| checkouts.first()?.branch.clone()).filter(|branch| !branch.is_empty());
         let branch = branch_of(root);
         let target = target.ok_or_else(|| {
-            format!(
-                "no branch was checked out where the worktree left: run git merge {branch} on the branch of your choice"
-            )
+            format!("the worktree was not made from a branch: run git merge {branch} on the branch of your choice")
         })?;
         checkouts.retain(|checkout| checkout.branch.as_ref() == Some(&target));
         let checkout = checkouts.pop().map(|checkout| checkout.path);
@@ -109,7 +107,8 @@ impl<'a> Landing<'a> {
         let (target, branch) = (&self.target, branch_of(self.root));
         let old =
             self.run(self.root, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{target}^{{commit}}")]);
-        let old = old.map_err(|_| format!("the branch {target}, which the worktree left, is gone"))?;
+        let old =
+            old.map_err(|_| format!("the branch {target}, from which the worktree was made, no longer exists"))?;
         self.require_clean_checkout()?;
         let committed = self.commit(request.commit.as_deref(), request.verifies)?;
         let tip = self.run(self.root, &["rev-parse", "HEAD"])?;

@@ -66,7 +66,7 @@ fn left_file(root: &Path) -> PathBuf {
     worktrees.with_file_name("worktree-branches").join(name)
 }
 
-/// Forgets where a worktree left that is gone.
+/// Forgets the origin of a removed worktree.
 pub fn forget(root: &Path) {
     drop(fs::remove_file(left_file(root)));
 }

@@ -175,7 +175,7 @@ fn a_diff_has_what_was_committed_and_what_was_not_and_changes_nothing() {
     let objects = || git(&repo, &["count-objects"]);
     let before = (objects(), git(&root, &["status", "--porcelain"]));
     app.enter("/diff");
-    for expected in ["since it left main", "-one", "+two", "+three", "not shown: what bash changed outside of"] {
+    for expected in ["since it left main", "-one", "+two", "+three", "not shown: changes by bash outside of"] {
         app.turn_until(expected, |app| app.screen_text().replace("\n  ", " ").contains(expected));
     }
     assert_eq!((objects(), git(&root, &["status", "--porcelain"])), before);

@@ -191,7 +191,7 @@ fn what_could_not_be_stored_is_stored_when_the_disk_has_room_again() {
     app.is_disk_full.store(false, Ordering::Relaxed);
     app.advance(10 * SECOND);
     assert_saved(&mut app, &["kept"]);
-    assert_shows(&mut app, "what was kept in memory is saved now");
+    assert_shows(&mut app, "the changes kept in memory are saved now");
     let app = app.crash_and_restart();
     assert_eq!(app.replies(0), ["kept"]);
 }

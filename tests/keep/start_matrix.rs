@@ -264,7 +264,7 @@ impl World {
         };
         let new = cell.source.settings(cell.place);
         // The flags of a conversation that exists hold from now on; nothing else changes it. It keeps its environment by name:
-        // what that means is as the process that has the agents is configured, unless it began in another one.
+        // what that means is as the process that runs the agents is configured, unless it began in another one.
         let mut expected = match &existing {
             Some((_, settings)) if cell.source == Source::Flag => {
                 let Settings { model, thinking, policy, .. } = new;

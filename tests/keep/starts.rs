@@ -177,7 +177,7 @@ fn a_chat_that_was_cut_during_a_task_of_a_team_opens_at_the_conversation_which_s
     first.wait_exit();
     let mut again = chat(&home, &["-c"]);
     again.wait_for_text("── agent 0 ");
-    again.wait_for_text("was cut when the program ended: %hang");
+    again.wait_for_text("was interrupted when the program ended: %hang");
     again.leave();
 }
 

@@ -191,7 +191,7 @@ fn the_model_and_the_person_are_told() {
     for level in super::levels(&place) {
         let place = Place::new(None);
         let (output, warnings) = bash(&place, level, "mkdir -p sub/.git; echo made");
-        let line = "sub/.git was created during this command: git runs its hooks and what its configuration names";
+        let line = "sub/.git was created during this command: git runs its hooks and the programs that its configuration names";
         assert_eq!(output.content, format!("made\n[protected: {line}]\n"), "{level:?}");
         assert!(!output.is_error);
         assert_eq!(warnings, [format!("bash: {line}")]);

@@ -90,7 +90,7 @@ fn what_was_spent_is_in_the_footer_of_a_turn_and_in_the_status_line_with_what_is
     assert_shows(&mut app, "100,001 tokens, $0.30, ");
     assert!(status(&mut app).contains("   $0.30   "), "{}", status(&mut app));
     app.enter("/limit usd 1");
-    assert_shows(&mut app, "agent 0 and what models made below it have spent $0.30 of $1");
+    assert_shows(&mut app, "agent 0 and the agents that models made below it have spent $0.30 of $1");
     assert!(status(&mut app).contains("   $0.30 ($0.70 left)   "), "{}", status(&mut app));
     let mut app = app.crash_and_restart();
     assert_shows(&mut app, "100,001 tokens, $0.30, ");

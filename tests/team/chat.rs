@@ -281,7 +281,7 @@ fn after_a_crash_the_members_of_a_chat_are_idle() {
     let mut app = app.crash_and_restart();
     assert_eq!((app.repl.roster().len(), app.repl.roster().busy().len()), (3, 0));
     let run = app.repl.store().runs(1).expect("a run")[0].run.clone();
-    assert_shows(&mut app, &format!("the team run {run} was cut when the program ended: go"));
+    assert_shows(&mut app, &format!("the team run {run} was interrupted when the program ended: go"));
     app.enter("/team");
     assert_shows(&mut app, "cut  parallel concatenate  go");
     turn_a_while(&mut app);

@@ -80,7 +80,7 @@ fn e_changes_the_command_which_is_then_asked_about_and_the_model_is_told() {
     app.press_at_question(b"y");
     let told = result(&mut app, &peer);
     assert_eq!(ran(&app).as_deref(), Some("two\n"));
-    assert!(told.contains("[the user changed this call before it ran; what ran: echo two > ran]"), "{told}");
+    assert!(told.contains("[the user changed this call before it ran; it ran as: echo two > ran]"), "{told}");
 }
 
 #[test]

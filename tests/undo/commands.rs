@@ -166,7 +166,7 @@ fn outside_of_a_repository_a_command_cannot_be_undone_and_is_named() {
     super::write(&mut app, 0, "f", "agent");
     run(&mut app, 0, "echo more > g");
     let screen = undo(&mut app, "/undo");
-    assert!(screen.contains("nothing was undone") && screen.contains("git repository"), "{screen}");
+    assert!(screen.contains("nothing was undone") && screen.contains("is in no git"), "{screen}");
     let first = super::prompts(&app, 0)[0].0;
     let screen = undo(&mut app, &format!("/undo --to {first} --skip"));
     assert!(screen.contains("1 file brought back"), "{screen}");

@@ -210,7 +210,7 @@ impl Agent {
             let ran = crate::base::text::shortened(&call.arguments, LONGEST_CHANGE).into_owned();
             add_note(
                 &mut result.content,
-                &format!("[a hook of the user changed this call before it ran; what ran: {ran}]"),
+                &format!("[a hook of the user changed this call before it ran; it ran as: {ran}]"),
             );
         }
         std::mem::take(hooked).add_to(&mut result);
@@ -255,7 +255,7 @@ impl Agent {
         }
         let rounds = self.work.turn_hooks.rounds;
         if rounds >= MAX_ROUNDS {
-            let note = format!("the stop hooks are not asked again: they had the model go on {MAX_ROUNDS} times");
+            let note = format!("the stop hooks are not run again: they made the model continue {MAX_ROUNDS} times");
             self.emit(&Chunk::Note(note));
             return Some(bodies);
         }
@@ -283,7 +283,7 @@ impl Agent {
             Some(HookDecision::Deny(reason)) => {
                 self.work.turn_hooks.rounds += 1;
                 let first = reason.lines().next().unwrap_or_default();
-                self.emit(&Chunk::Note(format!("a stop hook has the model go on: {first}")));
+                self.emit(&Chunk::Note(format!("a stop hook makes the model continue: {first}")));
                 let more: String = outcome.context.iter().map(|text| format!("\n{text}")).collect();
                 let text = format!("A hook of the user does not let you stop yet: {reason}{more}");
                 context.outbox.push(self.id(), Effect::Persist(vec![Body::System(text)]));

@@ -61,7 +61,7 @@ pub(super) fn add_edit(result: &mut ToolResult, call: &ToolCall) {
     let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
     let text = tools::editable_text(&call.name, &arguments).unwrap_or_default();
     let shown = text::shortened(&text, LONGEST_EDIT);
-    let note = format!("[the user changed this call before it ran; what ran: {shown}]");
+    let note = format!("[the user changed this call before it ran; it ran as: {shown}]");
     add_note(&mut result.content, &note);
 }
 
@@ -122,7 +122,7 @@ impl Agent {
         }
     }
 
-    /// Changes the command or the text of the call that the question is about, and asks about it anew. If the
+    /// Changes the command or the text of the call that the question is about, and asks about it again. If the
     /// call cannot be made like this, the question stays open.
     pub fn edit_call(&mut self, number: u64, text: &str, context: &mut Context) -> Result<(), String> {
         let Some(at) = self.question().filter(|pending| pending.number == number).map(|pending| pending.call) else {
@@ -220,14 +220,14 @@ impl Agent {
         self.emit(&Chunk::Note("the limit was changed: the question about it is closed".into()));
     }
 
-    /// Allows the call if it would still do what the question showed; otherwise it is asked anew.
+    /// Allows the call if it would still do what the question showed; otherwise it is asked again.
     fn allow(&mut self, pending: &PendingQuestion, context: &mut Context) {
         if !self.plan_again(pending.call, Permission::Wanted, context) {
             return;
         }
         let Progress::Waiting(spec, prepared, permission) = &mut self.work.calls[pending.call].progress else { return };
         if prepared.question != pending.question {
-            let note = "what the call would do changed while the question was open: this is a new question";
+            let note = "the effect of the call changed while the question was open: this is a new question";
             return self.emit(&Chunk::Note(note.into()));
         }
         *permission = Permission::Given;

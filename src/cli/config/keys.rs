@@ -276,7 +276,7 @@ fn projects(reader: &mut FileReader<'_>, entry: &Entry<'_>) -> Vec<(PathBuf, Rul
                     && real != path
                 {
                     if !rules.allow.is_empty() {
-                        let note = format!("allow holds for no agent: write the real path, {}", real.display());
+                        let note = format!("allow applies to no agent: write the real path, {}", real.display());
                         reader.warn(&inner, &note);
                     }
                     projects.push((real, Rules { allow: Vec::new(), ..rules.clone() }));

@@ -183,7 +183,7 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: "history.keep_days",
-        about: "Delete agents, with their conversations, that were not used for so many days; 0: never",
+        about: "Delete agents that were not used for this many days, with their conversations; 0: never",
         flag: None,
         files: Files::User,
         kind: Kind::Count(|config| &mut config.keep_days, 0),
@@ -288,10 +288,14 @@ pub const SETTINGS: &[Setting] = &[
     ),
     limit(LimitName::Depth, "Maximum number of generations of agents that models made", None),
     limit(LimitName::Creations, "Maximum number of agents that models make in a minute", None),
-    limit(LimitName::Requests, "Maximum number of requests of an agent and of what models made below it", None),
-    limit(LimitName::Tokens, "Maximum number of tokens of an agent and of what models made below it", None),
-    limit(LimitName::Usd, "Maximum US dollars that an agent and what models made below it may spend", Some(MAX_USD)),
-    limit(LimitName::Seconds, "Maximum seconds that an agent and what models made below it may work", None),
+    limit(LimitName::Requests, "Maximum number of requests of an agent and those that models made below it", None),
+    limit(LimitName::Tokens, "Maximum number of tokens of an agent and those that models made below it", None),
+    limit(
+        LimitName::Usd,
+        "Maximum US dollars that an agent and those that models made below it may spend",
+        Some(MAX_USD),
+    ),
+    limit(LimitName::Seconds, "Maximum seconds that an agent and those that models made below it may work", None),
     display(
         "display.status",
         "Fields of the status line, from the left; on a narrow terminal the last ones are left out",

@@ -332,7 +332,7 @@ fn trust(directory: Option<&Path>, yes: bool, env: &ProcessEnvironment) -> Resul
         return Ok(true);
     }
     if !yes && !confirm("Trust these contents? [y/N] ")? {
-        print("not trusted: what is new or changed stays ignored\n");
+        print("not trusted: new and changed files stay ignored\n");
         return Ok(false);
     }
     contents.trust(&config_directory)?;

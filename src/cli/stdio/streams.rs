@@ -81,7 +81,7 @@ impl Streams {
                 Some(WriteError::Failed(format!("cannot write to standard output: {error}")))
             }
             OutputState::Open if self.out.backlog_len() > MAX_BACKLOG => {
-                Some(WriteError::Stalled("the reader of standard output takes nothing: more than 64 MiB are waiting"))
+                Some(WriteError::Stalled("the reader of standard output reads nothing: more than 64 MiB are waiting"))
             }
             OutputState::Open => None,
         }

@@ -133,7 +133,7 @@ pub fn parameters() -> String {
         item(&mut out, name, expected);
     }
     item(&mut out, "body.NAME", "any value: a field of the body that polylogue does not set itself");
-    out += "\nWhat the protocols have, besides thinking and body.NAME:\n\n";
+    out += "\nParameters of the protocols, besides thinking and body.NAME:\n\n";
     for spec in PROVIDERS.iter().filter(|spec| spec.kind != "echo") {
         let names: Vec<&str> = spec.parameters.iter().map(|parameter| parameter.name()).collect();
         item(&mut out, spec.kind, &names.join(", "));

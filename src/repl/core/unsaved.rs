@@ -129,7 +129,7 @@ impl Core {
             self.unsaved.waiting.remove(index).into_iter().for_each(|saved| self.unsaved.note_saved(saved));
         }
         read_ids(self, agent)?;
-        self.note(agent, LineKind::Note, "what was kept in memory is saved now");
+        self.note(agent, LineKind::Note, "the changes kept in memory are saved now");
         Ok(())
     }
 }

@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Does for the runs of clients what a person would have to do, tells clients what was refused to agents below theirs,
-    /// and interrupts runs whose client is gone.
+    /// and interrupts runs whose client has left.
     pub(super) fn check_runs(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
         let refused = if self.has_clients() { self.refuse(core) } else { Vec::new() };
         let line = |core: &Core, (agent, title): &(AgentId, String)| {

@@ -34,7 +34,7 @@ impl Alerts {
         self.asking.clone_from(roster.asking());
     }
 
-    /// Notes that a turn has ended by itself.
+    /// Notes that a turn has ended.
     pub fn on_turn_ended(&mut self, agent: &Agent) {
         if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
             let how = if agent.has_failed() { "failed" } else { "finished" };

@@ -148,7 +148,7 @@ fn question(label: &str, pending: &PendingQuestion) -> String {
     question.detail.iter().for_each(|detail| out += &format!("  {}\n", text::sanitise(detail).replace('\n', "␊")));
     let rules: Vec<String> = question.ways.rules.iter().map(ToString::to_string).collect();
     let always = if rules.is_empty() { String::new() } else { format!("a (always: {}), ", rules.join(", ")) };
-    let edit = if pending.editable.is_some() { ", e and what is to run instead" } else { "" };
+    let edit = if pending.editable.is_some() { ", e and the command to run instead" } else { "" };
     out += &line("polylogue", &format!("answer y, {always}n, n and a reason{edit}; then Enter"));
     out
 }

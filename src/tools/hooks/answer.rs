@@ -7,7 +7,7 @@ use super::process::Ended;
 use crate::base::text::{sanitise, shortened};
 use crate::domain::hook::HookEvent;
 
-/// Blocks what the hook was told of, with the reason on standard error.
+/// Blocks the reported action, with the reason on standard error.
 const BLOCKS: i32 = 2;
 /// In characters.
 const MAX_REASON: usize = 4_000;

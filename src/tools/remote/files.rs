@@ -102,7 +102,7 @@ fn read(call: &Prepared, env: &Environment, job: &Job) -> Output {
         let size = fetched.size;
         output
             .content
-            .push_str(&format!("[the file has {size} bytes, of which read_file reads {MAX_READ} there; use bash]"));
+            .push_str(&format!("[the file has {size} bytes; read_file reads the first {MAX_READ} there; use bash]"));
     }
     output
 }

@@ -78,7 +78,7 @@ fn not_kept(state: &FileState) -> String {
         Some((_, size)) if size > MOST_KEPT => {
             format!("was larger than {} MiB before the change and was not kept", MOST_KEPT >> 20)
         }
-        Some(_) => "what it was before the change is missing or damaged in the data directory".into(),
+        Some(_) => "its earlier content is missing or damaged in the data directory".into(),
         None => "was not a file before the change".into(),
     }
 }

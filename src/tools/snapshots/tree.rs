@@ -85,8 +85,8 @@ pub fn watch<'a>(tool: &str, command: &str, env: &'a Environment, job: &Job) -> 
     let mut step = recorder.begin(tool);
     let tree = Tree::before(env, &recorder.snapshots, job);
     let flaw = match &tree {
-        Ok(_) => "the program ended while it ran, so it is not known what it changed".to_owned(),
-        Err(why) => format!("it is not known what it changed: {why}"),
+        Ok(_) => "the program ended while it ran, so its changes are unknown".to_owned(),
+        Err(why) => format!("its changes are unknown: {why}"),
     };
     step.set_flaw(Some(flaw));
     step.save();
@@ -103,7 +103,7 @@ impl Watched<'_> {
                     self.step.set_flaw(flaw);
                     self.step.set_compared(changes);
                 }
-                Err(why) => self.step.set_flaw(Some(format!("it is not known what it changed: {why}"))),
+                Err(why) => self.step.set_flaw(Some(format!("its changes are unknown: {why}"))),
             }
         }
         self.step.finish(has_run)
@@ -288,7 +288,7 @@ impl Tree {
         let mut flaw = self.hidden_files_note();
         let too_many = entries.len().checked_sub(MOST_FILES).filter(|more| *more > 0);
         if let Some(more) = too_many {
-            flaw = Some(format!("it changed {} files, of which {more} were not kept", entries.len()));
+            flaw = Some(format!("it changed {} files; {more} of them were not kept", entries.len()));
         }
         let entries = &entries[..entries.len().min(MOST_FILES)];
         if entries.is_empty() {

@@ -244,7 +244,7 @@ fn what_is_allowed_in_a_directory_does_not_follow_a_link_to_another_one() {
         (of.iter().any(|(_, rules)| !rules.allow.is_empty()), of.iter().any(|(_, rules)| !rules.deny.is_empty()))
     };
     assert_eq!((has("link"), has("work")), ((true, true), (false, true)));
-    let expected = format!("allow holds for no agent: write the real path, {}", home.join("work").display());
+    let expected = format!("allow applies to no agent: write the real path, {}", home.join("work").display());
     assert!(config.notes.iter().any(|note| note.contains(&expected)), "{:?}", config.notes);
 }
 

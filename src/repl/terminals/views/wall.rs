@@ -158,8 +158,9 @@ impl WallView {
     fn mark_number(&mut self, core: &Core, digit: char) {
         let digit = i64::from(digit.to_digit(10).unwrap_or(0));
         let numbers = [self.number.saturating_mul(10).saturating_add(digit), digit];
-        let found =
-            numbers.into_iter().find_map(|number| Some((number, self.place_of(core.roster.agent_with_number(number)?)?)));
+        let found = numbers
+            .into_iter()
+            .find_map(|number| Some((number, self.place_of(core.roster.agent_with_number(number)?)?)));
         if let Some((number, at)) = found {
             self.number = number;
             self.agents.mark(at);
