@@ -4,7 +4,10 @@
 //! opens exactly that file. Nothing here accesses the file system.
 
 use std::ffi::OsStr;
+use std::fmt::{self, Debug};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::domain::places::matches;
 pub use crate::domain::places::{DENIED, MOVED, PROTECTED};
@@ -57,13 +60,42 @@ const HOMES: [&str; 2] = ["/home", "/Users"];
 const ROOT_HOMES: [&str; 2] = ["/root", "/var/root"];
 
 /// Where the denied files of this machine are. All paths are canonical.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct DenyList {
     pub home: Option<PathBuf>,
     /// Our data and configuration.
     pub own: Vec<PathBuf>,
     /// Where the rows of [`DENIED`] lead that are symbolic links, or that a variable moves.
-    pub linked: Vec<(PathBuf, &'static str)>,
+    pub linked: Linked,
+}
+
+/// Paths with what is there, which are looked up when the first verdict needs them.
+pub struct Linked(LazyLock<Vec<(PathBuf, &'static str)>, Box<dyn FnOnce() -> Vec<(PathBuf, &'static str)> + Send>>);
+
+impl Linked {
+    pub fn new(look_up: impl FnOnce() -> Vec<(PathBuf, &'static str)> + Send + 'static) -> Self {
+        Self(LazyLock::new(Box::new(look_up)))
+    }
+}
+
+impl Default for Linked {
+    fn default() -> Self {
+        Self::new(Vec::new)
+    }
+}
+
+impl Deref for Linked {
+    type Target = [(PathBuf, &'static str)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Debug for Linked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
 }
 
 /// Where the tools of one agent may go. All paths are canonical.
@@ -244,7 +276,7 @@ mod tests {
         DenyList {
             home: Some("/home/ada".into()),
             own: vec![DATA.into(), "/home/ada/.config/polylogue".into()],
-            linked: vec![("/mnt/keys".into(), "SSH keys")],
+            linked: Linked::new(|| vec![("/mnt/keys".into(), "SSH keys")]),
         }
     }
 

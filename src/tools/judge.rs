@@ -420,6 +420,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::policy::paths::DenyList;
     #[cfg(feature = "shell-grammar")]
     use crate::sandbox::Level;
 
@@ -478,7 +479,7 @@ mod tests {
         let (home, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let real = |directory: &tempfile::TempDir| fs::canonicalize(directory.path()).unwrap();
         let mut environment = Environment::at(real(&workspace));
-        Arc::make_mut(&mut environment.denied).home = Some(real(&home));
+        environment.denied = Arc::new(DenyList { home: Some(real(&home)), ..DenyList::default() });
         let (rules, allowed, endpoint) = (AgentRules::default(), AllowedDirectories::default(), Endpoint::echo());
         let judge = Judge {
             environment: &environment,

@@ -15,7 +15,7 @@ use super::file_access::{not_readable, reason, suggestion};
 use crate::base::beneath::{self, FileId};
 use crate::base::process::account_home;
 use crate::domain::places::{GIT_MARKS, PROTECTED_IN_GIT};
-use crate::policy::paths::{self, Access, DenyList, PathPolicy, Verdict};
+use crate::policy::paths::{self, Access, DenyList, Linked, PathPolicy, Verdict};
 
 /// As many as the kernel follows (path_resolution(7)).
 pub(super) const MAX_LINKS: usize = 40;
@@ -139,17 +139,21 @@ pub fn moved_directories() -> Vec<(PathBuf, &'static str)> {
 }
 
 /// Where the denied files of this machine are.
-pub fn deny_list(home: Option<PathBuf>, own: &[PathBuf], moved: &[(PathBuf, &str)]) -> DenyList {
+pub fn deny_list(home: Option<PathBuf>, own: &[PathBuf], moved: &[(PathBuf, &'static str)]) -> DenyList {
     let real = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let home = home.as_ref().map(real);
     let own = own.iter().flat_map(|path| [path.clone(), real(path)]).filter(|path| path.is_absolute()).collect();
-    let rows = home.as_deref().map(denied_below).unwrap_or_default();
-    let leads_elsewhere =
-        |(path, what): (PathBuf, _)| Some((fs::canonicalize(&path).ok()?, what)).filter(|(real, _)| *real != path);
-    let mut linked: Vec<_> = rows.into_iter().filter_map(leads_elsewhere).collect();
-    for (path, what) in moved.iter().flat_map(|(directory, part)| rows_in(directory, part)) {
-        linked.extend([(real(&path), what), (path, what)]);
-    }
+    let (below, moved) = (home.clone(), moved.to_vec());
+    let linked = Linked::new(move || {
+        let rows = below.as_deref().map(denied_below).unwrap_or_default();
+        let leads_elsewhere =
+            |(path, what): (PathBuf, _)| Some((fs::canonicalize(&path).ok()?, what)).filter(|(real, _)| *real != path);
+        let mut linked: Vec<_> = rows.into_iter().filter_map(leads_elsewhere).collect();
+        for (path, what) in moved.iter().flat_map(|(directory, part)| rows_in(directory, part)) {
+            linked.extend([(real(&path), what), (path, what)]);
+        }
+        linked
+    });
     DenyList { home, own, linked }
 }
 
