@@ -164,3 +164,16 @@ fn a_search_that_fails_says_why() {
     app.enter("/search csrf");
     assert!(app.screen_text().contains("polylogue.db: is a symbolic link: remove it"), "{}", app.screen_text());
 }
+
+#[test]
+fn the_same_keys_move_in_what_was_found_as_in_other_lists() {
+    let mut app = two_subjects();
+    app.type_bytes(CTRL_F);
+    app.type_bytes(b"csrf\t");
+    let mut marked = |keys: &[u8]| {
+        app.type_bytes(keys);
+        app.screen_text().lines().position(|line| line.starts_with('>')).expect("a marked row")
+    };
+    let first = marked(b"");
+    assert_eq!([marked(b"j"), marked(b"k"), marked(b"\x1b[F"), marked(b"\x1b[H")].map(|row| row - first), [1, 0, 1, 0]);
+}

@@ -175,3 +175,23 @@ fn a_reply_is_seen_while_it_streams_and_a_running_tool_cannot_be_forked_from() {
     let row = app.screen_text().lines().find(|line| line.starts_with('>')).map(str::to_owned);
     assert!(row.is_some_and(|row| row.contains("hi there")), "the mark stays at its message");
 }
+
+/// Keys beyond the end of a text were counted, and as many keys back did nothing.
+#[test]
+fn a_text_that_was_scrolled_beyond_its_end_moves_back_at_the_first_key() {
+    let mut app = Harness::new(Plan::default());
+    let lines: Vec<String> = (0..60).map(|n| format!("line {n}")).collect();
+    app.say(0, &lines.join("\n"));
+    app.turn_until_idle();
+    app.enter("/timeline");
+    app.type_bytes(b"\x1b[H\r");
+    assert_shows(&mut app, "line 0");
+    app.type_bytes(&b"\x1b[B".repeat(100));
+    assert_shows(&mut app, "line 59");
+    assert!(!app.screen_text().contains("line 58"), "{}", app.screen_text());
+    app.type_bytes(b"\x1b[A");
+    assert_shows(&mut app, "line 58");
+    app.resize((30, 12));
+    app.turn();
+    assert_shows(&mut app, "line 58");
+}

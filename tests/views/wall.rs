@@ -76,6 +76,8 @@ fn a_filter_shows_those_with_the_name_the_state_or_the_directory() {
     app.type_bytes(ALT_W);
     app.type_bytes(b"/waits");
     assert_shows(&mut app, "── wall ─ 1 agent ─ 1 at work ─ /waits");
+    app.type_bytes(b"\x1b[D\x1b[D\x7fi");
+    assert_shows(&mut app, "── wall ─ 1 agent ─ 1 at work ─ /wai▌ts");
     app.type_bytes(b"\r*late\r");
     assert_eq!(app.agent(2).queue.len(), 1);
     app.escape();
