@@ -118,6 +118,21 @@ fn the_list_follows_agents_that_come_and_go() {
 }
 
 #[test]
+fn tab_goes_round_in_the_list() {
+    let mut app = app();
+    let mut picker = AttachedTerminal::picker(&mut app, SIZE, None);
+    let mut marked = |app: &mut Harness, keys: &[u8]| {
+        picker.type_bytes(app, keys);
+        picker.text(app).lines().find(|line| line.starts_with('>')).expect("a marked row").to_owned()
+    };
+    let first = marked(&mut app, b"");
+    let last = marked(&mut app, b"\x1b[Z");
+    assert_ne!(first, last);
+    assert_eq!(marked(&mut app, b"\x1b[B"), last, "Down stays at the end");
+    assert_eq!(marked(&mut app, b"\t"), first);
+}
+
+#[test]
 fn the_program_shows_the_list_alone_and_beside_a_chat_and_says_what_to_do_without_a_terminal() {
     let home = Home::new();
     for prompt in ["the first one", "the second one"] {

@@ -83,7 +83,7 @@ impl Terminals {
         match action {
             // There is no conversation behind it yet.
             Action::Leave if is_picking => Some((agent, Act::Leave)),
-            Action::Change(_) if is_picking => None,
+            Action::Change(Change::Show(Shown::View(_))) if is_picking => None,
             Action::Answer(_) | Action::AllowUnread | Action::Always(_) => {
                 self.get_mut(id)?.keyboard.count_act();
                 Some((agent, Act::Change(self.answer(core, id, agent, &action)?)))
