@@ -116,10 +116,9 @@ impl<P: Clone> Links<P> {
         self.watch(host, true)?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
         let ready = host.take_ready();
-        match host.is_local() {
+        if host.is_local() {
             // What the loop has sent in this turn is not polled for first.
-            true => self.all.values_mut().for_each(|link| link.connection.on_readable()),
-            false => {}
+            self.all.values_mut().for_each(|link| link.connection.on_readable());
         }
         ready.iter().for_each(|fd| self.on_ready(*fd));
         self.read();

@@ -70,10 +70,12 @@ pub struct DenyList {
 }
 
 /// Paths with what is there, which are looked up when the first verdict needs them.
-pub struct Linked(LazyLock<Vec<(PathBuf, &'static str)>, Box<dyn FnOnce() -> Vec<(PathBuf, &'static str)> + Send>>);
+pub struct Linked(LazyLock<Found, Box<dyn FnOnce() -> Found + Send>>);
+
+type Found = Vec<(PathBuf, &'static str)>;
 
 impl Linked {
-    pub fn new(look_up: impl FnOnce() -> Vec<(PathBuf, &'static str)> + Send + 'static) -> Self {
+    pub fn new(look_up: impl FnOnce() -> Found + Send + 'static) -> Self {
         Self(LazyLock::new(Box::new(look_up)))
     }
 }

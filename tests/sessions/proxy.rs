@@ -140,7 +140,7 @@ fn a_client_waits_while_there_is_no_descriptor_to_check_it() {
         // Connections are accepted before requests are read. An idle client makes room for the new one.
         ask(&mut known);
         answer(&mut known);
-        prlimit(Some(app.pid()), Resource::Nofile, usual.clone()).expect("it is our process");
+        prlimit(Some(app.pid()), Resource::Nofile, usual).expect("it is our process");
         let answer = answer(&mut new);
         assert!(answer.starts_with("{\"ok\":"), "{free} free: {answer}");
     }

@@ -50,7 +50,7 @@ pub fn choose(
         print_note(EVERYTHING_ALLOWED);
     }
     let warnings = agent["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    warnings.for_each(|warning| print_note(warning));
+    warnings.for_each(print_note);
     if !host.is_local() {
         for request in connect::parameters(arguments, &id)? {
             host.request(&request).map_err(|error| error.context("--set"))?;
