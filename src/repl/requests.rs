@@ -102,19 +102,19 @@ impl Repl {
                 self.server.begin_wait(&mut self.core, client, &agent, seconds)?;
             }
             Request::Run { agent, argv } => return self.run_command(client, agent.as_deref(), &argv),
-            other => return self.answer(other).map(Answer::Now),
+            other => return self.answer(client, other).map(Answer::Now),
         }
         Ok(Answer::Later)
     }
 
     /// Carries out a request that is answered at once.
-    fn answer(&mut self, request: Request) -> Result<Value> {
+    fn answer(&mut self, client: ClientId, request: Request) -> Result<Value> {
         Ok(match request {
             Request::Agents => self.core.roster.iter().map(|agent| agent_as_json(&self.core, agent)).collect(),
             Request::Sessions => self.attached_terminals(),
             Request::Mail { agent, from, act } => self.use_mailbox(agent.as_deref(), from.as_deref(), act)?,
             Request::Status => status_as_json(&self.core, self.server.client_count()),
-            Request::New(new) => self.create_for_client(new)?,
+            Request::New(new) => self.create_for_client(new, self.server.is_own(client))?,
             Request::Show { agent: Some(agent), .. } => {
                 let id = called_or_archived(&mut self.core, &agent, true)?;
                 describe(&self.core, id)?
@@ -217,7 +217,7 @@ impl Repl {
         terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
     }
 
-    fn create_for_client(&mut self, new: NewAgent) -> Result<Value> {
+    fn create_for_client(&mut self, new: NewAgent, is_own: bool) -> Result<Value> {
         let NewAgent { name, directory, is_print_run, is_for_terminal, mut choices } = new;
         if !is_for_terminal {
             let policy = choices.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
@@ -225,8 +225,9 @@ impl Repl {
             let policy = if policy == Policy::Ask { Policy::Never } else { policy };
             choices.approval = Some(policy.name().to_owned());
         }
-        // An unattended run is configured as its agent is to be, which is not stored then.
-        let is_own_run = is_print_run && !self.core.config.settings.is_interactive;
+        // An unattended run is configured as its own agent is to be, which is not stored then. Agents of other clients get no
+        // more than they name.
+        let is_own_run = is_print_run && is_own && !self.core.config.settings.is_interactive;
         let id = self.create_in(name.as_deref(), &choices, directory.as_deref(), is_own_run)?;
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;

@@ -1,12 +1,15 @@
 //! Runs that leave commands running.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::time::Instant;
 
 use polylogue::Store;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Home;
 use crate::support::PATIENCE;
+use crate::support::client::request;
+use crate::support::internals::socket;
 use crate::support::scene::{is_running, mark};
 
 fn start(script: &str) -> String {
@@ -48,6 +51,25 @@ fn kept_commands_are_continued_by_the_next_run_until_they_end() {
     eventually("the end of the command", || there("done"));
     eventually("the end of the process that served it", || Store::open(&home.data()).is_ok());
     assert!(home.run(&["ps", "--archived"]).out.contains("archived"), "the agent of the runs has ended with it");
+}
+
+/// The process that goes on may do what its command line said; what others begin there may not.
+#[test]
+fn a_client_gets_nothing_of_what_the_run_that_goes_on_may_do() {
+    let home = Home::new();
+    let kept = start("until [ -e go ]; do sleep 0.02; done");
+    let output = home.run(&["-p", "-m", "echo", "--keep-background", "--approval", "yolo", &kept]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let stream = socket::connect(&home.data()).expect("a socket of ours").expect("it goes on");
+    let mut stream = BufReader::new(stream);
+    writeln!(stream.get_mut(), "{}", request("new", json!({"print_run": true}))).expect("it reads");
+    let mut line = String::new();
+    stream.read_line(&mut line).expect("it answers");
+    let made: Value = serde_json::from_str(&line).expect("an object");
+    assert_eq!(made["ok"]["policy"], "never", "{line}");
+    drop(stream);
+    std::fs::write(home.directory.path().join("go"), "").expect("a file");
+    eventually("the end of the process", || Store::open(&home.data()).is_ok());
 }
 
 #[test]
