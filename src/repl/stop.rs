@@ -7,7 +7,7 @@ use crate::repl::Repl;
 use crate::repl::core::{Core, agent_gone, unsaved};
 use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
-use crate::team::tree_path;
+use crate::team::busy_in_tree;
 
 impl Repl {
     /// Stops every agent, or one with all its descendants, in one transaction. Returns how many were at work. They
@@ -36,10 +36,7 @@ impl Repl {
 
 /// Stops the tree of an agent: itself and the agents that models made below it. Other trees continue.
 pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
-    let roster = &core.roster;
-    let is_in_tree = |id: &&AgentId| tree_path(roster, **id).contains(&top);
-    let busy: Vec<AgentId> = roster.busy().iter().filter(is_in_tree).copied().collect();
-    busy.into_iter().for_each(|id| stop(core, jobs, id));
+    busy_in_tree(&core.roster, top).into_iter().for_each(|id| stop(core, jobs, id));
 }
 
 fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {

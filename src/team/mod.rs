@@ -31,5 +31,5 @@ pub use reached::Reached;
 pub use request_limits::RequestLimits;
 pub use roster::Roster;
 pub use send_queue::SendQueue;
-pub use trees::{MINUTE, Money, Trees, path as tree_path};
+pub use trees::{MINUTE, Money, Trees, busy_in_tree, is_in_tree, path as tree_path};
 pub use viewers::{ViewerId, ViewerOutput, Viewers};

@@ -488,6 +488,16 @@ pub fn path(roster: &Roster, agent: AgentId) -> Vec<AgentId> {
     std::iter::successors(first, above).collect()
 }
 
+/// Whether an agent is another one, or was made below that by models. Conversations below the root are not part of its tree.
+pub fn is_in_tree(roster: &Roster, top: AgentId, agent: AgentId) -> bool {
+    path(roster, agent).contains(&top)
+}
+
+/// The agents at work in the tree of an agent.
+pub fn busy_in_tree(roster: &Roster, top: AgentId) -> Vec<AgentId> {
+    roster.busy().iter().copied().filter(|agent| is_in_tree(roster, top, *agent)).collect()
+}
+
 fn is_top(roster: &Roster, id: AgentId) -> bool {
     roster.get(id).is_none_or(|agent| agent.identity.made_by.is_top())
 }

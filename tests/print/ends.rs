@@ -214,6 +214,24 @@ fn max_turns_limits_the_requests_and_does_not_count_retries() {
     assert!(output.err.contains("--max-turns"), "{output:?}");
 }
 
+/// The limit ends with the turn: nobody may send in the time until all are interrupted.
+#[test]
+fn max_turns_holds_for_children_also_while_the_run_ends() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let program = home.start(&["-p", "--max-turns", "3", "--output-format", "json", "get help"]);
+    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"help\"}").finish("tool_calls").done();
+    let (one, other) = (peer.accept(), peer.accept());
+    let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
+    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    parent.stream().tool_call(0, "w", "wait", "{\"timeout\":60}").finish("tool_calls").done();
+    child.stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+    let output = program.ends();
+    assert_eq!(output.code, 4, "{output:?}");
+    assert_eq!(output.result()["turns"], 3);
+    assert!(peer.try_accept().is_none());
+}
+
 #[test]
 fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let peer = Peer::start();

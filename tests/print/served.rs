@@ -384,6 +384,20 @@ fn input_lines_are_turns_that_can_be_interrupted_and_share_one_limit() {
     assert!(peer.try_accept().is_none());
 }
 
+/// Agents of other runs are registered below the root, and are no part of its tree.
+#[test]
+fn a_turn_of_the_root_is_not_limited_by_the_requests_of_others() {
+    let (peer, home, _server) = served();
+    let root = home.start(&["-p", "-r", "0", "--max-turns", "1", "look"]);
+    let of_root = peer.accept();
+    let other = home.start(&["-p", "hello"]);
+    peer.accept().stream().text("hi").finish("stop").done();
+    assert_eq!(other.ends().code, 0);
+    of_root.stream().text("done").finish("stop").done();
+    let output = root.ends();
+    assert_eq!((output.code, output.out.as_str()), (0, "done\n"), "{output:?}");
+}
+
 #[test]
 fn a_run_waits_for_another_that_holds_the_directory_and_says_so() {
     let home = Home::new();

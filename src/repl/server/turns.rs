@@ -27,7 +27,7 @@ use crate::domain::wire::Response;
 use crate::repl::component::Command;
 use crate::repl::core::activity::held_up;
 use crate::repl::core::{Core, agent_gone};
-use crate::team::ViewerId;
+use crate::team::{ViewerId, busy_in_tree, is_in_tree};
 
 /// The permissions of a client's turn.
 #[derive(Clone, Copy)]
@@ -89,13 +89,16 @@ impl ClientTurn {
     /// Whether a call of this agent, which was refused, has to be told to the client: those of the turn's own agent are among
     /// its chunks.
     pub(super) fn tells_refusals_of(&self, core: &Core, agent: AgentId) -> bool {
-        self.is_running() && !self.bounds.is_attended && core.roster.is_ancestor(self.agent, agent)
+        self.is_running()
+            && !self.bounds.is_attended
+            && agent != self.agent
+            && is_in_tree(&core.roster, self.agent, agent)
     }
 
     /// The limit of a tree of agents that ends the turn. Where nobody can be asked about those below, theirs end it as well.
     fn reached(&self, core: &Core) -> Option<String> {
         let is_alone = !core.config.settings.is_interactive;
-        let concerns = |agent| agent == self.agent || is_alone && core.roster.is_ancestor(self.agent, agent);
+        let concerns = |agent| agent == self.agent || is_alone && is_in_tree(&core.roster, self.agent, agent);
         let reached = core.trees.reached(concerns).filter(|_| self.limit.is_none())?;
         Some(reached.message(&core.roster))
     }
@@ -275,7 +278,10 @@ impl Server {
                 }
                 if is_over_limit(core, agent) {
                     turn.is_limited = true;
-                    core.with_agent(agent, Agent::interrupt);
+                    // The limit ends with the turn, and those below would go on without it.
+                    for id in busy_in_tree(&core.roster, agent) {
+                        core.with_agent(id, Agent::interrupt);
+                    }
                 }
             }
             Stage::Made | Stage::Over(..) => {}
@@ -306,9 +312,8 @@ impl Server {
 /// Whether an agent, or one below it, waits to make a request that the limit of its turn does not allow.
 fn is_over_limit(core: &Core, agent: AgentId) -> bool {
     let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
-    let is_any_waiting =
-        || core.roster.subtree(agent).into_iter().any(|id| core.roster.get(id).is_some_and(is_waiting));
-    core.request_limits.is_turn_exhausted(agent) && is_any_waiting()
+    core.request_limits.is_turn_exhausted(agent)
+        && busy_in_tree(&core.roster, agent).into_iter().any(|id| core.roster.get(id).is_some_and(is_waiting))
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.
