@@ -293,8 +293,10 @@ impl Shared {
         let outcome = copier.copy(keeps_brake, &self.before);
         let mut state = self.lock();
         (state.is_copying, state.has_brake) = (false, copier.has_brake());
+        let mut has_advanced = false;
         match outcome {
             Ok(copied) => {
+                has_advanced = copied != state.copied;
                 (state.copied, state.retry_at) = (copied, None);
                 let (length, left) = self.log_length(&state);
                 state.may_finish = !keeps_brake && left > 0 && length >= BOUND * self.long_log;
@@ -304,6 +306,10 @@ impl Shared {
         drop((state, copier));
         self.changed.notify_all();
         (self.wake)();
+        if has_advanced {
+            // The commits made meanwhile may be the last ones for long.
+            self.copy_long_log();
+        }
     }
 
     /// The length of the log, and how much of that is not copied.
