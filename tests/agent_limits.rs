@@ -465,7 +465,9 @@ fn members_of_a_run_share_the_limits_of_its_origin() {
     let mut app = app_with(&peer, limits(3, 8, 100));
     app.enter("/team parallel --count 2 make agents");
     run_wild(&mut app, &peer, 2);
-    assert_eq!(app.repl.roster().len(), 1 + 2 + 3, "members do not count, what their models make does");
+    // The members have ended with their run if an agent that they made was the first that needed more.
+    let count = app.repl.roster().len();
+    assert!([1 + 3, 1 + 2 + 3].contains(&count), "members do not count, what their models make does: {count}");
     only_asking(&app);
 }
 

@@ -46,11 +46,13 @@ struct Start<'a> {
     args: Vec<&'a str>,
     envs: Vec<(&'a str, &'a str)>,
     size: (u16, u16),
+    /// Where it is started. Other tests write below the directory of the tests.
+    place: Option<&'a Path>,
 }
 
 impl Default for Start<'_> {
     fn default() -> Self {
-        Self { args: Vec::new(), envs: vec![("LANG", "C.UTF-8")], size: (80, 24) }
+        Self { args: Vec::new(), envs: vec![("LANG", "C.UTF-8")], size: (80, 24), place: None }
     }
 }
 
@@ -70,7 +72,7 @@ impl<'a> Start<'a> {
         args.extend(self.args);
         let mut envs = vec![("HOME", directory)];
         envs.extend(self.envs);
-        Pty::spawn(PROGRAM, &args, &envs, self.size)
+        Pty::spawn_in(PROGRAM, &args, &envs, self.size, self.place.unwrap_or(Path::new(".")))
     }
 }
 

@@ -36,9 +36,10 @@ case $host in
   silent) exec cat ;;
 esac
 if [ "$master" ]; then
-  : >"$socket"
+  echo "$$" >"$socket"
   echo "$$" >>"$top/connections"
-elif [ ! -e "$socket" ]; then
+elif [ ! -e "/proc/$(cat "$socket" 2>/dev/null)/exe" ]; then
+  # A master that was killed leaves its socket behind.
   echo "Connection closed by UNKNOWN port 65535" >&2
   exit 255
 fi
