@@ -1,7 +1,7 @@
 //! `/interrupt`: stops the agent, as Esc does.
 
 use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
-use crate::agent::State;
+use crate::agent::Agent;
 use crate::base::error::Result;
 use crate::commands::CommandContext;
 use crate::domain::flow::{Change, InputResult};
@@ -18,13 +18,8 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
 
 fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     refuse_arguments("interrupt", arguments)?;
-    let is_idle = context
-        .roster
-        .get(context.current)
-        .is_none_or(|agent| agent.state() == State::Idle && !agent.has_background_work());
-    Ok(if is_idle {
-        InputResult::Continue(Some("this agent is idle".into()))
-    } else {
-        InputResult::NewState(Change::Interrupt, None)
+    Ok(match context.roster.get(context.current).is_some_and(Agent::can_be_interrupted) {
+        true => InputResult::NewState(Change::Interrupt, None),
+        false => InputResult::Continue(Some("this agent is idle".into())),
     })
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::support::client::{Client, open_to_clients, refusal, request, serve};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, Probe, State};
+use crate::support::scene::{is_running, mark};
 
 #[test]
 fn ps_lists_the_fields_of_each_agent() {
@@ -176,6 +177,19 @@ fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
         client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]})),
         json!({"text": "this agent is idle"})
     );
+}
+
+#[test]
+fn an_interrupt_stops_what_a_person_runs_in_an_idle_agent() {
+    let mut app = Harness::new(Plan { real_time: true, ..Plan::default() });
+    open_to_clients(&mut app);
+    let word = mark();
+    app.ask(0, Change::Shell { command: format!("sleep {word}"), is_shared: false });
+    app.turn_until("the command", |_| is_running(&word));
+    let mut client = Client::connect(&app);
+    client.is_served(&mut app);
+    assert_eq!(client.done(&mut app, "run", json!({"agent": "0", "argv": ["interrupt"]})), json!({"text": null}));
+    app.turn_until("the end of the command", |_| !is_running(&word));
 }
 
 #[test]
