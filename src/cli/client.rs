@@ -90,13 +90,9 @@ pub fn request_line(request: &Request) -> Result<String> {
 
 /// The error that a server reported; its kind determines the exit code.
 pub fn refusal(kind: &str, message: String) -> Error {
-    let kind = match kind {
-        "usage" => ErrorKind::Usage,
-        "auth" => ErrorKind::Auth,
-        "timeout" => ErrorKind::Timeout,
-        _ => ErrorKind::System,
-    };
-    Error::new(kind, message)
+    let kinds = [ErrorKind::Usage, ErrorKind::Auth, ErrorKind::Timeout, ErrorKind::Store, ErrorKind::Limit];
+    let kind = kinds.into_iter().find(|known| known.name() == kind);
+    Error::new(kind.unwrap_or(ErrorKind::System), message)
 }
 
 pub fn server_ended() -> Error {

@@ -1,5 +1,7 @@
 //! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
+use serde_json::{Value, json};
+
 use super::agent_choice::AgentChoice;
 use super::arguments::{ALLOW_EVERYTHING, Arguments};
 use super::attach::{self, Options};
@@ -97,10 +99,20 @@ pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &C
 pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
     let request = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
-        let argv = ["set", name.trim(), value].map(str::to_owned).to_vec();
+        let argv = ["set".into(), name.trim().into(), as_typed(name.trim(), value)].to_vec();
         Ok(Request::Run { agent: Some(agent.to_owned()), argv })
     };
     arguments.set.iter().map(request).collect()
+}
+
+/// A value whose blanks `/set` would not keep, or which is its word for none, as JSON.
+fn as_typed(name: &str, value: &str) -> String {
+    let is_kept = value.trim() == value && value != "default" || serde_json::from_str::<Value>(value).is_ok();
+    match (is_kept, name) {
+        (true, _) => value.into(),
+        (false, "stop") => json!([value]).to_string(),
+        (false, _) => json!(value).to_string(),
+    }
 }
 
 /// The server that holds the data directory, if any. Notes the options that have no effect on it.

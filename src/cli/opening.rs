@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::stdio::print_note;
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{ErrorKind, Result};
 use crate::base::process::is_ancestor;
 use crate::socket;
 use crate::store::{self, Store};
@@ -23,7 +23,8 @@ const SILENT: Duration = Duration::from_secs(1);
 /// `None` if that process answers at its socket.
 ///
 /// # Errors
-/// The store cannot be used, the process that holds it waits for this one, or the deadline has passed.
+/// The store cannot be used; of kind [`ErrorKind::Held`] if the process that holds it waits for this one, or the deadline has
+/// passed.
 pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Option<Store>> {
     let Some(directory) = directory else { return Store::in_memory().map(Some) };
     let started = Instant::now();
@@ -42,7 +43,7 @@ pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Optio
             return Err(held.context("a run within a run needs --ephemeral or a --data-dir of its own"));
         }
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Err(Error::new(ErrorKind::Limit, format!("reached the limit of --timeout: {}", held.message)));
+            return Err(held);
         }
         if !is_said && started.elapsed() >= SILENT {
             is_said = true;

@@ -10,16 +10,17 @@ mod usage;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::arguments::{Arguments, Command, Land, Logs};
-use super::client::{self, Client};
+use super::client::{self, Client, RESPONSE_TIMEOUT};
 use super::code;
 use super::config::{Loaded, ProcessEnvironment};
 use super::host::{Host, HostOptions};
 use super::stdio::{print_line, print_note};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::counted;
 use crate::domain::chunk::Status;
 use crate::domain::rule::{Rule, shell_quote};
@@ -29,6 +30,7 @@ use print::Printer;
 
 /// Returns the exit code.
 pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
+    let change = |command: Request| run_command(arguments, directory, &command, Some(RESPONSE_TIMEOUT));
     match command {
         Command::Ps { archived, all, json } => print_agents(directory, (!archived, *archived || *all), *json)?,
         Command::Logs(logs) => return print_logs(logs, directory),
@@ -36,7 +38,7 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             return Ok(if search::run(words, *most, *json, directory)? { code::DONE } else { code::FAILED });
         }
         Command::Undo(options) => undo::run(options, directory)?,
-        Command::Land(land) => run_command(arguments, directory, &land_command(land))?,
+        Command::Land(land) => run_command(arguments, directory, &land_command(land), None)?,
         Command::Mail(options) => mail::run(options, directory)?,
         Command::Usage { by, json } => usage::run(*by, *json, directory)?,
         Command::Tell { agent, text } | Command::Send { agent, text } => {
@@ -52,11 +54,9 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
         Command::Interrupt { agent } => {
             request(directory, &chat_command(Some(agent), &["interrupt"], &[]))?;
         }
-        Command::Archive { agent } => run_command(arguments, directory, &chat_command(Some(agent), &["archive"], &[]))?,
-        Command::Unarchive { agent } => {
-            run_command(arguments, directory, &chat_command(None, &["unarchive", agent], &[]))?
-        }
-        Command::Delete { agent } => run_command(arguments, directory, &chat_command(None, &["delete", agent], &[]))?,
+        Command::Archive { agent } => change(chat_command(Some(agent), &["archive"], &[]))?,
+        Command::Unarchive { agent } => change(chat_command(None, &["unarchive", agent], &[]))?,
+        Command::Delete { agent } => change(chat_command(None, &["delete", agent], &[]))?,
         Command::Approvals { json } => {
             print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
         }
@@ -133,20 +133,23 @@ fn land_command(Land { agent, rebase, commit, verify }: &Land) -> Request {
     chat_command(None, &["land", agent], &options)
 }
 
-/// Has the server run a command or, without a server, a loop of this process, and prints what it says.
-fn run_command(arguments: &Arguments, directory: &Path, command: &Request) -> Result<()> {
-    if Client::connect(directory)?.is_none() {
-        stored::require_stored(directory)?;
-    }
+/// Has the server run a command or, without a server, a loop of this process, and prints what it says. `limit`: how long that
+/// may take.
+fn run_command(arguments: &Arguments, directory: &Path, command: &Request, limit: Option<Duration>) -> Result<()> {
+    stored::require_stored(directory)?;
     let env = ProcessEnvironment::current()?;
-    let configure = |loaded: Loaded| loaded.without_model_error().unattended().into_config();
-    let (mut host, _) = Host::open(&HostOptions::for_run((arguments, &env), None, &configure))?;
-    let response = host.request_for(command, None)?;
+    // Mistakes in the configuration are no reason to keep an agent.
+    let configure = |loaded: Loaded| Ok(loaded.unattended().config().clone());
+    let deadline = Some(Instant::now() + RESPONSE_TIMEOUT);
+    let (mut host, _) = Host::open(&HostOptions::for_run((arguments, &env), deadline, &configure))?;
+    let response = host.request_for(command, limit)?;
     if let Some(text) = response["text"].as_str() {
         print_line(text);
     }
-    host.leave()?.iter().for_each(|loss| print_note(loss));
-    Ok(())
+    match host.leave()? {
+        Some(loss) => Err(Error::new(ErrorKind::Store, loss)),
+        None => Ok(()),
+    }
 }
 
 /// The agents of the server or, without one, of the store.

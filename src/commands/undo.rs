@@ -85,7 +85,7 @@ fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
                 request.to = UndoTo::Before(MessageId(number));
             }
             option if option.starts_with("--") => return Err(unknown_option("undo", option, &OPTIONS)),
-            name if agent.is_none() => agent = Some(agent_called(context.roster, name)?),
+            name if agent.is_none() => agent = Some(any_called(context.roster, context.store, name)?),
             other => return Err(usage_error(format!("/undo takes one agent (got {other:?} too)"))),
         }
     }

@@ -101,6 +101,13 @@ fn print_runs_are_archived_when_they_end_and_can_be_continued_and_listed() {
     assert_eq!(home.run(&["unarchive", id]).code, 0);
     assert_eq!(rows(&["ps", "--json"])[1]["print_run"], false, "an agent like others");
     assert_eq!(home.run(&["archive", "1"]).code, 0);
+    let file = home.directory.path().join("bad.toml");
+    std::fs::write(&file, "approval = \"sometimes\"\n").expect("a file");
+    let bad = file.to_str().expect("a path in UTF-8");
+    for command in [["unarchive", id], ["archive", "1"]] {
+        let output = home.run(&[&["--config", bad], &command[..]].concat());
+        assert_eq!(output.code, 0, "mistakes in the configuration do not matter here: {output:?}");
+    }
     let refused = home.run(&["archive", "0"]);
     assert!(refused.code == 2 && refused.err.contains("is the root and cannot be archived"), "{}", refused.err);
     let refused = home.run(&["archive", id]);

@@ -12,8 +12,8 @@ use crate::cli::config::{Loaded, ProcessEnvironment};
 use crate::cli::connect;
 use crate::cli::host::{Host, HostOptions};
 use crate::cli::links::{Links, News};
-use crate::cli::print::retry_ms;
 use crate::cli::print::summary::Failure;
+use crate::cli::print::{held_too_long, retry_ms};
 use crate::cli::stdio::print_note;
 use crate::cli::stdio::streams::LAST_OUTPUT_TIMEOUT;
 use crate::domain::chunk::Chunk;
@@ -39,7 +39,8 @@ pub fn ask(
     deadline: Option<Instant>,
 ) -> Result<Ended> {
     let configure = |loaded: Loaded| loaded.unattended().into_config();
-    let (host, config) = Host::open(&HostOptions::for_run((arguments, env), deadline, &configure))?;
+    let options = HostOptions::for_run((arguments, env), deadline, &configure);
+    let (host, config) = Host::open(&options).map_err(|error| held_too_long(error, deadline))?;
     let new = connect::agent_for_run(arguments, env, &config);
     let mut asking =
         Asking { host, links: Links::default(), signals: Signals::catch_termination()?, answers, deadline };
@@ -120,7 +121,7 @@ impl Asking<'_> {
     /// Interrupts running turns and reads their remaining output for a moment. The agents are archived.
     fn end(mut self) -> Result<()> {
         for (number, _) in self.links.all() {
-            self.links.send_more(number, &Request::Cut);
+            self.links.cut(number);
         }
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
         while !self.links.all().is_empty()

@@ -65,7 +65,7 @@ use crate::domain::approval::Policy;
 use crate::reactor::Signals;
 use output::PrintOutput;
 use prompt::Prompt;
-pub(super) use prompt::{deadline, retry_ms};
+pub(super) use prompt::{deadline, held_too_long, retry_ms};
 use schema::Schema;
 use session::Run;
 use turns::Turns;
@@ -113,7 +113,8 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
         config.settings.retry_time = retry_ms(deadline).map_or(config.settings.retry_time, Duration::from_millis);
         Ok(config)
     };
-    let (mut host, config) = Host::open(&HostOptions::for_run((arguments, env), deadline, &configure))?;
+    let options = HostOptions::for_run((arguments, env), deadline, &configure);
+    let (mut host, config) = Host::open(&options).map_err(|error| held_too_long(error, deadline))?;
     let signals = Signals::catch_termination()?;
     let agent = agent::choose(&mut host, (arguments, env), &config, output.schema.as_ref())?;
     if agent.approval.as_deref() == Some(Policy::Ask.name()) {
@@ -122,7 +123,7 @@ fn run_from(arguments: &Arguments, env: &ProcessEnvironment, started: Instant) -
     let turns = Turns::new(agent, arguments.max_turns, deadline);
     let run = Run { host, turns, output, lines, signals, deadline, keeps_background: pipe.is_some() };
     let (code, rest) = run.run(prompt.as_deref())?;
-    if let Some(((host, turns), pipe)) = rest.zip(pipe) {
+    if let Some(((host, mut turns), pipe)) = rest.zip(pipe) {
         let options = data_directory::options(arguments, config::load(arguments, env).explicit_data_directory());
         host.go_on(pipe, options, code, |host| turns.archive(host))?;
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::base::error::{Error, Result, system_message};
+use crate::base::error::{Error, ErrorKind, Result, system_message};
 use crate::cli::arguments::Arguments;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -91,6 +91,16 @@ pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instan
         .ok_or_else(|| Error::usage("--timeout needs a number of seconds above 0"))
 }
 
+/// What a run says whose time has passed while another process held the data directory.
+pub fn held_too_long(error: Error, deadline: Option<Instant>) -> Error {
+    match deadline {
+        Some(deadline) if error.kind == ErrorKind::Held && deadline <= Instant::now() => {
+            Error::new(ErrorKind::Limit, format!("reached the limit of --timeout: {}", error.message))
+        }
+        _ => error,
+    }
+}
+
 /// How long failed requests of a run with a deadline are tried again, in milliseconds.
 pub fn retry_ms(deadline: Option<Instant>) -> Option<u64> {
     // It can be added to any moment.
@@ -102,7 +112,6 @@ pub fn retry_ms(deadline: Option<Instant>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::ErrorKind;
     use clap::Parser as _;
 
     fn arguments(line: &str) -> Arguments {

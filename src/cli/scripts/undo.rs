@@ -43,5 +43,6 @@ pub fn run(options: &Undo, directory: &Path) -> Result<()> {
 fn request_of(Undo { agent, to, skip, redo }: &Undo) -> Request {
     let to = to.map(|message| message.to_string()).unwrap_or_default();
     let options = [(!to.is_empty(), "--to"), (!to.is_empty(), &to), (*skip, "--skip"), (*redo, "--redo")];
-    chat_command(agent.as_deref(), &["undo"], &options)
+    let words: Vec<&str> = ["undo"].into_iter().chain(agent.as_deref()).collect();
+    chat_command(None, &words, &options)
 }

@@ -48,6 +48,7 @@ impl Jobs {
                 undone.text
             });
             if let (Origin::Client(_), Ok(text)) = (origin, &undone) {
+                let shown_at = if core.roster.get(agent).is_some() { agent } else { shown_at };
                 core.note(shown_at, LineKind::Note, text);
             }
             report(core, origin, shown_at, "", undone);
