@@ -55,11 +55,19 @@ impl<P: Clone> Links<P> {
     }
 
     /// Sends another request over a connection that is open.
-    pub fn send_more(&mut self, number: u64, request: &Request) {
+    pub fn send_more(&mut self, number: u64, request: &Request) -> Result<()> {
+        let line = request_line(request)?;
         if let Some(link) = self.all.get_mut(&number) {
-            link.connection.queue(&request.to_line());
+            link.connection.queue(&line);
             link.connection.flush();
         }
+        Ok(())
+    }
+
+    /// Interrupts what was requested over a connection.
+    pub fn cut(&mut self, number: u64) {
+        // The request is short enough.
+        let _ = self.send_more(number, &Request::Cut);
     }
 
     pub fn purpose(&self, number: u64) -> Option<&P> {
@@ -113,11 +121,11 @@ impl<P: Clone> Links<P> {
     /// One turn of the loop, in which the connections are read. Also returns the reported descriptors, including those
     /// that the program polls itself.
     pub fn turn(&mut self, host: &mut Host, limit: Option<Duration>) -> Result<(Turn, Vec<RawFd>)> {
-        self.watch(host, true)?;
+        // What a loop of this process sends is read below, without another poll.
+        self.watch(host, !host.is_local())?;
         let turn = host.turn(if self.has_more() { Some(Duration::ZERO) } else { limit })?;
         let ready = host.take_ready();
         if host.is_local() {
-            // What the loop has sent in this turn is not polled for first.
             self.all.values_mut().for_each(|link| link.connection.on_readable());
         }
         ready.iter().for_each(|fd| self.on_ready(*fd));

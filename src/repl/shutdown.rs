@@ -9,6 +9,7 @@ use crate::base::id::AgentId;
 use crate::base::text::counted;
 #[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
+use crate::repl::core::archive::archive_idle;
 use crate::repl::core::{Core, begin, drafts, files, unsaved};
 use crate::repl::watch::SlowTurns;
 use crate::repl::{Repl, limits};
@@ -60,6 +61,7 @@ impl Repl {
         self.send_ways_back();
         let unwritten = self.terminals.take_begun();
         begin::forget_unwritten(&mut self.core, &unwritten);
+        archive_idle(&mut self.core);
         self.end.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
         self.apply_effects();
         self.terminals.suspend_all();

@@ -18,14 +18,26 @@ struct TurnLimit {
 }
 
 impl RequestLimits {
-    /// Starts to count the requests of this agent's turn; `most` limits them.
+    /// Counts the requests of this agent's turn; `most` limits them, with those that were counted since the turn before it.
     pub fn begin_turn(&mut self, agent: AgentId, most: Option<u32>) {
-        self.turns.insert(agent, TurnLimit { most, requests: 0 });
+        self.turns.entry(agent).or_insert(TurnLimit { most, requests: 0 }).most = most;
     }
 
     /// Ends the count for a turn and returns it.
     pub fn end_turn(&mut self, agent: AgentId) -> u32 {
         self.turns.remove(&agent).map_or(0, |turn| turn.requests)
+    }
+
+    /// Returns the count for a turn, and goes on from 0 with what is left of its limit.
+    pub fn next_turn(&mut self, agent: AgentId) -> u32 {
+        let Some(turn) = self.turns.get_mut(&agent) else { return 0 };
+        turn.most = turn.most.map(|most| most.saturating_sub(turn.requests));
+        std::mem::take(&mut turn.requests)
+    }
+
+    /// The agents whose turns have reached their limit.
+    pub fn exhausted(&self) -> impl Iterator<Item = AgentId> {
+        self.turns.keys().copied().filter(|agent| self.is_turn_exhausted(*agent))
     }
 
     /// Whether the turn of this agent has reached its limit.

@@ -32,6 +32,8 @@ fn a_run_ends_its_background_commands_and_says_so() {
     assert_eq!((output.code, output.out.as_str()), (0, "started\n"), "{output:?}");
     assert!(output.err.contains("ended 1 background command with the run: --keep-background"), "{output:?}");
     assert!(!is_running(&format!("sleep\0{sleep}")));
+    let listed = home.run(&["ps", "--json"]).out;
+    assert_eq!(listed.lines().count(), 1, "the agent of the run is archived: {listed}");
 }
 
 #[test]

@@ -233,6 +233,27 @@ fn max_turns_holds_for_children_also_while_the_run_ends() {
 }
 
 #[test]
+fn max_turns_counts_what_children_request_between_two_input_lines() {
+    let peer = Peer::start();
+    let home = Home::with_server(&peer.url());
+    let formats =
+        ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--max-turns", "4", "get help"];
+    let mut program = home.start_with_input(&formats);
+    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"list\"}").finish("tool_calls").done();
+    let (one, other) = (peer.accept(), peer.accept());
+    let is_childs = one.request().json()["messages"].to_string().contains("\"list\"");
+    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    parent.stream().text("it runs").finish("stop").done();
+    while program.next("status")["status"] != "idle" {}
+    child.stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
+    peer.accept().stream().tool_call(0, "d", "list_dir", "{}").finish("tool_calls").done();
+    program.write("{\"type\":\"user\",\"text\":\"and now\"}\n");
+    let output = program.ends();
+    assert_eq!((output.code, output.result()["turns"].as_u64()), (4, Some(4)), "{output:?}");
+    assert!(peer.try_accept().is_none());
+}
+
+#[test]
 fn a_call_that_needs_approval_is_refused_and_the_model_gets_the_reason() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
@@ -377,6 +398,8 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
     assert!(output.err.contains("interrupted 1 other agent still at work"), "{output:?}");
     assert_eq!(home.agents(), 3);
     assert!(texts(&home.log(2)).contains(&"help"));
+    let listed = home.run(&["ps", "--json"]).out;
+    assert_eq!(listed.lines().count(), 1, "what the run made is archived with it: {listed}");
 }
 
 #[test]

@@ -399,6 +399,30 @@ fn a_turn_of_the_root_is_not_limited_by_the_requests_of_others() {
 }
 
 #[test]
+fn values_of_parameters_reach_the_server_as_they_are_typed() {
+    let (peer, home, _server) = served();
+    for (typed, sent) in [(" END ", json!([" END "])), ("default", json!(["default"])), ("x", json!(["x"]))] {
+        let run = home.start(&["-p", "--set", &format!("stop={typed}"), "hello"]);
+        let exchange = peer.accept();
+        assert_eq!(exchange.request().json()["stop"], sent);
+        exchange.stream().text("hi").finish("stop").done();
+        assert_eq!(run.ends().code, 0);
+    }
+}
+
+#[test]
+fn what_an_archived_agent_changed_is_brought_back_through_the_server() {
+    let home = Home::new();
+    let _server = Server::at(&home);
+    let call = json!({"file_path": "made", "content": "x"});
+    let run = home.run(&["-p", "-m", "echo", "--approval", "yolo", &format!("%tool write_file {call}\n%next\ndone")]);
+    let made = home.directory.path().join("made");
+    assert!(run.code == 0 && made.exists(), "{run:?}");
+    let undone = home.run(&["undo", &home.id(1)]);
+    assert!(undone.code == 0 && !made.exists(), "{undone:?}");
+}
+
+#[test]
 fn a_run_waits_for_another_that_holds_the_directory_and_says_so() {
     let home = Home::new();
     let first = home.start(&["-p", "--output-format", "stream-json", "%hang"]);

@@ -203,7 +203,7 @@ impl Editor<'_> {
         }
         let Some(link) = prompt.link else { return Ok(()) };
         if matches!(self.links.purpose(link), Some(Purpose::Turn { .. })) {
-            self.links.send_more(link, &Request::Cut);
+            self.links.cut(link);
             return Ok(());
         }
         // It was not sent yet.

@@ -78,7 +78,7 @@ impl Session {
     /// Ends the run with what it has.
     fn interrupt(&mut self, code: u8) {
         self.exit_code = Some(code);
-        self.links.send_more(self.link, &Request::Cut);
+        self.links.cut(self.link);
         self.give_up = self.give_up.or_else(|| Instant::now().checked_add(END_TIMEOUT));
     }
 

@@ -207,20 +207,21 @@ impl Run {
         let mut exit_code = self.output.finish(ending, &self.turns.agent().id, self.turns.requests());
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
         self.deadline = if *ending == Ending::Done { self.deadline } else { Some(give_up) };
-        while self.output.streams.is_waiting() {
+        let mut signal = None;
+        while self.output.streams.is_waiting() && signal.is_none() {
             self.watch()?;
             if self.time_left().is_some_and(|left| left.is_zero()) {
                 break;
             }
             let left = self.time_left();
             let (_, ready) = self.turns.turn(&mut self.host, left, &mut self.output)?;
-            if let Some(number) = self.handle_ready(&ready)? {
-                return Ok((code::of_signal(number), None));
-            }
+            signal = self.handle_ready(&ready)?;
         }
         self.output.streams.flush();
         self.unwatch()?;
-        if *ending == Ending::Done {
+        if let Some(number) = signal {
+            exit_code = code::of_signal(number);
+        } else if *ending == Ending::Done {
             if let Some(error) = self.output.write_error() {
                 exit_code = self.output.exit_code(&error);
             } else if self.output.streams.is_waiting() {

@@ -32,8 +32,10 @@ pub enum Progress {
 pub struct Turns {
     agent: RunAgent,
     links: Links<()>,
-    /// The connection of the turn that is under way.
+    /// In this process one connection for all turns, so that requests between them count; in a server one for each, as an
+    /// idle connection may be closed there.
     link: Option<u64>,
+    is_under_way: bool,
     /// Prompts that are not sent yet, oldest first.
     queue: VecDeque<String>,
     max_requests: Option<u32>,
@@ -48,7 +50,8 @@ pub struct Turns {
 impl Turns {
     pub fn new(agent: RunAgent, max_requests: Option<u32>, deadline: Option<Instant>) -> Self {
         let (links, queue) = (Links::default(), VecDeque::new());
-        Self { agent, links, link: None, queue, max_requests, deadline, requests: 0, wait: None, ending: None }
+        let (link, is_under_way, requests, wait, ending) = (None, false, 0, None, None);
+        Self { agent, links, link, is_under_way, queue, max_requests, deadline, requests, wait, ending }
     }
 
     pub fn agent(&self) -> &RunAgent {
@@ -81,15 +84,15 @@ impl Turns {
 
     /// Interrupts the current turn; the next one follows.
     pub fn interrupt(&mut self) {
-        if let Some(link) = self.link {
-            self.links.send_more(link, &Request::Cut);
+        if let Some(link) = self.link.filter(|_| self.is_under_way) {
+            self.links.cut(link);
         }
     }
 
     pub fn progress(&self) -> Progress {
         match &self.ending {
             Some(ending) => Progress::Stuck(ending.clone()),
-            None if self.link.is_some() || !self.queue.is_empty() => Progress::Working,
+            None if self.is_under_way || !self.queue.is_empty() => Progress::Working,
             None => Progress::AtRest,
         }
     }
@@ -106,8 +109,10 @@ impl Turns {
     ) -> Result<(Turn, Vec<RawFd>)> {
         let turn = self.links.turn(host, limit)?;
         while let Some((number, news)) = self.links.next(|()| false) {
+            let is_lost = matches!(news, News::Lost);
             self.on_news(news, output);
-            if self.link.is_none() {
+            if is_lost || !(self.is_under_way || host.is_local()) {
+                self.link = None;
                 self.links.close(host, number)?;
             }
         }
@@ -116,7 +121,7 @@ impl Turns {
     }
 
     fn start_next(&mut self, host: &mut Host) -> Result<()> {
-        if self.link.is_some() || self.ending.is_some() {
+        if self.is_under_way || self.ending.is_some() {
             return Ok(());
         }
         let Some(text) = self.queue.pop_front() else { return Ok(()) };
@@ -134,7 +139,11 @@ impl Turns {
             retry_ms: retry_ms(self.deadline),
             takes_commands: false,
         };
-        self.link = Some(self.links.send(host, &request, ())?);
+        match self.link {
+            Some(link) => self.links.send_more(link, &request)?,
+            None => self.link = Some(self.links.send(host, &request, ())?),
+        }
+        self.is_under_way = true;
         Ok(())
     }
 
@@ -144,12 +153,12 @@ impl Turns {
             News::Response(Response::Missed(count), _) => output.on_missed(count),
             News::Response(Response::Done(result), _) => self.on_turn_ended(&result),
             News::Response(Response::Refused { kind, message }, _) => {
-                self.link = None;
+                self.is_under_way = false;
                 self.ending = Some(Ending::Failed(Failure { kind, message }));
             }
             News::Response(..) => {}
             News::Lost => {
-                self.link = None;
+                self.is_under_way = false;
                 // Not of kind `network`, which is about a provider.
                 let lost = Error::new(ErrorKind::System, server_ended().message);
                 self.ending = self.ending.take().or(Some(Ending::Failed(lost.into())));
@@ -179,7 +188,7 @@ impl Turns {
     }
 
     fn on_turn_ended(&mut self, result: &Value) {
-        self.link = None;
+        self.is_under_way = false;
         let requests = result["requests"].as_u64().and_then(|count| u32::try_from(count).ok());
         self.requests = self.requests.saturating_add(requests.unwrap_or_default());
         if let Some(limit) = result["limit"].as_str() {
@@ -200,21 +209,28 @@ impl Turns {
         self.queue.clear();
         self.interrupt();
         let give_up = Instant::now() + LAST_OUTPUT_TIMEOUT;
-        while self.link.is_some() {
+        while self.is_under_way {
             let left = give_up.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             self.turn(host, Some(left), output)?;
         }
-        Ok(())
+        // A loop that goes on waits for its clients.
+        match self.link.take_if(|_| !self.is_under_way) {
+            Some(link) => self.links.close(host, link),
+            None => Ok(()),
+        }
     }
 
     /// Archives the agent, if it was made for a run.
-    pub fn archive(&self, host: &mut Host) {
-        if self.agent.is_print_run {
-            // A server that has ended archives it at its next start.
-            let _ = host.request(&Request::Archive { agent: self.agent.id.clone() });
-        }
+    pub fn archive(&mut self, host: &mut Host) {
+        let request = Request::Archive { agent: self.agent.id.clone() };
+        // A server that has ended archives it at its next start, one that did not interrupt the turn when it goes on.
+        let _ = match self.agent.is_print_run {
+            true if self.is_under_way => self.links.send(host, &request, ()).map(drop),
+            true => host.request_for(&request, Some(LAST_OUTPUT_TIMEOUT)).map(drop),
+            false => Ok(()),
+        };
     }
 }

@@ -105,7 +105,8 @@ impl Server {
     pub(in crate::repl) fn remove(&mut self, core: &mut Core, id: ClientId) {
         self.set_state(core, id, ClientState::Idle);
         core.reactor.unwatch(Source::Client(id.0));
-        self.clients.remove(&id);
+        let counted = self.clients.remove(&id).and_then(|client| client.counted);
+        counted.map(|agent| core.request_limits.end_turn(agent));
         // A client may wait for a descriptor that is free now.
         self.may_accept = self.is_listening();
         self.pause = None;

@@ -25,6 +25,9 @@ pub(in crate::repl) struct Client {
     watched: Option<bool>,
     /// It is this process, which hosts the loop.
     pub(super) is_own: bool,
+    /// The agent whose requests are counted from its first turn until the client leaves. Only for this process: others
+    /// share their agents.
+    pub(super) counted: Option<AgentId>,
     /// Nothing more is read from it, and it is removed when it has taken its last response.
     pub(super) is_closing: bool,
 }
@@ -56,7 +59,16 @@ pub(super) enum ClientState {
 impl Client {
     pub(super) fn new(connection: Connection, last_request: u64, is_own: bool) -> Self {
         let state = ClientState::Idle;
-        Self { connection, state, last_request, requests_left: 0, watched: None, is_own, is_closing: false }
+        Self {
+            connection,
+            state,
+            last_request,
+            requests_left: 0,
+            watched: None,
+            is_own,
+            counted: None,
+            is_closing: false,
+        }
     }
 
     /// Asks the poll to report new bytes and, while the client is slow to read, that it can be written to.

@@ -33,6 +33,7 @@ use crate::store::Durability;
 pub(super) use accept::MOST_CLIENTS;
 use client::{Client, ClientState};
 pub(super) use turns::TurnBounds;
+use turns::is_over_limit;
 
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// How often, and each time for how long, the end waits for clients that have not read their last response.
@@ -72,6 +73,11 @@ impl Server {
     /// Whether clients may come, or are there: the program that hosts the loop may be the only one.
     fn has_clients(&self) -> bool {
         self.is_listening() || !self.clients.is_empty()
+    }
+
+    /// Whether no person can be asked: an unattended run that goes on for its background commands has listeners.
+    fn is_alone(&self, core: &Core) -> bool {
+        !core.config.settings.is_interactive && !self.is_listening()
     }
 
     pub(super) fn client_count(&self) -> usize {
@@ -333,12 +339,18 @@ impl Component for Server {
                 self.finish(core, id, &Response::from(&error));
             }
         }
+        Self::check_between_turns(core);
     }
 
     fn has_work(&self, core: &Core) -> bool {
-        let has_work = |(id, client): (&ClientId, &Client)| client.has_work() || has_output(core, *id, client);
+        let is_alone = self.is_alone(core);
+        let has_work =
+            |(id, client): (&ClientId, &Client)| client.has_work() || has_output(core, *id, client, is_alone);
         !self.is_shutting_down
-            && (self.has_run_work(core) || self.may_accept_now() || self.clients.iter().any(has_work))
+            && (self.has_run_work(core)
+                || self.may_accept_now()
+                || core.request_limits.exhausted().any(|agent| is_over_limit(core, agent))
+                || self.clients.iter().any(has_work))
     }
 
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
@@ -348,7 +360,7 @@ impl Component for Server {
 }
 
 /// Whether `step` or `publish` would do something for this client.
-fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
+fn has_output(core: &Core, id: ClientId, client: &Client, is_alone: bool) -> bool {
     let is_ready = client.connection.is_ready();
     match &client.state {
         ClientState::Idle | ClientState::Job(_) | ClientState::Terminal { .. } => false,
@@ -357,7 +369,7 @@ fn has_output(core: &Core, id: ClientId, client: &Client) -> bool {
         ClientState::Wait { agent, .. } => streams::has_stopped(core, *agent),
         ClientState::Questions(sent) => is_ready && streams::has_other_questions(core, sent.as_deref()),
         ClientState::Commands { agent, sent } => is_ready && streams::has_other_commands(core, *agent, sent.as_ref()),
-        ClientState::Turn(turn) => turn.has_work(core, id) || is_ready && turn.has_output(core),
+        ClientState::Turn(turn) => turn.has_work(core, id, is_alone) || is_ready && turn.has_output(core),
     }
 }
 

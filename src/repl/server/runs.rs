@@ -109,7 +109,7 @@ impl Server {
 
     /// Questions of an earlier process wait for the person who uses a chat.
     fn to_refuse(&self, core: &Core) -> impl Iterator<Item = AgentId> {
-        let is_alone = !core.config.settings.is_interactive;
+        let is_alone = self.is_alone(core);
         let asking = core.roster.questions().filter(|(_, question)| !question.is_restored);
         let asking = asking.map(|(agent, _)| agent.id());
         asking.filter(move |agent| {

@@ -44,6 +44,8 @@ pub(in crate::repl) struct TurnBounds {
 
 pub(super) struct ClientTurn {
     agent: AgentId,
+    /// Its client is this process.
+    is_own: bool,
     stage: Stage,
     bounds: TurnBounds,
     /// Requests that it has made, when it has ended.
@@ -96,8 +98,7 @@ impl ClientTurn {
     }
 
     /// The limit of a tree of agents that ends the turn. Where nobody can be asked about those below, theirs end it as well.
-    fn reached(&self, core: &Core) -> Option<String> {
-        let is_alone = !core.config.settings.is_interactive;
+    fn reached(&self, core: &Core, is_alone: bool) -> Option<String> {
         let concerns = |agent| agent == self.agent || is_alone && is_in_tree(&core.roster, self.agent, agent);
         let reached = core.trees.reached(concerns).filter(|_| self.limit.is_none())?;
         Some(reached.message(&core.roster))
@@ -114,19 +115,19 @@ impl ClientTurn {
         if let Some((viewer, _)) = self.stream() {
             core.viewers.close(viewer);
         }
-        if self.is_running() {
+        if self.is_running() && !self.is_own {
             core.request_limits.end_turn(self.agent);
         }
     }
 
     /// Whether `check_turn` would do something.
-    pub(super) fn has_work(&self, core: &Core, id: ClientId) -> bool {
+    pub(super) fn has_work(&self, core: &Core, id: ClientId, is_alone: bool) -> bool {
         match self.stage {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
             Stage::Running(_) => {
                 !self.bounds.is_attended && core.roster.asking().contains(&self.agent)
                     || is_over_limit(core, self.agent)
-                    || self.reached(core).is_some()
+                    || self.reached(core, is_alone).is_some()
             }
             Stage::Made | Stage::Over(..) => false,
         }
@@ -148,8 +149,9 @@ impl ClientTurn {
 impl Server {
     /// The client waits for a turn of this agent: the one whose text is submitted next with the client as its origin.
     pub(in crate::repl) fn begin_turn(&mut self, core: &mut Core, id: ClientId, agent: AgentId, bounds: TurnBounds) {
-        let stage = Stage::Queued { is_resumed: false };
-        let turn = ClientTurn { agent, stage, bounds, requests: 0, is_limited: false, limit: None, sent_until: None };
+        let (stage, is_own) = (Stage::Queued { is_resumed: false }, self.is_own(id));
+        let turn =
+            ClientTurn { agent, is_own, stage, bounds, requests: 0, is_limited: false, limit: None, sent_until: None };
         self.set_state(core, id, ClientState::Turn(turn));
     }
 
@@ -226,19 +228,23 @@ impl Server {
         let is_queued = |turn: &&mut ClientTurn| turn.agent == agent && matches!(turn.stage, Stage::Queued { .. });
         if let Some(turn) = self.turn_mut(id).filter(is_queued) {
             turn.stage = Stage::Running(core.viewers.open(agent, chunk));
-            core.request_limits.begin_turn(agent, turn.bounds.most);
-            let TurnBounds { policy, retry_time, .. } = turn.bounds;
+            let TurnBounds { most, policy, retry_time, .. } = turn.bounds;
+            core.request_limits.begin_turn(agent, most);
             core.roster.with(agent, |agent| agent.bound_turn(policy, retry_time));
+            if let Some(client) = self.clients.get_mut(&id).filter(|client| client.is_own) {
+                client.counted = Some(agent);
+            }
         }
     }
 
     /// A turn ended before this chunk, or its agent was removed: its viewer reads the rest and ends.
     pub(super) fn on_turn_ended(&mut self, core: &mut Core, agent: AgentId, chunk: Option<u64>) {
-        let is_shutting_down = self.is_shutting_down;
+        let (is_shutting_down, is_alone) = (self.is_shutting_down, self.is_alone(core));
         for turn in self.turns_of(agent) {
             let Stage::Running(viewer) = turn.stage else { continue };
-            turn.requests = core.request_limits.end_turn(agent);
-            turn.limit = turn.limit.take().or_else(|| turn.reached(core));
+            let limits = &mut core.request_limits;
+            turn.requests = if turn.is_own { limits.next_turn(agent) } else { limits.end_turn(agent) };
+            turn.limit = turn.limit.take().or_else(|| turn.reached(core, is_alone));
             if let Some(chunk) = chunk.filter(|_| !is_shutting_down) {
                 turn.stage = Stage::Over(viewer, chunk);
             }
@@ -259,6 +265,7 @@ impl Server {
 
     /// Does for a client's turn what a person would do.
     pub(super) fn check_turn(&mut self, core: &mut Core, id: ClientId, commands: &mut Vec<Command>) -> Result<()> {
+        let is_alone = self.is_alone(core);
         let Some(turn) = self.turn_mut(id) else { return Ok(()) };
         let agent = turn.agent;
         match &mut turn.stage {
@@ -272,21 +279,28 @@ impl Server {
                 if !turn.bounds.is_attended {
                     core.refuse_question(agent);
                 }
-                if let Some(limit) = turn.reached(core) {
+                if let Some(limit) = turn.reached(core, is_alone) {
                     turn.limit = Some(limit);
                     core.with_agent(agent, Agent::interrupt);
                 }
                 if is_over_limit(core, agent) {
                     turn.is_limited = true;
-                    // The limit ends with the turn, and those below would go on without it.
-                    for id in busy_in_tree(&core.roster, agent) {
-                        core.with_agent(id, Agent::interrupt);
-                    }
+                    // The limit may end with the turn, and those below would go on without it.
+                    interrupt_tree(core, agent);
                 }
             }
             Stage::Made | Stage::Over(..) => {}
         }
         Ok(())
+    }
+
+    /// Interrupts what would need more requests than the turns before it have left.
+    pub(super) fn check_between_turns(core: &mut Core) {
+        for agent in core.request_limits.exhausted().collect::<Vec<_>>() {
+            if is_over_limit(core, agent) {
+                interrupt_tree(core, agent);
+            }
+        }
     }
 
     /// Cancels the run or turn of a client: its text leaves the queue; if the turn has begun, its agent is returned,
@@ -309,8 +323,14 @@ impl Server {
     }
 }
 
+fn interrupt_tree(core: &mut Core, agent: AgentId) {
+    for id in busy_in_tree(&core.roster, agent) {
+        core.with_agent(id, Agent::interrupt);
+    }
+}
+
 /// Whether an agent, or one below it, waits to make a request that the limit of its turn does not allow.
-fn is_over_limit(core: &Core, agent: AgentId) -> bool {
+pub(super) fn is_over_limit(core: &Core, agent: AgentId) -> bool {
     let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
     core.request_limits.is_turn_exhausted(agent)
         && busy_in_tree(&core.roster, agent).into_iter().any(|id| core.roster.get(id).is_some_and(is_waiting))
