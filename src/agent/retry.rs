@@ -17,7 +17,7 @@ use crate::agent::exchange::Wait;
 use crate::agent::{Agent, Context, Effect, Role};
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind};
-use crate::domain::chunk::Chunk;
+use crate::domain::chunk::{Chunk, REPLY_INCOMPLETE};
 use crate::domain::config::Settings;
 use crate::domain::endpoint::{Catalog, Endpoint, ModelFacts};
 use crate::domain::flow::AgentOutcome;
@@ -299,7 +299,7 @@ impl Agent {
         let error = self.with_advice(error, context.settings.is_interactive);
         let mut bodies: Vec<Body> = self.exchange.take_reply(true).into_iter().collect();
         if !bodies.is_empty() {
-            self.emit(&Chunk::Mark("reply incomplete".into()));
+            self.emit(&Chunk::Mark(REPLY_INCOMPLETE.into()));
             bodies.push(Body::Interrupted(error.kind.name().into()));
         } else if matches!(error.kind, ErrorKind::Auth | ErrorKind::ContextTooLong) && self.exchange.is_first_request()
         {

@@ -30,6 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::base::error::ErrorKind;
 use crate::base::id::AgentId;
 use crate::domain::attachment::fold_files;
 use crate::domain::call_title::title_of;
@@ -40,6 +41,9 @@ use crate::domain::tool::ToolResult;
 
 /// The version of the schema, the field `v` of every line.
 pub const VERSION: u64 = 1;
+
+/// The mark behind a reply that broke off.
+pub const REPLY_INCOMPLETE: &str = "reply incomplete";
 
 /// One piece of what an agent produces or receives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -238,6 +242,10 @@ impl Chunk {
             Body::Rewind(_) => vec![Self::Mark("rewound: the model no longer sees the last messages".into())],
             Body::Fork(other) => vec![Self::Mark(fork_mark(other))],
             Body::Replaced(why) => vec![Self::Replaced(why.clone())],
+            // Where a reply broke off, the kind of the error is stored, whose message follows.
+            Body::Interrupted(why) if ErrorKind::PROVIDER_KINDS.iter().any(|kind| kind.name() == why) => {
+                vec![Self::Mark(REPLY_INCOMPLETE.into())]
+            }
             Body::Interrupted(why) => vec![Self::Mark(why.clone())],
             Body::Exited => vec![Self::Mark("polylogue exited during this turn".into())],
             Body::AgentKilled => vec![Self::Mark("killed".into())],
@@ -365,6 +373,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_stored_reply_that_broke_off_has_the_mark_that_was_shown() {
+        let mark = |why: &str| Chunk::of_body(&Body::Interrupted(why.into()));
+        assert_eq!(mark("network"), [Chunk::Mark(REPLY_INCOMPLETE.into())]);
+        assert_eq!(mark("interrupted"), [Chunk::Mark("interrupted".into())]);
+    }
 
     fn one_of_each() -> Vec<Chunk> {
         let result = ToolResult {
