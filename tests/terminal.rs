@@ -72,7 +72,7 @@ impl<'a> Start<'a> {
         args.extend(self.args);
         let mut envs = vec![("HOME", directory)];
         envs.extend(self.envs);
-        Pty::spawn_in(PROGRAM, &args, &envs, self.size, self.place.unwrap_or(Path::new(".")))
+        Pty::spawn_in(PROGRAM, &args, &envs, self.size, self.place.unwrap_or(Path::new("tests")))
     }
 }
 

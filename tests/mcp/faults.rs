@@ -5,6 +5,7 @@ use std::time::Duration;
 use polylogue::config::McpServer;
 
 use super::{app_with, offered, request_of, result_of, server, servers_in};
+use crate::support::harness::Harness;
 use crate::support::peer::Peer;
 use crate::support::scene::reply_with_calls;
 
@@ -89,9 +90,11 @@ fn a_call_that_hangs_ends_by_its_limit_or_by_esc_and_the_server_hears_of_it() {
     let note = app.directory().join("cancelled");
     app.turn_until("the server heard of it", |_| note.exists());
     std::fs::remove_file(&note).expect("a file");
+    let shown = |app: &mut Harness| app.screen_text().matches("hangs.first").count();
+    let before = shown(&mut app);
     app.enter("again");
     reply_with_calls(&app.accept(&peer), &[("mcp__hangs__first", "{}")]);
-    app.turn_until("the call runs", |app| app.screen_text().contains("hangs.first"));
+    app.turn_until("the call runs", |app| shown(app) > before);
     app.escape();
     app.turn_until_idle();
     app.turn_until("the server heard of it", |_| note.exists());

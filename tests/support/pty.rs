@@ -116,7 +116,8 @@ impl Pty {
     /// Starts the program with nothing in its environment but `envs`, `PATH` and `TERM=xterm-256color`
     /// (unless `envs` names them), in a terminal of `(columns, rows)`.
     pub fn spawn(program: impl AsRef<Path>, args: &[&str], envs: &[(&str, &str)], size: (u16, u16)) -> Pty {
-        Self::spawn_in(program, args, envs, size, Path::new("."))
+        // Other tests write into `target`, which a command would see as changes of its own workspace.
+        Self::spawn_in(program, args, envs, size, Path::new("tests"))
     }
 
     /// The same in this working directory.

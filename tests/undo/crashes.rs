@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 use serde_json::json;
 
 use super::{app, tree, undo, write};
@@ -71,15 +71,23 @@ fn a_process_that_is_killed_in_the_middle_of_an_undo_leaves_it_to_the_next_one()
     assert_eq!(wrote.code, 0, "{}", wrote.err);
     let is_old = || (0..FILES).filter(|n| fs::read(work.join(n.to_string())).is_ok_and(|text| text != b"new")).count();
     assert_eq!(is_old(), 0);
-    let undo = home.start(&["undo"]);
     let mut patience = Patience::new();
-    while is_old() < 5 {
-        assert!(patience.has_time(), "nothing is brought back");
-    }
-    undo.signal(Signal::KILL);
-    let killed = undo.ends();
-    assert_eq!((killed.code, killed.out.as_str()), (137, ""), "{}", killed.err);
-    let done = is_old();
+    let done = loop {
+        let undo = home.start(&["undo"]);
+        while is_old() < 5 {
+            assert!(patience.has_time(), "nothing is brought back");
+        }
+        // On a loaded machine it may have ended by now.
+        let _ = kill_process(undo.pid, Signal::KILL);
+        let killed = undo.ends();
+        if killed.code == 137 && is_old() < FILES {
+            assert_eq!(killed.out, "", "{}", killed.err);
+            break is_old();
+        }
+        assert!(patience.has_time(), "it always ends before it is killed: {killed:?}");
+        let redone = home.run(&["undo", "--redo"]);
+        assert_eq!((redone.code, is_old()), (0, 0), "{}", redone.err);
+    };
     assert!((5..FILES).contains(&done), "killed after {done} of {FILES} files");
     let next = home.run(&["undo", "0"]);
     assert!(next.err.contains("an undo was interrupted and is complete now: 150 files"), "{}", next.err);
