@@ -258,7 +258,12 @@ impl Shared {
         drop(log);
         state.is_syncing = false;
         self.changed.notify_all();
-        if state.has_brake && state.is_idle && !state.is_closing {
+        self.release_brake(state);
+    }
+
+    /// Has the rest of the log copied without a brake, when no agent works and nothing is to be synced.
+    fn release_brake(self: &Arc<Self>, state: MutexGuard<'_, State>) {
+        if state.has_brake && state.is_idle && !state.is_syncing && !state.is_closing {
             self.start_copy(state, false);
         }
     }
@@ -306,10 +311,11 @@ impl Shared {
         drop((state, copier));
         self.changed.notify_all();
         (self.wake)();
+        // The commits made meanwhile may be the last ones for long.
         if has_advanced {
-            // The commits made meanwhile may be the last ones for long.
             self.copy_long_log();
         }
+        self.release_brake(self.lock());
     }
 
     /// The length of the log, and how much of that is not copied.
@@ -329,4 +335,40 @@ fn lost(why: std::fmt::Arguments<'_>) -> Error {
     let message =
         format!("the disk did not store the last changes: {why}; end polylogue and start it again to go on safely");
     Error::new(ErrorKind::Store, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+    use crate::base::id::AgentId;
+    use crate::store::Store;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_copy_that_ends_after_the_last_sync_leaves_no_brake() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        store.create_root(AgentId::random(), None, None, 1).expect("a commit");
+        let barrier = Arc::new(Barrier::new(2));
+        let (in_copy, is_first) = (Arc::clone(&barrier), Mutex::new(true));
+        let before = move |step| {
+            if step == SyncStep::Copy && std::mem::take(&mut *is_first.lock().expect("no panic")) {
+                in_copy.wait();
+                in_copy.wait();
+            }
+            Ok(())
+        };
+        let syncer =
+            Syncer::new(dir.path(), Box::new(|| ()), (log_length(dir.path()), Box::new(before))).expect("a log");
+        syncer.tell(1, false);
+        barrier.wait();
+        syncer.tell(2, true);
+        drop(syncer.shared.wait_while(PATIENCE, |state| state.is_syncing));
+        barrier.wait();
+        let state = syncer.shared.wait_while(PATIENCE, |state| state.is_copying || state.has_brake);
+        assert!(!state.has_brake && !state.is_copying);
+    }
 }
