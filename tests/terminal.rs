@@ -46,13 +46,11 @@ struct Start<'a> {
     args: Vec<&'a str>,
     envs: Vec<(&'a str, &'a str)>,
     size: (u16, u16),
-    /// Where it is started. Other tests write below the directory of the tests.
-    place: Option<&'a Path>,
 }
 
 impl Default for Start<'_> {
     fn default() -> Self {
-        Self { args: Vec::new(), envs: vec![("LANG", "C.UTF-8")], size: (80, 24), place: None }
+        Self { args: Vec::new(), envs: vec![("LANG", "C.UTF-8")], size: (80, 24) }
     }
 }
 
@@ -72,7 +70,7 @@ impl<'a> Start<'a> {
         args.extend(self.args);
         let mut envs = vec![("HOME", directory)];
         envs.extend(self.envs);
-        Pty::spawn_in(PROGRAM, &args, &envs, self.size, self.place.unwrap_or(Path::new("tests")))
+        Pty::spawn(PROGRAM, &args, &envs, self.size)
     }
 }
 

@@ -9,8 +9,7 @@ const SWITCHES: &str = "\x1b1\x1b2\x1b0\x1b[1;5B\x1b[1;5D\x1b[1;5A\x1b2";
 
 #[test]
 fn one_streams_one_runs_a_command_and_one_is_talked_to() {
-    let place = tempfile::tempdir().expect("a directory");
-    let mut chat = Chat::start(Start { size: (80, 30), place: Some(place.path()), ..Start::default() });
+    let mut chat = Chat::start(Start { size: (80, 30), ..Start::default() });
     for name in ["bea", "cal"] {
         chat.pty.send(format!("\x1b0/fork --name {name}\r"));
         chat.sees(&format!("── {name} "));

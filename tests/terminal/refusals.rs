@@ -180,8 +180,7 @@ fn a_directory_without_write_permission_is_an_error() {
 fn inline_is_refused_on_the_linux_console_which_has_no_scrollback() {
     let directory = tempfile::tempdir().expect("a directory");
     let envs = vec![("LANG", "C.UTF-8"), ("TERM", "linux")];
-    let (code, message) =
-        refusal(Start { args: vec!["--inline"], envs, size: (200, 24), ..Start::default() }.on(directory.path()));
+    let (code, message) = refusal(Start { args: vec!["--inline"], envs, size: (200, 24) }.on(directory.path()));
     assert_eq!(code, 2);
     assert!(message.contains("the Linux console has none: start without it"), "{message}");
 }

@@ -55,7 +55,7 @@ fn secrets_that_a_server_repeats_are_nowhere_and_commands_have_none() {
     let trace = data.path().join("trace");
     let args = vec!["--config", config.to_str().expect("text"), "--trace", trace.to_str().expect("text")];
     let envs = vec![("WORK_API_KEY", KEY), ("LANG", "C.UTF-8"), ("POLYLOGUE_MODEL", "")];
-    let mut pty = Start { args, envs, size: (100, 40), ..Start::default() }.on(data.path());
+    let mut pty = Start { args, envs, size: (100, 40) }.on(data.path());
     pty.wait_for(is_ready, "a prompt");
     let mut chat = Chat { pty, directory: data };
 

@@ -50,7 +50,7 @@ fn a_stop_says_what_stands_still_and_deadlines_wait_for_as_long() {
     std::fs::write(&file, "[limits]\nstall_timeout = 3\n").expect("a file");
     let (url, file) = (peer.url(), file.to_str().expect("UTF-8"));
     let envs = vec![("OPENAI_BASE_URL", url.as_str()), ("POLYLOGUE_MODEL", "openai/test"), ("LANG", "C.UTF-8")];
-    let mut chat = Chat::start(Start { args: vec!["--config", file], envs, size: (120, 24), ..Start::default() });
+    let mut chat = Chat::start(Start { args: vec!["--config", file], envs, size: (120, 24) });
     chat.say("a question");
     let exchange = peer.accept();
     exchange.stream().text("first words");
