@@ -510,10 +510,14 @@ impl Agent {
         self.summaries > 0 || self.is_compacting || self.tasks > 0
     }
 
+    /// Whether an interrupt would stop something beside its turn.
+    pub fn has_interruptible_work(&self) -> bool {
+        self.has_background_work() || self.view.has_command || self.view.is_reading
+    }
+
     /// Whether an interrupt would stop something of it.
     pub fn can_be_interrupted(&self) -> bool {
-        let is_at_work = self.state != State::Idle || self.makes_worktree || self.has_background_work();
-        is_at_work || self.view.has_command || self.view.is_reading
+        self.state != State::Idle || self.makes_worktree || self.has_interruptible_work()
     }
 
     /// When the current turn began.

@@ -259,7 +259,7 @@ impl Terminals {
             is_followed: terminal.keyboard.is_followed_by_text(),
             is_busy: agent.state() != State::Idle || agent.makes_worktree,
             is_held_up: core.is_held_up(core.worker(agent_id)),
-            has_background_work: agent.has_background_work() || agent.view.has_command || agent.view.is_reading,
+            has_background_work: agent.has_interruptible_work(),
             is_draft_empty: self.draft_at(core, at)?.is_empty(),
             has_queue: !agent.queue.is_empty(),
             can_retry: agent.can_retry(),
