@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use super::{Home, PROGRAM, texts};
 use crate::support::openai::last_user_text;
-use crate::support::peer::Peer;
+use crate::support::peer::{Exchange, Peer};
 use crate::support::pty::Pty;
 
 const FORKS: &str = "%tool fork {\"prompt\":\"a\"}\n%tool fork {\"prompt\":\"b\"}\n%next\ndone";
@@ -214,16 +214,22 @@ fn max_turns_limits_the_requests_and_does_not_count_retries() {
     assert!(output.err.contains("--max-turns"), "{output:?}");
 }
 
-/// The limit ends with the turn: nobody may send in the time until all are interrupted.
+/// The next requests of a child and of its parent, after the parent's first reply has forked it for this task.
+fn forked(peer: &Peer, task: &str) -> (Exchange, Exchange) {
+    let arguments = serde_json::json!({ "prompt": task }).to_string();
+    peer.accept().stream().tool_call(0, "c", "fork", &arguments).finish("tool_calls").done();
+    let (one, other) = (peer.accept(), peer.accept());
+    let is_childs = one.request().json()["messages"].to_string().contains(&format!("\"{task}\""));
+    if is_childs { (one, other) } else { (other, one) }
+}
+
+/// The limit ends with the turn, and none may send in the time until all are interrupted.
 #[test]
 fn max_turns_holds_for_children_also_while_the_run_ends() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "--max-turns", "3", "--output-format", "json", "get help"]);
-    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"help\"}").finish("tool_calls").done();
-    let (one, other) = (peer.accept(), peer.accept());
-    let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
-    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    let (child, parent) = forked(&peer, "help");
     parent.stream().tool_call(0, "w", "wait", "{\"timeout\":60}").finish("tool_calls").done();
     child.stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
     let output = program.ends();
@@ -239,10 +245,7 @@ fn max_turns_counts_what_children_request_between_two_input_lines() {
     let formats =
         ["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--max-turns", "4", "get help"];
     let mut program = home.start_with_input(&formats);
-    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"list\"}").finish("tool_calls").done();
-    let (one, other) = (peer.accept(), peer.accept());
-    let is_childs = one.request().json()["messages"].to_string().contains("\"list\"");
-    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    let (child, parent) = forked(&peer, "list");
     parent.stream().text("it runs").finish("stop").done();
     while program.next("status")["status"] != "idle" {}
     child.stream().tool_call(0, "c", "list_dir", "{}").finish("tool_calls").done();
@@ -387,10 +390,7 @@ fn children_still_at_work_are_interrupted_stored_and_counted() {
     let peer = Peer::start();
     let home = Home::with_server(&peer.url());
     let program = home.start(&["-p", "get help"]);
-    peer.accept().stream().tool_call(0, "c", "fork", "{\"prompt\":\"help\"}").finish("tool_calls").done();
-    let (one, other) = (peer.accept(), peer.accept());
-    let is_childs = one.request().json()["messages"].to_string().contains("\"help\"");
-    let (child, parent) = if is_childs { (one, other) } else { (other, one) };
+    let (child, parent) = forked(&peer, "help");
     child.stream().text("I am on it");
     parent.stream().text("it runs").finish("stop").done();
     let output = program.ends();

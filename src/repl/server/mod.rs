@@ -339,7 +339,7 @@ impl Component for Server {
                 self.finish(core, id, &Response::from(&error));
             }
         }
-        Self::check_between_turns(core);
+        Self::interrupt_over_limit(core);
     }
 
     fn has_work(&self, core: &Core) -> bool {

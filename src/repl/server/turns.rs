@@ -126,7 +126,6 @@ impl ClientTurn {
             Stage::Queued { .. } => is_stuck(core, self.agent, id),
             Stage::Running(_) => {
                 !self.bounds.is_attended && core.roster.asking().contains(&self.agent)
-                    || is_over_limit(core, self.agent)
                     || self.reached(core, is_alone).is_some()
             }
             Stage::Made | Stage::Over(..) => false,
@@ -283,22 +282,20 @@ impl Server {
                     turn.limit = Some(limit);
                     core.with_agent(agent, Agent::interrupt);
                 }
-                if is_over_limit(core, agent) {
-                    turn.is_limited = true;
-                    // The limit may end with the turn, and those below would go on without it.
-                    interrupt_tree(core, agent);
-                }
+                turn.is_limited |= is_over_limit(core, agent);
             }
             Stage::Made | Stage::Over(..) => {}
         }
         Ok(())
     }
 
-    /// Interrupts what would need more requests than the turns before it have left.
-    pub(super) fn check_between_turns(core: &mut Core) {
+    /// Interrupts the trees of agents in which one waits to make a request that the limit of a turn does not allow: also those
+    /// below, which would go on when the limit has ended with the turn.
+    pub(super) fn interrupt_over_limit(core: &mut Core) {
         for agent in core.request_limits.exhausted().collect::<Vec<_>>() {
-            if is_over_limit(core, agent) {
-                interrupt_tree(core, agent);
+            let is_over = is_over_limit(core, agent);
+            for id in busy_in_tree(&core.roster, agent).into_iter().filter(|_| is_over) {
+                core.with_agent(id, Agent::interrupt);
             }
         }
     }
@@ -320,12 +317,6 @@ impl Server {
             Stage::Made | Stage::Running(_) => Ok(Some(agent)),
             Stage::Over(..) => Ok(None),
         }
-    }
-}
-
-fn interrupt_tree(core: &mut Core, agent: AgentId) {
-    for id in busy_in_tree(&core.roster, agent) {
-        core.with_agent(id, Agent::interrupt);
     }
 }
 
