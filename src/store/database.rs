@@ -34,8 +34,8 @@ pub struct Store {
     syncer: Option<Syncer>,
     /// The length of a log that is copied, and what is called before each step of a sync.
     sync_steps: (u64, Box<BeforeStep>),
-    /// The newest ticket that the syncer was told.
-    told: Cell<u64>,
+    /// The newest ticket that the syncer was told, and whether agents were idle.
+    told: Cell<(u64, bool)>,
     /// At the end the log stays as it is.
     leaves_log: bool,
     lock: Option<lock::Lock>,
@@ -47,7 +47,7 @@ impl Drop for Store {
     fn drop(&mut self) {
         let Some(syncer) = self.syncer.take() else { return };
         // SQLite syncs what an earlier process has left as it copies it.
-        if self.told.get() == 0 && self.total_changes() == 0 && !self.leaves_log {
+        if self.told.get().0 == 0 && self.total_changes() == 0 && !self.leaves_log {
             return;
         }
         let (is_durable, is_copied) = syncer.close(self.ticket(), !self.leaves_log, CLOSE_PATIENCE);
@@ -253,10 +253,10 @@ impl Store {
     /// Has what was committed synced soon. `is_idle`: no agent works.
     #[doc(hidden)]
     pub fn sync_soon(&self, is_idle: bool) {
-        let ticket = self.ticket();
-        let Some(syncer) = self.syncer.as_ref().filter(|_| ticket > 1.max(self.told.get())) else { return };
-        self.told.set(ticket);
-        syncer.tell(ticket, is_idle);
+        let news = (self.ticket(), is_idle);
+        let Some(syncer) = self.syncer.as_ref().filter(|_| news.0 > 1 && news != self.told.get()) else { return };
+        self.told.set(news);
+        syncer.tell(news.0, is_idle);
         if syncer.take_may_finish() {
             syncer.on_finished(checkpoint::checkpoint(&self.conn, "PASSIVE").map(drop).map_err(Into::into));
         }

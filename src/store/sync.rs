@@ -98,11 +98,14 @@ impl Syncer {
         Ok(Self { shared: Arc::new(Shared { dir, state, changed, log, copier, wake, before, long_log }) })
     }
 
-    /// Has this ticket synced soon.
+    /// Has this ticket synced soon. A log that waits for idle agents is released.
     pub(super) fn tell(&self, ticket: u64, is_idle: bool) {
         let mut state = self.shared.lock();
         (state.told, state.is_idle) = (state.told.max(ticket), is_idle);
-        self.shared.start_sync(state);
+        match state.has_work() {
+            true => self.shared.start_sync(state),
+            false => self.shared.release_brake(state),
+        }
     }
 
     /// Has this ticket synced at once, unless it is durable.
@@ -346,6 +349,20 @@ mod tests {
     use crate::store::Store;
 
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn agents_that_become_idle_after_the_last_commit_leave_no_brake() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store::open(dir.path()).expect("a store");
+        store.create_root(AgentId::random(), None, None, 1).expect("a commit");
+        let before: Box<BeforeStep> = Box::new(|_| Ok(()));
+        let syncer = Syncer::new(dir.path(), Box::new(|| ()), (log_length(dir.path()), before)).expect("a log");
+        let is_busy = |state: &mut State| state.is_syncing || state.is_copying;
+        syncer.tell(1, false);
+        assert!(syncer.shared.wait_while(PATIENCE, is_busy).has_brake);
+        syncer.tell(1, true);
+        assert!(!syncer.shared.wait_while(PATIENCE, is_busy).has_brake);
+    }
 
     #[test]
     fn a_copy_that_ends_after_the_last_sync_leaves_no_brake() {
