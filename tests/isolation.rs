@@ -25,6 +25,7 @@ fn turn_until_given(app: &mut Harness, n: usize, what: &str) {
 
 /// Sends a recording to agent 0 in pieces of `size` bytes, with two switches after each piece.
 fn stream_with_switches(case: &str, size: usize) -> Harness {
+    let text = stream_undisturbed(case).replies(0).concat();
     let peer = Peer::start();
     let mut app = app_with_agents(3, Plan::peer(&peer.url()));
     app.switch(1);
@@ -44,6 +45,10 @@ fn stream_with_switches(case: &str, size: usize) -> Harness {
         app.switch(0);
         assert_eq!(app.fingerprint(2), c, "{case}, after piece {at}");
     }
+    // What arrives while another agent is shown is tried again after a cut.
+    app.turn_until("the text is shown", |app| {
+        app.agent(0).partial_text() == text || app.agent(0).state() == State::Idle
+    });
     exchange.end();
     app.switch(1);
     app.turn_until_idle();
