@@ -101,7 +101,7 @@ fn a_fork_that_fails_reports_why_leaves_nothing_and_gives_the_line_back() {
         ("/fork --model nowhere/x again", "unknown provider \"nowhere\""),
         ("/fork --name 12 again", "invalid name"),
         ("/fork --nmae x again", "did you mean --name?"),
-        ("/fork \"unterminated", "a quote is not closed in the prompt of /fork"),
+        ("/fork \"unterminated", "a quote is not closed in the prompt"),
     ] {
         app.enter(line);
         assert!(app.screen_text().contains(expected), "{line}\n{}", app.screen_text());

@@ -94,7 +94,7 @@ fn mail_to_unknown_killed_or_several_agents_or_without_text_is_refused_and_the_l
     assert_refused(&mut app, "/send", "no agent given");
     assert_refused(&mut app, "/read-mail first", "is not a message id");
     assert_refused(&mut app, "/delete-mail 7", "no mail with id 7");
-    assert_refused(&mut app, "/filter-mail ann", "no sender given");
+    assert_refused(&mut app, "/filter-mail ann", "unexpected argument \"ann\": /filter-mail --from AGENT");
     assert_refused(&mut app, "/check-mail now", "takes no arguments");
     assert_eq!(bodies(&app, "ann"), Vec::<String>::new());
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
+use super::chat_command::ChatCommand;
 use crate::domain::chunk::Position;
 
 /// Chat with many language-model agents in one terminal
@@ -271,10 +272,6 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Bring back the files that the tools of an agent changed
-    Undo(Undo),
-    /// Merge the worktree of an agent into the branch that it left
-    Land(Land),
     /// List, read, send or delete the mail of an agent
     Mail(Mail),
     /// Print the conversation of an agent; without a server, the stored one
@@ -295,37 +292,6 @@ pub enum Command {
         /// As for `tell`
         #[arg(required = true)]
         text: Vec<String>,
-    },
-    /// End an agent; this cannot be undone
-    Kill {
-        /// Agent to end: a name, a number or the beginning of an id
-        agent: String,
-        /// End its descendants as well
-        #[arg(long)]
-        cascade: bool,
-        /// End its descendants and not the agent itself
-        #[arg(long, conflicts_with = "cascade")]
-        descendants: bool,
-    },
-    /// Hide an agent from lists and keep it
-    Archive {
-        /// Agent to archive: a name, a number or the beginning of an id
-        agent: String,
-    },
-    /// Bring an archived agent back
-    Unarchive {
-        /// Archived agent: a name or the beginning of an id
-        agent: String,
-    },
-    /// Delete an agent with its conversation, also an archived or killed one; this cannot be undone
-    Delete {
-        /// Agent to delete: a name, a number or the beginning of an id
-        agent: String,
-    },
-    /// Stop the current turn of an agent
-    Interrupt {
-        /// Agent to stop: a name, a number or the beginning of an id
-        agent: String,
     },
     /// List the tool calls of all agents that wait for approval, each with its full text
     Approvals {
@@ -378,6 +344,8 @@ pub enum Command {
         #[arg(long)]
         agents: bool,
     },
+    #[command(flatten)]
+    Chat(ChatCommand),
     /// Read the traces that --trace writes
     #[command(subcommand, disable_help_subcommand = true)]
     Trace(TraceCommand),
@@ -469,38 +437,6 @@ pub struct ReplayOptions {
     /// Play it on a copy of the C program that has the fault of the scenario's story
     #[arg(long, conflicts_with_all = ["trace", "step", "screen"])]
     pub like_the_original: bool,
-}
-
-/// Options of `polylogue undo`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct Undo {
-    /// Agent: a name, a number or the beginning of an id [default: the one that was sent a message last]
-    pub agent: Option<String>,
-    /// Bring the files back to before this message [default: the prompt of the last turn that changed files]
-    #[arg(long, value_name = "MESSAGE")]
-    pub to: Option<i64>,
-    /// Leave files as they are that others changed since, and bring back the rest
-    #[arg(long)]
-    pub skip: bool,
-    /// Take the newest undo back
-    #[arg(long, conflicts_with = "to")]
-    pub redo: bool,
-}
-
-/// Options of `polylogue land`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct Land {
-    /// Agent: a name, a number or the beginning of an id; also a killed one
-    pub agent: String,
-    /// Rebase the commits instead of merging them
-    #[arg(long)]
-    pub rebase: bool,
-    /// Commit uncommitted changes first, with this message
-    #[arg(long, value_name = "MESSAGE")]
-    pub commit: Option<String>,
-    /// Run the hooks of the repository for that commit, and sign it if git is configured to
-    #[arg(long, requires = "commit")]
-    pub verify: bool,
 }
 
 /// Options of `polylogue mail`.

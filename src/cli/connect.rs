@@ -1,6 +1,6 @@
 //! Attaches this terminal to a server: for `attach`, and for a chat in a data directory that a server holds.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::agent_choice::AgentChoice;
 use super::arguments::{ALLOW_EVERYTHING, Arguments};
@@ -99,19 +99,19 @@ pub fn agent_for_run(arguments: &Arguments, env: &ProcessEnvironment, config: &C
 pub fn parameters(arguments: &Arguments, agent: &str) -> Result<Vec<Request>> {
     let request = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| Error::usage("--set: expected NAME=VALUE"))?;
-        let argv = ["set".into(), name.trim().into(), as_typed(name.trim(), value)].to_vec();
+        let (name, value) = (name.trim(), without_keyword(name.trim(), value));
+        let argv = ["set".into(), name.into(), value].to_vec();
         Ok(Request::Run { agent: Some(agent.to_owned()), argv })
     };
     arguments.set.iter().map(request).collect()
 }
 
-/// A value whose blanks `/set` would not keep, or which is its word for none, as JSON.
-fn as_typed(name: &str, value: &str) -> String {
-    let is_kept = value.trim() == value && value != "default" || serde_json::from_str::<Value>(value).is_ok();
-    match (is_kept, name) {
-        (true, _) => value.into(),
-        (false, "stop") => json!([value]).to_string(),
-        (false, _) => json!(value).to_string(),
+/// The value as JSON, if it is what removes a parameter for `/set`.
+fn without_keyword(name: &str, value: &str) -> String {
+    match (value, name) {
+        ("default", "stop") => json!([value]).to_string(),
+        ("default", _) => json!(value).to_string(),
+        _ => value.into(),
     }
 }
 

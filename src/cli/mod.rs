@@ -5,6 +5,7 @@ mod agent_choice;
 mod arguments;
 mod attach;
 mod chat;
+mod chat_command;
 mod client;
 mod code;
 mod compare;

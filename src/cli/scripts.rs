@@ -1,20 +1,20 @@
-//! The subcommands for scripts. Each sends one request to the server and prints the response. Without a server, `ps`, `logs`,
-//! `mail` and `undo` use the store, and the commands of the chat run in a loop of this process.
+//! The subcommands for scripts: each sends one request to the server and prints the response. Without a server, `ps`, `logs`,
+//! `mail`, `search` and `usage` use the store, and some commands of the chat run in a loop of this process.
 
 mod mail;
 mod print;
 mod search;
 mod stored;
-mod undo;
 mod usage;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
-use super::arguments::{Arguments, Command, Land, Logs};
+use super::arguments::{Arguments, Command, Logs};
+use super::chat_command::ChatCommand;
 use super::client::{self, Client, RESPONSE_TIMEOUT};
 use super::code;
 use super::config::{Loaded, ProcessEnvironment};
@@ -30,15 +30,13 @@ use print::Printer;
 
 /// Returns the exit code.
 pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
-    let change = |command: Request| run_command(arguments, directory, &command, Some(RESPONSE_TIMEOUT));
     match command {
         Command::Ps { archived, all, json } => print_agents(directory, (!archived, *archived || *all), *json)?,
         Command::Logs(logs) => return print_logs(logs, directory),
         Command::Search { words, most, json } => {
             return Ok(if search::run(words, *most, *json, directory)? { code::DONE } else { code::FAILED });
         }
-        Command::Undo(options) => undo::run(options, directory)?,
-        Command::Land(land) => run_command(arguments, directory, &land_command(land), None)?,
+        Command::Chat(command) => run_command(arguments, directory, command)?,
         Command::Mail(options) => mail::run(options, directory)?,
         Command::Usage { by, json } => usage::run(*by, *json, directory)?,
         Command::Tell { agent, text } | Command::Send { agent, text } => {
@@ -47,16 +45,6 @@ pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result
             }
             request(directory, &Request::Send { agent: agent.clone(), text: text_of(text)? })?;
         }
-        Command::Kill { agent, cascade, descendants } => {
-            let options = [(*cascade, "--cascade"), (*descendants, "--descendants")];
-            request(directory, &chat_command(Some(agent), &["kill"], &options))?;
-        }
-        Command::Interrupt { agent } => {
-            request(directory, &chat_command(Some(agent), &["interrupt"], &[]))?;
-        }
-        Command::Archive { agent } => change(chat_command(Some(agent), &["archive"], &[]))?,
-        Command::Unarchive { agent } => change(chat_command(None, &["unarchive", agent], &[]))?,
-        Command::Delete { agent } => change(chat_command(None, &["delete", agent], &[]))?,
         Command::Approvals { json } => {
             print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
         }
@@ -119,36 +107,30 @@ fn request(directory: &Path, request: &Request) -> Result<Value> {
     Client::require(directory)?.request(request)
 }
 
-/// A command of the chat with those of its options that are given.
-fn chat_command(agent: Option<&str>, words: &[&str], options: &[(bool, &str)]) -> Request {
-    let options = options.iter().filter_map(|(is_given, option)| is_given.then_some(option));
-    let argv = words.iter().chain(options).map(|word| (*word).to_owned()).collect();
-    Request::Run { agent: agent.map(str::to_owned), argv }
-}
-
-fn land_command(Land { agent, rebase, commit, verify }: &Land) -> Request {
-    // The message is the rest of the line.
-    let (commits, message) = (commit.is_some(), commit.as_deref().unwrap_or_default());
-    let options = [(*rebase, "--rebase"), (*verify, "--verify"), (commits, "--commit"), (commits, message)];
-    chat_command(None, &["land", agent], &options)
-}
-
-/// Has the server run a command or, without a server, a loop of this process, and prints what it says. `limit`: how long that
-/// may take.
-fn run_command(arguments: &Arguments, directory: &Path, command: &Request, limit: Option<Duration>) -> Result<()> {
+/// Runs a command of the chat in the process that holds the data directory or, if there is none and the command allows it, in a
+/// loop of this process. Prints the result.
+fn run_command(arguments: &Arguments, directory: &Path, command: &ChatCommand) -> Result<()> {
+    let ChatCommand { argv, agent, shell } = command;
+    let command = Request::Run { agent: agent.clone(), argv: argv.clone() };
+    if !shell.runs_without_server {
+        return request(directory, &command).map(|response| print_text(&response));
+    }
     stored::require_stored(directory)?;
     let env = ProcessEnvironment::current()?;
-    // Mistakes in the configuration are no reason to keep an agent.
+    // Mistakes in the configuration do not stop these commands.
     let configure = |loaded: Loaded| Ok(loaded.unattended().config().clone());
     let deadline = Some(Instant::now() + RESPONSE_TIMEOUT);
     let (mut host, _) = Host::open(&HostOptions::for_run((arguments, &env), deadline, &configure))?;
-    let response = host.request_for(command, limit)?;
+    let limit = (!shell.has_no_time_limit).then_some(RESPONSE_TIMEOUT);
+    let response = host.request_for(&command, limit);
+    let loss = host.leave()?;
+    print_text(&response?);
+    loss.map_or(Ok(()), |loss| Err(Error::new(ErrorKind::Store, loss)))
+}
+
+fn print_text(response: &Value) {
     if let Some(text) = response["text"].as_str() {
         print_line(text);
-    }
-    match host.leave()? {
-        Some(loss) => Err(Error::new(ErrorKind::Store, loss)),
-        None => Ok(()),
     }
 }
 

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-use super::complete::complete_word;
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, unknown_option, usage_error};
+use clap::{ArgGroup, ArgMatches, Command};
+
+use super::arguments::flag;
+use super::{CommandContext, CommandSpec, TwoColumns};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -17,8 +19,6 @@ use crate::domain::title::title;
 use crate::store::AgentRow;
 use crate::team::Places;
 
-const OPTIONS: [&str; 3] = ["--archived", "--all", "--definitions"];
-
 /// Columns of the tree and the titles for models and scripts; a terminal has two fifths of its columns for them.
 const MOST_FIRST: usize = 64;
 /// Columns of a title, at least; a deep tree moves the rest of its row.
@@ -27,27 +27,29 @@ const LEAST_TITLE: usize = 12;
 const MOST_TASK: usize = 40;
 
 pub const AGENTS: CommandSpec = CommandSpec {
-    name: "agents",
     aliases: &["ps"],
     arguments: "[--all | --definitions]",
-    about: "list all agents as a tree, or archived ones",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |_, typed| complete_word(typed, OPTIONS.map(str::to_owned)),
+    define,
+    ..CommandSpec::new("agents", "list all agents as a tree, or archived ones", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let text = match arguments {
-        "" => agent_tree(context),
-        "--archived" => archived_list(context)?.unwrap_or_else(|| "no agent is archived".into()),
-        "--all" => {
-            [Some(agent_tree(context)), archived_list(context)?].into_iter().flatten().collect::<Vec<_>>().join("\n")
-        }
-        "--definitions" => definition_list(context)?,
-        option if option.starts_with("--") => return Err(unknown_option("agents", option, &OPTIONS)),
-        extra => {
-            return Err(usage_error(format!("/agents takes only --archived, --all or --definitions (got {extra:?})")));
-        }
+fn define(command: Command) -> Command {
+    command
+        .arg(flag("archived", "List the archived agents instead"))
+        .arg(flag("all", "List the archived agents too"))
+        .arg(flag("definitions", "List the definitions that children can begin with"))
+        .group(ArgGroup::new("what").args(["archived", "all", "definitions"]))
+}
+
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let text = if given.get_flag("archived") {
+        archived_list(context)?.unwrap_or_else(|| "no agent is archived".into())
+    } else if given.get_flag("all") {
+        [Some(agent_tree(context)), archived_list(context)?].into_iter().flatten().collect::<Vec<_>>().join("\n")
+    } else if given.get_flag("definitions") {
+        definition_list(context)?
+    } else {
+        agent_tree(context)
     };
     Ok(InputResult::Continue(Some(text)))
 }
@@ -138,7 +140,7 @@ pub fn agent_tree(context: &CommandContext) -> String {
         }
         run = team_run;
         let depth = depth + usize::from(team_run.is_some());
-        rows.push(row(context, &places, agent, depth));
+        rows.push(tree_row(context, &places, agent, depth));
         open.extend(in_groups(context, id).into_iter().rev().map(|child| (child, depth + 1)));
     }
     table(context, rows)
@@ -200,7 +202,7 @@ fn state_in_words<'a>(context: &'a CommandContext, agent: &'a Agent) -> Cow<'a, 
     state.into()
 }
 
-fn row(context: &CommandContext, places: &Places, agent: &Agent, depth: usize) -> (String, String, Vec<String>) {
+fn tree_row(context: &CommandContext, places: &Places, agent: &Agent, depth: usize) -> (String, String, Vec<String>) {
     // A deep chain of forks stays readable.
     let indent = "  ".repeat(depth.min(16));
     let here = if agent.id() == context.current { "> " } else { "  " };

@@ -1,39 +1,39 @@
 //! `/approval`: what the agent may do without a question.
 
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, TwoColumns, usage_error};
 use crate::base::error::Result;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Change, InputResult};
 
+/// Runs at once: only later tool calls are affected.
 pub const APPROVAL: CommandSpec = CommandSpec {
-    name: "approval",
-    aliases: &[],
     arguments: "[POLICY]",
-    about: "set what the agent may do unasked (Shift+Tab)",
-    // Only later tool calls are affected.
-    busy: WhenBusy::Runs,
-    run,
-    complete: |_, _| Policy::ALL.map(|policy| policy.name().to_owned()).into(),
+    define: |command| command.arg(positional("policy", "POLICY")).arg(positional(CONFIRM, "CONFIRM")),
+    complete: Some(|_, _| Policy::ALL.map(|policy| policy.name().to_owned()).into()),
+    ..CommandSpec::new("approval", "set what the agent may do unasked (Shift+Tab)", run)
 };
 
 const EVERYTHING: &str = "--dangerously-allow-everything";
 const CONFIRM: &str = "confirm";
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let agent = context.agent()?;
-    let (name, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
-    if name.is_empty() {
+    let Some(name) = value_of(given, "policy") else {
         let list = list(context, agent.policy);
         let until = if agent.is_unrestricted() { "everything is allowed until a policy is set:\n" } else { "" };
         return Ok(InputResult::Continue(Some(format!("{until}{list}"))));
-    }
+    };
     if matches!(name, EVERYTHING | "everything" | "dangerously-allow-everything") && !agent.is_unrestricted() {
         return Err(usage_error(format!("only a chat that is started with {EVERYTHING} has it")));
     }
     let policy: Policy = name.parse()?;
-    let is_confirmed = policy == Policy::Yolo && rest.trim() == CONFIRM;
-    if !rest.is_empty() && !is_confirmed {
-        return Err(usage_error(format!("/approval takes one policy (got {arguments})")));
+    let rest = value_of(given, CONFIRM);
+    let is_confirmed = policy == Policy::Yolo && rest == Some(CONFIRM);
+    if let Some(extra) = rest.filter(|_| !is_confirmed) {
+        return Err(usage_error(format!("/approval takes one policy (got {extra:?} too)")));
     }
     if policy == Policy::Yolo && agent.policy != policy && !is_confirmed {
         let danger = "yolo: commands and changes run without a question, in the sandbox unless it is off; protected \

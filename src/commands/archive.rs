@@ -1,43 +1,39 @@
 //! `/archive` and `/unarchive`: agents that are kept but not listed.
 
-use super::complete::agent_names;
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, archived_called, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{AGENT, agent_arg, value_of};
+use super::{CommandContext, CommandSpec, ShellSpec, archived_called, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 pub const ARCHIVE: CommandSpec = CommandSpec {
-    name: "archive",
-    aliases: &[],
     arguments: "[AGENT]",
-    about: "hide an agent from lists and keep it",
-    busy: WhenBusy::Runs,
-    run: archive,
-    complete: agent_names,
+    shell: Some(ShellSpec {
+        runs_at_agent: true,
+        runs_without_server: true,
+        ..ShellSpec::new("Hide an agent from lists and keep it")
+    }),
+    define: |command| command.arg(agent_arg("Agent to archive")),
+    ..CommandSpec::new("archive", "hide an agent from lists and keep it", archive)
 };
 
 pub const UNARCHIVE: CommandSpec = CommandSpec {
-    name: "unarchive",
-    aliases: &[],
     arguments: "AGENT",
-    about: "bring an archived agent back",
-    busy: WhenBusy::Runs,
-    run: unarchive,
-    complete: archived_names,
+    shell: Some(ShellSpec { runs_without_server: true, ..ShellSpec::new("Bring an archived agent back") }),
+    define: |command| command.arg(agent_arg("Archived agent")),
+    complete: Some(archived_names),
+    ..CommandSpec::new("unarchive", "bring an archived agent back", unarchive)
 };
 
-fn archive(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let agent_id = match arguments {
-        "" => context.current,
-        name => agent_called(context.roster, name)?,
-    };
-    Ok(InputResult::NewState(Change::Archive(agent_id), None))
+fn archive(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    Ok(InputResult::NewState(Change::Archive(context.target(given)?), None))
 }
 
-fn unarchive(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    if arguments.is_empty() {
-        return Err(usage_error("no agent given: /agents --archived lists the archived ones"));
-    }
-    let agent_id = archived_called(context.store, arguments)?;
+fn unarchive(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let name = value_of(given, AGENT);
+    let name = name.ok_or_else(|| usage_error("no agent given: /agents --archived lists the archived ones"))?;
+    let agent_id = archived_called(context.store, name)?;
     Ok(InputResult::NewState(Change::Unarchive(agent_id), None))
 }
 

@@ -1,7 +1,10 @@
 //! `/ask`: one prompt for several agents, or for forks of this agent on several models.
 
+use clap::ArgMatches;
+
+use super::arguments::{option, positional, unquoted, value_of};
 use super::complete::{before_last_word, complete_word, models};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, unknown_option, unquoted, usage_error};
+use super::{CommandContext, CommandSpec, Rest, agent_called, usage_error};
 use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -11,56 +14,35 @@ use crate::domain::flow::{Change, InputResult};
 use crate::provider::credentials;
 
 pub const ASK: CommandSpec = CommandSpec {
-    name: "ask",
-    aliases: &[],
     arguments: "all|AGENTS|--models M,N PROMPT",
-    about: "ask several, compare the answers",
-    busy: WhenBusy::Runs,
-    run,
-    complete,
+    define: |command| {
+        let models = option("models", "M,N", "Ask forks of this agent on these models");
+        command.arg(models).arg(positional("prompt", "AGENTS PROMPT"))
+    },
+    rest: Some(Rest::AsTyped("prompt")),
+    complete: Some(complete),
+    ..CommandSpec::new("ask", "ask several, compare the answers", run)
 };
 
 const ALL: &str = "all";
 const MODELS: &str = "--models";
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (who, prompt) = split(arguments)?;
-    let prompt = unquoted(prompt.trim());
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let typed = value_of(given, "prompt").unwrap_or_default();
+    let (targets, prompt) = match value_of(given, "models") {
+        Some(list) => (AskTargets::Models(checked_models(context, list)?), typed),
+        None => {
+            let (list, prompt) = split_called(typed);
+            (AskTargets::Agents(agents(context, list)?), prompt)
+        }
+    };
+    let prompt = unquoted(prompt);
     if prompt.is_empty() {
         return Err(usage_error(
             "no prompt given: /ask AGENT,AGENT PROMPT, /ask all PROMPT or /ask --models M,M PROMPT",
         ));
     }
-    let targets = match who {
-        Who::Agents(names) => AskTargets::Agents(agents(context, names)?),
-        Who::Models(names) => AskTargets::Models(checked_models(context, names)?),
-    };
     Ok(InputResult::NewState(Change::Ask { targets, prompt: prompt.to_owned() }, None))
-}
-
-/// The list in front of the prompt.
-enum Who<'a> {
-    Agents(&'a str),
-    Models(&'a str),
-}
-
-fn split(arguments: &str) -> Result<(Who<'_>, &str)> {
-    let first = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
-    let (word, rest) = arguments.split_at(first(arguments));
-    let rest = rest.trim_start();
-    let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
-    match (option, value) {
-        (MODELS, Some(value)) => Ok((Who::Models(value), rest)),
-        (MODELS, None) => {
-            let (list, prompt) = rest.split_at(first(rest));
-            Ok((Who::Models(list), prompt))
-        }
-        (unknown, _) if unknown.starts_with("--") => Err(unknown_option("ask", unknown, &[MODELS])),
-        _ => {
-            let (list, prompt) = split_called(arguments);
-            Ok((Who::Agents(list), prompt))
-        }
-    }
 }
 
 /// The agents of a list, each once.
@@ -116,6 +98,7 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::arguments::parse_line;
 
     #[test]
     fn the_list_precedes_the_prompt() {
@@ -125,16 +108,17 @@ mod tests {
             ("agent 2,web why 3", "agent 2,web", "why 3"),
             ("--models a/b,c say hello", "--models a/b,c", "say hello"),
             ("--models=a/b say", "--models a/b", "say"),
-            ("--models", "--models ", ""),
             ("", "", ""),
         ] {
-            let (who, rest) = split(typed).unwrap();
-            let who = match who {
-                Who::Agents(names) => names.to_owned(),
-                Who::Models(names) => format!("--models {names}"),
+            let given = parse_line(&ASK, typed).unwrap();
+            let rest = value_of(&given, "prompt").unwrap_or_default();
+            let (who, rest) = match value_of(&given, "models") {
+                Some(models) => (format!("--models {models}"), rest),
+                None => (split_called(rest).0.to_owned(), split_called(rest).1),
             };
             assert_eq!((who.as_str(), rest.trim()), (list, prompt), "{typed}");
         }
-        assert!(split("--modles a b").is_err_and(|error| error.message.contains("did you mean --models?")));
+        assert!(parse_line(&ASK, "--modles a b").is_err_and(|error| error.message.contains("did you mean --models?")));
+        assert!(parse_line(&ASK, "--models").is_err_and(|error| error.message.contains("--models needs a value")));
     }
 }

@@ -1,6 +1,9 @@
 //! Completion of command lines.
 
-use super::{COMMANDS, CommandContext, find, replacement, server_prompt, skills};
+use clap::Arg;
+
+use super::arguments::{split_word, takes_rest};
+use super::{COMMANDS, CommandContext, CommandSpec, find, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -22,7 +25,10 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
     match rest.split_once(' ') {
         None => complete_name(rest, context),
         Some((name, typed)) => {
-            let of_command = find(name).map(|spec| (spec.complete)(context, typed));
+            let of_command = find(name).map(|spec| match spec.complete {
+                Some(complete) => complete(context, typed),
+                None => complete_arguments(spec, context, typed),
+            });
             let of_server = || Some(server_prompt::complete(server_prompt::find(context, name)?, typed));
             let candidates = of_command.or_else(of_server).unwrap_or_default();
             let begins: Vec<&String> =
@@ -33,6 +39,60 @@ pub fn complete(line: &str, context: &CommandContext) -> Vec<Completion> {
             fitting.into_iter().map(completion).collect()
         }
     }
+}
+
+/// What the last word can be, as the definition of the command says: an option, or a value by its name in the usage.
+fn complete_arguments(spec: &CommandSpec, context: &CommandContext, typed: &str) -> Vec<String> {
+    let command = spec.chat_parser();
+    let (mut count, mut given) = (0, Vec::new());
+    let mut left = before_last_word(typed);
+    while !left.is_empty() {
+        let (word, after) = split_word(left, command.get_positionals().nth(count));
+        left = after;
+        let Some(option) = word.strip_prefix("--") else {
+            count += 1;
+            match command.get_positionals().nth(count - 1) {
+                Some(arg) if !takes_rest(spec.rest, arg) => continue,
+                _ => return Vec::new(),
+            }
+        };
+        let (name, has_value) = option.split_once('=').map_or((option, false), |(name, _)| (name, true));
+        let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(name)) else { return Vec::new() };
+        given.push(arg.get_id());
+        if arg.get_action().takes_values() && !has_value {
+            if left.is_empty() || takes_rest(spec.rest, arg) {
+                return complete_word(typed, values(context, arg));
+            }
+            left = split_word(left, Some(arg)).1;
+        }
+    }
+    let is_excluded = |arg: &Arg| {
+        given.iter().any(|other| {
+            *other == arg.get_id() || command.get_arg_conflicts_with(arg).iter().any(|arg| arg.get_id() == *other)
+        })
+    };
+    let options = command.get_arguments().filter(|arg| !is_excluded(arg)).filter_map(Arg::get_long);
+    let next = command.get_positionals().nth(count).map(|arg| values(context, arg)).unwrap_or_default();
+    complete_word(typed, next.into_iter().chain(options.map(|name| format!("--{name} "))))
+}
+
+/// The known values of an argument.
+fn values(context: &CommandContext, arg: &Arg) -> Vec<String> {
+    match arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()) {
+        Some("AGENT") => agent_names(context),
+        Some("COMMAND") => COMMANDS.iter().map(|spec| spec.name.to_owned()).collect(),
+        Some("DEFINITION") => definitions(context),
+        Some("ID") => mail_ids(context),
+        Some("MARK") => marks(context),
+        Some("PROVIDER/MODEL") => models(context),
+        _ => Vec::new(),
+    }
+}
+
+fn definitions(context: &CommandContext) -> Vec<String> {
+    let agent = context.roster.get(context.current);
+    let known = agent.into_iter().flat_map(|agent| agent.inputs.environment.definitions_here());
+    known.map(|definition| definition.name.clone()).collect()
 }
 
 fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
@@ -113,19 +173,19 @@ pub(super) fn models(context: &CommandContext) -> Vec<String> {
     names
 }
 
-pub(super) fn agent_names(context: &CommandContext, _: &str) -> Vec<String> {
+pub(super) fn agent_names(context: &CommandContext) -> Vec<String> {
     let name = |agent: &Agent| agent.identity.name.clone().unwrap_or_else(|| agent.id().short());
     context.roster.iter().filter(|agent| agent.id() != context.current).map(name).collect()
 }
 
 /// Newest first.
-pub(super) fn mail_ids(context: &CommandContext, _: &str) -> Vec<String> {
+fn mail_ids(context: &CommandContext) -> Vec<String> {
     let mail = context.store.mail(context.current, None).unwrap_or_default();
     mail.iter().rev().map(|mail| mail.id.0.to_string()).collect()
 }
 
 /// The labels of the marks that `/rewind` can return to, newest first.
-pub(super) fn marks(context: &CommandContext, _: &str) -> Vec<String> {
+fn marks(context: &CommandContext) -> Vec<String> {
     let Ok(agent) = context.agent() else { return Vec::new() };
     let labels = context.with_history(|history| {
         let marks = history.marks(agent.identity.fork_point);

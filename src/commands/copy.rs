@@ -1,26 +1,26 @@
 //! `/copy`: a reply, or a code block of one, to the clipboard.
 
-use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::message::Body;
 
 pub const COPY: CommandSpec = CommandSpec {
-    name: "copy",
-    aliases: &[],
     arguments: "[N | code]",
-    about: "copy the last or Nth last reply, or its code",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |_, _| vec!["code".into()],
+    define: |command| command.arg(positional("which", "N")),
+    complete: Some(|_, _| vec!["code".into()]),
+    ..CommandSpec::new("copy", "copy the last or Nth last reply, or its code", run)
 };
 
 /// Messages read from the store at a time.
 const PAGE: usize = 100;
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (text, what) = match arguments {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let (text, what) = match value_of(given, "which").unwrap_or_default() {
         "code" => (find(context, last_code)?, "code block"),
         "" => (nth_reply(context, 1)?, "reply"),
         number => match number.parse() {

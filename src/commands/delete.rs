@@ -1,24 +1,24 @@
 //! `/delete`: removes an agent with its conversation.
 
-use super::complete::agent_names;
-use super::{CommandContext, CommandSpec, WhenBusy, any_called, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{AGENT, agent_arg, value_of};
+use super::{CommandContext, CommandSpec, ShellSpec, any_called, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 pub const DELETE: CommandSpec = CommandSpec {
-    name: "delete",
-    aliases: &[],
     arguments: "AGENT",
-    about: "delete an agent, also an archived or killed one",
-    busy: WhenBusy::Runs,
-    run,
-    complete: agent_names,
+    shell: Some(ShellSpec {
+        runs_without_server: true,
+        ..ShellSpec::new("Delete an agent with its conversation, also an archived or killed one; this cannot be undone")
+    }),
+    define: |command| command.arg(agent_arg("Agent to delete")),
+    ..CommandSpec::new("delete", "delete an agent, also an archived or killed one", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    if arguments.is_empty() {
-        return Err(usage_error("no agent given: /agents --all lists all agents"));
-    }
-    let agent_id = any_called(context.roster, context.store, arguments)?;
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let name = value_of(given, AGENT).ok_or_else(|| usage_error("no agent given: /agents --all lists all agents"))?;
+    let agent_id = any_called(context.roster, context.store, name)?;
     Ok(InputResult::NewState(Change::Delete(agent_id), None))
 }

@@ -1,14 +1,11 @@
 //! `/detach`, `/background`: leave this terminal while the chat goes on.
 
-use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::CommandSpec;
 use crate::domain::flow::InputResult;
 
 pub const DETACH: CommandSpec = CommandSpec {
-    name: "detach",
     aliases: &["background"],
-    arguments: "",
-    about: "leave this terminal; the agents keep running in the background",
-    busy: WhenBusy::Runs,
-    run: |_, arguments| refuse_arguments("detach", arguments).map(|()| InputResult::Detach),
-    complete: nothing,
+    ..CommandSpec::new("detach", "leave this terminal; the agents keep running in the background", |_, _| {
+        Ok(InputResult::Detach)
+    })
 };

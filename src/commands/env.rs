@@ -1,6 +1,9 @@
 //! `/env`: a child of this agent in another environment; without arguments, shows this agent's environment.
 
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, TwoColumns, WhenBusy};
 use crate::base::error::Result;
 use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::{Change, InputResult};
@@ -8,17 +11,16 @@ use crate::domain::remote_place::RemotePlace;
 use crate::tools::{TOOLS, worktree};
 
 pub const ENV: CommandSpec = CommandSpec {
-    name: "env",
-    aliases: &[],
     arguments: "[list | SPEC]",
-    about: "create a child in another environment, or show it",
+    define: |command| command.arg(positional("spec", "SPEC")),
+    rest: Some(Rest::AsTyped("spec")),
     busy: WhenBusy::Parks,
-    run,
-    complete,
+    complete: Some(complete),
+    ..CommandSpec::new("env", "create a child in another environment, or show it", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    match arguments {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    match value_of(given, "spec").unwrap_or_default() {
         "" => Ok(InputResult::Continue(Some(description(context)))),
         "list" => Ok(InputResult::Continue(Some(list(context)))),
         spec => {

@@ -1,14 +1,9 @@
 //! `/exit`: exit the program.
 
-use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::CommandSpec;
 use crate::domain::flow::InputResult;
 
 pub const EXIT: CommandSpec = CommandSpec {
-    name: "exit",
     aliases: &["quit", "q"],
-    arguments: "",
-    about: "exit; all conversations are stored",
-    busy: WhenBusy::Runs,
-    run: |_, arguments| refuse_arguments("exit", arguments).map(|()| InputResult::Exit),
-    complete: nothing,
+    ..CommandSpec::new("exit", "exit; all conversations are stored", |_, _| Ok(InputResult::Exit))
 };

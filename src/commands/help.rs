@@ -1,19 +1,19 @@
-//! `/help`: all commands and keys.
+//! `/help`: all commands and keys, or one command with its options.
 
-use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments, replacement};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, find, replacement, unknown};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
 use crate::domain::keymap::{KEY_ACTIONS, KeyAction, KeyMap};
 
 pub const HELP: CommandSpec = CommandSpec {
-    name: "help",
     aliases: &["h", "?"],
-    arguments: "",
-    about: "list all commands and keys",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
+    arguments: "[COMMAND]",
+    define: |command| command.arg(positional("command", "COMMAND")),
+    ..CommandSpec::new("help", "list all commands and keys, or describe a command", run)
 };
 
 /// Columns of a line on an 80 column screen, without the gutter.
@@ -203,8 +203,26 @@ fn key_group(group: &str) -> &'static str {
     }
 }
 
-fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("help", arguments).map(|()| InputResult::Help)
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let Some(name) = value_of(given, "command") else { return Ok(InputResult::Help) };
+    let name = name.trim_start_matches('/');
+    let spec = find(name).ok_or_else(|| unknown(name, context))?;
+    Ok(InputResult::Continue(Some(describe(spec))))
+}
+
+/// What a command does, its arguments and its options.
+fn describe(spec: &CommandSpec) -> String {
+    let names: Vec<String> = [&spec.name].into_iter().chain(spec.aliases).map(|name| format!("/{name}")).collect();
+    let mut list = TwoColumns::new(FIRST);
+    for arg in spec.chat_parser().get_arguments() {
+        let Some(help) = arg.get_help() else { continue };
+        let name = arg.get_value_names().and_then(|names| names.first()).filter(|_| arg.get_action().takes_values());
+        let option = arg.get_long().map(|long| format!("--{long}"));
+        let term = option.into_iter().chain(name.map(ToString::to_string)).collect::<Vec<_>>().join(" ");
+        list.row(format!("  {term}"), help.to_string());
+    }
+    let usage = format!("{} {}", names.join(", "), spec.arguments);
+    format!("{}\n{}\n{}", usage.trim_end(), spec.about, list.to_text(Some(COLUMNS))).trim_end().to_owned()
 }
 
 /// All commands and keys as a text, where no list can be shown.

@@ -1,24 +1,17 @@
 //! `/hooks`: the hooks that hold for this agent.
 
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
+use clap::ArgMatches;
+
+use super::{CommandContext, CommandSpec, TwoColumns};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
 use crate::domain::hook::{Hook, HookEvent};
 use crate::tools::hooks::hooks_for;
 
-pub const HOOKS: CommandSpec = CommandSpec {
-    name: "hooks",
-    aliases: &[],
-    arguments: "",
-    about: "list the hooks of this agent",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
-};
+pub const HOOKS: CommandSpec = CommandSpec::new("hooks", "list the hooks of this agent", run);
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("hooks", arguments)?;
+fn run(context: &CommandContext, _: &ArgMatches) -> Result<InputResult> {
     let environment = &context.agent()?.inputs.environment;
     let mut list = TwoColumns::new(25);
     let all: Vec<Hook> = HookEvent::ALL.iter().flat_map(|(event, ..)| hooks_for(environment, *event, None)).collect();

@@ -1,17 +1,17 @@
 //! `/init`: has the agent write an `AGENTS.md`.
 
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
 pub const INIT: CommandSpec = CommandSpec {
-    name: "init",
-    aliases: &[],
     arguments: "[WISHES]",
-    about: "have the agent write an AGENTS.md",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
+    define: |command| command.arg(positional("wishes", "WISHES")),
+    rest: Some(Rest::AsTyped("wishes")),
+    ..CommandSpec::new("init", "have the agent write an AGENTS.md", run)
 };
 
 /// The tools that are needed to explore a project and to write the file.
@@ -37,12 +37,12 @@ general advice, and what the code shows at once. If there is an AGENTS.md alread
 wrong, and add what is missing. If there is a CLAUDE.md and no AGENTS.md, write AGENTS.md and take over what is right. At the \
 end say in a few lines what you wrote, and what you were not sure about.";
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let environment = &context.agent()?.inputs.environment;
     let has = |name: &&str| environment.tools.iter().any(|tool| tool.declaration.name == *name);
     if !NEEDED.iter().all(has) {
         return Err(usage_error("this agent cannot write files: /env coding creates a child that can"));
     }
-    let wishes = if arguments.is_empty() { String::new() } else { format!("\n\nThe user's wishes: {arguments}") };
+    let wishes = value_of(given, "wishes").map(|wishes| format!("\n\nThe user's wishes: {wishes}")).unwrap_or_default();
     Ok(InputResult::Message(format!("{PROMPT}{wishes}")))
 }

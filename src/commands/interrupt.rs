@@ -1,25 +1,25 @@
 //! `/interrupt`: stops the agent, as Esc does.
 
-use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
+use clap::ArgMatches;
+
+use super::arguments::agent_arg;
+use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::commands::CommandContext;
 use crate::domain::flow::{Change, InputResult};
 
 pub const INTERRUPT: CommandSpec = CommandSpec {
-    name: "interrupt",
-    aliases: &[],
-    arguments: "",
-    about: "stop this agent (Esc)",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
+    arguments: "[AGENT]",
+    shell: Some(ShellSpec { runs_at_agent: true, ..ShellSpec::new("Stop the current turn of an agent") }),
+    define: |command| command.arg(agent_arg("Agent to stop")),
+    ..CommandSpec::new("interrupt", "stop this agent (Esc) or another one", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("interrupt", arguments)?;
-    Ok(match context.roster.get(context.current).is_some_and(Agent::can_be_interrupted) {
-        true => InputResult::NewState(Change::Interrupt, None),
-        false => InputResult::Continue(Some("this agent is idle".into())),
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let agent_id = context.target(given)?;
+    Ok(match context.roster.get(agent_id).is_some_and(Agent::can_be_interrupted) {
+        true => InputResult::NewStateAt(agent_id, Change::Interrupt),
+        false if agent_id == context.current => InputResult::Continue(Some("this agent is idle".into())),
+        false => InputResult::Continue(Some(format!("{} is idle", context.name_of(agent_id)))),
     })
 }

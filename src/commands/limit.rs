@@ -1,35 +1,34 @@
 //! `/limit`: limits on what an agent and all agents that models make below it may be and use.
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
 use super::complete::{agent_names, complete_word};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
+use super::{CommandContext, CommandSpec, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::called::words_called;
 use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::limits::{LimitName, LimitValue};
 
 pub const LIMIT: CommandSpec = CommandSpec {
-    name: "limit",
-    aliases: &[],
     arguments: "[AGENT] [NAME VALUE]",
-    about: "show or set the limits of a tree of agents",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |context, typed| {
-        let names = LimitName::ALL.map(|name| format!("{} ", name.name()));
-        complete_word(typed, names.into_iter().chain(agent_names(context, typed)))
+    define: |command| {
+        command.arg(positional("first", "AGENT")).arg(positional("second", "NAME")).arg(positional("third", "VALUE"))
     },
+    complete: Some(|context, typed| {
+        let names = LimitName::ALL.map(|name| format!("{} ", name.name()));
+        complete_word(typed, names.into_iter().chain(agent_names(context)))
+    }),
+    ..CommandSpec::new("limit", "show or set the limits of a tree of agents", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let words: Vec<&str> = words_called(arguments).collect();
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let agent = |name: &str| agent_called(context.roster, name);
-    match *words.as_slice() {
-        [] => Ok(show(context.current)),
-        [name] => agent(name).map(show),
-        [name, value] => set(context.current, name, value),
-        [of, name, value] => set(agent(of)?, name, value),
-        _ => Err(usage_error("too many arguments: /limit [AGENT] [NAME VALUE]")),
+    match ["first", "second", "third"].map(|id| value_of(given, id)) {
+        [None, ..] => Ok(show(context.current)),
+        [Some(name), None, _] => agent(name).map(show),
+        [Some(name), Some(value), None] => set(context.current, name, value),
+        [Some(of), Some(name), Some(value)] => set(agent(of)?, name, value),
     }
 }
 

@@ -2,88 +2,61 @@
 
 use serde_json::{Value, json};
 
-use super::complete::{agent_names, mail_ids};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, nothing, refuse_arguments, unquoted, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{AGENT, agent_arg, option, positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::called::split_called;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::mail::{Mail, MailId};
 use crate::store::Store;
 
 pub const SEND: CommandSpec = CommandSpec {
-    name: "send",
-    aliases: &[],
     arguments: "AGENT MESSAGE",
-    about: "send mail to an agent",
-    busy: WhenBusy::Runs,
-    run: send,
-    complete: agent_names,
+    define: |command| command.arg(agent_arg("Recipient")).arg(positional("text", "MESSAGE")),
+    rest: Some(Rest::Unquoted("text")),
+    ..CommandSpec::new("send", "send mail to an agent", send)
 };
 
-pub const CHECK_MAIL: CommandSpec = CommandSpec {
-    name: "check-mail",
-    aliases: &[],
-    arguments: "",
-    about: "list this agent's mail",
-    busy: WhenBusy::Runs,
-    run: |context, arguments| {
-        refuse_arguments("check-mail", arguments)?;
-        list_mail(context, None)
-    },
-    complete: nothing,
-};
+pub const CHECK_MAIL: CommandSpec =
+    CommandSpec::new("check-mail", "list this agent's mail", |context, _| list_mail(context, None));
 
 pub const READ_MAIL: CommandSpec = CommandSpec {
-    name: "read-mail",
-    aliases: &[],
     arguments: "[ID]",
-    about: "read a message, by default the oldest unread",
-    busy: WhenBusy::Runs,
-    run: |_, arguments| {
-        let id = if arguments.is_empty() { None } else { Some(mail_id(arguments)?) };
+    define: |command| command.arg(positional("id", "ID")),
+    ..CommandSpec::new("read-mail", "read a message, by default the oldest unread", |_, given| {
+        let id = value_of(given, "id").map(mail_id).transpose()?;
         Ok(InputResult::NewState(Change::ReadMail(id), None))
-    },
-    complete: mail_ids,
+    })
 };
 
 pub const FILTER_MAIL: CommandSpec = CommandSpec {
-    name: "filter-mail",
-    aliases: &[],
     arguments: "--from AGENT",
-    about: "list mail from one agent",
-    busy: WhenBusy::Runs,
-    run: |context, arguments| {
-        let name = arguments.strip_prefix("--from").map(str::trim).filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| usage_error("no sender given: /filter-mail --from AGENT"))?;
+    define: |command| command.arg(option("from", "AGENT", "The sender")),
+    ..CommandSpec::new("filter-mail", "list mail from one agent", |context, given| {
+        let name = value_of(given, "from").ok_or_else(|| usage_error("no sender given: /filter-mail --from AGENT"))?;
         list_mail(context, Some(sender(context, name)?))
-    },
-    complete: |context, typed| agent_names(context, typed).into_iter().map(|name| format!("--from {name}")).collect(),
+    })
 };
 
 pub const DELETE_MAIL: CommandSpec = CommandSpec {
-    name: "delete-mail",
-    aliases: &[],
     arguments: "ID",
-    about: "delete a message",
-    busy: WhenBusy::Runs,
-    run: |_, arguments| {
-        Ok(InputResult::NewState(Change::DeleteMail(mail_id(arguments)?), Some("message deleted".into())))
-    },
-    complete: mail_ids,
+    define: |command| command.arg(positional("id", "ID")),
+    ..CommandSpec::new("delete-mail", "delete a message", |_, given| {
+        let id = mail_id(value_of(given, "id").unwrap_or_default())?;
+        Ok(InputResult::NewState(Change::DeleteMail(id), Some("message deleted".into())))
+    })
 };
 
 /// Characters of a message that a list shows.
 const PREVIEW: usize = 60;
 
-fn send(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (name, body) = split_called(arguments);
-    if name.is_empty() {
-        return Err(usage_error("no agent given: /send AGENT MESSAGE"));
-    }
+fn send(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let name = value_of(given, AGENT).ok_or_else(|| usage_error("no agent given: /send AGENT MESSAGE"))?;
     let to = agent_called(context.roster, name)?;
-    let body = unquoted(body).to_owned();
+    let body = value_of(given, "text").unwrap_or_default().to_owned();
     Ok(InputResult::NewState(Change::Send { to, body }, Some(sent_note(name, "/tell"))))
 }
 

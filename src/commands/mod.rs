@@ -1,9 +1,11 @@
-//! Slash commands. One file per command: a const for the table, from which help, completion and the manual are made, and
-//! a function that reads the state and returns the [`Change`] to make. Commands change nothing themselves.
+//! Commands of the chat, some of them also subcommands of the shell. One file per command: a const for the table, from which
+//! parser, help, completion and manual are made, and a function that reads the state and returns the [`Change`] to make.
+//! Commands change nothing themselves.
 
 mod agents;
 mod approval;
 mod archive;
+mod arguments;
 mod ask;
 mod columns;
 mod complete;
@@ -49,6 +51,8 @@ mod undo;
 mod usage;
 mod views;
 
+use clap::ArgMatches;
+
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
@@ -62,6 +66,8 @@ use crate::domain::skill::{Author, Skill};
 use crate::store::{AgentRow, Store};
 use crate::team::{Branches, Roster};
 pub use agents::agent_tree;
+pub use arguments::{AGENT, argv_of};
+use arguments::{parse_line, parse_words, value_of};
 pub use columns::TwoColumns;
 pub use complete::{Completion, complete};
 pub use custom::{message_of, takes_arguments};
@@ -116,6 +122,11 @@ impl CommandContext<'_> {
         self.roster.get(self.current).ok_or_else(|| usage_error("this agent was killed: /agents lists the others"))
     }
 
+    /// The agent that the argument [`AGENT`] names, or else the one that the command is typed to.
+    fn target(&self, given: &ArgMatches) -> Result<AgentId> {
+        value_of(given, AGENT).map_or(Ok(self.current), |name| agent_called(self.roster, name))
+    }
+
     /// Calls `f` with the conversation, from memory or else from the store.
     pub fn with_history<T>(&self, f: impl FnOnce(&History) -> T) -> Result<T> {
         match &self.agent()?.inputs.history {
@@ -138,22 +149,100 @@ impl CommandContext<'_> {
     }
 }
 
-/// A slash command.
+/// A command of the chat; some are also subcommands of the shell.
 pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
-    /// Other names.
+    /// Other names in the chat.
     pub aliases: &'static [&'static str],
-    /// Its arguments as help shows them.
+    /// Its arguments as the help of the chat shows them.
     pub arguments: &'static str,
-    /// One line for help.
+    /// One line for that help.
     pub about: &'static str,
     /// What happens while the agent is busy.
     pub busy: WhenBusy,
-    /// Reads the arguments, and returns what is to be done.
-    pub run: fn(&CommandContext, &str) -> Result<InputResult>,
-    /// The completions of the arguments typed so far.
-    pub complete: fn(&CommandContext, typed: &str) -> Vec<String>,
+    /// The subcommand of this name, if there is one.
+    pub shell: Option<ShellSpec>,
+    /// Adds the options and arguments.
+    pub define: fn(clap::Command) -> clap::Command,
+    /// The argument that takes the rest of a line of the chat.
+    pub rest: Option<Rest>,
+    /// Returns what is to be done.
+    pub run: fn(&CommandContext, &ArgMatches) -> Result<InputResult>,
+    /// The completions of the arguments typed so far, where their definition does not say them.
+    pub complete: Option<fn(&CommandContext, typed: &str) -> Vec<String>>,
+}
+
+/// An argument that takes the rest of a line, given by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    AsTyped(&'static str),
+    /// Quotes around it are removed.
+    Unquoted(&'static str),
+}
+
+impl Rest {
+    /// The id of the argument.
+    fn id(self) -> &'static str {
+        let (Self::AsTyped(id) | Self::Unquoted(id)) = self;
+        id
+    }
+}
+
+/// How the command is offered as a subcommand of the shell.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ShellSpec {
+    /// One line for `polylogue help`.
+    pub about: &'static str,
+    /// The argument [`AGENT`] must be given.
+    pub needs_agent: bool,
+    /// The agent is a listed one, and the command runs as if it were typed there.
+    pub runs_at_agent: bool,
+    /// Without a server, a loop in this process runs it.
+    pub runs_without_server: bool,
+    /// The client waits for as long as it takes.
+    pub has_no_time_limit: bool,
+}
+
+impl ShellSpec {
+    /// Needs an agent and a server, which answers at once.
+    const fn new(about: &'static str) -> Self {
+        Self { about, needs_agent: true, runs_at_agent: false, runs_without_server: false, has_no_time_limit: false }
+    }
+}
+
+impl CommandSpec {
+    /// A command without arguments that runs at once, also while the agent is busy.
+    const fn new(
+        name: &'static str,
+        about: &'static str,
+        run: fn(&CommandContext, &ArgMatches) -> Result<InputResult>,
+    ) -> Self {
+        Self {
+            name,
+            aliases: &[],
+            arguments: "",
+            about,
+            busy: WhenBusy::Runs,
+            shell: None,
+            define: |command| command,
+            rest: None,
+            run,
+            complete: None,
+        }
+    }
+
+    /// The parser of its arguments in the chat and from clients.
+    fn chat_parser(&self) -> clap::Command {
+        let command = clap::Command::new(self.name).no_binary_name(true).disable_help_flag(true);
+        (self.define)(command).args_override_self(true)
+    }
+
+    /// The parser of the subcommand.
+    pub fn shell_parser(&self, shell: &ShellSpec) -> clap::Command {
+        let command = (self.define)(clap::Command::new(self.name).about(shell.about));
+        if shell.needs_agent { command.mut_arg(AGENT, |arg| arg.required(true)) } else { command }
+    }
 }
 
 /// What happens to a command that is typed while the agent is busy.
@@ -231,18 +320,13 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &exit::EXIT,
 ];
 
-/// Commands that clients run as well: each only changes something.
-const OF_CLIENTS: &[&CommandSpec] = &[
-    &kill::KILL,
-    &archive::ARCHIVE,
-    &archive::UNARCHIVE,
-    &delete::DELETE,
-    &interrupt::INTERRUPT,
-    &model::MODEL,
-    &set::SET,
-    &undo::UNDO,
-    &undo::LAND,
-];
+/// Further commands that clients may run.
+const CLIENT_COMMANDS: [&str; 2] = ["model", "set"];
+
+/// The commands that are subcommands of the shell too.
+pub fn shell_commands() -> impl Iterator<Item = (&'static CommandSpec, &'static ShellSpec)> {
+    COMMANDS.iter().filter_map(|spec| Some((*spec, spec.shell.as_ref()?)))
+}
 
 /// Commands of Cargo features that the program was built without, each with its feature.
 const NOT_BUILT_IN: &[(&str, &str)] = &[
@@ -271,9 +355,10 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
 /// Clients do not run this command, or its arguments are invalid.
 pub fn read_of_client(words: &[String], context: &CommandContext) -> Result<InputResult> {
     let (name, arguments) = words.split_first().ok_or_else(|| usage_error("no command given"))?;
-    let spec = OF_CLIENTS.iter().find(|spec| spec.name == name);
+    let is_for_clients = |spec: &&CommandSpec| spec.shell.is_some() || CLIENT_COMMANDS.contains(&spec.name);
+    let spec = find(name).filter(is_for_clients);
     let spec = spec.ok_or_else(|| usage_error(format!("clients cannot run the command {name:?}")))?;
-    (spec.run)(context, &arguments.join(" "))
+    (spec.run)(context, &parse_words(spec, arguments)?)
 }
 
 /// Like [`read`], for a line taken from the queue: it is never queued again.
@@ -286,7 +371,7 @@ pub fn read_queued(line: &str, context: &CommandContext) -> Result<InputResult> 
     };
     let is_own = replacement(context, name).is_some();
     match (find(name).filter(|_| !is_own), custom::find(context, name)) {
-        (Some(spec), _) => (spec.run)(context, arguments),
+        (Some(spec), _) => (spec.run)(context, &parse_line(spec, arguments)?),
         (None, Some(command)) => custom::run(command, arguments),
         (None, None) => match (skills::find(context, name), server_prompt::find(context, name)) {
             (Some(skill), _) => Ok(skills::run_skill(skill, arguments)),
@@ -437,33 +522,6 @@ pub fn checked_name(name: &str) -> Result<String> {
     Err(usage_error(format!("invalid name {name:?}: use a letter and up to 31 letters, digits, - or _")))
 }
 
-/// The text without the quotes around it, unless there are quotes inside as well.
-fn unquoted(text: &str) -> &str {
-    let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    inner.filter(|inner| !inner.contains('"')).unwrap_or(text)
-}
-
-/// An error about an option that the command does not have; it names the nearest.
-fn unknown_option(command: &str, option: &str, options: &[&'static str]) -> Error {
-    let hint = match text::nearest(option, options.iter().copied()) {
-        Some(nearest) => format!("did you mean {nearest}?"),
-        None if options.is_empty() => "it has none".into(),
-        None => format!("it has {}", options.join(", ")),
-    };
-    usage_error(format!("unknown option {option} of /{command}: {hint} (a text that begins with -- is put in quotes)"))
-}
-
 fn usage_error(message: impl Into<String>) -> Error {
     Error::usage(message)
-}
-
-fn nothing(_: &CommandContext, _: &str) -> Vec<String> {
-    Vec::new()
-}
-
-fn refuse_arguments(name: &str, arguments: &str) -> Result<()> {
-    if arguments.is_empty() {
-        return Ok(());
-    }
-    Err(usage_error(format!("/{name} takes no arguments (got {arguments:?})")))
 }

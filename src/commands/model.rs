@@ -1,39 +1,37 @@
 //! `/model` and `/thinking`: which model answers and how much it thinks.
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
 use super::complete::models;
-use super::{CommandContext, CommandSpec, WhenBusy};
+use super::{CommandContext, CommandSpec, Rest};
 use crate::base::error::Result;
 use crate::domain::endpoint::ModelFacts;
 use crate::domain::flow::{Change, InputResult, Shown};
 use crate::domain::thinking::Thinking;
 use crate::provider::{check_thinking, credentials};
 
+/// Runs at once: a running request is not affected, the next one goes to the new model.
 pub const MODEL: CommandSpec = CommandSpec {
-    name: "model",
     aliases: &["m"],
     arguments: "[PROVIDER/MODEL]",
-    about: "change the model; without argument: list models",
-    // A running request is not affected; the next one goes to the new model.
-    busy: WhenBusy::Runs,
-    run: model,
-    complete: |context, _| models(context),
+    define: |command| command.arg(positional("model", "PROVIDER/MODEL")),
+    rest: Some(Rest::AsTyped("model")),
+    ..CommandSpec::new("model", "change the model; without argument: list models", model)
 };
 
 pub const THINKING: CommandSpec = CommandSpec {
-    name: "thinking",
-    aliases: &[],
     arguments: "[off|low|medium|high|default|N]",
-    about: "set how much the model thinks",
-    busy: WhenBusy::Runs,
-    run: thinking,
-    complete: |context, _| levels(context).into_iter().collect(),
+    define: |command| command.arg(positional("level", "LEVEL")),
+    complete: Some(|context, _| levels(context).into_iter().collect()),
+    ..CommandSpec::new("thinking", "set how much the model thinks", thinking)
 };
 
-fn model(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    if arguments.is_empty() {
+fn model(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let Some(name) = value_of(given, "model") else {
         return Ok(InputResult::NewState(Change::Show(Shown::Models), None));
-    }
-    let endpoint = context.config.catalog.find(arguments)?;
+    };
+    let endpoint = context.config.catalog.find(name)?;
     if context.agent()?.inputs.endpoint.full_name() == endpoint.full_name() {
         return Ok(InputResult::Continue(Some(format!("this agent already uses {}", endpoint.full_name()))));
     }
@@ -77,10 +75,10 @@ fn describe_facts(facts: &ModelFacts) -> String {
     if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
 }
 
-fn thinking(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn thinking(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let inputs = &context.agent()?.inputs;
-    if !arguments.is_empty() {
-        let level = arguments.parse()?;
+    if let Some(level) = value_of(given, "level") {
+        let level = level.parse()?;
         check_thinking(&inputs.endpoint, level)?;
         return Ok(InputResult::NewState(Change::Thinking(level), None));
     }

@@ -1,40 +1,41 @@
 //! `/queue`: text and commands that wait until the agent is idle. Entries are numbered from 1, the next one first.
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
 use super::complete::complete_two_words;
-use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
+use super::{CommandContext, CommandSpec, usage_error};
 use crate::agent::Queued;
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, InputResult, QueueEdit};
 
 pub const QUEUE: CommandSpec = CommandSpec {
-    name: "queue",
-    aliases: &[],
     arguments: "[edit N | drop N | up N | first N | clear]",
-    about: "list or edit the queue",
-    busy: WhenBusy::Runs,
-    run,
-    complete,
+    define: |command| command.arg(positional("edit", "EDIT")).arg(positional("number", "N")),
+    complete: Some(complete),
+    ..CommandSpec::new("queue", "list or edit the queue", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let queue = &context.agent()?.queue;
-    let words: Vec<&str> = arguments.split_whitespace().collect();
     let index = |number: &str| index(number, queue.len());
-    let (edit, note) = match words[..] {
-        [] => return Ok(InputResult::Continue(Some(list(queue.iter())))),
-        ["clear"] => (QueueEdit::Clear, Some(format!("{} deleted", text::counted(queue.len(), "entry", "entries")))),
-        ["edit", number] => (QueueEdit::TakeBack(index(number)?), None),
-        ["drop", number] => {
+    let (edit, note) = match (value_of(given, "edit"), value_of(given, "number")) {
+        (None, _) => return Ok(InputResult::Continue(Some(list(queue.iter())))),
+        (Some("clear"), None) => {
+            (QueueEdit::Clear, Some(format!("{} deleted", text::counted(queue.len(), "entry", "entries"))))
+        }
+        (Some("edit"), Some(number)) => (QueueEdit::TakeBack(index(number)?), None),
+        (Some("drop"), Some(number)) => {
             let at = index(number)?;
             (QueueEdit::Drop(at), Some(format!("deleted: {}", queue[at].line())))
         }
-        ["up", number] => {
+        (Some("up"), Some(number)) => {
             let from = index(number)?;
             (QueueEdit::Move { from, to: from.saturating_sub(1) }, None)
         }
-        ["first", number] => (QueueEdit::Move { from: index(number)?, to: 0 }, None),
-        _ => return Err(usage_error(format!("unknown arguments {arguments:?}: /queue {}", QUEUE.arguments))),
+        (Some("first"), Some(number)) => (QueueEdit::Move { from: index(number)?, to: 0 }, None),
+        (Some(edit), _) => return Err(usage_error(format!("unknown arguments {edit:?}: /queue {}", QUEUE.arguments))),
     };
     Ok(InputResult::NewState(Change::EditQueue(edit), note))
 }

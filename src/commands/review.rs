@@ -1,24 +1,24 @@
 //! `/review`: several children review the changes of the working tree.
 
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 pub const REVIEW: CommandSpec = CommandSpec {
-    name: "review",
-    aliases: &[],
     arguments: "[BASE]",
-    about: "review the changes since HEAD or a branch",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
+    define: |command| command.arg(positional("base", "BASE")),
+    rest: Some(Rest::AsTyped("base")),
+    ..CommandSpec::new("review", "review the changes since HEAD or a branch", run)
 };
 
-fn run(_: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let is_one_word = !arguments.contains(char::is_whitespace) && !arguments.starts_with('-');
-    if !is_one_word {
+fn run(_: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let base = value_of(given, "base").map(str::to_owned);
+    // What begins with a hyphen would be an option of git.
+    if base.as_ref().is_some_and(|base| base.contains(char::is_whitespace) || base.starts_with('-')) {
         return Err(usage_error("/review takes one branch or commit, as in /review main"));
     }
-    let base = Some(arguments.to_owned()).filter(|base| !base.is_empty());
     Ok(InputResult::NewState(Change::Review(base), Some("comparing the working tree …".into())))
 }

@@ -1,22 +1,15 @@
 //! `/sessions`: the attached terminals.
 
+use clap::ArgMatches;
+
 use super::agents::age;
-use super::{CommandContext, CommandSpec, TerminalInfo, WhenBusy, nothing, refuse_arguments};
+use super::{CommandContext, CommandSpec, TerminalInfo};
 use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
-pub const SESSIONS: CommandSpec = CommandSpec {
-    name: "sessions",
-    aliases: &[],
-    arguments: "",
-    about: "list attached terminals and what they show",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
-};
+pub const SESSIONS: CommandSpec = CommandSpec::new("sessions", "list attached terminals and what they show", run);
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("sessions", arguments)?;
+fn run(context: &CommandContext, _: &ArgMatches) -> Result<InputResult> {
     let lines: Vec<String> = context.terminal_infos.iter().map(|terminal| line(context, terminal)).collect();
     let text = if lines.is_empty() { "no terminal is attached".into() } else { lines.join("\n") };
     Ok(InputResult::Continue(Some(text)))

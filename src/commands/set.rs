@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{CommandContext, CommandSpec, WhenBusy, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
@@ -10,28 +13,26 @@ use crate::domain::parameters::{Parameter, ParameterName};
 use crate::provider::find;
 use crate::provider::parameters::check;
 
+/// Runs at once: a running request is not affected, the next one has the new value.
 pub const SET: CommandSpec = CommandSpec {
-    name: "set",
-    aliases: &[],
     arguments: "[NAME [VALUE|default]]",
-    about: "set a parameter of requests, such as temperature; without argument: show all",
-    // A running request is not affected; the next one has the new value.
-    busy: WhenBusy::Runs,
-    run,
-    complete,
+    define: |command| command.arg(positional("name", "NAME")).arg(positional("value", "VALUE")),
+    rest: Some(Rest::AsTyped("value")),
+    complete: Some(complete),
+    ..CommandSpec::new("set", "set a parameter of requests, such as temperature; without argument: show all", run)
 };
 
 /// The value that removes a parameter.
 const DEFAULT: &str = "default";
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let agent = context.agent()?;
-    let Some((name, value)) = arguments.split_once(char::is_whitespace) else {
-        let only = (!arguments.is_empty()).then(|| arguments.parse()).transpose()?;
+    let (Some(name), Some(value)) = (value_of(given, "name"), value_of(given, "value")) else {
+        let only = value_of(given, "name").map(str::parse).transpose()?;
         return Ok(InputResult::Continue(Some(describe_parameters(agent, only.as_ref()))));
     };
     let name: ParameterName = name.parse()?;
-    let value = match value.trim() {
+    let value = match value {
         DEFAULT => None,
         typed => Some(name.read(typed)?),
     };

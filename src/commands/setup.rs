@@ -1,17 +1,8 @@
 //! `/setup`: the panel that chooses a provider, its key and a model.
 
-use super::{CommandSpec, WhenBusy, nothing, refuse_arguments};
+use super::CommandSpec;
 use crate::domain::flow::{Change, InputResult, Shown, ViewName};
 
-pub const SETUP: CommandSpec = CommandSpec {
-    name: "setup",
-    aliases: &[],
-    arguments: "",
-    about: "choose a provider, its key and a model",
-    busy: WhenBusy::Runs,
-    run: |_, arguments| {
-        refuse_arguments("setup", arguments)?;
-        Ok(InputResult::NewState(Change::Show(Shown::View(ViewName::Setup)), None))
-    },
-    complete: nothing,
-};
+pub const SETUP: CommandSpec = CommandSpec::new("setup", "choose a provider, its key and a model", |_, _| {
+    Ok(InputResult::NewState(Change::Show(Shown::View(ViewName::Setup)), None))
+});

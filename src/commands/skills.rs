@@ -1,33 +1,26 @@
 //! `/skills`, `/skill`: the skills of this agent.
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
 use super::complete::complete_two_words;
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments, usage_error};
+use super::{CommandContext, CommandSpec, Rest, TwoColumns, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
 use crate::domain::skill::{Skill, SkillList};
 
-pub const SKILLS: CommandSpec = CommandSpec {
-    name: "skills",
-    aliases: &[],
-    arguments: "",
-    about: "list skills, and problems with them",
-    busy: WhenBusy::Runs,
-    run: list,
-    complete: nothing,
-};
+pub const SKILLS: CommandSpec = CommandSpec::new("skills", "list skills, and problems with them", list);
 
 pub const SKILL: CommandSpec = CommandSpec {
-    name: "skill",
-    aliases: &[],
     arguments: "NAME [TEXT]",
-    about: "send a skill's instructions (also /NAME)",
-    busy: WhenBusy::Runs,
-    run: use_skill,
-    complete: |context, typed| {
+    define: |command| command.arg(positional("name", "NAME")).arg(positional("text", "TEXT")),
+    rest: Some(Rest::AsTyped("text")),
+    complete: Some(|context, typed| {
         let names = for_people(context).map(|skill| skill.name.clone()).collect();
         complete_two_words(typed, names, |_| Vec::new())
-    },
+    }),
+    ..CommandSpec::new("skill", "send a skill's instructions (also /NAME)", use_skill)
 };
 
 fn skills_of<'a>(context: &CommandContext<'a>) -> Option<&'a SkillList> {
@@ -48,11 +41,9 @@ pub(super) fn run_skill(skill: &Skill, arguments: &str) -> InputResult {
     InputResult::Message(skill.message(arguments))
 }
 
-fn use_skill(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (name, arguments) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
-    if name.is_empty() {
-        return Err(usage_error("/skill needs a name: /skills lists them"));
-    }
+fn use_skill(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let name = value_of(given, "name").ok_or_else(|| usage_error("/skill needs a name: /skills lists them"))?;
+    let arguments = value_of(given, "text").unwrap_or_default();
     match find(context, name) {
         Some(skill) => Ok(run_skill(skill, arguments.trim())),
         None if skills_of(context).is_some_and(|list| list.find(name).is_some()) => {
@@ -66,8 +57,7 @@ fn use_skill(context: &CommandContext, arguments: &str) -> Result<InputResult> {
     }
 }
 
-fn list(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("skills", arguments)?;
+fn list(context: &CommandContext, _: &ArgMatches) -> Result<InputResult> {
     let environment = &context.agent()?.inputs.environment;
     let skills = &environment.skills;
     let mut list = TwoColumns::new(30);

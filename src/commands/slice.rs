@@ -1,6 +1,9 @@
 //! `/slice`: a child with part of this conversation. `count` and `list` show what can be sliced.
 
-use super::{CommandContext, CommandSpec, WhenBusy};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest, WhenBusy};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::{Change, HistoryEdit, InputResult};
@@ -8,13 +11,12 @@ use crate::domain::message::{Body, Message};
 use crate::domain::slice::SliceSpec;
 
 pub const SLICE: CommandSpec = CommandSpec {
-    name: "slice",
-    aliases: &[],
     arguments: "SPEC | count | list",
-    about: "create a child with part of this conversation",
     busy: WhenBusy::Queues,
-    run,
-    complete: |_, _| FORMS.iter().map(|form| (*form).to_owned()).collect(),
+    define: |command| command.arg(positional("spec", "SPEC")),
+    rest: Some(Rest::AsTyped("spec")),
+    complete: Some(|_, _| FORMS.iter().map(|form| (*form).to_owned()).collect()),
+    ..CommandSpec::new("slice", "create a child with part of this conversation", run)
 };
 
 const FORMS: &[&str] = &["count", "list", "0:50%", "-10:", "summarize:0:50%,50%:", "compact:0:-10,-10:", "inject:'"];
@@ -33,9 +35,9 @@ const COLUMNS: usize = 56;
 /// Messages at each end of a long list.
 const LISTED: usize = 100;
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let describe = |f: fn(&[&Message]) -> String| context.with_history(|history| f(&history.conversation()));
-    match arguments {
+    match value_of(given, "spec").unwrap_or_default() {
         "" => Ok(InputResult::Continue(Some(format!("{}\n{GRAMMAR}", describe(count)?)))),
         "count" => Ok(InputResult::Continue(Some(describe(count)?))),
         "list" => Ok(InputResult::Continue(Some(describe(list)?))),

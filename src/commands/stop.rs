@@ -1,30 +1,21 @@
 //! `/stop`: ends the current work of an agent and of all its descendants, or of every agent.
 
-use super::complete::{agent_names, complete_word};
-use super::{CommandContext, CommandSpec, WhenBusy, agent_called, usage_error};
+use clap::ArgMatches;
+
+use super::arguments::{AGENT, agent_arg, flag};
+use super::{CommandContext, CommandSpec};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 pub const STOP: CommandSpec = CommandSpec {
-    name: "stop",
-    aliases: &[],
     arguments: "[AGENT | --all]",
-    about: "stop an agent and all below it, or every agent",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |context, typed| {
-        complete_word(typed, agent_names(context, typed).into_iter().chain(["--all ".to_owned()]))
+    define: |command| {
+        command.arg(agent_arg("Agent to stop")).arg(flag("all", "Stop every agent").conflicts_with(AGENT))
     },
+    ..CommandSpec::new("stop", "stop an agent and all below it, or every agent", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let root = match arguments {
-        "" => Some(context.current),
-        "--all" => None,
-        option if option.starts_with("--") => {
-            return Err(usage_error(format!("unknown option {option} of /stop: /stop [AGENT | --all]")));
-        }
-        name => Some(agent_called(context.roster, name)?),
-    };
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let root = (!given.get_flag("all")).then(|| context.target(given)).transpose()?;
     Ok(InputResult::NewState(Change::Stop(root), None))
 }

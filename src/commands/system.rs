@@ -1,24 +1,25 @@
 //! `/system`: the system prompt of this agent.
 
-use super::{CommandContext, CommandSpec, WhenBusy};
+use clap::ArgMatches;
+
+use super::arguments::{positional, value_of};
+use super::{CommandContext, CommandSpec, Rest};
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 
 pub const SYSTEM: CommandSpec = CommandSpec {
-    name: "system",
-    aliases: &[],
     arguments: "[TEXT | --default]",
-    about: "show or set the system prompt",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |_, _| vec!["--default".into()],
+    define: |command| command.arg(positional("text", "TEXT")),
+    rest: Some(Rest::AsTyped("text")),
+    complete: Some(|_, _| vec!["--default".into()]),
+    ..CommandSpec::new("system", "show or set the system prompt", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (change, note) = match arguments {
-        "" => return Ok(InputResult::Continue(Some(context.agent()?.system_prompt().into_owned()))),
-        "--default" => (None, "the default system prompt is used from the next request on"),
-        text => (Some(text.to_owned()), "the new system prompt is used from the next request on"),
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let (change, note) = match value_of(given, "text") {
+        Some("--default") => (None, "the default system prompt is used from the next request on"),
+        Some(text) => (Some(text.to_owned()), "the new system prompt is used from the next request on"),
+        None => return Ok(InputResult::Continue(Some(context.agent()?.system_prompt().into_owned()))),
     };
     Ok(InputResult::NewState(Change::System(change), Some(note.into())))
 }

@@ -3,8 +3,11 @@
 
 use std::time::Duration;
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, unquoted, value_of};
 use super::complete::{before_last_word, complete_word, models};
-use super::{CommandContext, CommandSpec, WhenBusy, unquoted, usage_error};
+use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::config::{Config, TeamSettings};
@@ -16,13 +19,11 @@ use crate::team::coordinator::template::Template;
 use crate::team::coordinator::workflow::Workflow;
 
 pub const TEAM: CommandSpec = CommandSpec {
-    name: "team",
-    aliases: &[],
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
-    about: "let several children work on one task",
-    busy: WhenBusy::Runs,
-    run,
-    complete,
+    define: |command| command.arg(positional("line", "TASK")),
+    rest: Some(Rest::AsTyped("line")),
+    complete: Some(complete),
+    ..CommandSpec::new("team", "let several children work on one task", run)
 };
 
 const DEFAULT_MEMBERS: usize = 3;
@@ -70,7 +71,8 @@ struct Options {
     retries: Option<u32>,
 }
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let arguments = value_of(given, "line").unwrap_or_default();
     if arguments.is_empty() {
         return Ok(InputResult::NewState(Change::Show(Shown::Team), None));
     }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{CommandContext, CommandSpec, TwoColumns, WhenBusy, nothing, refuse_arguments};
+use clap::ArgMatches;
+
+use super::{CommandContext, CommandSpec, TwoColumns};
 use crate::base::error::Result;
 use crate::base::text::sanitise;
 use crate::domain::flow::InputResult;
@@ -11,21 +13,12 @@ use crate::domain::tool::Reach;
 use crate::domain::user_tool::{UserTool, UserToolEntry};
 use crate::tools::{Judged, ToolSpec};
 
-pub const TOOLS: CommandSpec = CommandSpec {
-    name: "tools",
-    aliases: &[],
-    arguments: "",
-    about: "list tools and which need approval",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
-};
+pub const TOOLS: CommandSpec = CommandSpec::new("tools", "list tools and which need approval", run);
 
 /// Why an agent that works elsewhere does not get a server.
 const NOT_HERE: &str = "MCP server that works on this machine: remote = true in [mcp.NAME] offers it here too";
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("tools", arguments)?;
+fn run(context: &CommandContext, _: &ArgMatches) -> Result<InputResult> {
     let environment = context.roster.get(context.current).map(|agent| &agent.inputs.environment);
     let mut list = TwoColumns::new(25);
     environment.into_iter().flat_map(|here| &here.tools).for_each(|tool| add_row(&mut list, tool));

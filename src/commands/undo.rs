@@ -1,98 +1,93 @@
 //! Changes of files by agents: `/undo` restores files, `/diff` shows and `/land` merges changes.
 
-use super::{
-    CommandContext, CommandSpec, WhenBusy, agent_called, any_called, nothing, unknown_option, unquoted, usage_error,
-};
+use clap::ArgMatches;
+
+use super::arguments::{AGENT, agent_arg, flag, option, value_of};
+use super::{CommandContext, CommandSpec, Rest, ShellSpec, any_called, usage_error};
 use crate::base::error::Result;
-use crate::base::id::MessageId;
-use crate::domain::called::{split_called, words_called};
-use crate::domain::file_change::{LandRequest, UndoRequest, UndoTo};
+use crate::base::id::AgentId;
+use crate::domain::file_change::{LandRequest, UndoRequest};
 use crate::domain::flow::{Change, InputResult, Shown};
 
 pub const UNDO: CommandSpec = CommandSpec {
-    name: "undo",
-    aliases: &[],
-    arguments: "[AGENT] [--to MESSAGE]",
-    about: "bring back files that tools changed; --skip, --redo",
-    busy: WhenBusy::Runs,
-    run,
-    complete,
+    arguments: "[AGENT] [--to N | --redo] [--skip]",
+    shell: Some(ShellSpec {
+        needs_agent: false,
+        runs_without_server: true,
+        has_no_time_limit: true,
+        ..ShellSpec::new("Bring back the files that the tools of an agent changed")
+    }),
+    define: |command| {
+        command
+            .arg(agent_arg(
+                "Agent whose changes to undo (default: this one; in a shell, the one that was sent a message last)",
+            ))
+            .arg(option(
+                "to",
+                "MESSAGE",
+                "Bring the files back to before this message [default: the prompt of the last turn that changed files]",
+            ))
+            .arg(flag("skip", "Leave files as they are that others changed since, and bring back the rest"))
+            .arg(flag("redo", "Take the newest undo back").conflicts_with("to"))
+    },
+    ..CommandSpec::new("undo", "bring back files that tools changed", run)
 };
 
 pub const DIFF: CommandSpec = CommandSpec {
-    name: "diff",
-    aliases: &[],
     arguments: "[AGENT]",
-    about: "show an agent's changes of files, in its worktree or with tools",
-    busy: WhenBusy::Runs,
-    run: |context, arguments| {
-        let agent = if arguments.is_empty() { context.current } else { agent_called(context.roster, arguments)? };
+    define: |command| command.arg(agent_arg("Agent whose changes to show")),
+    ..CommandSpec::new("diff", "show an agent's changes of files, in its worktree or with tools", |context, given| {
+        let agent = context.target(given)?;
         Ok(InputResult::NewState(Change::Show(Shown::Diff(agent)), None))
-    },
-    complete: nothing,
+    })
 };
 
 pub const LAND: CommandSpec = CommandSpec {
-    name: "land",
-    aliases: &[],
-    arguments: "[AGENT] [--rebase]",
-    about: "merge a worktree into the branch it left; --commit MESSAGE",
-    busy: WhenBusy::Runs,
-    run: land,
-    complete: |_, _| LAND_OPTIONS.map(str::to_owned).to_vec(),
+    arguments: "[AGENT] [--rebase] [--commit TEXT]",
+    shell: Some(ShellSpec {
+        runs_without_server: true,
+        has_no_time_limit: true,
+        ..ShellSpec::new("Merge the worktree of an agent into the branch that it left")
+    }),
+    define: |command| {
+        command
+            .arg(agent_arg("Agent whose worktree to merge, also a killed one"))
+            .arg(flag("rebase", "Rebase the commits instead of merging them"))
+            .arg(option("commit", "MESSAGE", "Commit uncommitted changes first, with this message"))
+            .arg(
+                flag("verify", "Run the hooks of the repository for that commit, and sign it if git is configured to")
+                    .requires("commit"),
+            )
+    },
+    rest: Some(Rest::Unquoted("commit")),
+    ..CommandSpec::new("land", "merge a worktree into its base branch", land)
 };
 
-const LAND_OPTIONS: [&str; 3] = ["--rebase", "--verify", "--commit"];
-
-fn land(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let (mut agent, mut request, mut rest) = (None, LandRequest::default(), arguments);
-    while !rest.is_empty() {
-        let (word, after) = split_called(rest);
-        rest = after;
-        match word {
-            "--rebase" => request.is_rebase = true,
-            "--verify" => request.verifies = true,
-            "--commit" => {
-                let message = unquoted(std::mem::take(&mut rest).trim());
-                if message.is_empty() {
-                    return Err(usage_error("--commit needs a message, which is the rest of the line"));
-                }
-                request.commit = Some(message.to_owned());
-            }
-            option if option.starts_with("--") => return Err(unknown_option("land", option, &LAND_OPTIONS)),
-            name if agent.is_none() => agent = Some(any_called(context.roster, context.store, name)?),
-            other => return Err(usage_error(format!("/land takes one agent (got {other:?} too)"))),
-        }
+fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let commit = value_of(given, "commit");
+    if commit.is_some_and(|message| message.trim().is_empty()) {
+        return Err(usage_error("--commit needs a message"));
     }
-    let agent = agent.unwrap_or(context.current);
+    let commit = commit.map(str::to_owned);
+    let request = LandRequest { is_rebase: given.get_flag("rebase"), verifies: given.get_flag("verify"), commit };
+    let agent = changed_agent(context, given)?;
     Ok(InputResult::NewState(Change::Land { agent, request }, None))
 }
 
-const OPTIONS: [&str; 3] = ["--to", "--skip", "--redo"];
-
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    let mut request = UndoRequest::new(None, false, false);
-    let (mut agent, mut words) = (None, words_called(arguments));
-    while let Some(word) = words.next() {
-        match word {
-            "--skip" => request.skips = true,
-            "--redo" => request.to = UndoTo::Redo,
-            "--to" => {
-                let number = words.next().and_then(|number| number.trim_start_matches('#').parse().ok());
-                let number = number.ok_or_else(|| {
-                    usage_error("--to needs the number of a message: /timeline shows them, for example /undo --to 12")
-                })?;
-                request.to = UndoTo::Before(MessageId(number));
-            }
-            option if option.starts_with("--") => return Err(unknown_option("undo", option, &OPTIONS)),
-            name if agent.is_none() => agent = Some(any_called(context.roster, context.store, name)?),
-            other => return Err(usage_error(format!("/undo takes one agent (got {other:?} too)"))),
-        }
-    }
-    let agent = agent.unwrap_or(context.current);
-    Ok(InputResult::NewState(Change::Undo { agent, request }, None))
+/// The agent whose files are meant, also an archived or killed one.
+fn changed_agent(context: &CommandContext, given: &ArgMatches) -> Result<AgentId> {
+    value_of(given, AGENT).map_or(Ok(context.current), |name| any_called(context.roster, context.store, name))
 }
 
-fn complete(_: &CommandContext, _: &str) -> Vec<String> {
-    OPTIONS.map(str::to_owned).to_vec()
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let before = value_of(given, "to").map(|number| {
+        number.trim_start_matches('#').parse().map_err(|_| {
+            usage_error(format!(
+                "--to needs the number of a message (got {number:?}): /timeline in the chat shows them"
+            ))
+        })
+    });
+    let request = UndoRequest::new(before.transpose()?, given.get_flag("skip"), given.get_flag("redo"));
+    let agent = changed_agent(context, given)?;
+    Ok(InputResult::NewState(Change::Undo { agent, request }, None))
 }

@@ -1,23 +1,19 @@
 //! `/usage`: tokens and cost of all requests since the conversation began.
 
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, refuse_arguments};
+use clap::ArgMatches;
+
+use super::{CommandContext, CommandSpec};
 use crate::base::error::Result;
 use crate::base::text::dollars;
 use crate::domain::flow::InputResult;
 use crate::store::UsageTotal;
 
 pub const USAGE: CommandSpec = CommandSpec {
-    name: "usage",
     aliases: &["cost"],
-    arguments: "",
-    about: "show tokens and cost of this and of all agents",
-    busy: WhenBusy::Runs,
-    run,
-    complete: nothing,
+    ..CommandSpec::new("usage", "show tokens and cost of this and of all agents", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
-    refuse_arguments("usage", arguments)?;
+fn run(context: &CommandContext, _: &ArgMatches) -> Result<InputResult> {
     let (own, all) = (context.store.usage(Some(context.current))?, context.store.usage(None)?);
     let lines =
         [format!("this agent  {}", summary(&own)), format!("all agents  {}", summary(&all)), context_line(context)?];

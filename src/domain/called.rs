@@ -111,15 +111,6 @@ pub fn split_called(arguments: &str) -> (&str, &str) {
     (&arguments[..end], arguments[end..].trim_start())
 }
 
-/// All words, each as [`split_called`] splits it off.
-pub fn words_called(mut arguments: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        let (word, rest) = split_called(arguments);
-        arguments = rest;
-        (!word.is_empty()).then_some(word)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +149,5 @@ mod tests {
         ] {
             assert_eq!(split_called(text), (called, rest), "{text}");
         }
-        assert_eq!(words_called(" agent 7  --cascade x").collect::<Vec<_>>(), ["agent 7", "--cascade", "x"]);
     }
 }

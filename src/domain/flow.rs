@@ -31,6 +31,8 @@ pub enum InputResult {
     Continue(Option<String>),
     /// Apply a change, then show the note.
     NewState(Change, Option<String>),
+    /// As `NewState` without a note, at an agent other than the one that the command was typed to.
+    NewStateAt(AgentId, Change),
     /// Send the line to the model.
     Message(String),
 }

@@ -59,7 +59,7 @@ use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
 use crate::domain::mcp::ClientServer;
 
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
 /// The longest text for the editor of a client, in bytes; as JSON it is at most six times as long.

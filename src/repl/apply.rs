@@ -35,6 +35,7 @@ impl Repl {
             InputResult::Help => show_help(&self.core, &mut self.terminals, origin, agent_id),
             InputResult::Continue(note) => note,
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
+            InputResult::NewStateAt(other, change) => self.carry_out(origin, other, change).map(|()| None)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
@@ -62,7 +63,9 @@ impl Repl {
     /// Applies a change to one agent; the effects that follow from it stay in the outbox.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
         self.trace.change(origin, agent_id, change.name());
-        self.record.change(origin, &change);
+        let terminal = origin.terminal().and_then(|id| self.terminals.get(id));
+        let is_shown = terminal.is_none_or(|terminal| terminal.focus == agent_id);
+        self.record.change(origin, (agent_id, is_shown), &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
         let is_name = matches!(change, Change::Name(_));
         self.make(origin, agent_id, change)?;

@@ -65,8 +65,8 @@ impl Record {
         Ok(Self(Some(writer)))
     }
 
-    /// A change is about to be made.
-    pub fn change(&mut self, origin: Origin, change: &Change) {
+    /// A change is about to be made to an agent, perhaps one that its terminal does not show.
+    pub fn change(&mut self, origin: Origin, (agent, is_shown): (AgentId, bool), change: &Change) {
         let Some(writer) = self.0.as_mut().filter(|_| origin.terminal().is_some()) else { return };
         match change {
             Change::Submit(text) => writer.line(&writer.line_or_filler(text)),
@@ -74,6 +74,7 @@ impl Record {
                 writer.line(&format!("/tell {} {}", writer.name(*to), writer.line_or_filler(text)))
             }
             Change::Switch(to) => writer.line(&format!("/switch {}", writer.name(*to))),
+            Change::Interrupt if !is_shown => writer.line(&format!("/interrupt {}", writer.name(agent))),
             Change::Interrupt => writer.input("keys = \"\\u001b\""),
             Change::Fork(fork) => writer.fork_prompt = Some(fork.prompt.clone().unwrap_or_default()),
             // A replay asks nothing.

@@ -168,8 +168,9 @@ impl Repl {
             Some(agent) => agent_called(&self.core.roster, agent)?,
             None => last_addressed(&self.core, None)?,
         };
-        let change = match read_of_client(argv, &self.core.command_context(agent, Vec::new()))? {
-            InputResult::NewState(change, _) => change,
+        let (agent, change) = match read_of_client(argv, &self.core.command_context(agent, Vec::new()))? {
+            InputResult::NewState(change, _) => (agent, change),
+            InputResult::NewStateAt(agent, change) => (agent, change),
             InputResult::Continue(text) => return Ok(Answer::Now(json!({ "text": text }))),
             _ => return Err(Error::usage("the command needs a terminal")),
         };

@@ -22,7 +22,8 @@ const TOOL_WAIT: Duration = Duration::from_millis(20);
 pub(super) struct End {
     /// Why not all that was stored is on the disk.
     not_durable: Option<Error>,
-    notes: Vec<String>,
+    /// See [`Repl::notes_of_end`].
+    pub(super) notes: Vec<String>,
 }
 
 impl Repl {
@@ -54,7 +55,7 @@ impl Repl {
         files::free_unsent(&mut self.core);
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
-        self.end.notes = self.notify_hooks.end(&mut self.core);
+        self.end.notes.extend(self.notify_hooks.end(&mut self.core));
         unsaved::save_all(&mut self.core);
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
@@ -79,7 +80,8 @@ impl Repl {
         unsaved.or_else(|| self.end.not_durable.as_ref().map(|error| error.message.clone()))
     }
 
-    /// What was said at the end, when no client heard it any more.
+    /// Notes that a process without a terminal prints when it ends: undos of an earlier process that were completed at the
+    /// start, and what no client was left to hear.
     pub(crate) fn notes_of_end(&self) -> &[String] {
         &self.end.notes
     }

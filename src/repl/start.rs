@@ -90,7 +90,7 @@ impl Repl {
             repl.core.note(origin, LineKind::Note, &note);
         }
         repl.terminals.restore_unseen(unseen, repl.core.clock.now());
-        undo::take_up(&mut repl.core);
+        repl.end.notes = undo::take_up(&mut repl.core);
         let (asked, closed) = restore_questions(&mut repl.core, &mut repl.objections)?;
         repl.apply_effects();
         repl.welcome = welcome(&repl.core, root, is_fresh, &damaged);

@@ -164,7 +164,7 @@ fn a_request_may_use_no_agent_of_a_person_and_no_invalid_plan() {
     let stream = UnixStream::connect(home.data().join("server/socket")).expect("it listens");
     let mut lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
     let mut ask = |request: &str| {
-        writeln!(&stream, "{{\"polylogue\":4,{request}}}").expect("it reads");
+        writeln!(&stream, "{{\"polylogue\":5,{request}}}").expect("it reads");
         lines.next().expect("a line").expect("text")
     };
     let plan = |members: &str| {

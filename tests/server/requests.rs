@@ -231,9 +231,9 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":4,\"request\":\"dance\"}", "bad request \"dance\""),
-        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 4, the client 7"),
-        ("{\"request\":\"ps\"}", "\"polylogue\":4"),
+        ("{\"polylogue\":5,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 5, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":5"),
     ] {
         client.say(line);
         let (kind, message) = refusal(&client.read(&mut app));
@@ -250,7 +250,7 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
 fn requests_are_read_wherever_the_stream_is_split() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let lines = "{\"polylogue\":4,\"request\":\"sessions\"}\n{\"polylogue\":4,\"request\":\"ü\"}\n";
+    let lines = "{\"polylogue\":5,\"request\":\"sessions\"}\n{\"polylogue\":5,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
         client.write(&lines.as_bytes()[..cut]);
         app.turn();
@@ -267,7 +267,7 @@ fn pipelined_requests_are_answered_in_order() {
     let mut client = Client::connect(&app);
     app.say(0, "%hang");
     let text =
-        |n: usize| json!({"polylogue": 4, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
+        |n: usize| json!({"polylogue": 5, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
     client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
         assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));

@@ -34,7 +34,7 @@ pub fn open_to_clients(app: &mut Harness) {
 
 /// A request of the current protocol version.
 pub fn request(what: &str, mut fields: Value) -> String {
-    fields["polylogue"] = 4.into();
+    fields["polylogue"] = 5.into();
     fields["request"] = what.into();
     fields.to_string()
 }

@@ -7,26 +7,26 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use clap::ArgMatches;
+
+use super::arguments::{positional, unquoted, value_of};
 use super::complete::complete_two_words;
-use super::{CommandContext, CommandSpec, WhenBusy, nothing, unquoted, usage_error};
+use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
 use crate::base::error::Result;
 use crate::domain::flow::{Change, InputResult};
 use crate::domain::message::Message;
 
 pub const EXPORT: CommandSpec = CommandSpec {
-    name: "export",
-    aliases: &[],
     arguments: "[md|json] [FILE]",
-    about: "write the conversation to a new file",
-    busy: WhenBusy::Runs,
-    run,
-    complete: |context, typed| {
-        complete_two_words(typed, vec!["md ".into(), "json ".into()], |word| nothing(context, word))
-    },
+    define: |command| command.arg(positional("file", "FILE")),
+    rest: Some(Rest::AsTyped("file")),
+    complete: Some(|_, typed| complete_two_words(typed, vec!["md ".into(), "json ".into()], |_| Vec::new())),
+    ..CommandSpec::new("export", "write the conversation to a new file", run)
 };
 
-fn run(context: &CommandContext, arguments: &str) -> Result<InputResult> {
+fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let arguments = value_of(given, "file").unwrap_or_default();
     let (word, rest) = arguments.split_once(char::is_whitespace).unwrap_or((arguments, ""));
     let (is_json, file) = match word {
         "md" => (false, rest.trim()),

@@ -90,13 +90,13 @@ fn requests_of_programs_survive_a_round_trip() {
 
 #[test]
 fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
-    let request = |fields: &str| format!("{{\"polylogue\":4,{fields}}}");
+    let request = |fields: &str| format!("{{\"polylogue\":5,{fields}}}");
     for (line, expected) in [
         ("{".into(), "not JSON"),
-        ("{}".into(), "needs \"polylogue\":4"),
-        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 4, the client 1"),
+        ("{}".into(), "needs \"polylogue\":5"),
+        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 5, the client 1"),
         (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
-        ("{\"polylogue\":4}".into(), "missing field `request`"),
+        ("{\"polylogue\":5}".into(), "missing field `request`"),
         (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
         (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
         (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),

@@ -31,9 +31,14 @@ pub(in crate::repl) fn keep_step(core: &mut Core, step: &FileStep) {
     }
 }
 
-/// Tells the model which files changed, unless it is working: then it notices, because it has to read them again.
+/// Tells the model which files changed, unless it is working: then it notices, because it has to read them again. An archived
+/// agent reads it when it is back; a killed one is not told.
 pub(in crate::repl) fn tell_model(core: &mut Core, agent: AgentId, text: Option<String>) {
-    let Some(text) = text.filter(|_| core.roster.get(agent).is_some()) else { return };
+    let Some(text) = text else { return };
+    if core.roster.get(agent).is_none() {
+        let _ = core.store.append(agent, vec![Body::System(text)], core.clock.unix_ms());
+        return;
+    }
     if let Ok(messages) = core.append_event(agent, Body::System(text)) {
         core.roster.with(agent, |agent| agent.remember(messages));
     }

@@ -29,7 +29,10 @@ impl Jobs {
                 let place = &remote.place;
                 return Err(Error::usage(format!("{place}: files that are changed there cannot be brought back")));
             }
-            core.require_idle(agent)?;
+            // A client may bring files back while a question is open: it has no other way to end that turn.
+            if !matches!(origin, Origin::Client(_)) || found.question().is_none() {
+                core.require_idle(agent)?;
+            }
         }
         if self.tasks.is_running(Kind::Undo, agent) {
             return Err(Error::usage("an undo of this agent is under way: wait until it is done"));
@@ -61,15 +64,17 @@ impl Jobs {
     }
 }
 
-/// Continues what an earlier process has left.
-pub(in crate::repl) fn take_up(core: &mut Core) {
-    let Ok(snapshots) = file_steps::snapshots(core) else { return };
+/// Completes the undos that an earlier process left unfinished. Returns a note for each; its agent shows it too.
+pub(in crate::repl) fn take_up(core: &mut Core) -> Vec<String> {
+    let Ok(snapshots) = file_steps::snapshots(core) else { return Vec::new() };
     if core.store.is_read_only() {
-        return;
+        return Vec::new();
     }
     let root = core.roster.nth(0);
-    for (agent, note) in take_up_journals(&core.store, &snapshots, IN_CHAT) {
-        let shown_at = if core.roster.get(agent).is_some() { Some(agent) } else { root };
-        shown_at.into_iter().for_each(|at| core.note(at, LineKind::Note, &note));
+    let done = take_up_journals(&core.store, &snapshots, IN_CHAT);
+    for (agent, note) in &done {
+        let shown_at = if core.roster.get(*agent).is_some() { Some(*agent) } else { root };
+        shown_at.into_iter().for_each(|at| core.note(at, LineKind::Note, note));
     }
+    done.into_iter().map(|(_, note)| note).collect()
 }

@@ -196,18 +196,18 @@ pub fn schema() -> Step {
 /// Lines of the socket with a few bytes changed: what is read is read again from what it is written as.
 pub fn socket() -> Step {
     const REQUESTS: &[&str] = &[
-        r#"{"polylogue":4,"request":"attach","agent":"a","terminal":{"columns":80,"rows":24},"prompt":"hello"}"#,
-        r#"{"polylogue":4,"request":"keys","keys":"aGVsbG8="}"#,
-        r#"{"polylogue":4,"request":"size","columns":80,"rows":24}"#,
-        r#"{"polylogue":4,"request":"send","agent":"1","text":"a text"}"#,
-        r#"{"polylogue":4,"request":"turn","agent":"1","text":"a text","max_requests":3,"approval":"plan"}"#,
-        r#"{"polylogue":4,"request":"logs","agent":"1","last":3,"follow":true}"#,
-        r#"{"polylogue":4,"request":"wait","agent":"1","seconds":0.5}"#,
-        r#"{"polylogue":4,"request":"mail","agent":"1","act":"check"}"#,
-        r#"{"polylogue":4,"request":"run","agent":"1","argv":["undo","--to","7"]}"#,
-        r#"{"polylogue":4,"request":"team","agent":"1","plan":{"strategy":"parallel"}}"#,
-        r#"{"polylogue":4,"request":"new","name":"a"}"#,
-        r#"{"polylogue":4,"request":"status"}"#,
+        r#"{"polylogue":5,"request":"attach","agent":"a","terminal":{"columns":80,"rows":24},"prompt":"hello"}"#,
+        r#"{"polylogue":5,"request":"keys","keys":"aGVsbG8="}"#,
+        r#"{"polylogue":5,"request":"size","columns":80,"rows":24}"#,
+        r#"{"polylogue":5,"request":"send","agent":"1","text":"a text"}"#,
+        r#"{"polylogue":5,"request":"turn","agent":"1","text":"a text","max_requests":3,"approval":"plan"}"#,
+        r#"{"polylogue":5,"request":"logs","agent":"1","last":3,"follow":true}"#,
+        r#"{"polylogue":5,"request":"wait","agent":"1","seconds":0.5}"#,
+        r#"{"polylogue":5,"request":"mail","agent":"1","act":"check"}"#,
+        r#"{"polylogue":5,"request":"run","agent":"1","argv":["undo","--to","7"]}"#,
+        r#"{"polylogue":5,"request":"team","agent":"1","plan":{"strategy":"parallel"}}"#,
+        r#"{"polylogue":5,"request":"new","name":"a"}"#,
+        r#"{"polylogue":5,"request":"status"}"#,
     ];
     const RESPONSES: &[&str] = &[
         r#"{"ok":{"text":"done"}}"#,
