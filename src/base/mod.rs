@@ -7,6 +7,8 @@ pub mod error;
 pub mod file;
 pub mod fuzzy;
 pub mod id;
+pub mod job;
 pub mod process;
 pub mod ring;
 pub mod text;
+pub mod wake_fd;

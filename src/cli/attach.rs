@@ -311,7 +311,7 @@ impl Attached {
         drop(self.tty.leave());
         self.mode = Mode::Edited;
         let wake = self.reactor.waker();
-        match Editor::start(program, text, move || wake()) {
+        match Editor::start(program, text, wake) {
             Ok(editor) => self.editor = Some(editor),
             Err(error) => self.take_back(Err(error.message)),
         }

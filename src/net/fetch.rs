@@ -1,7 +1,6 @@
-//! A small document that belongs to no agent, such as the list of a server's models. libcurl waits for it on a thread
-//! that is never joined: the thread owns only the slot for its result, and ends with the process.
+//! A small document that belongs to no agent, such as the list of a server's models. libcurl waits for it on a thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use curl::easy::{Easy2, Handler, WriteError};
@@ -9,7 +8,8 @@ use curl::easy::{Easy2, Handler, WriteError};
 use super::messages::curl_error;
 use super::setup::{USER_AGENT, header_list};
 use super::trust::Trust;
-use crate::base::error::{Error, ErrorKind, Result, system_message};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::job::{Job, JobThread};
 
 /// The largest document; the longest known list of models has a megabyte.
 const MAX_BYTES: usize = 8 << 20;
@@ -18,10 +18,7 @@ const MAX_BYTES: usize = 8 << 20;
 pub type Fetched = (u16, Vec<u8>);
 
 /// A request that is on its way.
-#[derive(Debug)]
-pub struct Fetch {
-    result: Arc<Mutex<Option<Result<Fetched>>>>,
-}
+pub struct Fetch(JobThread<Result<Fetched>>);
 
 impl Fetch {
     /// Begins to get a URL, or to post JSON to it. `wake` is called on the thread when the result is there.
@@ -32,22 +29,13 @@ impl Fetch {
         timeout: Duration,
         wake: Arc<dyn Fn() + Send + Sync>,
     ) -> Result<Self> {
-        let result = Arc::new(Mutex::new(None));
-        let slot = Arc::clone(&result);
-        let thread = std::thread::Builder::new().name("fetch".into()).spawn(move || {
-            let fetched = fetch(&url, &headers, body.as_deref(), timeout);
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
-            wake();
-        });
-        thread.map_err(|error| {
-            Error::new(ErrorKind::System, format!("cannot start a thread for a request: {}", system_message(&error)))
-        })?;
-        Ok(Self { result })
+        let work = move |_: &Job| Ok(fetch(&url, &headers, body.as_deref(), timeout));
+        JobThread::spawn("fetch".into(), work, wake).map(Self)
     }
 
     /// The result, once it is there. Returned once.
     pub fn take_result(&self) -> Option<Result<Fetched>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
+        Some(self.0.take()?.unwrap_or_else(|why| Err(Error::new(ErrorKind::System, why))))
     }
 }
 

@@ -1,10 +1,10 @@
-//! Name resolution on a thread, because the system's resolver blocks and cannot be interrupted. The thread is never
-//! joined: it owns only the slot for its result, and ends with the process.
+//! Name resolution on a thread, because the system's resolver blocks and cannot be interrupted.
 
 use std::net::ToSocketAddrs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use crate::base::error::{Error, ErrorKind, Result, system_message};
+use crate::base::error::Result;
+use crate::base::job::{Job, JobThread};
 
 /// Addresses in libcurl's notation.
 pub type Addresses = std::result::Result<Vec<String>, NoAddress>;
@@ -17,29 +17,18 @@ pub enum NoAddress {
     Unavailable,
 }
 
-#[derive(Debug)]
 pub struct Lookup {
     host: String,
-    result: Arc<Mutex<Option<Addresses>>>,
+    thread: JobThread<Addresses>,
 }
 
 impl Lookup {
     /// Looks up `host:port`. `wake` is called on the thread when the result is there.
     pub fn start(host: String, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
-        let result = Arc::new(Mutex::new(None));
-        let (slot, name) = (Arc::clone(&result), host.clone());
-        let thread = std::thread::Builder::new().name("name lookup".into()).spawn(move || {
-            let found = addresses(&name);
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-            wake();
-        });
-        thread.map_err(|error| {
-            Error::new(
-                ErrorKind::System,
-                format!("cannot start a thread to look up {host}: {}", system_message(&error)),
-            )
-        })?;
-        Ok(Self { host, result })
+        let name = host.clone();
+        let thread = JobThread::spawn("name lookup".into(), move |_: &Job| Ok(addresses(&name)), wake);
+        let thread = thread.map_err(|error| error.context(format!("cannot look up {host}")))?;
+        Ok(Self { host, thread })
     }
 
     /// `host:port`.
@@ -49,7 +38,7 @@ impl Lookup {
 
     /// The addresses, once they are there. Returned once.
     pub fn take_result(&self) -> Option<Addresses> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).take()
+        Some(self.thread.take()?.unwrap_or(Err(NoAddress::Unavailable)))
     }
 }
 

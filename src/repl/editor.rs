@@ -42,7 +42,7 @@ impl Repl {
         }
         self.terminals.hand_over(&mut self.core, id);
         let wake = Arc::clone(&self.core.waker);
-        let editor = Editor::start(program, text, move || wake())?;
+        let editor = Editor::start(program, text, wake)?;
         self.editor = Some(OpenEditor { terminal: id, editor });
         Ok(())
     }

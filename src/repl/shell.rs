@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::agent::Wake;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
+use crate::base::job::{Job, JobThread};
 use crate::domain::flow::Change;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
@@ -32,7 +33,7 @@ struct Running {
     /// The model gets the output too.
     is_shared: bool,
     group: Option<Pid>,
-    end: Receiver<String>,
+    end: JobThread<String>,
     /// Its output, once it has ended.
     output: Option<String>,
 }
@@ -78,11 +79,8 @@ impl ShellCommands {
 
     fn collect(&mut self, core: &mut Core) {
         for running in self.commands.iter_mut().filter(|running| running.output.is_none()) {
-            let output = match running.end.try_recv() {
-                Ok(output) => output,
-                Err(TryRecvError::Empty) => continue,
-                Err(TryRecvError::Disconnected) => "(the output was lost)".into(),
-            };
+            let Some(outcome) = running.end.take() else { continue };
+            let output = outcome.unwrap_or_else(|why| format!("(the output was lost: {why})"));
             if !running.is_shared {
                 core.note(running.agent, LineKind::Note, &output);
             } else if core.require_idle(running.agent).is_err() {
@@ -146,7 +144,7 @@ pub(super) fn change_of(line: &str) -> Option<Change> {
     }
 }
 
-fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Receiver<String>)> {
+fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, JobThread<String>)> {
     let failed = |error: std::io::Error| Error::usage(format!("cannot run {command:?}: {}", system_message(&error)));
     let (reader, writer) = std::io::pipe().map_err(failed)?;
     let mut program = Program::new("sh");
@@ -156,14 +154,7 @@ fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Rec
     // It holds the writing end as well.
     drop(program);
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let (sender, end) = mpsc::channel();
-    let wake = Arc::clone(wake);
-    let wait = move || {
-        // The loop may have ended.
-        drop(sender.send(wait_for(child, reader)));
-        wake();
-    };
-    std::thread::Builder::new().name("shell command".into()).spawn(wait).map_err(failed)?;
+    let end = JobThread::spawn("shell command".into(), move |_: &Job| Ok(wait_for(child, reader)), Arc::clone(wake))?;
     Ok((group, end))
 }
 

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::sync::Arc;
 
 use crate::base::error::{Error, Result, system_message};
 use crate::base::file;
 use crate::base::id::AgentId;
+use crate::base::job::{Job, JobThread};
 
 /// Which program of the person's is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub enum Program {
 pub struct Editor {
     path: PathBuf,
     program: Program,
-    end: Receiver<std::io::Result<ExitStatus>>,
+    end: JobThread<ExitStatus>,
     has_ended: bool,
 }
 
@@ -37,31 +38,24 @@ impl Drop for Editor {
 
 impl Editor {
     /// Opens a text in a program, and calls `wake` from another thread when that has ended.
-    pub fn start(program: Program, text: &str, wake: impl Fn() + Send + 'static) -> Result<Self> {
+    pub fn start(program: Program, text: &str, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
         let path = std::env::temp_dir().join(format!("polylogue-{}.md", AgentId::random()));
         let failed = |error: std::io::Error| {
             Error::usage(format!("cannot start the {}: {}", program.name(), system_message(&error)))
         };
         file::create_private(&path, text.as_bytes()).map_err(failed)?;
-        let (sender, end) = mpsc::channel();
-        let editor = Self { path: path.clone(), program, end, has_ended: false };
-        let run = move || {
-            // The receiver may have been dropped.
-            let _ = sender.send(run(program, &path));
-            wake();
-        };
-        std::thread::Builder::new().name(program.name().into()).spawn(run).map_err(failed)?;
-        Ok(editor)
+        let edited = path.clone();
+        let work = move |_: &Job| run(program, &edited).map_err(|error| system_message(&error).to_string());
+        let end = JobThread::spawn(program.name().into(), work, wake)?;
+        Ok(Self { path, program, end, has_ended: false })
     }
 
     /// The text, or why there is none; `None` while the editor runs.
     pub fn poll(&mut self) -> Option<std::result::Result<String, String>> {
-        let ended = match self.end.try_recv() {
-            Err(TryRecvError::Empty) => return None,
-            Err(TryRecvError::Disconnected) => Err("it could not be started".to_owned()),
-            Ok(Err(error)) => Err(system_message(&error).to_string()),
-            Ok(Ok(status)) if !status.success() => Err(format!("it ended with {status}")),
-            Ok(Ok(_)) => std::fs::read(&self.path).map_err(|error| system_message(&error).to_string()),
+        let ended = match self.end.take()? {
+            Err(why) => Err(why),
+            Ok(status) if !status.success() => Err(format!("it ended with {status}")),
+            Ok(_) => std::fs::read(&self.path).map_err(|error| system_message(&error).to_string()),
         };
         self.has_ended = true;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
@@ -81,9 +75,8 @@ impl Editor {
     }
 
     /// Waits for the end of the editor, and keeps the file.
-    pub fn wait_and_keep(self) -> PathBuf {
-        // An editor that could not be started has left the text as it was.
-        let _ = self.end.recv();
+    pub fn wait_and_keep(mut self) -> PathBuf {
+        self.end.wait();
         self.keep()
     }
 }

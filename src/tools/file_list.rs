@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::walk::{WalkRoot, is_directory};
-use super::{Environment, Job, visible};
-use crate::base::error::{Error, Result};
+use super::{Environment, visible};
+use crate::base::error::Result;
+use crate::base::job::{Job, JobThread};
 
 /// More files are not listed.
 const MOST_FILES: usize = 200_000;
@@ -50,35 +51,29 @@ impl FileNames {
 /// A list on its way. Dropping it ends the walk.
 pub struct FileList {
     names: Arc<Mutex<FileNames>>,
-    job: Arc<Job>,
+    _walk: JobThread<()>,
 }
 
 impl FileList {
     /// Starts a walk of the working directory. Ignored files and what tools never open are left out. `wake` is called after
     /// each batch.
-    pub fn start(env: &Arc<Environment>, wake: impl Fn() + Send + 'static) -> Result<Self> {
-        let list = Self { names: Arc::default(), job: Arc::new(Job::new()?) };
-        let (names, job, env) = (Arc::clone(&list.names), Arc::clone(&list.job), Arc::clone(env));
-        let walk = move || {
-            walk(&env, &job, |batch| {
-                names.lock().unwrap_or_else(PoisonError::into_inner).append(batch);
-                wake();
+    pub fn start(env: &Arc<Environment>, wake: Arc<dyn Fn() + Send + Sync>) -> Result<Self> {
+        let names: Arc<Mutex<FileNames>> = Arc::default();
+        let (found, env, wake_each) = (Arc::clone(&names), Arc::clone(env), Arc::clone(&wake));
+        let work = move |job: &Job| {
+            walk(&env, job, |batch| {
+                found.lock().unwrap_or_else(PoisonError::into_inner).append(batch);
+                wake_each();
             });
+            Ok(())
         };
-        let thread = std::thread::Builder::new().name("file list".into()).spawn(walk);
-        thread.map_err(|error| Error::from(error).context("cannot list files"))?;
-        Ok(list)
+        let walk = JobThread::spawn("file list".into(), work, wake);
+        Ok(Self { names, _walk: walk.map_err(|error| error.context("cannot list files"))? })
     }
 
     /// Calls `f` with the names found so far.
     pub fn with<T>(&self, f: impl FnOnce(&FileNames) -> T) -> T {
         f(&self.names.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Drop for FileList {
-    fn drop(&mut self) {
-        self.job.cancel();
     }
 }
 
@@ -126,7 +121,7 @@ mod tests {
         }
         let (sender, receiver) = mpsc::channel();
         let env = Arc::new(Environment::at(directory.path().into()));
-        let list = FileList::start(&env, move || sender.send(()).unwrap_or_default()).unwrap();
+        let list = FileList::start(&env, Arc::new(move || sender.send(()).unwrap_or_default())).unwrap();
         // The channel closes when the walk has ended.
         while receiver.recv().is_ok() {}
         let mut names =

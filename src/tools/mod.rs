@@ -77,6 +77,7 @@ use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
 use crate::sandbox::{Policy, Promise};
 
+pub use crate::base::job::{Job, Outcome};
 pub use crate::policy::paths::Verdict as PathVerdict;
 use atomic_write::Snapshot;
 pub use background::BackgroundCommands;
@@ -92,7 +93,7 @@ pub use read_file::read_beginning as beginning_of_file;
 use remote::Remote;
 pub use shared_network::SharedNetworks;
 use snapshots::{Recorder, Snapshots};
-pub use tool_thread::{Job, JobThread, Outcome, Running};
+pub use tool_thread::Running;
 pub use web_fetch::Received;
 
 /// Every built-in tool, in the order in which they are declared to models.

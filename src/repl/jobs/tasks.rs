@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::base::job::{Job, JobThread, Outcome};
 use crate::repl::core::Core;
 use crate::repl::jobs::Jobs;
-use crate::tools::{Job, JobThread, Outcome};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::error::Result;
+use crate::base::job::{Job, JobThread};
 use crate::base::text::{sanitise, truncate};
 use crate::mcp::Session;
 use crate::mcp::lines::{Lines, MAX_LINE};
@@ -38,23 +39,17 @@ pub(super) enum Port {
 }
 
 /// A server that is being started on a thread, because finding out what the sandbox has to protect may take long.
-pub(super) struct Starting(Arc<Mutex<Option<std::result::Result<ServerProcess, String>>>>);
+pub(super) struct Starting(JobThread<ServerProcess>);
 
 impl Starting {
-    pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> io::Result<Self> {
-        let (slot, wake) = (Arc::new(Mutex::new(None)), core.waker.clone());
-        let thread_slot = Arc::clone(&slot);
-        std::thread::Builder::new().name("mcp start".into()).spawn(move || {
-            let started = ServerProcess::start(&program, &env);
-            *thread_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
-            wake();
-        })?;
-        Ok(Self(slot))
+    pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> Result<Self> {
+        let work = move |_: &Job| ServerProcess::start(&program, &env);
+        JobThread::spawn("mcp start".into(), work, core.waker.clone()).map(Self)
     }
 
     /// The process, once it is there. Returned once.
     pub(super) fn take(&self) -> Option<std::result::Result<ServerProcess, String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.take()
     }
 }
 
@@ -234,9 +229,12 @@ impl Ending {
         if now >= self.until
             && let Some(mut process) = self.process.take()
         {
-            let kill = move || drop(process.supervised.kill());
+            let kill = move |_: &Job| {
+                drop(process.supervised.kill());
+                Ok(())
+            };
             // Without a thread it is left to the kernel, which ends it with this process.
-            drop(std::thread::Builder::new().name("mcp end".into()).spawn(kill));
+            drop(JobThread::spawn("mcp end".into(), kill, Arc::new(|| ())));
             return true;
         }
         false

@@ -3,21 +3,22 @@
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::agent::{Agent, Role};
 use crate::base::id::AgentId;
+use crate::base::job::{Job, JobThread};
 use crate::domain::chunk::Status;
 use crate::team::Roster;
 
 /// Agents that a message names; more are counted.
 const MOST_NAMES: usize = 3;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Alerts {
     asking: BTreeSet<AgentId>,
     new: Vec<String>,
-    runs: Arc<AtomicBool>,
+    /// The notification program.
+    program: Option<JobThread<()>>,
 }
 
 impl Alerts {
@@ -54,21 +55,18 @@ impl Alerts {
 
     /// Runs the person's program with the message as its last argument, in a thread that waits for it. Only one runs at
     /// a time.
-    pub fn run(&self, command: &[String], message: &str) {
+    pub fn run(&mut self, command: &[String], message: &str) {
         let Some((program, arguments)) = command.split_first() else { return };
-        if self.runs.swap(true, Ordering::AcqRel) {
+        if self.program.as_ref().is_some_and(|running| !running.is_complete()) {
             return;
         }
         let mut command = Command::new(program);
         command.args(arguments).arg(message).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let runs = Arc::clone(&self.runs);
-        let started = std::thread::Builder::new().name("notify".into()).spawn(move || {
+        let work = move |_: &Job| {
             // It is the person's own program; there is no better place to report its failure to.
             drop(command.status());
-            runs.store(false, Ordering::Release);
-        });
-        if started.is_err() {
-            self.runs.store(false, Ordering::Release);
-        }
+            Ok(())
+        };
+        self.program = JobThread::spawn("notify".into(), work, Arc::new(|| ())).ok();
     }
 }

@@ -36,7 +36,7 @@ impl Files {
     pub fn start(core: &Core, agent: AgentId) -> Option<Result<Self>> {
         let environment = &core.roster.get(agent)?.inputs.environment;
         let (directory, wake) = (environment.working_directory.clone(), Arc::clone(&core.waker));
-        let list = FileList::start(environment, move || wake());
+        let list = FileList::start(environment, wake);
         Some(list.map(|list| Self { directory, started: core.clock.now(), used: core.clock.now(), list }))
     }
 

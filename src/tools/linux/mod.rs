@@ -5,4 +5,3 @@ pub mod descriptors;
 pub mod memory_file;
 pub mod orphans;
 pub mod process_tree;
-pub mod wake_fd;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::job::{Job, JobThread};
 use crate::domain::search::SearchQuery;
 use crate::repl::core::Core;
 use crate::store::{SearchHit, Store};
-use crate::tools::{Job, JobThread};
 
 /// Messages that are found at most; more words find fewer.
 pub(super) const MOST: usize = 200;
