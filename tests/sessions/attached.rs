@@ -216,10 +216,13 @@ fn wake_ups(pty: &Pty, app: &App) -> u64 {
     let of = |process: String| {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("it is alive").flatten();
         let count = |task: std::fs::DirEntry| {
-            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).expect("a living thread");
-            schedstat.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers")
+            // A thread of the store may have ended since the list was read.
+            let schedstat = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            Some(
+                schedstat.split_whitespace().nth(2).and_then(|count| count.parse::<u64>().ok()).expect("three numbers"),
+            )
         };
-        tasks.map(count).sum::<u64>()
+        tasks.filter_map(count).sum::<u64>()
     };
     of(pty.pid().to_string()) + of(app.pid().to_string())
 }
