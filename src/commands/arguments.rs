@@ -34,6 +34,11 @@ pub(super) fn option(name: &'static str, value: &'static str, help: &'static str
     Arg::new(name).long(name).value_name(value).help(help).value_parser(NonEmptyStringValueParser::new())
 }
 
+/// What the value of an argument is called; a flag has none.
+pub(super) fn value_name(arg: &Arg) -> Option<&str> {
+    arg.get_value_names()?.first().map(|name| name.as_str())
+}
+
 /// The value of an argument, if it is given.
 pub(super) fn value_of<'a>(given: &'a ArgMatches, id: &str) -> Option<&'a str> {
     given.get_one::<String>(id).map(String::as_str)
@@ -133,11 +138,9 @@ fn rest_of_line(rest: Option<Rest>, text: &str) -> String {
 /// Splits off the first word: what is in quotes, or, for an argument that names an agent, perhaps `agent 7`.
 pub(super) fn split_word<'a>(line: &'a str, argument: Option<&Arg>) -> (&'a str, &'a str) {
     let quoted = line.strip_prefix('"').and_then(|rest| rest.split_once('"'));
-    let names_agent =
-        argument.and_then(Arg::get_value_names).is_some_and(|names| names.iter().any(|name| *name == *"AGENT"));
     match quoted.filter(|(_, rest)| rest.is_empty() || rest.starts_with(char::is_whitespace)) {
         Some((inner, rest)) => (inner, rest.trim_start()),
-        None if names_agent => split_called(line),
+        None if argument.and_then(value_name) == Some("AGENT") => split_called(line),
         None => line.split_once(char::is_whitespace).map_or((line, ""), |(word, rest)| (word, rest.trim_start())),
     }
 }

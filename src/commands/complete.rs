@@ -2,7 +2,7 @@
 
 use clap::Arg;
 
-use super::arguments::{split_word, takes_rest};
+use super::arguments::{split_word, takes_rest, value_name};
 use super::{COMMANDS, CommandContext, CommandSpec, find, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
@@ -78,7 +78,7 @@ fn complete_arguments(spec: &CommandSpec, context: &CommandContext, typed: &str)
 
 /// The known values of an argument.
 fn values(context: &CommandContext, arg: &Arg) -> Vec<String> {
-    match arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()) {
+    match value_name(arg) {
         Some("AGENT") => agent_names(context),
         Some("COMMAND") => COMMANDS.iter().map(|spec| spec.name.to_owned()).collect(),
         Some("DEFINITION") => definitions(context),

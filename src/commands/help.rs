@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 
-use super::arguments::{positional, value_of};
+use super::arguments::{positional, value_name, value_of};
 use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, find, replacement, unknown};
 use crate::base::error::Result;
 use crate::base::text;
@@ -216,7 +216,7 @@ fn describe(spec: &CommandSpec) -> String {
     let mut list = TwoColumns::new(FIRST);
     for arg in spec.chat_parser().get_arguments() {
         let Some(help) = arg.get_help() else { continue };
-        let name = arg.get_value_names().and_then(|names| names.first()).filter(|_| arg.get_action().takes_values());
+        let name = value_name(arg).filter(|_| arg.get_action().takes_values());
         let option = arg.get_long().map(|long| format!("--{long}"));
         let term = option.into_iter().chain(name.map(ToString::to_string)).collect::<Vec<_>>().join(" ");
         list.row(format!("  {term}"), help.to_string());

@@ -154,8 +154,8 @@ fn run(command: &str, directory: &Path, wake: &Wake) -> Result<(Option<Pid>, Job
     // It holds the writing end as well.
     drop(program);
     let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let end = JobThread::spawn("shell command".into(), move |_: &Job| Ok(wait_for(child, reader)), Arc::clone(wake))?;
-    Ok((group, end))
+    let end = JobThread::spawn("shell command".into(), move |_: &Job| Ok(wait_for(child, reader)), Arc::clone(wake));
+    Ok((group, end.map_err(|error| error.context(format!("cannot run {command:?}")))?))
 }
 
 /// Waits for the end of a command, and returns its output and how it ended.

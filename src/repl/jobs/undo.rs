@@ -29,8 +29,11 @@ impl Jobs {
                 let place = &remote.place;
                 return Err(Error::usage(format!("{place}: files that are changed there cannot be brought back")));
             }
-            // A client may bring files back while a question is open: it has no other way to end that turn.
-            if !matches!(origin, Origin::Client(_)) || found.question().is_none() {
+            // Without a person, a stored question stays open, and nothing of the agent runs.
+            let is_parked = !core.config.settings.is_interactive
+                && found.question().is_some()
+                && !core.roster.with_live_tools().contains(&agent);
+            if !is_parked {
                 core.require_idle(agent)?;
             }
         }
