@@ -120,18 +120,12 @@ impl Host {
     }
 
     /// Sends a request and waits for its response. Not while other descriptors are polled.
-    ///
-    /// # Errors
-    /// The request is refused, or the server has ended or does not answer.
     pub fn request(&mut self, request: &Request) -> Result<Value> {
         let limit = (!self.is_local()).then_some(RESPONSE_TIMEOUT);
         self.request_for(request, limit)
     }
 
     /// As [`Host::request`]; the response may take so long, or any time.
-    ///
-    /// # Errors
-    /// As for [`Host::request`].
     pub fn request_for(&mut self, request: &Request, limit: Option<Duration>) -> Result<Value> {
         let mut links = Links::default();
         let number = links.send(self, request, ())?;
@@ -204,9 +198,6 @@ impl Host {
     }
 
     /// From now on an agent of this process runs without a sandbox and asks nothing. A server never allows that.
-    ///
-    /// # Errors
-    /// There is no such agent in this process.
     pub fn lift_restrictions(&mut self, agent: &str) -> Result<()> {
         match self {
             Self::Local { repl, .. } => repl.find_or_unarchive(agent, true).map(|id| repl.lift_restrictions(id)),
@@ -224,9 +215,6 @@ impl Host {
 
     /// Interrupts all agents of this process, and waits no longer than this until they are at rest. Returns what was lost, in
     /// words.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn interrupt_all(&mut self, limit: Duration) -> Result<Option<String>> {
         let Self::Local { repl, .. } = self else { return Ok(None) };
         let busy: Vec<AgentId> = repl.roster().busy().iter().copied().collect();
@@ -240,9 +228,6 @@ impl Host {
 
     /// Serves the data directory while something needs this process, after a run whose background commands were kept. The
     /// process that was started for the run waits at the other end of the pipe, and ends with this code.
-    ///
-    /// # Errors
-    /// Nobody could reach the commands, or the poll fails.
     pub fn go_on(mut self, pipe: OwnedFd, options: String, code: u8, at_end: impl FnOnce(&mut Self)) -> Result<()> {
         if let Self::Local { repl, directory: Some(directory) } = &mut self {
             repl.serve(Listener::bind(directory)?);
@@ -255,9 +240,6 @@ impl Host {
     }
 
     /// Ends a loop of this process in order; it can still be polled. Returns what was lost, in words.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn leave(&mut self) -> Result<Option<String>> {
         let Self::Local { repl, directory } = self else { return Ok(None) };
         repl.leave()?;

@@ -20,11 +20,8 @@ const LAST_WAIT: Duration = Duration::from_millis(100);
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Opens the store in this directory, or one in memory. Waits until the deadline for another process that holds it.
-/// `None` if that process answers at its socket.
-///
-/// # Errors
-/// The store cannot be used; of kind [`ErrorKind::Held`] if the process that holds it waits for this one, or the deadline has
-/// passed.
+/// `None` if that process answers at its socket. An error of kind [`ErrorKind::Held`]: the deadline has passed, or the process
+/// that holds the store waits for this one.
 pub fn open(directory: Option<&Path>, deadline: Option<Instant>) -> Result<Option<Store>> {
     let Some(directory) = directory else { return Store::in_memory().map(Some) };
     let started = Instant::now();

@@ -29,9 +29,6 @@ pub enum Use {
 }
 
 /// Compares the version of a server with this one. If they differ, the person at the terminal decides.
-///
-/// # Errors
-/// The server does not answer or does not end, or it speaks another version of the protocol and keeps running.
 pub fn check(client: &mut Client, directory: &Path) -> Result<Use> {
     let (found, speaks_ours) = match client.request(&Request::Status) {
         Ok(status) => (status["version"].as_str().map(str::to_owned), true),

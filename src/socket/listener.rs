@@ -57,10 +57,7 @@ impl Listener {
     }
 
     /// The next client, if one waits, and whether it may make requests. Connections of other users are closed. A client is
-    /// taken only if there are descriptors to look at its process as well.
-    ///
-    /// # Errors
-    /// There is no free descriptor; the client continues to wait.
+    /// taken only if there are descriptors to look at its process as well; otherwise this fails, and it continues to wait.
     pub(crate) fn accept(&self) -> Result<Option<(UnixStream, bool)>> {
         loop {
             let mut waiting = [PollFd::new(&self.listener, PollFlags::IN)];

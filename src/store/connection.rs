@@ -36,9 +36,6 @@ pub(super) fn has_wal(dir: &Path) -> bool {
 const COMPANIONS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Opens the existing file. URIs are off, so that a path that looks like one is still a path.
-///
-/// # Errors
-/// It cannot be opened; it or a file beside it is a symbolic link or not a regular file.
 pub(super) fn connect(dir: &Path, mode: OpenFlags) -> Result<Connection> {
     refuse_links(dir)?;
     Connection::open_with_flags(database_path(dir), mode | OpenFlags::SQLITE_OPEN_NO_MUTEX)

@@ -96,9 +96,6 @@ impl Store {
     }
 
     /// Opens the store that this process holds once more, for reading.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     pub(crate) fn open_again(dir: &Path) -> Result<Self> {
         Self::reading(connect(dir, OpenFlags::SQLITE_OPEN_READ_ONLY)?, dir)
     }
@@ -218,9 +215,6 @@ impl Store {
     }
 
     /// From now on a transaction is on the disk when it returns.
-    ///
-    /// # Errors
-    /// SQLite refuses the setting.
     pub(crate) fn sync_each_transaction(self) -> Result<Self> {
         self.conn.execute_batch("PRAGMA synchronous = FULL")?;
         Ok(self)
@@ -308,17 +302,11 @@ impl Store {
     /// Runs `work` in one transaction: everything that it writes is stored, or, after any error, nothing. The error of
     /// a single write counts even if `work` ignores it. A transaction within another is a part of the outer one: it is
     /// stored with it, and its error fails the whole.
-    ///
-    /// # Errors
-    /// `work` or one of its writes failed, or the database cannot be written.
     pub(crate) fn transaction<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         self.write(|_| work(self))
     }
 
     /// Notes that something was done. False if it was noted before.
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn note_once(&self, what: &str) -> Result<bool> {
         let sql = "INSERT OR IGNORE INTO meta (key, value) VALUES (?1, '')";
         self.write(|conn| Ok(conn.prepare_cached(sql)?.execute([what])? > 0))
@@ -340,17 +328,11 @@ impl Store {
     }
 
     /// Begins a transaction that [`Store::end`] ends; otherwise like [`Store::transaction`].
-    ///
-    /// # Errors
-    /// The database cannot be written.
     pub(crate) fn begin(&self) -> Result<()> {
         Ok(self.conn.execute_batch("BEGIN IMMEDIATE")?)
     }
 
     /// Commits, or rolls back, what was written since [`Store::begin`].
-    ///
-    /// # Errors
-    /// The commit failed, or a write before it; everything is rolled back then.
     pub(crate) fn end(&self, commit: bool) -> Result<()> {
         self.release_numbers();
         if let Some(error) = self.failed.take().filter(|_| commit) {

@@ -85,9 +85,6 @@ struct State {
 impl Syncer {
     /// `wake` is called when a ticket that was asked for is durable or lost, and when the log was copied; `before` before each
     /// step. A log of this length is copied.
-    ///
-    /// # Errors
-    /// The log cannot be opened.
     pub(super) fn new(
         dir: &Path,
         wake: Box<dyn Fn() + Send + Sync>,

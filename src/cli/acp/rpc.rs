@@ -63,10 +63,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Reads one line.
-///
-/// # Errors
-/// The error to answer with, and the id of the message if it has one.
+/// Reads one line. An error comes with the id of the message, or null.
 pub fn read(line: &[u8]) -> Result<Incoming, (Value, Fault)> {
     let value: Value = serde_json::from_slice(line)
         .map_err(|error| (Value::Null, Fault::new(PARSE, format!("the message is not JSON: {error}"))))?;

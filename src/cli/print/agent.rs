@@ -23,8 +23,6 @@ pub struct RunAgent {
     pub has_schema: bool,
 }
 
-/// # Errors
-/// There is no such agent, its model is not configured, or an option cannot be applied to it.
 pub fn choose(
     host: &mut Host,
     (arguments, env): (&Arguments, &ProcessEnvironment),
@@ -75,8 +73,6 @@ fn select(host: &mut Host, choice: &AgentChoice, new: NewAgent) -> Result<Value>
     }
 }
 
-/// # Errors
-/// An option would change an agent of a server that others use.
 fn check_options(arguments: &Arguments) -> Result<()> {
     let options = [
         (!(arguments.allow.is_empty() && arguments.deny.is_empty()), "--allow and --deny hold"),

@@ -75,9 +75,6 @@ const ASKS_NOBODY: &str = "approval ask: nobody answers questions of --print, so
                            --approval auto permits it";
 
 /// Runs the mode. Returns the exit code.
-///
-/// # Errors
-/// The run could not begin.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment) -> Result<u8> {
     let started = Instant::now();
     run_from(arguments, env, started).inspect_err(|error| {

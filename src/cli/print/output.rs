@@ -45,8 +45,6 @@ pub struct PrintOutput {
 }
 
 impl PrintOutput {
-    /// # Errors
-    /// The descriptors cannot be duplicated.
     pub fn new(format: OutputFormat, started: Instant) -> Result<Self> {
         Ok(Self {
             format,

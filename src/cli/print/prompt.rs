@@ -18,9 +18,6 @@ pub struct Prompt {
 
 impl Prompt {
     /// `is_terminal`: standard input is a terminal, and so is not read unless the prompt is `-`.
-    ///
-    /// # Errors
-    /// There is nothing to send.
     pub fn of(arguments: &Arguments, is_terminal: bool) -> Result<Self> {
         let is_dash = |word: &&String| word.as_str() == "-";
         let has_dash = arguments.prompt.iter().any(|word| is_dash(&word));
@@ -34,9 +31,6 @@ impl Prompt {
     }
 
     /// The whole prompt: text of the command line, an empty line, and the input.
-    ///
-    /// # Errors
-    /// There is nothing to send.
     pub fn with_input(self, input: &str) -> Result<String> {
         let input = input.trim_end_matches(['\n', '\r']);
         let text = match (self.text, input.trim().is_empty()) {
@@ -49,9 +43,6 @@ impl Prompt {
 }
 
 /// The prompt with the files of `--attach`, as a chat takes them.
-///
-/// # Errors
-/// A file does not exist, or its path cannot be given in a prompt.
 pub fn with_files(prompt: String, files: &[PathBuf]) -> Result<String> {
     let mut prompt = prompt;
     for file in files {
@@ -80,9 +71,6 @@ fn nothing_to_send(agent: Option<&str>) -> Error {
 }
 
 /// When a run with `--timeout` has to end.
-///
-/// # Errors
-/// The timeout is not a positive number.
 pub fn deadline(arguments: &Arguments, started: Instant) -> Result<Option<Instant>> {
     let Some(seconds) = arguments.timeout else { return Ok(None) };
     let wait = Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero());

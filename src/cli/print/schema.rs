@@ -16,8 +16,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// # Errors
-    /// The file cannot be read or is no JSON schema, or the program was built without the feature.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let size = std::fs::metadata(path).map(|file| file.len());

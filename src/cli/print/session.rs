@@ -33,9 +33,6 @@ pub struct Run {
 impl Run {
     /// Sends the prompt, if there is one, and continues until all turns are over. Returns the exit code, and the host if
     /// commands in the background need it.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn run(mut self, prompt: Option<&str>) -> Result<(u8, Option<(Host, Turns)>)> {
         self.host.watch(self.signals.fd(), true, false)?;
         let ending = self.run_turns(prompt).unwrap_or_else(|error| Ending::Failed(error.into()));

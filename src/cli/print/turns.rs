@@ -74,9 +74,6 @@ impl Turns {
     }
 
     /// Sends a prompt, or queues it while a turn is under way.
-    ///
-    /// # Errors
-    /// The prompt is too long, or the server has ended.
     pub fn send(&mut self, host: &mut Host, text: String) -> Result<()> {
         self.queue.push_back(text);
         self.start_next(host)
@@ -98,9 +95,6 @@ impl Turns {
     }
 
     /// One turn of the loop, in which what the agent did is written. Returns the other descriptors that the poll reported.
-    ///
-    /// # Errors
-    /// The poll fails, or the server is lost.
     pub fn turn(
         &mut self,
         host: &mut Host,
@@ -202,9 +196,6 @@ impl Turns {
 
     /// Interrupts the turn that is under way, and writes the rest of its output. Does not wait for ever: a server may not
     /// answer.
-    ///
-    /// # Errors
-    /// The poll fails.
     pub fn end(&mut self, host: &mut Host, output: &mut PrintOutput) -> Result<()> {
         self.queue.clear();
         self.interrupt();

@@ -291,9 +291,6 @@ impl Terminal {
 
 impl Terminals {
     /// Shows a view at the terminal where this was asked for, or closes it if it is shown.
-    ///
-    /// # Errors
-    /// There is no terminal, or none that can draw.
     pub(in crate::repl) fn show_view(&mut self, core: &mut Core, origin: Origin, name: ViewName) -> Result<()> {
         let id = match (name, origin.terminal()) {
             // Its steps are questions in line mode.
@@ -318,9 +315,6 @@ impl Terminals {
     }
 
     /// Shows what a search finds.
-    ///
-    /// # Errors
-    /// As for [`Terminals::show_view`].
     pub(in crate::repl) fn show_search(&mut self, core: &mut Core, origin: Origin, query: &str) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
         let search = SearchView::with(core, query);
@@ -329,9 +323,6 @@ impl Terminals {
     }
 
     /// Shows the answers of a comparison.
-    ///
-    /// # Errors
-    /// As for [`Terminals::show_view`].
     pub(in crate::repl) fn show_comparison(&mut self, core: &mut Core, origin: Origin, number: u64) -> Result<()> {
         let id = self.drawn_terminal(origin)?;
         self.set_view(core, id, Some(ViewKind::Compare(Box::new(CompareView::of(number)))));

@@ -62,8 +62,6 @@ fn search_in(directory: PathBuf, query: SearchQuery) -> Result<Found> {
     search(&Store::open_again(&directory)?, query)
 }
 
-/// # Errors
-/// The store cannot be read.
 pub(super) fn search(store: &Store, query: SearchQuery) -> Result<Found> {
     let hits = store.search(&query, MOST)?;
     let unindexed = if hits.is_empty() { store.unindexed()? } else { 0 };
