@@ -77,7 +77,7 @@ pub use mail::mail_lines;
 pub use mail::{mail_as_json, sent_note};
 pub use model::{model_list, names_model};
 #[cfg(feature = "coordinator")]
-pub use team::{TeamRequest, TeamWork, parse_team_request};
+pub use team::parse_team_line;
 
 /// What commands may read.
 pub struct CommandContext<'a> {

@@ -10,13 +10,12 @@ use super::complete::{before_last_word, complete_word, models};
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::config::{Config, TeamSettings};
+use crate::domain::config::Config;
 use crate::domain::flow::{Change, InputResult, Shown};
 use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
-use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
-use crate::team::coordinator::template::Template;
-use crate::team::coordinator::workflow::Workflow;
+use crate::team::coordinator::plan::{DEFAULT_MEMBERS, Plan, PlanOptions};
+use crate::team::coordinator::settings::{Aggregation, Strategy};
 
 pub const TEAM: CommandSpec = CommandSpec {
     arguments: "[STRATEGY] [AGGREGATION] [TASK]",
@@ -26,50 +25,7 @@ pub const TEAM: CommandSpec = CommandSpec {
     ..CommandSpec::new("team", "let several children work on one task", run)
 };
 
-const DEFAULT_MEMBERS: usize = 3;
 const OPTIONS: [&str; 7] = ["--template", "--workflow", "--agents", "--count", "--judge", "--timeout", "--retries"];
-
-/// A task and the members that work on it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TeamRequest {
-    /// The prompt of every member.
-    pub task: String,
-    /// Who works on it.
-    pub work: TeamWork,
-    /// The settings in the line, which replace the configured ones.
-    pub settings: Settings,
-}
-
-/// Who works on a task.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TeamWork {
-    /// These members, in the order of the strategy.
-    Members(Vec<Member>),
-    /// The steps of this workflow.
-    Workflow(Workflow),
-}
-
-impl TeamWork {
-    fn len(&self) -> usize {
-        match self {
-            Self::Members(members) => members.len(),
-            Self::Workflow(workflow) => workflow.steps.len(),
-        }
-    }
-}
-
-/// The options before the task in the line.
-#[derive(Default)]
-struct Options {
-    strategy: Option<Strategy>,
-    aggregation: Option<Aggregation>,
-    members: Option<Vec<Member>>,
-    template: Option<Template>,
-    workflow: Option<Workflow>,
-    judge: Option<String>,
-    timeout: Option<Duration>,
-    retries: Option<u32>,
-}
 
 fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let arguments = value_of(given, "line").unwrap_or_default();
@@ -79,8 +35,8 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     if matches!(arguments, "help" | "--help" | "-h") {
         return Ok(InputResult::Continue(Some(help(context.config))));
     }
-    let request = parse_team_request(arguments, context.config)?;
-    let members = text::counted(request.work.len(), "member", "members");
+    let plan = parse_team_line(arguments, context.config)?;
+    let members = text::counted(plan.members().len(), "member", "members");
     let note = format!("started {members}: answers arrive as mail, the result in this conversation (Esc stops them)");
     Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
 }
@@ -106,9 +62,9 @@ fn help(config: &Config) -> String {
 /// Parses the arguments of `/team`: options, a strategy and an aggregation in any order, then the task, quoted or not.
 /// A task that begins with the name of a strategy or aggregation must be quoted. A workflow needs no task: its
 /// description is used. The configuration gives the defaults, templates and workflows.
-pub fn parse_team_request(line: &str, config: &Config) -> Result<TeamRequest> {
-    let (mut options, mut rest) = (Options::default(), line.trim());
-    while let Some(after) = options.parse_next(rest, config)? {
+pub fn parse_team_line(line: &str, config: &Config) -> Result<Plan> {
+    let (mut options, mut rest) = (PlanOptions::default(), line.trim());
+    while let Some(after) = parse_next(&mut options, rest, config)? {
         rest = after.trim_start();
     }
     let default = options.workflow.as_ref().map(|workflow| workflow.default_task().to_owned());
@@ -117,87 +73,52 @@ pub fn parse_team_request(line: &str, config: &Config) -> Result<TeamRequest> {
     if task.trim().is_empty() {
         return Err(usage_error("missing task: put it after the options, as in /team parallel vote \"TASK\""));
     }
-    options.into_request(task, &config.team)
+    options.into_plan(task, &config.team)
 }
 
-impl Options {
-    /// Parses the first word. Returns the rest of the line, or `None` if the task begins here.
-    fn parse_next<'a>(&mut self, line: &'a str, config: &Config) -> Result<Option<&'a str>> {
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        if word.starts_with("--") {
-            return self.parse_option(word, rest.trim_start(), config).map(Some);
-        }
-        if let Ok(strategy) = word.parse()
-            && self.strategy.is_none()
-        {
-            self.strategy = Some(strategy);
-        } else if let Ok(aggregation) = word.parse()
-            && self.aggregation.is_none()
-        {
-            self.aggregation = Some(aggregation);
-        } else {
-            return refuse_misspelt(word, line).map(|()| None);
-        }
-        Ok(Some(rest))
+/// Parses the first word. Returns the rest of the line, or `None` if the task begins here.
+fn parse_next<'a>(options: &mut PlanOptions, line: &'a str, config: &Config) -> Result<Option<&'a str>> {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if word.starts_with("--") {
+        return parse_option(options, word, rest.trim_start(), config).map(Some);
     }
+    if let Ok(strategy) = word.parse()
+        && options.strategy.is_none()
+    {
+        options.strategy = Some(strategy);
+    } else if let Ok(aggregation) = word.parse()
+        && options.aggregation.is_none()
+    {
+        options.aggregation = Some(aggregation);
+    } else {
+        return refuse_misspelt(word, line).map(|()| None);
+    }
+    Ok(Some(rest))
+}
 
-    fn parse_option<'a>(&mut self, word: &'a str, rest: &'a str, config: &Config) -> Result<&'a str> {
-        let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
-        if !OPTIONS.contains(&option) {
-            let nearest = text::nearest(option, OPTIONS.into_iter());
-            let hint = nearest.map_or_else(|| OPTIONS.join(", "), |nearest| format!("did you mean {nearest}?"));
-            return Err(usage_error(format!("unknown option {option} of /team: {hint}")));
-        }
-        let (value, rest) =
-            value.map_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")), |value| (value, rest));
-        if value.is_empty() {
-            return Err(usage_error(format!("{option} needs a value")));
-        }
-        let number =
-            || value.parse::<u32>().map_err(|_| usage_error(format!("{option} needs a number (got {value:?})")));
-        match option {
-            "--template" => self.template = Some(Definitions::of(&config.team_files).template(value)?.clone()),
-            "--workflow" => self.workflow = Some(Definitions::of(&config.team_files).workflow(value)?.clone()),
-            "--agents" => self.members = Some(Member::list(value)?),
-            "--count" => self.members = Some(Member::numbered(number()? as usize)?),
-            "--judge" => self.judge = Some(value.to_owned()),
-            "--timeout" => self.timeout = Some(Duration::from_secs(number()?.into())),
-            _ => self.retries = Some(number()?),
-        }
-        Ok(rest)
+fn parse_option<'a>(options: &mut PlanOptions, word: &'a str, rest: &'a str, config: &Config) -> Result<&'a str> {
+    let (option, value) = word.split_once('=').map_or((word, None), |(option, value)| (option, Some(value)));
+    if !OPTIONS.contains(&option) {
+        let nearest = text::nearest(option, OPTIONS.into_iter());
+        let hint = nearest.map_or_else(|| OPTIONS.join(", "), |nearest| format!("did you mean {nearest}?"));
+        return Err(usage_error(format!("unknown option {option} of /team: {hint}")));
     }
-
-    fn into_request(self, task: &str, configured: &TeamSettings) -> Result<TeamRequest> {
-        let sources = [self.members.is_some(), self.template.is_some(), self.workflow.is_some()];
-        if sources.into_iter().filter(|is_given| *is_given).count() > 1 {
-            return Err(usage_error("use only one of --template, --workflow, --agents and --count"));
-        }
-        if let Some(strategy) = self.strategy.filter(|_| self.workflow.is_some()) {
-            return Err(usage_error(format!("a workflow has an order of its own: leave out {strategy}")));
-        }
-        let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
-        let of_workflow = self.workflow.as_ref().map(|workflow| (Some(Strategy::Sequential), workflow.aggregation));
-        let (strategy, aggregation) = of_template.or(of_workflow).unwrap_or_default();
-        let defaults = Settings::of(configured);
-        let strategy = self.strategy.or(strategy).unwrap_or(defaults.strategy);
-        let usual = Aggregation::of_settings(configured, strategy);
-        let mut settings = Settings {
-            strategy,
-            aggregation: self.aggregation.or(aggregation).unwrap_or(usual),
-            judge: self.judge,
-            ..defaults
-        };
-        settings.agent_timeout = self.timeout.unwrap_or(settings.agent_timeout);
-        settings.retry.retries = self.retries.or(settings.retry.retries);
-        settings.check()?;
-        let members = self.members.or(self.template.map(|template| template.members));
-        let work = match (self.workflow, members) {
-            (Some(workflow), _) => TeamWork::Workflow(workflow),
-            (None, Some(members)) => TeamWork::Members(members),
-            (None, None) => TeamWork::Members(Member::numbered(DEFAULT_MEMBERS)?),
-        };
-        Ok(TeamRequest { task: task.to_owned(), work, settings })
+    let (value, rest) =
+        value.map_or_else(|| rest.split_once(char::is_whitespace).unwrap_or((rest, "")), |value| (value, rest));
+    if value.is_empty() {
+        return Err(usage_error(format!("{option} needs a value")));
     }
+    let number = || value.parse::<u32>().map_err(|_| usage_error(format!("{option} needs a number (got {value:?})")));
+    match option {
+        "--template" => options.template = Some(Definitions::of(&config.team_files).template(value)?.clone()),
+        "--workflow" => options.workflow = Some(Definitions::of(&config.team_files).workflow(value)?.clone()),
+        "--agents" => options.members = Some(Member::list(value)?),
+        "--count" => options.members = Some(Member::numbered(number()? as usize)?),
+        "--judge" => options.judge = Some(value.to_owned()),
+        "--timeout" => options.timeout = Some(Duration::from_secs(number()?.into())),
+        _ => options.retries = Some(number()?),
+    }
+    Ok(rest)
 }
 
 /// Refuses a task whose first word is nearly a name, if a quoted task follows or the word is too long to match by chance.
@@ -240,12 +161,15 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::config::TeamSettings;
     use crate::domain::custom::TeamFile;
+    use crate::team::coordinator::plan::Work;
+    use crate::team::coordinator::settings::Settings;
 
     fn parse(line: &str) -> (String, Vec<String>, Strategy, Aggregation) {
-        let TeamRequest { task, work, settings } =
-            parse_team_request(line, &Config::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
-        let TeamWork::Members(members) = work else { panic!("{line}") };
+        let Plan { task, work, settings } =
+            parse_team_line(line, &Config::default()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let Work::Members(members) = work else { panic!("{line}") };
         (task, members.into_iter().map(|member| member.name).collect(), settings.strategy, settings.aggregation)
     }
 
@@ -284,7 +208,7 @@ mod tests {
             retries: 1,
         };
         let config = Config { team: configured, ..Config::default() };
-        let parse = |line: &str| parse_team_request(line, &config).expect("valid").settings;
+        let parse = |line: &str| parse_team_line(line, &config).expect("valid").settings;
         assert_eq!(parse("x"), Settings::of(&configured));
         let settings = parse("adaptive merge --timeout 5 --retries 0 x");
         assert_eq!((settings.strategy, settings.aggregation), (Strategy::Adaptive, Aggregation::Merge));
@@ -305,19 +229,19 @@ mod tests {
             file("/w/broken.toml", true, "nonsense"),
         ];
         let config = Config { team_files, ..Config::default() };
-        let request = parse_team_request("--template debate x", &config).expect("valid");
-        assert_eq!((request.work.len(), request.settings.aggregation), (2, Aggregation::Last));
-        let request = parse_team_request("--workflow flow", &config).expect("valid");
+        let request = parse_team_line("--template debate x", &config).expect("valid");
+        assert_eq!((request.members().len(), request.settings.aggregation), (2, Aggregation::Last));
+        let request = parse_team_line("--workflow flow", &config).expect("valid");
         assert_eq!((request.task.as_str(), request.settings.aggregation), ("Plan and do", Aggregation::Vote));
-        assert!(matches!(request.work, TeamWork::Workflow(_)));
-        assert_eq!(parse_team_request("--workflow flow \"go\"", &config).expect("valid").task, "go");
+        assert!(matches!(request.work, Work::Workflow(_)));
+        assert_eq!(parse_team_line("--workflow flow \"go\"", &config).expect("valid").task, "go");
         for (line, expected) in [
             ("--workflow broken", "/w/broken.toml:1: invalid TOML"),
             ("--workflow flwo", "did you mean flow?"),
             ("--workflow flow pipeline x", "an order of its own"),
             ("--workflow flow --count 2 x", "use only one of"),
         ] {
-            let error = parse_team_request(line, &config).expect_err(line);
+            let error = parse_team_line(line, &config).expect_err(line);
             assert!(error.message.contains(expected), "{line}: {error}");
         }
     }
@@ -340,7 +264,7 @@ mod tests {
             ("--judge a/b vote x", "a judge needs the aggregation select_best"),
             ("--timeout 0 x", "more than 0 s"),
         ] {
-            let error = parse_team_request(line, &Config::default()).expect_err(line);
+            let error = parse_team_line(line, &Config::default()).expect_err(line);
             assert!(error.message.contains(expected), "{line}: {error}");
         }
     }

@@ -7,71 +7,50 @@ use crate::base::error::{Error, Result};
 use crate::cli::arguments::{RunOptions, TaskText, TeamRun, WorkflowRun};
 use crate::cli::stdio::input::{Input, MAX_BYTES, WholeInput};
 use crate::cli::stdio::say_waits_for_input;
-use crate::domain::config::{RetryPolicy, TeamSettings};
+use crate::domain::config::TeamSettings;
 use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
-use crate::team::coordinator::plan::{Plan, Work};
-use crate::team::coordinator::settings::{Aggregation, Settings, Strategy};
-use crate::team::coordinator::template::Template;
-
-/// The default number of members: the fewest with which all strategies and aggregations differ.
-const DEFAULT_COUNT: usize = 3;
+use crate::team::coordinator::plan::{Plan, PlanOptions};
 
 impl Plan {
     /// The plan of `run`.
     pub fn of_members(run: &TeamRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
-        let template = run.template.as_deref().map(|name| definitions.template(name)).transpose()?;
-        let strategy =
-            run.strategy.as_deref().map(str::parse).transpose().map_err(|error: Error| error.context("--strategy"))?;
-        let usual = Settings::of(configured).strategy;
-        let strategy = strategy.or(template.and_then(|template| template.strategy)).unwrap_or(usual);
-        let aggregation = template.and_then(|template| template.aggregation);
-        let settings = Settings { strategy, ..settings(&run.options, aggregation, (configured, strategy))? };
-        let work = Work::Members(members(template, run.agents.as_deref(), run.count)?);
-        Self { task: String::new(), work, settings }.with_task(&run.task, None)
+        let strategy = run.strategy.as_deref().map(str::parse).transpose();
+        let agents = run.agents.as_deref().map(|list| Member::list(list).map_err(|error| error.context("--agents")));
+        let count = run.count.map(|count| Member::numbered(count).map_err(|error| error.context("--count")));
+        let options = PlanOptions {
+            template: run.template.as_deref().map(|name| definitions.template(name)).transpose()?.cloned(),
+            strategy: strategy.map_err(|error: Error| error.context("--strategy"))?,
+            members: agents.or(count).transpose()?,
+            ..plan_options(&run.options)?
+        };
+        options.into_plan("", configured)?.with_task(&run.task, None)
     }
 
     /// The plan of `run-workflow`.
     pub fn of_workflow(run: &WorkflowRun, definitions: &Definitions, configured: &TeamSettings) -> Result<Self> {
         let workflow = files::workflow(definitions, &run.name)?;
-        let settings = settings(&run.options, workflow.aggregation, (configured, Strategy::Sequential))?;
         let default_task = workflow.default_task().to_owned();
-        Self { task: String::new(), work: Work::Workflow(workflow), settings }.with_task(&run.task, Some(default_task))
+        let options = PlanOptions { workflow: Some(workflow), ..plan_options(&run.options)? };
+        options.into_plan("", configured)?.with_task(&run.task, Some(default_task))
     }
 
     /// Reads the task last, since standard input may have to be waited for.
     fn with_task(mut self, task: &TaskText, default: Option<String>) -> Result<Self> {
-        self.check()?;
         self.task = read_task(task)?.or(default).ok_or_else(no_task)?;
         Ok(self)
     }
 }
 
-/// `aggregation` is that of the template or workflow; without one, the configured one or that of the strategy is used.
-fn settings(
-    options: &RunOptions,
-    aggregation: Option<Aggregation>,
-    (configured, strategy): (&TeamSettings, Strategy),
-) -> Result<Settings> {
-    let (defaults, usual) = (Settings::of(configured), Aggregation::of_settings(configured, strategy));
-    let option = options.aggregation.as_deref().map(str::parse).transpose();
-    let option = option.map_err(|error: Error| error.context("--aggregation"))?;
-    let retries = options.retries.unwrap_or(defaults.retry.number());
-    Ok(Settings {
-        aggregation: option.or(aggregation).unwrap_or(usual),
-        agent_timeout: options.timeout.unwrap_or(defaults.agent_timeout),
-        retry: RetryPolicy { retries: Some(retries), ..defaults.retry },
+fn plan_options(options: &RunOptions) -> Result<PlanOptions> {
+    let aggregation = options.aggregation.as_deref().map(str::parse).transpose();
+    Ok(PlanOptions {
+        aggregation: aggregation.map_err(|error: Error| error.context("--aggregation"))?,
+        timeout: options.timeout,
+        retries: options.retries,
         judge: options.judge.clone(),
-        ..defaults
+        ..PlanOptions::default()
     })
-}
-
-fn members(template: Option<&Template>, agents: Option<&str>, count: Option<usize>) -> Result<Vec<Member>> {
-    match (template, agents) {
-        (Some(template), _) => Ok(template.members.clone()),
-        (None, Some(list)) => Member::list(list).map_err(|error| error.context("--agents")),
-        (None, None) => Member::numbered(count.unwrap_or(DEFAULT_COUNT)).map_err(|error| error.context("--count")),
-    }
 }
 
 /// The task of the command line; `-` is standard input.
@@ -112,6 +91,7 @@ mod tests {
 
     use super::*;
     use crate::cli::arguments::{Arguments, Command, MultiAgentCommand};
+    use crate::team::coordinator::settings::{Aggregation, Strategy};
     use crate::team::coordinator::template::built_in;
 
     fn plan(line: &str) -> Result<Plan> {

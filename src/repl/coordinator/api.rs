@@ -11,7 +11,7 @@ use crate::commands::agent_called;
 use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
-use crate::repl::coordinator::members::{RunMembers, RunOrigin};
+use crate::repl::coordinator::members::RunOrigin;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
@@ -50,7 +50,7 @@ impl Repl {
     /// `origin` does not exist, the task is empty, a setting is out of bounds, a name is used twice, a model is not
     /// configured, or the store is read-only; then nothing has changed.
     pub fn run_task(&mut self, origin: AgentId, members: Vec<Member>, text: &str, settings: Settings) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Listed(members), text, settings)
+        self.run_plan(origin, Plan { task: text.to_owned(), work: Work::Members(members), settings })
     }
 
     /// Starts a workflow, whose steps are the members. The strategy of the settings is ignored.
@@ -64,7 +64,12 @@ impl Repl {
         text: &str,
         settings: Settings,
     ) -> Result<RunId> {
-        self.coordinator.begin_run(&mut self.core, of_library(origin), RunMembers::Workflow(workflow), text, settings)
+        self.run_plan(origin, Plan { task: text.to_owned(), work: Work::Workflow(workflow.clone()), settings })
+    }
+
+    fn run_plan(&mut self, agent: AgentId, plan: Plan) -> Result<RunId> {
+        let origin = RunOrigin { agent, fork_point: None, wanted_by: Origin::Library };
+        self.coordinator.begin_run(&mut self.core, origin, plan)
     }
 
     /// The events of a run since the last call; none for an unknown run.
@@ -102,17 +107,9 @@ impl Repl {
     fn begin_plan(&mut self, client: ClientId, id: AgentId, plan: &Value) -> Result<()> {
         let plan = Plan::read(plan, &self.core.config.team)?;
         plan.check_models(&self.core.config.catalog)?;
-        let members = match &plan.work {
-            Work::Members(members) => RunMembers::Listed(members.clone()),
-            Work::Workflow(workflow) => RunMembers::Workflow(workflow),
-        };
         let origin = RunOrigin { agent: id, fork_point: None, wanted_by: Origin::Client(client) };
-        self.coordinator.begin_run(&mut self.core, origin, members, &plan.task, plan.settings)?;
+        self.coordinator.begin_run(&mut self.core, origin, plan)?;
         self.server.begin_run(&mut self.core, client, id);
         Ok(())
     }
-}
-
-fn of_library(agent: AgentId) -> RunOrigin {
-    RunOrigin { agent, fork_point: None, wanted_by: Origin::Library }
 }

@@ -6,10 +6,10 @@ use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
-use crate::commands::{TeamRequest, TeamWork, parse_team_request};
+use crate::commands::parse_team_line;
 use crate::domain::flow::Origin;
 use crate::repl::coordinator::Coordinator;
-use crate::repl::coordinator::members::{RunMembers, RunOrigin};
+use crate::repl::coordinator::members::RunOrigin;
 use crate::repl::core::{Core, agent_gone};
 
 const MAX_LISTED: usize = 10;
@@ -24,7 +24,7 @@ impl Coordinator {
         agent_id: AgentId,
         line: &str,
     ) -> Result<()> {
-        let TeamRequest { task, work, settings } = parse_team_request(line, &core.config)?;
+        let plan = parse_team_line(line, &core.config)?;
         let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let fork_point = match turn {
@@ -32,11 +32,7 @@ impl Coordinator {
             None => core.store.last_own_message(agent_id)?,
         };
         let run_origin = RunOrigin { agent: agent_id, fork_point: Some(fork_point), wanted_by };
-        let members = match &work {
-            TeamWork::Members(members) => RunMembers::Listed(members.clone()),
-            TeamWork::Workflow(workflow) => RunMembers::Workflow(workflow),
-        };
-        self.begin_run(core, run_origin, members, &task, settings).map(drop)
+        self.begin_run(core, run_origin, plan).map(drop)
     }
 
     /// Lists the newest runs, and the health of members since the program started.

@@ -14,9 +14,9 @@ use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::{Core, agent_gone};
 use crate::store::NewRun;
 use crate::team::coordinator::member::Member;
+use crate::team::coordinator::plan::{Plan, Work};
 use crate::team::coordinator::settings::{Settings, Strategy};
 use crate::team::coordinator::task::{MemberId, Task};
-use crate::team::coordinator::workflow::Workflow;
 
 /// The most characters of a member's name in the name of its agent, which has at most 32 and may need a number.
 const NAME_CHARACTERS: usize = 26;
@@ -29,21 +29,9 @@ pub(super) struct RunOrigin {
     pub wanted_by: Origin,
 }
 
-pub(super) enum RunMembers<'a> {
-    /// In the order of the strategy.
-    Listed(Vec<Member>),
-    Workflow(&'a Workflow),
-}
-
 /// The members' work, if all their models are configured.
-fn plan_task(
-    core: &mut Core,
-    run: &RunId,
-    origin: AgentId,
-    work: RunMembers<'_>,
-    text: &str,
-    settings: Settings,
-) -> Result<Task> {
+fn plan_task(core: &mut Core, run: &RunId, origin: AgentId, plan: Plan) -> Result<Task> {
+    let Plan { task: text, work, settings } = plan;
     let agent = core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
     let usual_model = agent.usual_endpoint().full_name();
     let (now, judge) = (core.clock.now(), settings.judge.clone());
@@ -57,14 +45,13 @@ fn plan_task(
         Ok(())
     };
     let task = match work {
-        RunMembers::Listed(mut members) => {
+        Work::Members(mut members) => {
             members.iter_mut().try_for_each(define)?;
-            Task::new(run.as_str(), text, members, settings, now)?
+            Task::new(run.as_str(), &text, members, settings, now)?
         }
-        RunMembers::Workflow(workflow) => {
-            let mut workflow = workflow.clone();
+        Work::Workflow(mut workflow) => {
             workflow.steps.iter_mut().try_for_each(|step| define(&mut step.member))?;
-            Task::of_workflow(run.as_str(), text, &workflow, settings, now)?
+            Task::of_workflow(run.as_str(), &text, &workflow, settings, now)?
         }
     };
     let task = task.with_usual_model(usual_model);
@@ -77,23 +64,16 @@ fn plan_task(
 
 impl Coordinator {
     /// Stores and starts a run; its first steps follow in the next turn.
-    pub(super) fn begin_run(
-        &mut self,
-        core: &mut Core,
-        run_origin: RunOrigin,
-        work: RunMembers<'_>,
-        text: &str,
-        settings: Settings,
-    ) -> Result<RunId> {
+    pub(super) fn begin_run(&mut self, core: &mut Core, run_origin: RunOrigin, plan: Plan) -> Result<RunId> {
         core.require_writable()?;
-        let Settings { strategy, aggregation, retry, .. } = settings;
-        let is_workflow = matches!(work, RunMembers::Workflow(_));
-        let id = RunId::random();
-        let task = plan_task(core, &id, run_origin.agent, work, text, settings)?;
+        let Settings { strategy, aggregation, retry, .. } = plan.settings;
+        let is_workflow = matches!(plan.work, Work::Workflow(_));
+        let (id, text) = (RunId::random(), plan.task.clone());
+        let task = plan_task(core, &id, run_origin.agent, plan)?;
         let new = NewRun {
             run: id.as_str(),
             origin: run_origin.agent,
-            task: text,
+            task: &text,
             strategy: if is_workflow { "workflow" } else { strategy.name() },
             aggregation: aggregation.name(),
             keeps_members: run_origin.fork_point.is_some(),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::member::{self, Member};
-use super::settings::Settings;
+use super::settings::{Aggregation, Settings, Strategy};
+use super::template::Template;
 use super::workflow::Workflow;
 use crate::base::error::{Error, Result};
 use crate::domain::config::{RetryPolicy, TeamSettings};
@@ -24,6 +25,56 @@ pub enum Work {
     /// Members that work in the order of the strategy.
     Members(Vec<Member>),
     Workflow(Workflow),
+}
+
+/// The default number of members: the fewest with which all strategies and aggregations differ.
+pub const DEFAULT_MEMBERS: usize = 3;
+
+/// The options of a run. What is missing comes from the template or workflow, else from the configuration.
+#[derive(Debug, Default)]
+pub struct PlanOptions {
+    pub strategy: Option<Strategy>,
+    pub aggregation: Option<Aggregation>,
+    pub members: Option<Vec<Member>>,
+    pub template: Option<Template>,
+    pub workflow: Option<Workflow>,
+    pub judge: Option<String>,
+    pub timeout: Option<Duration>,
+    pub retries: Option<u32>,
+}
+
+impl PlanOptions {
+    pub fn into_plan(self, task: &str, configured: &TeamSettings) -> Result<Plan> {
+        let sources = [self.members.is_some(), self.template.is_some(), self.workflow.is_some()];
+        if sources.into_iter().filter(|is_given| *is_given).count() > 1 {
+            return Err(Error::usage("use only one of --template, --workflow, --agents and --count"));
+        }
+        if let Some(strategy) = self.strategy.filter(|_| self.workflow.is_some()) {
+            return Err(Error::usage(format!("a workflow has an order of its own: leave out {strategy}")));
+        }
+        let of_template = self.template.as_ref().map(|template| (template.strategy, template.aggregation));
+        let of_workflow = self.workflow.as_ref().map(|workflow| (Some(Strategy::Sequential), workflow.aggregation));
+        let (strategy, aggregation) = of_template.or(of_workflow).unwrap_or_default();
+        let defaults = Settings::of(configured);
+        let strategy = self.strategy.or(strategy).unwrap_or(defaults.strategy);
+        let usual = Aggregation::of_settings(configured, strategy);
+        let settings = Settings {
+            strategy,
+            aggregation: self.aggregation.or(aggregation).unwrap_or(usual),
+            agent_timeout: self.timeout.unwrap_or(defaults.agent_timeout),
+            retry: RetryPolicy { retries: self.retries.or(defaults.retry.retries), ..defaults.retry },
+            judge: self.judge,
+            ..defaults
+        };
+        let members = self.members.or(self.template.map(|template| template.members));
+        let work = match (self.workflow, members) {
+            (Some(workflow), _) => Work::Workflow(workflow),
+            (None, Some(members)) => Work::Members(members),
+            (None, None) => Work::Members(Member::numbered(DEFAULT_MEMBERS)?),
+        };
+        let plan = Plan { task: task.to_owned(), work, settings };
+        plan.check().map(|()| plan)
+    }
 }
 
 /// A plan as a request has it.
@@ -112,7 +163,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::team::coordinator::settings::{Aggregation, Strategy};
 
     fn plans() -> Vec<Plan> {
         let plain = Settings::default();
