@@ -310,8 +310,8 @@ fn what_a_command_has_started_ends_at_its_end_at_the_time_limit_and_at_an_interr
     assert_eq!(bash(&mut app, 1, &format!("sleep {word} & echo done")), "done\n");
     eventually(|| !is_running(&word));
     let timed_out =
-        content(&mut app, 1, "bash", json!({"command": format!("echo a; sleep {word} | cat"), "timeout": 300}));
-    assert_eq!(timed_out, "a\n[timed out after 300ms]");
+        content(&mut app, 1, "bash", json!({"command": format!("echo a; sleep {word} | cat"), "timeout": 3000}));
+    assert_eq!(timed_out, "a\n[timed out after 3s]");
     eventually(|| !is_running(&word));
     app.say(1, &format!("%tool bash {}", json!({"command": format!("touch up; sleep {word} & wait")})));
     app.turn_until("the command", |_| there.path("app/up").exists());

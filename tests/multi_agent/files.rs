@@ -112,7 +112,7 @@ fn the_example_in_the_help_is_a_workflow() {
 fn settings_without_an_option_come_from_the_configuration() {
     let home = Home::new();
     let team =
-        "[team]\nstrategy = \"pipeline\"\naggregation = \"first-success\"\nagent_timeout = 0.2\nagent_retries = 0\n";
+        "[team]\nstrategy = \"pipeline\"\naggregation = \"first-success\"\nagent_timeout = 4\nagent_retries = 0\n";
     write(&home, ".config/polylogue/config.toml", team);
     assert_eq!(run(&home, "run hello").out, "hello\n");
     assert!(run(&home, "status").out.contains("pipeline first_success"));
@@ -120,7 +120,7 @@ fn settings_without_an_option_come_from_the_configuration() {
     assert_eq!(run(&home, "run hello --template code-review").code, 0);
     assert!(run(&home, "status").out.lines().next().is_some_and(|line| line.contains("parallel merge")));
     let output = run(&home, "run %hang --count 1");
-    assert!(output.code == 4 && output.err.contains("timed out after 0.2 s"), "{output:?}");
+    assert!(output.code == 4 && output.err.contains("timed out after 4 s"), "{output:?}");
     write(&home, ".config/polylogue/config.toml", "[team]\nstrategy = \"paralel\"\n");
     let output = run(&home, "run hello");
     assert!(

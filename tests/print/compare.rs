@@ -99,7 +99,7 @@ fn a_timeout_or_a_signal_prints_what_came_and_stops_the_rest() {
         assert_eq!((output.code, outcomes[0].clone()), (130, "interrupted".into()), "{output:?}");
     }
     let (peer, home) = home();
-    let program = home.start(&["compare", "--models", "openai/one", "--timeout", "0.5", "x"]);
+    let program = home.start(&["compare", "--models", "openai/one", "--timeout", "4", "x"]);
     let [one] = accept(&peer, ["one"]);
     one.stream().text("Half");
     let output = program.ends();

@@ -152,12 +152,12 @@ fn decoys_neither_end_the_protection_nor_hide_what_was_changed() {
         [("instruct", "echo x >> z/deep/AGENTS.md"), ("move", "mv z y"), ("a decoy", "echo x > a200/AGENTS.md")];
     assert_eq!(place.allowed(&work, Level::Namespaces, &attempts), Vec::<&str>::new());
     // What a package manager replaces is not protected, but compared.
-    let many = "for d in $(seq -w 100); do mkdir -p b$d/.git; done; echo x >> n/node_modules/p/CLAUDE.md";
+    let many = "mkdir -p $(seq -f b%g/.git 100); echo x >> n/node_modules/p/CLAUDE.md";
     let told = place.run(Level::Namespaces, many).changes;
     assert!(told[0].starts_with("n/node_modules/p/CLAUDE.md was changed"), "{told:?}");
     assert_eq!(told.len(), 101);
     // The tool shows the beginning, and names a file with all of it.
-    let (output, warnings) = bash(&place, Level::Namespaces, "for d in $(seq 300); do mkdir -p c$d/.git; done");
+    let (output, warnings) = bash(&place, Level::Namespaces, "mkdir -p $(seq -f c%g/.git 300)");
     assert!(warnings.len() == 21 && warnings[20].contains("280 more protected files"), "{warnings:?}");
     let file = warnings[20].rsplit(' ').next().expect("a file");
     let all = std::fs::read_to_string(file).expect("all of them");
