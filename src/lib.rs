@@ -102,9 +102,11 @@ pub use base::error::{Error, ErrorKind, Result};
 pub use base::id::AgentId;
 #[doc(hidden)]
 pub use cli::main;
+pub use domain::change::{
+    ArchiveAct, Change, Decision, FileJob, Fork, HistoryEdit, MailAct, QueueEdit, Setting, Shown, TeamStart,
+};
 pub use domain::chunk::{Chunk, Numbered, Position, Status};
 pub use domain::config::Config;
-pub use domain::flow::{Change, Decision, Fork, HistoryEdit, QueueEdit, Shown};
 pub use domain::mail::MailId;
 pub use domain::slice::SliceSpec;
 pub use domain::stream::Usage;

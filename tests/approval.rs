@@ -1,7 +1,7 @@
 //! What agents may do without a question: policies, rules, and who may change them.
 
 use polylogue::config::{Policy, Rules};
-use polylogue::{Change, Status};
+use polylogue::{Change, Setting, Status};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
@@ -131,7 +131,7 @@ fn a_child_has_the_policy_of_its_parent_and_shift_tab_changes_that_of_one_agent(
         app.type_bytes(b"\x1b[Z");
         assert_eq!(policies(&app), (Policy::Plan, expected));
     }
-    app.ask(0, Change::Approval(Policy::Auto));
+    app.ask(0, Change::Setting(Setting::Approval(Policy::Auto)));
     assert_eq!(app.agent(0).policy, Policy::Auto);
 }
 

@@ -1,6 +1,6 @@
 //! A damaged store: what cannot be read is reported and left out, everything else works, and nothing panics.
 
-use polylogue::{Change, Clock, ErrorKind, Fork, Repl, Store};
+use polylogue::{Change, Clock, ErrorKind, Fork, MailAct, QueueEdit, Repl, Store};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -17,8 +17,8 @@ fn prepared() -> TempDir {
     }
     for n in 0..4 {
         let to = app.id(n);
-        app.ask((n + 1) % 4, Change::Send { to, body: "first".into() });
-        app.ask((n + 2) % 4, Change::Send { to, body: "second".into() });
+        app.ask((n + 1) % 4, Change::Mail(MailAct::Send { to, body: "first".into() }));
+        app.ask((n + 2) % 4, Change::Mail(MailAct::Send { to, body: "second".into() }));
         app.say(n, &format!("part of {n}\n%hang"));
         app.turn_until("a piece", |app| !app.agent(n).partial_text().is_empty());
         app.say(n, "queued one");
@@ -156,7 +156,7 @@ fn the_readable_part_of_a_damaged_queue_and_draft_is_kept() {
     assert_eq!(queued, ["\u{fffd}A", "queued two"]);
     app.switch(1);
     assert_eq!(app.draft(1).text(), "\u{fffd}B");
-    app.ask(1, Change::Resume);
+    app.ask(1, Change::EditQueue(QueueEdit::Resume));
     app.turn_until_idle();
     assert_eq!(app.replies(1)[app.replies(1).len() - 2..], ["\u{fffd}A", "queued two"]);
 }

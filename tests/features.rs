@@ -1,6 +1,6 @@
 //! Builds without optional features: what needs a missing feature says what to build.
 
-use polylogue::{Change, Error, ErrorKind};
+use polylogue::{Change, Error, ErrorKind, TeamStart};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::program::Home;
@@ -24,7 +24,7 @@ fn a_subcommand_of_a_missing_feature_names_the_feature_to_build() {
 fn a_chat_command_of_a_missing_feature_is_refused_and_the_chat_goes_on() {
     let mut app = Harness::new(Plan { size: Some((120, 40)), ..Plan::default() });
     let root = app.id(0);
-    let refused = app.repl.apply(root, Change::Team("parallel \"hello\"".into())).err();
+    let refused = app.repl.apply(root, Change::Team(TeamStart::Task("parallel \"hello\"".into()))).err();
     let expected = cfg!(not(feature = "coordinator")).then(|| Error::new(ErrorKind::Usage, NOT_BUILT_IN));
     assert_eq!(refused, expected);
     app.enter("/team parallel \"hello\"");

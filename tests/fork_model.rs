@@ -2,7 +2,7 @@
 //! that copies the whole conversation at each fork. After every step each agent has the conversation of its model, in
 //! memory and in the store.
 
-use polylogue::{AgentId, Change, Fork, HistoryEdit};
+use polylogue::{AgentId, Change, Fork, HistoryEdit, QueueEdit};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Body, History, Probe, State};
@@ -240,7 +240,7 @@ impl World {
     }
 
     fn resume(&mut self, agent_id: usize) {
-        assert!(self.ask(agent_id, Change::Resume));
+        assert!(self.ask(agent_id, Change::EditQueue(QueueEdit::Resume)));
         self.models[agent_id].go_on();
     }
 

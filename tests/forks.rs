@@ -3,7 +3,7 @@
 
 mod tool;
 
-use polylogue::{Change, Fork, HistoryEdit};
+use polylogue::{Change, Fork, HistoryEdit, Setting};
 use rusqlite::Connection;
 
 use crate::support::harness::{Harness, Plan};
@@ -276,7 +276,7 @@ fn a_waiting_fork_that_cannot_be_made_in_the_end_gives_its_text_back() {
     a_command_that_waits(&mut app, &peer);
     app.enter("/fork --include-current --name scout look around");
     let id = app.id(0);
-    app.repl.apply(id, Change::Name(Some("scout".into()))).expect("the name is free still");
+    app.repl.apply(id, Change::Setting(Setting::Name(Some("scout".into())))).expect("the name is free still");
     crate::support::write_to_pipe(&app.directory().join("go"), "\n");
     answer_next(&mut app, &peer, 0, "done");
     assert_eq!(app.repl.roster().len(), 1);

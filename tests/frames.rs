@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use polylogue::Change;
 use polylogue::config::{
     Abilities, Depth, DisplaySettings, ModelFacts, Policy, Prices, ProviderEntry, Rules, ThemeSettings,
 };
+use polylogue::{Change, MailAct, Setting};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
@@ -283,7 +283,7 @@ fn errors_and_mail_are_told_apart_from_what_is_said() {
         scene.until_idle();
         // The text that was not answered is in the draft again.
         scene.app.type_bytes(b"\x15");
-        scene.app.ask(0, Change::Name(Some("plan".into())));
+        scene.app.ask(0, Change::Setting(Setting::Name(Some("plan".into()))));
         scene.app.fork_named(0, "ann");
         scene.app.switch(0);
         scene.app.enter("/send ann mind the *count*");
@@ -307,7 +307,7 @@ fn a_question_shows_the_command_and_what_was_answered_stays() {
         return;
     }
     play("question", |scene| {
-        scene.app.ask(0, Change::Approval(Policy::Ask));
+        scene.app.ask(0, Change::Setting(Setting::Approval(Policy::Ask)));
         scene.app.enter("publish it");
         let exchange = scene.app.accept(&scene.peer);
         let push = json!({"command": "make publish VERSION=1.4"}).to_string();
@@ -337,7 +337,7 @@ fn a_question_shows_the_command_and_what_was_answered_stays() {
 #[test]
 fn several_agents_are_told_apart_by_what_they_do() {
     play("team", |scene| {
-        scene.app.ask(0, Change::Name(Some("plan".into())));
+        scene.app.ask(0, Change::Setting(Setting::Name(Some("plan".into()))));
         for name in ["web", "docs", "deploy"] {
             scene.app.fork_named(0, name);
             scene.app.switch(0);
@@ -348,13 +348,13 @@ fn several_agents_are_told_apart_by_what_they_do() {
         scene.app.turn_until("docs has finished", |app| app.state(docs) == State::Idle);
         scene.app.say(web, "build it");
         let _working = scene.app.accept(&scene.peer);
-        scene.app.ask(deploy, Change::Approval(Policy::Ask));
+        scene.app.ask(deploy, Change::Setting(Setting::Approval(Policy::Ask)));
         scene.app.say(deploy, "publish it");
         let push = json!({"command": "git push --force origin main"}).to_string();
         scene.app.accept(&scene.peer).stream().tool_call(0, "a", "bash", &push).finish("tool_calls").done();
         scene.app.turn_until_asked(deploy);
         let to = scene.app.id(0);
-        scene.app.ask(docs, Change::Send { to, body: "ready".into() });
+        scene.app.ask(docs, Change::Mail(MailAct::Send { to, body: "ready".into() }));
         scene.check("separator");
     });
 }
@@ -409,7 +409,7 @@ fn lists_below_the_input_have_descriptions() {
 #[test]
 fn a_timeline_has_messages_calls_files_and_forks() {
     play_view("timeline", |scene| {
-        scene.app.ask(0, Change::Name(Some("api".into())));
+        scene.app.ask(0, Change::Setting(Setting::Name(Some("api".into()))));
         scene.app.say(0, "build the cart");
         let write = json!({"file_path": "cart.rs", "content": "fn total() {}\n"}).to_string();
         let calls = scene.app.accept(&scene.peer);

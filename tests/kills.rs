@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use polylogue::config::{Policy, RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Config, Fork};
+use polylogue::{AgentId, Change, Config, Fork, Setting};
 use serde_json::json;
 
 use crate::support::harness::{Harness, Plan};
@@ -211,6 +211,7 @@ fn tree(app: &Harness) -> String {
         branches: &Branches::default(),
         unix_ms: 0,
         terminal_infos: Vec::new(),
+        clients: None,
         activity: Box::new(|id| {
             let listed = app.repl.list().into_iter().find(|agent| agent.id == id);
             listed.and_then(|agent| agent.activity).unwrap_or_default()
@@ -386,7 +387,7 @@ fn the_kill_tool_is_refused_for_another_agent_where_no_question_is_asked() {
     let killer = app.fork_named(boss, "killer");
     app.fork_named(boss, "other");
     app.fork_named(killer, "own");
-    app.ask(killer, Change::Approval(Policy::Never));
+    app.ask(killer, Change::Setting(Setting::Approval(Policy::Never)));
     app.say(killer, "do it");
     reply_with_calls(&app.accept(&peer), &[("kill", "{\"agent\":\"other\"}"), ("kill", "{\"agent\":\"own\"}")]);
     let results = results_then(&mut app, &peer, killer, "done");

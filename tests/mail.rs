@@ -3,7 +3,7 @@
 
 mod waiting;
 
-use polylogue::{Change, MailId};
+use polylogue::{Change, MailAct, MailId};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
@@ -122,7 +122,7 @@ fn unread_mail_is_counted_on_the_screen_and_in_the_tree_also_after_a_restart() {
     app.switch(1);
     let ann = app.id(1);
     for body in ["one", "two"] {
-        app.ask(0, Change::Send { to: ann, body: body.into() });
+        app.ask(0, Change::Mail(MailAct::Send { to: ann, body: body.into() }));
         app.turn();
     }
     assert_shows(&mut app, "─ 2 mail ─");
@@ -149,7 +149,7 @@ fn mail_from_a_killed_agent_can_still_be_read_and_found() {
     app.switch(app.n("ann"));
     let root = app.id(0);
     let to = app.id(app.n("ann"));
-    app.repl.apply(root, Change::Send { to, body: "another".into() }).expect("ann lives");
+    app.repl.apply(root, Change::Mail(MailAct::Send { to, body: "another".into() })).expect("ann lives");
     for agent_id in [bob.to_string(), "bob".to_owned()] {
         app.enter(&format!("/filter-mail --from {agent_id}"));
         assert_shows(&mut app, "1 message, 1 unread");
@@ -188,8 +188,8 @@ fn a_mebibyte_of_anything_arrives_as_it_was_written_and_a_byte_more_is_refused()
     app.fork_named(0, "ann");
     let (longest, longer) = (hard_body(LONGEST), hard_body(LONGEST + 1));
     let (root, to) = (app.id(0), app.id(1));
-    app.ask(0, Change::Send { to, body: longest.clone() });
-    let refused = app.repl.apply(root, Change::Send { to, body: longer }).expect_err("it is too long");
+    app.ask(0, Change::Mail(MailAct::Send { to, body: longest.clone() }));
+    let refused = app.repl.apply(root, Change::Mail(MailAct::Send { to, body: longer })).expect_err("it is too long");
     assert!(refused.message.contains("1048577 bytes"), "{refused}");
     assert!(bodies(&app, "ann") == [longest.as_str()], "byte for byte");
     let mut app = app.crash_and_restart();

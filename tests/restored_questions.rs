@@ -2,7 +2,7 @@
 //! the person answers, nothing runs and nothing is sent.
 
 use polylogue::config::{LimitName, Policy, Rules, TreeLimits};
-use polylogue::{Change, Decision, Status};
+use polylogue::{Change, Decision, Setting, Status};
 use serde_json::{Value, json};
 
 use crate::support::client::{Client, open_to_clients};
@@ -196,7 +196,7 @@ fn where_new_calls_would_be_refused_the_question_is_asked_again_and_can_be_answe
         let mut app = app(&peer);
         calls(&mut app, &peer, 0, &[("bash", &bash("touch made")), ("write_file", &write("too", "x"))]);
         app.turn_until_asked(0);
-        app.ask(0, Change::Approval(Policy::Never));
+        app.ask(0, Change::Setting(Setting::Approval(Policy::Never)));
         let mut app = app.crash_and_restart();
         assert_eq!(app.agent(0).policy, Policy::Never);
         app.press_at_question(if allowed { b"y" } else { b"n" });

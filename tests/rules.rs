@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use polylogue::Change;
 use polylogue::config::{Policy, Rules};
+use polylogue::{Change, Setting};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan};
@@ -236,7 +236,7 @@ fn the_policy_of_an_agent_survives_a_restart_and_never_exceeds_the_ceiling_of_a_
     let mut app = Harness::new(Plan::default());
     app.enter("/approval auto");
     app.fork(0);
-    app.ask(1, Change::Approval(Policy::Plan));
+    app.ask(1, Change::Setting(Setting::Approval(Policy::Plan)));
     let app = app.crash_and_restart();
     assert_eq!((app.agent(0).policy, app.agent(1).policy), (Policy::Auto, Policy::Plan));
     let directory = app.close();

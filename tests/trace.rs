@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use polylogue::config::{RetryPolicy, Settings};
-use polylogue::{Change, Fork, ViewerOutput};
+use polylogue::{Change, Fork, QueueEdit, ViewerOutput};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -243,7 +243,7 @@ fn error_with_retries() {
             app.state(0) == State::Idle
         });
         app.turn_until("the end of the queue", |app| {
-            app.ask(0, Change::Resume);
+            app.ask(0, Change::EditQueue(QueueEdit::Resume));
             app.agent(0).queue.is_empty() && app.state(0) == State::Idle
         });
         app.say(0, "%fail 429 retry-after=5 slow down");

@@ -239,18 +239,6 @@ pub enum Command {
         #[arg(long)]
         read_only: bool,
     },
-    /// List the agents; without a server, the stored ones
-    Ps {
-        /// List the archived agents instead
-        #[arg(long, conflicts_with = "all")]
-        archived: bool,
-        /// List the archived agents too
-        #[arg(long)]
-        all: bool,
-        /// Print one JSON object per line
-        #[arg(long)]
-        json: bool,
-    },
     /// Show tokens and cost of all requests, killed agents included
     Usage {
         /// What to sum by
@@ -272,51 +260,13 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List, read, send or delete the mail of an agent
-    Mail(Mail),
     /// Print the conversation of an agent; without a server, the stored one
     Logs(Logs),
-    /// Send a message to an agent; it is queued while the agent works
-    Tell {
-        /// Recipient: a name, a number or the beginning of an id
-        agent: String,
-        /// Text of the message; - reads it from standard input
-        #[arg(required = true)]
-        text: Vec<String>,
-    },
-    /// The former name of `tell`
-    #[command(hide = true)]
-    Send {
-        /// As for `tell`
-        agent: String,
-        /// As for `tell`
-        #[arg(required = true)]
-        text: Vec<String>,
-    },
     /// List the tool calls of all agents that wait for approval, each with its full text
     Approvals {
         /// Print one JSON object per line
         #[arg(long)]
         json: bool,
-    },
-    /// Allow a tool call
-    Approve {
-        /// The question, as printed by polylogue approvals
-        id: String,
-        /// Also allow calls like it in its directory from now on; prints the rules, which --rule then confirms
-        #[arg(long)]
-        always: bool,
-        /// A rule that --always has printed; it is saved in your configuration
-        #[arg(long, value_name = "RULE", requires = "always")]
-        rule: Vec<String>,
-    },
-    /// Deny a tool call
-    Deny {
-        /// The question, as printed by polylogue approvals, or the agent that asks
-        id: String,
-        /// Told to the model
-        #[arg(long)]
-        reason: Option<String>,
     },
     /// Wait until an agent is idle, and print its status
     Wait {
@@ -325,18 +275,6 @@ pub enum Command {
         /// Give up after this time, with exit code 4
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         timeout: Option<f64>,
-    },
-    /// List the terminals attached to the server
-    Sessions {
-        /// Print one JSON object per line
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what the server uses: memory in bytes, descriptors, threads
-    Status {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
     },
     /// Stop the server; conversations stay stored
     Stop {
@@ -437,29 +375,6 @@ pub struct ReplayOptions {
     /// Play it on a copy of the C program that has the fault of the scenario's story
     #[arg(long, conflicts_with_all = ["trace", "step", "screen"])]
     pub like_the_original: bool,
-}
-
-/// Options of `polylogue mail`.
-#[derive(Debug, Clone, PartialEq, Eq, Args)]
-pub struct Mail {
-    /// Whose mail: a name, a number or the beginning of an id [default: the one that was sent a message last]
-    pub agent: Option<String>,
-    /// List only mail from this agent; with --send, the sender [default: agent 0]
-    #[arg(long, value_name = "AGENT")]
-    pub from: Option<String>,
-    /// Print a message and mark it as read [default: the oldest unread one]
-    #[arg(long, value_name = "ID", num_args = 0..=1, group = "act")]
-    #[allow(clippy::option_option)]
-    pub read: Option<Option<i64>>,
-    /// Send a message to the agent; - reads it from standard input
-    #[arg(long, value_name = "TEXT", group = "act", requires = "agent")]
-    pub send: Option<String>,
-    /// Delete a message
-    #[arg(long, value_name = "ID", group = "act")]
-    pub delete: Option<i64>,
-    /// Print one JSON object per line
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Options of `polylogue logs`.

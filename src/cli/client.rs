@@ -52,8 +52,21 @@ impl Client {
         match self.receive()? {
             Response::Done(value) => Ok(value),
             Response::Refused { kind, message } => Err(refusal(&kind, message)),
-            _ => Err(Error::new(ErrorKind::Protocol, "unexpected response from the server")),
+            _ => Err(unexpected_response()),
         }
+    }
+
+    /// The version of the server, which older ones do not say.
+    pub fn server_version(&mut self) -> Result<Option<String>> {
+        let response = self.request(&Request::run(["status"]))?;
+        Ok(response["data"]["version"].as_str().map(str::to_owned))
+    }
+
+    /// Stops the server, and waits until it has closed the connection and so released the store.
+    pub fn stop_server(&mut self) -> Result<()> {
+        self.request(&Request::run(["exit"]))?;
+        while self.receive().is_ok() {}
+        Ok(())
     }
 
     /// Sends a request that is answered by more than one response.
@@ -97,6 +110,10 @@ pub fn refusal(kind: &str, message: String) -> Error {
 
 pub fn server_ended() -> Error {
     Error::new(ErrorKind::Network, "the server has ended: polylogue serve --background starts it again")
+}
+
+pub fn unexpected_response() -> Error {
+    Error::new(ErrorKind::Protocol, "unexpected response from the server")
 }
 
 pub fn response_too_long() -> Error {
@@ -156,14 +173,14 @@ mod tests {
         ];
         for (line, expected) in responses {
             writeln!(server, "{line}").expect("it is read");
-            assert_eq!(client.request(&Request::Agents).map_err(|error| error.kind), expected, "{line}");
+            assert_eq!(client.request(&Request::Redraw).map_err(|error| error.kind), expected, "{line}");
         }
     }
 
     #[test]
     fn a_silent_server_and_one_that_ends_within_a_line_are_errors() {
         let (mut client, mut server) = pair(Duration::from_millis(20));
-        assert_eq!(client.request(&Request::Agents).map_err(|error| error.kind), Err(ErrorKind::Stalled));
+        assert_eq!(client.request(&Request::Redraw).map_err(|error| error.kind), Err(ErrorKind::Stalled));
         server.write_all(b"{\"ok\":").expect("it is read");
         drop(server);
         assert_eq!(client.receive().map_err(|error| error.kind), Err(ErrorKind::Network));
@@ -183,13 +200,13 @@ mod tests {
         let (mut client, mut server) = pair(RESPONSE_TIMEOUT);
         writeln!(server, "{{\"error\":{{\"kind\":\"system\",\"text\":\"too many clients\"}}}}").expect("it is read");
         drop(server);
-        assert_eq!(client.request(&Request::Stop).map_err(|error| error.message), Err("too many clients".into()));
+        assert_eq!(client.request(&Request::Redraw).map_err(|error| error.message), Err("too many clients".into()));
     }
 
     #[test]
     fn a_request_that_is_too_long_is_not_sent() {
         let (mut client, _server) = pair(RESPONSE_TIMEOUT);
-        let request = Request::Send { agent: "0".into(), text: "x".repeat(LONGEST_LINE) };
+        let request = Request::Run { agent: None, argv: vec!["x".repeat(LONGEST_LINE)] };
         assert_eq!(client.send(&request).map_err(|error| error.kind), Err(ErrorKind::Usage));
     }
 }

@@ -7,8 +7,9 @@ use clap_complete::{ArgValueCandidates, CompleteEnv, CompletionCandidate, Shell}
 
 use super::arguments::Arguments;
 use super::config::{self, ProcessEnvironment};
-use super::{data_directory, scripts, topics};
+use super::{data_directory, topics};
 use crate::base::error::{Error, Result};
+use crate::store::Store;
 
 /// Set by completion scripts to the name of the shell.
 const VARIABLE: &str = "POLYLOGUE_COMPLETE";
@@ -58,14 +59,12 @@ fn with_values(arg: Arg) -> Arg {
     arg.add(ArgValueCandidates::new(candidates))
 }
 
-/// Names of the agents that the server or, without one, the store has. Errors are not shown: the shell waits for candidates.
+/// Names of the stored agents. Errors are not shown: the shell waits for candidates.
 fn agents() -> Vec<CompletionCandidate> {
     let agents = ProcessEnvironment::current()
         .and_then(|env| data_directory::required(&Arguments::default(), &env))
-        .and_then(|directory| scripts::agents(&directory));
-    let agents = agents.unwrap_or_default();
-    let names = agents.as_array().into_iter().flatten().filter_map(|agent| agent["name"].as_str());
-    names.map(CompletionCandidate::new).collect()
+        .and_then(|directory| Store::open_read_only(&directory)?.load_agents());
+    agents.unwrap_or_default().agents.into_iter().filter_map(|row| row.name).map(CompletionCandidate::new).collect()
 }
 
 fn models() -> Vec<CompletionCandidate> {
@@ -107,6 +106,6 @@ mod tests {
     fn arguments_that_name_agents_models_or_topics_are_completed() {
         let names = value_names(&command());
         let count = |name: &str| names.iter().filter(|other| *other == name).count();
-        assert_eq!((count("AGENT"), count("PROVIDER/MODEL"), count("TOPIC")), (15, 4, 1), "{names:?}");
+        assert_eq!((count("AGENT"), count("PROVIDER/MODEL"), count("TOPIC")), (14, 4, 1), "{names:?}");
     }
 }

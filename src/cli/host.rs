@@ -23,7 +23,7 @@ use crate::domain::wire::{Request, Response};
 use crate::reactor::{Reactor, Signals, Source};
 use crate::repl::{Repl, Turn, Waiting};
 use crate::socket::{self, Listener};
-use crate::store;
+use crate::store::{self, Store};
 
 /// How long a server that ends may take until the data directory is free.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -44,6 +44,8 @@ pub struct HostOptions<'a> {
     /// Whether a loop in this process serves other clients. A run that ends by itself would end their work too, so they
     /// wait for it.
     pub listens: bool,
+    /// A loop in this process only reads what is stored, which another process may hold.
+    pub reads_only: bool,
     /// Checks the server that holds the data directory.
     pub check_server: &'a dyn Fn(&mut Client) -> Result<()>,
 }
@@ -55,7 +57,7 @@ impl<'a> HostOptions<'a> {
         deadline: Option<Instant>,
         configure: &'a dyn Fn(Loaded) -> Result<Config>,
     ) -> Self {
-        Self { arguments, env, deadline, configure, listens: false, check_server: &|_| Ok(()) }
+        Self { arguments, env, deadline, configure, listens: false, reads_only: false, check_server: &|_| Ok(()) }
     }
 }
 
@@ -97,6 +99,10 @@ impl Host {
         process::prepare();
         let config = Config { supervisor: process::own_binary()?, ..(options.configure)(loaded)? };
         let directory = config.data_directory.clone();
+        if let Some(directory) = directory.as_deref().filter(|_| options.reads_only) {
+            let repl = Box::new(Repl::open(config, Store::open_read_only(directory)?, Clock::system())?);
+            return Ok(Self::Local { repl, directory: None });
+        }
         let Some(mut store) = opening::open(directory.as_deref(), options.deadline)? else {
             // It was started at the same time.
             let config = config::load(options.arguments, options.env).config().clone();

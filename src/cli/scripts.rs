@@ -1,19 +1,18 @@
-//! The subcommands for scripts: each sends one request to the server and prints the response. Without a server, `ps`, `logs`,
-//! `mail`, `search` and `usage` use the store, and some commands of the chat run in a loop of this process.
+//! The subcommands for scripts. Most are commands that the process which holds the data directory runs; without one, some run in
+//! a loop of this process. `logs` reads the store without a server; `search` and `usage` always do.
 
-mod mail;
+mod logs;
 mod print;
 mod search;
-mod stored;
 mod usage;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::arguments::{Arguments, Command, Logs};
+use super::arguments::{Arguments, Command};
 use super::chat_command::ChatCommand;
 use super::client::{self, Client, RESPONSE_TIMEOUT};
 use super::code;
@@ -21,59 +20,97 @@ use super::config::{Loaded, ProcessEnvironment};
 use super::host::{Host, HostOptions};
 use super::stdio::{print_line, print_note};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::text::counted;
+use crate::base::text::{escape_json, sanitise};
+use crate::commands::{ACT, AGENT, WithoutServer, sent_note};
 use crate::domain::chunk::Status;
 use crate::domain::rule::{Rule, shell_quote};
-use crate::domain::wire::{LONGEST_LINE, Request, Response};
+use crate::domain::wire::{Followed, LONGEST_LINE, Request, Response};
+use crate::store::Store;
 use crate::team::{Branches, DirectoryNames};
-use print::Printer;
 
 /// Returns the exit code.
 pub fn run(arguments: &Arguments, command: &Command, directory: &Path) -> Result<u8> {
     match command {
-        Command::Ps { archived, all, json } => print_agents(directory, (!archived, *archived || *all), *json)?,
-        Command::Logs(logs) => return print_logs(logs, directory),
+        Command::Logs(options) => return logs::run(options, directory),
         Command::Search { words, most, json } => {
             return Ok(if search::run(words, *most, *json, directory)? { code::DONE } else { code::FAILED });
         }
-        Command::Chat(command) => run_command(arguments, directory, command)?,
-        Command::Mail(options) => mail::run(options, directory)?,
         Command::Usage { by, json } => usage::run(*by, *json, directory)?,
-        Command::Tell { agent, text } | Command::Send { agent, text } => {
-            if matches!(command, Command::Send { .. }) {
-                print_note("polylogue send is now polylogue tell; the next version drops the old name");
-            }
-            request(directory, &Request::Send { agent: agent.clone(), text: text_of(text)? })?;
-        }
-        Command::Approvals { json } => {
-            print::questions(&request(directory, &Request::Approvals { follows: false })?, *json)
-        }
-        Command::Approve { id, always: true, rule } if rule.is_empty() => {
-            return show_rules(id, arguments, directory);
-        }
-        Command::Approve { id, rule, .. } => answer(id, true, None, rule, directory)?,
-        Command::Deny { id, reason } => answer(id, false, reason.clone(), &[], directory)?,
+        Command::Approvals { json } => print::questions(&open_questions(directory)?, *json),
         Command::Wait { agent, timeout } => return wait(agent, *timeout, directory),
-        Command::Sessions { json } => {
-            print::table(&request(directory, &Request::Sessions)?, print::SESSIONS, *json);
+        Command::Stop { agents: true } => {
+            print_text(&Client::require(directory)?.request(&Request::run(["stop", "--all"]))?);
         }
-        Command::Stop { agents: true } => stop_agents(directory)?,
-        Command::Status { json } => {
-            print::table(&Value::Array(vec![request(directory, &Request::Status)?]), print::STATUS, *json);
+        Command::Stop { agents: false } => {
+            let mut client = Client::require(directory)?;
+            client.wait_forever()?;
+            client.stop_server()?;
         }
-        Command::Stop { agents: false } => stop(directory)?,
+        Command::Chat(command) => match command.value_of("id") {
+            Some(id) if command.name == "approve" && command.is_set("always") && !command.has("rule") => {
+                return show_rules(id, arguments, directory);
+            }
+            _ => show(command, &run_command(arguments, directory, command)?),
+        },
         _ => unreachable!("not a subcommand for scripts"),
     }
     Ok(code::DONE)
 }
 
-/// Prints the listed agents, the archived ones, or both; those of `--print` runs under their own heading.
-fn print_agents(directory: &Path, (listed, archived): (bool, bool), is_json: bool) -> Result<()> {
-    let list = |value: Value| value.as_array().cloned().unwrap_or_default();
-    let mut rows = if listed { list(agents(directory)?) } else { Vec::new() };
-    if archived {
-        rows.extend(list(stored::archived_agents(directory)?));
+/// Runs a command in the process that holds the data directory or, if there is none and the command allows it, in a loop of
+/// this process.
+fn run_command(arguments: &Arguments, directory: &Path, command: &ChatCommand) -> Result<Value> {
+    let mut command = command.clone();
+    if command.reads_input() {
+        command.set_input(&input()?);
     }
+    let shell = command.shell;
+    if shell.without_server == WithoutServer::Fails {
+        return Client::require(directory)?.request(&command.request());
+    }
+    require_stored(directory)?;
+    let env = ProcessEnvironment::current()?;
+    // Mistakes in the configuration do not stop these commands.
+    let configure = |loaded: Loaded| Ok(loaded.unattended().config().clone());
+    let deadline = Some(Instant::now() + RESPONSE_TIMEOUT);
+    let reads_only = shell.without_server == WithoutServer::Reads && !command.has(ACT);
+    if reads_only && Client::connect(directory)?.is_none() && !has_stored_agents(directory, &command)? {
+        return Ok(json!({"text": null, "data": []}));
+    }
+    let options = HostOptions { reads_only, ..HostOptions::for_run((arguments, &env), deadline, &configure) };
+    let (mut host, _) = Host::open(&options)?;
+    let limit = (!shell.has_no_time_limit).then_some(RESPONSE_TIMEOUT);
+    let response = host.request_for(&command.request(), limit);
+    let loss = host.leave()?;
+    match loss {
+        Some(loss) if response.is_ok() => Err(Error::new(ErrorKind::Store, loss)),
+        _ => response,
+    }
+}
+
+/// Prints the response to a command.
+fn show(command: &ChatCommand, response: &Value) {
+    let (data, is_json) = (&response["data"], command.is_json());
+    print_text(response);
+    match command.name {
+        "agents" if command.is_set("definitions") => print::table(data, print::DEFINITIONS, is_json),
+        "agents" => show_agents(data, is_json),
+        "sessions" => print::table(data, print::SESSIONS, is_json),
+        "status" => print::table(&Value::Array(vec![data.clone()]), print::STATUS, is_json),
+        "mail" => show_mail(command, data),
+        _ => {}
+    }
+}
+
+fn print_text(response: &Value) {
+    if let Some(text) = response["text"].as_str() {
+        print_line(text);
+    }
+}
+
+/// Prints agents; those of `--print` runs under their own heading.
+fn show_agents(agents: &Value, is_json: bool) {
+    let mut rows = agents.as_array().cloned().unwrap_or_default();
     tell_places(&mut rows, is_json);
     let is_run = |row: &Value| row["print_run"] == true;
     let (runs, others): (Vec<Value>, Vec<Value>) = rows.into_iter().partition(|row| !is_json && is_run(row));
@@ -82,7 +119,29 @@ fn print_agents(directory: &Path, (listed, archived): (bool, bool), is_json: boo
         print_line("\npolylogue -p runs:");
         print::table(&Value::Array(runs), print::AGENTS, is_json);
     }
-    Ok(())
+}
+
+/// Prints a mailbox or a message, or says what was done. A table shows the first line of each message.
+fn show_mail(command: &ChatCommand, data: &Value) {
+    let text = |mail: &Value| mail["text"].as_str().unwrap_or_default().to_owned();
+    if let Some(list) = data.as_array() {
+        let mut list = list.clone();
+        for mail in list.iter_mut().filter(|_| !command.is_json()) {
+            mail["text"] = text(mail).lines().find(|line| !line.trim().is_empty()).unwrap_or_default().into();
+        }
+        print::table(&list.into(), print::MAIL, command.is_json());
+    } else if command.has("send") {
+        print_note(&sent_note(command.value_of(AGENT).unwrap_or_default(), "polylogue tell"));
+    } else if command.has("delete") {
+        print_note("message deleted");
+    } else if data.is_null() {
+        print_note("no unread mail");
+    } else if command.is_json() {
+        print_line(&escape_json(&data.to_string()));
+    } else {
+        print_line(&format!("message {} from {}:", data["id"], data["from"].as_str().unwrap_or_default()));
+        print_line(&sanitise(&text(data)));
+    }
 }
 
 /// Adds the git branch of each agent's directory. In a table directories have short names.
@@ -102,102 +161,47 @@ fn tell_places(rows: &mut [Value], is_json: bool) {
     }
 }
 
-/// Sends a request to the server, which must be running.
-fn request(directory: &Path, request: &Request) -> Result<Value> {
-    Client::require(directory)?.request(request)
-}
-
-/// Runs a command of the chat in the process that holds the data directory or, if there is none and the command allows it, in a
-/// loop of this process. Prints the result.
-fn run_command(arguments: &Arguments, directory: &Path, command: &ChatCommand) -> Result<()> {
-    let ChatCommand { argv, agent, shell } = command;
-    let command = Request::Run { agent: agent.clone(), argv: argv.clone() };
-    if !shell.runs_without_server {
-        return request(directory, &command).map(|response| print_text(&response));
-    }
-    stored::require_stored(directory)?;
-    let env = ProcessEnvironment::current()?;
-    // Mistakes in the configuration do not stop these commands.
-    let configure = |loaded: Loaded| Ok(loaded.unattended().config().clone());
-    let deadline = Some(Instant::now() + RESPONSE_TIMEOUT);
-    let (mut host, _) = Host::open(&HostOptions::for_run((arguments, &env), deadline, &configure))?;
-    let limit = (!shell.has_no_time_limit).then_some(RESPONSE_TIMEOUT);
-    let response = host.request_for(&command, limit);
-    let loss = host.leave()?;
-    print_text(&response?);
-    loss.map_or(Ok(()), |loss| Err(Error::new(ErrorKind::Store, loss)))
-}
-
-fn print_text(response: &Value) {
-    if let Some(text) = response["text"].as_str() {
-        print_line(text);
-    }
-}
-
-/// The agents of the server or, without one, of the store.
-pub fn agents(directory: &Path) -> Result<Value> {
-    match Client::connect(directory)? {
-        Some(mut client) => client.request(&Request::Agents),
-        None => stored::agents(directory),
-    }
-}
-
-/// The text of a message: from the command line, or from standard input for `-`.
-fn text_of(parts: &[String]) -> Result<String> {
-    if parts != ["-"] {
-        return Ok(parts.join(" "));
-    }
+/// Standard input as the text of a message.
+fn input() -> Result<String> {
     let mut text = String::new();
     // One byte more than a request can have, so that longer input is refused without reading all of it.
     std::io::stdin().lock().take(LONGEST_LINE as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
-fn print_logs(logs: &Logs, directory: &Path) -> Result<u8> {
-    let mut printer = Printer::new(logs.json);
-    let Some(mut client) = Client::connect(directory)? else {
-        if logs.follow {
-            return Client::require(directory).map(|_| code::DONE);
-        }
-        stored::print_chunks(logs, directory, &mut printer)?;
-        return Ok(code::DONE);
-    };
-    if logs.follow {
-        client.wait_forever()?;
+/// Whether an agent is stored that can be read. Says which cannot.
+fn has_stored_agents(directory: &Path, command: &ChatCommand) -> Result<bool> {
+    let store = Store::open_read_only(directory)?;
+    let lists_archived = command.name == "agents" && (command.is_set("archived") || command.is_set("all"));
+    let archived = lists_archived.then(|| store.archived_agents()).transpose()?.unwrap_or_default();
+    let registry = store.load_agents()?;
+    registry.damaged.iter().chain(&archived.damaged).for_each(|message| print_note(message));
+    Ok(!registry.agents.is_empty())
+}
+
+/// Fails where opening the store would create one.
+fn require_stored(directory: &Path) -> Result<()> {
+    match Store::exists(directory) {
+        true => Ok(()),
+        false => Err(Error::usage(format!("nothing is stored in {}", directory.display()))),
     }
-    let request =
-        Request::Logs { agent: logs.agent.clone(), from: logs.from.clone(), last: logs.last, follows: logs.follow };
-    client.send(&request)?;
-    while !printer.is_closed() {
-        match client.receive()? {
-            Response::Chunk(chunk) => printer.chunk(&chunk),
-            Response::Missed(count) => printer.note_missed(count),
-            // A server has no archived agents.
-            Response::Refused { .. } if !logs.follow && stored::is_archived(logs, directory) => {
-                stored::print_chunks(logs, directory, &mut printer)?;
-                return Ok(code::DONE);
-            }
-            Response::Refused { kind, message } => return Err(client::refusal(&kind, message)),
-            Response::Done(_) => break,
-            Response::Frame(_)
-            | Response::Suspend {}
-            | Response::Edit(_)
-            | Response::View(_)
-            | Response::Paste {}
-            | Response::Questions(_)
-            | Response::Commands(_)
-            | Response::Back(_)
-            | Response::End(_) => {}
-        }
+}
+
+/// The open questions of all agents.
+fn open_questions(directory: &Path) -> Result<Value> {
+    let mut client = Client::require(directory)?;
+    client.send(&Request::Follow(Followed::Questions))?;
+    match client.receive()? {
+        Response::Questions(questions) => Ok(questions),
+        Response::Refused { kind, message } => Err(client::refusal(&kind, message)),
+        _ => Err(client::unexpected_response()),
     }
-    printer.end();
-    Ok(code::DONE)
 }
 
 /// Prints the rules that "always" would save, and what confirms them. Nothing is allowed yet, which the exit code says.
 fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
-    let approvals = request(directory, &Request::Approvals { follows: false })?;
-    let question = approvals.as_array().into_iter().flatten().find(|question| question["id"] == id);
+    let questions = open_questions(directory)?;
+    let question = questions.as_array().into_iter().flatten().find(|question| question["id"] == id);
     let question = question.ok_or_else(|| {
         Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"))
     })?;
@@ -228,17 +232,13 @@ fn show_rules(id: &str, arguments: &Arguments, directory: &Path) -> Result<u8> {
     Ok(code::USAGE)
 }
 
-fn answer(id: &str, allow: bool, reason: Option<String>, rules: &[String], directory: &Path) -> Result<()> {
-    let (id, rules) = (id.to_owned(), rules.to_vec());
-    request(directory, &Request::Answer { id, allow, reason, rules, is_for_session: false }).map(drop)
-}
-
 /// Waits until an agent is at rest; the exit code tells its status.
 fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
     let mut client = Client::require(directory)?;
     // The server watches the timeout.
     client.wait_forever()?;
-    let response = client.request(&Request::Wait { agent: agent.to_owned(), seconds: timeout })?;
+    let rest = Followed::Idle { agent: agent.to_owned(), seconds: timeout };
+    let response = client.request(&Request::Follow(rest))?;
     let status = response["status"].as_str().unwrap_or_default();
     print_line(status);
     Ok(match status {
@@ -247,20 +247,4 @@ fn wait(agent: &str, timeout: Option<f64>, directory: &Path) -> Result<u8> {
         _ if status == Status::Failed.name() || status == Status::Dead.name() => code::FAILED,
         _ => code::LIMIT,
     })
-}
-
-fn stop_agents(directory: &Path) -> Result<()> {
-    let stopped = request(directory, &Request::StopAgents)?["stopped"].as_u64();
-    let count = usize::try_from(stopped.unwrap_or_default()).unwrap_or(usize::MAX);
-    print_line(&format!("stopped {}", counted(count, "agent", "agents")));
-    Ok(())
-}
-
-/// Stops the server, and waits until it has closed the connection and so released the store.
-fn stop(directory: &Path) -> Result<()> {
-    let mut client = Client::require(directory)?;
-    client.wait_forever()?;
-    let _: Value = client.request(&Request::Stop)?;
-    while client.receive().is_ok() {}
-    Ok(())
 }

@@ -11,7 +11,6 @@ use super::client::Client;
 use super::stdio::print_note;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::sanitise;
-use crate::domain::wire::Request;
 use crate::store;
 
 const OWN: &str = env!("CARGO_PKG_VERSION");
@@ -30,8 +29,8 @@ pub enum Use {
 
 /// Compares the version of a server with this one. If they differ, the person at the terminal decides.
 pub fn check(client: &mut Client, directory: &Path) -> Result<Use> {
-    let (found, speaks_ours) = match client.request(&Request::Status) {
-        Ok(status) => (status["version"].as_str().map(str::to_owned), true),
+    let (found, speaks_ours) = match client.server_version() {
+        Ok(version) => (version, true),
         Err(error) if error.kind == ErrorKind::Usage => (None, false),
         Err(error) => return Err(error),
     };
@@ -72,7 +71,7 @@ fn is_agreed(difference: &str, speaks_ours: bool) -> bool {
 
 /// Stops a server, also one that does not understand the request, and waits until it has released the data directory.
 fn stop(client: &mut Client, directory: &Path) -> Result<()> {
-    if client.request(&Request::Stop).is_err()
+    if client.stop_server().is_err()
         && let Some(process) = store::holder(directory).and_then(|process| i32::try_from(process).ok())
         && let Some(process) = Pid::from_raw(process)
     {

@@ -5,18 +5,22 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{ArgGroup, ArgMatches, Command};
+use serde_json::{Value, json};
 
 use super::arguments::flag;
-use super::{CommandContext, CommandSpec, TwoColumns};
+use super::{CommandContext, CommandSpec, ShellSpec, TwoColumns, WithoutServer};
 use crate::agent::{Agent, State, Wait};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::called::name_and_title;
+use crate::domain::chunk::Status;
+use crate::domain::definition::AgentDefinition;
+use crate::domain::environment::EnvironmentSpec;
 use crate::domain::flow::InputResult;
 use crate::domain::title::title;
-use crate::store::AgentRow;
+use crate::store::{AgentRow, holder};
 use crate::team::Places;
 
 /// Columns of the tree and the titles for models and scripts; a terminal has two fifths of its columns for them.
@@ -29,6 +33,11 @@ const MOST_TASK: usize = 40;
 pub const AGENTS: CommandSpec = CommandSpec {
     aliases: &["ps"],
     arguments: "[--all | --definitions]",
+    shell: Some(ShellSpec {
+        name: Some("ps"),
+        without_server: WithoutServer::Reads,
+        ..ShellSpec::list("List the agents; without a server, the stored ones")
+    }),
     define,
     ..CommandSpec::new("agents", "list all agents as a tree, or archived ones", run)
 };
@@ -42,6 +51,9 @@ fn define(command: Command) -> Command {
 }
 
 fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    if context.clients.is_some() {
+        return agents_as_json(context, given).map(InputResult::Data);
+    }
     let text = if given.get_flag("archived") {
         archived_list(context)?.unwrap_or_else(|| "no agent is archived".into())
     } else if given.get_flag("all") {
@@ -52,6 +64,102 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         agent_tree(context)
     };
     Ok(InputResult::Continue(Some(text)))
+}
+
+fn agents_as_json(context: &CommandContext, given: &ArgMatches) -> Result<Value> {
+    if given.get_flag("definitions") {
+        let definitions = context.agent()?.inputs.environment.definitions_here();
+        let row = |definition: &AgentDefinition| {
+            let author = definition.author.name();
+            json!({"name": definition.name, "author": author, "description": definition.description})
+        };
+        return Ok(definitions.map(row).collect());
+    }
+    let mut rows = Vec::new();
+    if !given.get_flag("archived") {
+        rows.extend(context.roster.iter().map(|agent| agent_as_json(context, agent)));
+        if context.store.is_read_only() {
+            describe_as_stored(context, &mut rows)?;
+        }
+    }
+    if given.get_flag("archived") || given.get_flag("all") {
+        rows.extend(context.store.archived_agents()?.agents.iter().map(archived_as_json));
+    }
+    Ok(rows.into())
+}
+
+/// Describes agents as they are stored where another process may run them: this one has restored them as well as it could.
+fn describe_as_stored(context: &CommandContext, rows: &mut [Value]) -> Result<()> {
+    let is_held = context.config.data_directory.as_deref().and_then(holder).is_some();
+    let stored = context.store.load_agents()?.agents;
+    for row in rows {
+        let Some(agent) = stored.iter().find(|agent| row["id"] == agent.id.to_string()) else { continue };
+        row["directory"] = agent.directory.as_deref().into();
+        row["model"] = agent.endpoint.as_deref().into();
+        if agent.was_busy {
+            let status = match is_held {
+                _ if agent.is_asking => Status::AwaitingApproval,
+                true => Status::Running,
+                // The process that ran it was killed.
+                false => Status::Interrupted,
+            };
+            row["status"] = status.name().into();
+        }
+    }
+    Ok(())
+}
+
+/// A listed agent, for clients.
+pub fn agent_as_json(context: &CommandContext, agent: &Agent) -> Value {
+    let id = agent.id();
+    json!({
+        "id": id.to_string(),
+        "number": agent.identity.number(),
+        "name": agent.identity.name,
+        "title": agent.title,
+        "directory": agent.inputs.environment.place().to_string_lossy(),
+        "parent": context.roster.shown_parent(id).map(|parent| parent.to_string()),
+        "status": agent.status().name(),
+        "activity": activity_of(context, agent),
+        "model": agent.inputs.endpoint.full_name(),
+        "place": agent.inputs.environment.remote.as_ref().map(|remote| remote.place.to_string()),
+        "unread": agent.unread,
+        "queued": agent.queue.len(),
+        "tokens": agent.used.tokens(),
+        "cost": agent.used.cost,
+        "print_run": agent.identity.is_print_run,
+        "team_run": agent.identity.team_run.as_deref(),
+        "created_at": agent.identity.created_at,
+        "age": context.unix_ms.saturating_sub(agent.identity.created_at).max(0) / 1000,
+    })
+}
+
+/// What an agent does or asks, as a terminal shows it; `None` if it is idle.
+pub fn activity_of(context: &CommandContext, agent: &Agent) -> Option<String> {
+    match agent.question() {
+        Some(pending) => Some(format!("asks: {}", pending.question.title)),
+        None => agent.view.is_spinning().then(|| (context.activity)(agent.id())),
+    }
+}
+
+fn archived_as_json(row: &AgentRow) -> Value {
+    let environment: Option<EnvironmentSpec> = row.environment.as_deref().and_then(|spec| spec.parse().ok());
+    json!({
+        "id": row.id.to_string(),
+        "number": row.number,
+        "name": row.name,
+        "title": title(&row.said),
+        "directory": row.directory,
+        "parent": row.parent.filter(|_| !row.is_begun).map(|parent| parent.to_string()),
+        "status": "archived",
+        "activity": Value::Null,
+        "model": row.endpoint,
+        "place": environment.and_then(|spec| spec.remote).map(|place| place.to_string()),
+        "print_run": row.is_print_run,
+        "team_run": row.team_run,
+        "created_at": row.created_at,
+        "archived_at": row.archived_at,
+    })
 }
 
 /// The definitions with which children of this agent can begin.

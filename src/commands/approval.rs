@@ -6,11 +6,13 @@ use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, TwoColumns, usage_error};
 use crate::base::error::Result;
 use crate::domain::approval::Policy;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, Setting};
+use crate::domain::flow::InputResult;
 
 /// Runs at once: only later tool calls are affected.
 pub const APPROVAL: CommandSpec = CommandSpec {
     arguments: "[POLICY]",
+    is_for_clients: true,
     define: |command| command.arg(positional("policy", "POLICY")).arg(positional(CONFIRM, "CONFIRM")),
     complete: Some(|_, _| Policy::ALL.map(|policy| policy.name().to_owned()).into()),
     ..CommandSpec::new("approval", "set what the agent may do unasked (Shift+Tab)", run)
@@ -30,6 +32,9 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         return Err(usage_error(format!("only a chat that is started with {EVERYTHING} has it")));
     }
     let policy: Policy = name.parse()?;
+    if policy == Policy::Yolo && context.clients.is_some() {
+        return Err(usage_error("yolo cannot be set by a client: use /approval yolo at a terminal"));
+    }
     let rest = value_of(given, CONFIRM);
     let is_confirmed = policy == Policy::Yolo && rest == Some(CONFIRM);
     if let Some(extra) = rest.filter(|_| !is_confirmed) {
@@ -47,7 +52,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         _ => "",
     };
     let note = format!("approval: {policy} ({}){note}", policy.about());
-    Ok(InputResult::NewState(Change::Approval(policy), Some(note)))
+    Ok(InputResult::NewState(Change::Setting(Setting::Approval(policy)), Some(note)))
 }
 
 /// Every policy with its meaning; the agent's own is marked.

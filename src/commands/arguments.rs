@@ -200,7 +200,10 @@ pub fn argv_of(parser: &Command, given: &ArgMatches) -> Vec<String> {
         match arg.get_long() {
             None => positionals.extend(values),
             Some(name) if arg.get_action().takes_values() => {
-                argv.extend(values.map(|value| format!("--{name}={value}")));
+                let mut values = values.map(|value| format!("--{name}={value}")).peekable();
+                // An option with an optional value can stand alone.
+                argv.extend(values.peek().is_none().then(|| format!("--{name}")));
+                argv.extend(values);
             }
             Some(name) => argv.push(format!("--{name}")),
         }
@@ -232,10 +235,14 @@ mod tests {
         }
         for (spec, shell) in shell_commands() {
             let parser = spec.shell_parser(shell);
-            let given = parser.clone().try_get_matches_from([spec.name, "--", "-x"]).expect(spec.name);
+            let words: Vec<&str> =
+                [spec.name, "--"].into_iter().chain(parser.get_positionals().map(|_| "-x")).collect();
+            let given = parser.clone().try_get_matches_from(words).expect(spec.name);
             let argv = argv_of(&parser, &given);
             let parsed = parse_words(spec, &argv).unwrap_or_else(|error| panic!("{}: {argv:?}: {error}", spec.name));
-            assert_eq!(value_of(&parsed, AGENT), Some("-x"), "{argv:?}");
+            for arg in parser.get_positionals() {
+                assert_eq!(value_of(&parsed, arg.get_id().as_str()), Some("-x"), "{argv:?}");
+            }
         }
     }
 

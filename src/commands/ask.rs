@@ -9,8 +9,9 @@ use crate::agent::{Agent, Role};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::called::split_called;
-use crate::domain::compare::AskTargets;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::compare::{AskTargets, CompareChange};
+use crate::domain::flow::InputResult;
 use crate::provider::credentials;
 
 pub const ASK: CommandSpec = CommandSpec {
@@ -42,7 +43,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
             "no prompt given: /ask AGENT,AGENT PROMPT, /ask all PROMPT or /ask --models M,M PROMPT",
         ));
     }
-    Ok(InputResult::NewState(Change::Ask { targets, prompt: prompt.to_owned() }, None))
+    Ok(InputResult::NewState(Change::Compare(CompareChange::Ask { targets, prompt: prompt.to_owned() }), None))
 }
 
 /// The agents of a list, each once.

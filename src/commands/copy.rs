@@ -6,7 +6,8 @@ use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 use crate::domain::message::Body;
 
 pub const COPY: CommandSpec = CommandSpec {

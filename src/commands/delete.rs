@@ -3,14 +3,15 @@
 use clap::ArgMatches;
 
 use super::arguments::{AGENT, agent_arg, value_of};
-use super::{CommandContext, CommandSpec, ShellSpec, any_called, usage_error};
+use super::{CommandContext, CommandSpec, ShellSpec, WithoutServer, any_called, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const DELETE: CommandSpec = CommandSpec {
     arguments: "AGENT",
     shell: Some(ShellSpec {
-        runs_without_server: true,
+        without_server: WithoutServer::Runs,
         ..ShellSpec::new("Delete an agent with its conversation, also an archived or killed one; this cannot be undone")
     }),
     define: |command| command.arg(agent_arg("Agent to delete")),

@@ -5,8 +5,9 @@ use clap::ArgMatches;
 use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, TwoColumns, WhenBusy};
 use crate::base::error::Result;
+use crate::domain::change::Change;
 use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::InputResult;
 use crate::domain::remote_place::RemotePlace;
 use crate::tools::{TOOLS, worktree};
 

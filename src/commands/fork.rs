@@ -5,7 +5,8 @@ use clap::{ArgMatches, Command};
 use super::arguments::{flag, option, positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, checked_name, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, Fork, InputResult};
+use crate::domain::change::{Change, Fork};
+use crate::domain::flow::InputResult;
 
 pub const FORK: CommandSpec = CommandSpec {
     arguments: "[--name N] [--as A] [--stay] [PROMPT]",

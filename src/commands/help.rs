@@ -255,6 +255,7 @@ mod tests {
             current: AgentId::random(),
             unix_ms: 0,
             terminal_infos: Vec::new(),
+            clients: None,
             activity: Box::new(|_| String::new()),
         };
         let text = help_text(&context);
@@ -275,6 +276,7 @@ mod tests {
             current,
             unix_ms: 0,
             terminal_infos: vec![],
+            clients: None,
             activity: Box::new(|_| String::new()),
         };
         let rows = help_rows(&context, true);

@@ -6,7 +6,8 @@ use super::arguments::agent_arg;
 use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const INTERRUPT: CommandSpec = CommandSpec {
     arguments: "[AGENT]",
@@ -18,7 +19,7 @@ pub const INTERRUPT: CommandSpec = CommandSpec {
 fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let agent_id = context.target(given)?;
     Ok(match context.roster.get(agent_id).is_some_and(Agent::can_be_interrupted) {
-        true => InputResult::NewStateAt(agent_id, Change::Interrupt),
+        true => InputResult::NewStateAt(agent_id, Change::Interrupt, None),
         false if agent_id == context.current => InputResult::Continue(Some("this agent is idle".into())),
         false => InputResult::Continue(Some(format!("{} is idle", context.name_of(agent_id)))),
     })

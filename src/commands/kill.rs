@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{agent_arg, flag};
 use super::{CommandContext, CommandSpec, ShellSpec};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const KILL: CommandSpec = CommandSpec {
     arguments: "[AGENT] [--cascade | --descendants]",

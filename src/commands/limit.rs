@@ -7,7 +7,8 @@ use super::complete::{agent_names, complete_word};
 use super::{CommandContext, CommandSpec, agent_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, InputResult, Shown};
+use crate::domain::change::{Change, Setting, Shown};
+use crate::domain::flow::InputResult;
 use crate::domain::limits::{LimitName, LimitValue};
 
 pub const LIMIT: CommandSpec = CommandSpec {
@@ -47,7 +48,7 @@ fn set(agent_id: AgentId, name: &str, value: &str) -> Result<InputResult> {
             found.about()
         ))
     })?;
-    Ok(InputResult::NewState(Change::Limit { agent_id, name: found, value }, None))
+    Ok(InputResult::NewState(Change::Setting(Setting::Limit { agent_id, name: found, value }), None))
 }
 
 fn read_value(name: LimitName, typed: &str) -> Option<LimitValue> {

@@ -1,15 +1,15 @@
-//! The mail commands: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`.
+//! The mail commands: `/send`, `/check-mail`, `/read-mail`, `/filter-mail`, `/delete-mail`, and `mail` of clients and the shell.
 
+use clap::{Arg, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
-use clap::ArgMatches;
-
 use super::arguments::{AGENT, agent_arg, option, positional, value_of};
-use super::{CommandContext, CommandSpec, Rest, agent_called, usage_error};
+use super::{ACT, CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, agent_called, or_ended, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, MailAct};
+use crate::domain::flow::InputResult;
 use crate::domain::mail::{Mail, MailId};
 use crate::store::Store;
 
@@ -28,7 +28,7 @@ pub const READ_MAIL: CommandSpec = CommandSpec {
     define: |command| command.arg(positional("id", "ID")),
     ..CommandSpec::new("read-mail", "read a message, by default the oldest unread", |_, given| {
         let id = value_of(given, "id").map(mail_id).transpose()?;
-        Ok(InputResult::NewState(Change::ReadMail(id), None))
+        Ok(InputResult::NewState(Change::Mail(MailAct::Read(id)), None))
     })
 };
 
@@ -46,9 +46,69 @@ pub const DELETE_MAIL: CommandSpec = CommandSpec {
     define: |command| command.arg(positional("id", "ID")),
     ..CommandSpec::new("delete-mail", "delete a message", |_, given| {
         let id = mail_id(value_of(given, "id").unwrap_or_default())?;
-        Ok(InputResult::NewState(Change::DeleteMail(id), Some("message deleted".into())))
+        Ok(InputResult::NewState(Change::Mail(MailAct::Delete(id)), Some("message deleted".into())))
     })
 };
+
+pub(super) const MAIL: CommandSpec = CommandSpec {
+    runs_at_last: true,
+    shell: Some(ShellSpec {
+        without_server: WithoutServer::Reads,
+        input: Some("send"),
+        ..ShellSpec::list("List, read, send or delete the mail of an agent")
+    }),
+    define: define_mail,
+    ..CommandSpec::new("mail", "list, read, send or delete the mail of an agent", mail)
+};
+
+fn define_mail(command: Command) -> Command {
+    let whose =
+        "Whose mail: a name, a number or the beginning of an id [default: the one that was sent a message last]";
+    command
+        .arg(Arg::new(AGENT).value_name("AGENT").help(whose))
+        .arg(option("from", "AGENT", "List only mail from this agent; with --send, the sender [default: agent 0]"))
+        .arg(
+            option("read", "ID", "Print a message and mark it as read [default: the oldest unread one]")
+                .num_args(0..=1)
+                .value_parser(value_parser!(i64)),
+        )
+        .arg(option("send", "TEXT", "Send a message to the agent").requires(AGENT))
+        .arg(option("delete", "ID", "Delete a message").value_parser(value_parser!(i64)))
+        .group(ArgGroup::new(ACT).args(["read", "send", "delete"]))
+}
+
+fn mail(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
+    let called = |name| or_ended(context.store, agent_called(context.roster, name), name);
+    let agent = value_of(given, AGENT).map_or(Ok(context.current), called)?;
+    let from = value_of(given, "from").map(called).transpose()?;
+    let id_of = |option| given.get_one::<i64>(option).copied().map(MailId);
+    if let Some(id) = id_of("delete") {
+        return Ok(InputResult::NewStateAt(agent, Change::Mail(MailAct::Delete(id)), None));
+    }
+    if let Some(text) = value_of(given, "send") {
+        let from = from.or_else(|| context.roster.nth(0)).unwrap_or(context.current);
+        return Ok(InputResult::NewStateAt(
+            from,
+            Change::Mail(MailAct::Send { to: agent, body: text.to_owned() }),
+            None,
+        ));
+    }
+    if !given.contains_id("read") {
+        let mail = context.store.mail(agent, from)?;
+        return Ok(InputResult::Data(
+            mail.iter().map(|mail| mail_as_json(context.store, mail)).collect::<Result<_>>()?,
+        ));
+    }
+    let Some(found) = context.store.find_mail(agent, id_of("read"))? else {
+        return match id_of("read") {
+            Some(id) => Err(usage_error(format!("no mail with id {}", id.0))),
+            None => Ok(InputResult::Data(Value::Null)),
+        };
+    };
+    let id = found.id;
+    let message = mail_as_json(context.store, &Mail { is_read: true, ..found })?;
+    Ok(InputResult::NewStateAt(agent, Change::Mail(MailAct::Read(Some(id))), Some(message)))
+}
 
 /// Characters of a message that a list shows.
 const PREVIEW: usize = 60;
@@ -57,7 +117,7 @@ fn send(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let name = value_of(given, AGENT).ok_or_else(|| usage_error("no agent given: /send AGENT MESSAGE"))?;
     let to = agent_called(context.roster, name)?;
     let body = value_of(given, "text").unwrap_or_default().to_owned();
-    Ok(InputResult::NewState(Change::Send { to, body }, Some(sent_note(name, "/tell"))))
+    Ok(InputResult::NewState(Change::Mail(MailAct::Send { to, body }), Some(sent_note(name, "/tell"))))
 }
 
 /// Says where the mail is now; `tell` is the command that prompts an agent.
@@ -65,8 +125,7 @@ pub fn sent_note(to: &str, tell: &str) -> String {
     format!("sent to {to}: the mail waits until the agent looks; {tell} {to} TEXT prompts it now")
 }
 
-/// For scripts.
-pub fn mail_as_json(store: &Store, mail: &Mail) -> Result<Value> {
+fn mail_as_json(store: &Store, mail: &Mail) -> Result<Value> {
     let from = store.agent(mail.from)?.map_or_else(|| mail.from.to_string(), |row| row.label());
     Ok(json!({
         "id": mail.id.0,

@@ -4,6 +4,7 @@
 
 mod agents;
 mod approval;
+mod approve;
 mod archive;
 mod arguments;
 mod ask;
@@ -40,6 +41,7 @@ mod set;
 mod setup;
 mod skills;
 mod slice;
+mod status;
 mod stop;
 mod switch;
 mod system;
@@ -51,7 +53,7 @@ mod undo;
 mod usage;
 mod views;
 
-use clap::ArgMatches;
+use clap::{Arg, ArgAction, ArgMatches};
 
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
@@ -59,13 +61,15 @@ use crate::base::id::AgentId;
 use crate::base::text;
 use crate::domain::attachment::is_attachable;
 use crate::domain::called::{Found, Known, find_called};
+use crate::domain::change::Change;
 use crate::domain::config::Config;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::flow::InputResult;
 use crate::domain::history::History;
 use crate::domain::skill::{Author, Skill};
 use crate::store::{AgentRow, Store};
 use crate::team::{Branches, Roster};
-pub use agents::agent_tree;
+pub use agents::{activity_of, agent_as_json, agent_tree};
+pub use approve::question_id;
 pub use arguments::{AGENT, argv_of};
 use arguments::{parse_line, parse_words, value_of};
 pub use columns::TwoColumns;
@@ -73,8 +77,7 @@ pub use complete::{Completion, complete};
 pub use custom::{message_of, takes_arguments};
 pub use export::Subject as ExportSubject;
 pub use help::{HelpRow, KeyRow, help_rows, help_text, key_rows};
-pub use mail::mail_lines;
-pub use mail::{mail_as_json, sent_note};
+pub use mail::{mail_lines, sent_note};
 pub use model::{model_list, names_model};
 #[cfg(feature = "coordinator")]
 pub use team::parse_team_line;
@@ -92,8 +95,10 @@ pub struct CommandContext<'a> {
     pub current: AgentId,
     /// Now, in milliseconds since 1970.
     pub unix_ms: i64,
-    /// The attached terminals, oldest first; empty if the command does not come from one.
+    /// The attached terminals, oldest first; empty if the command comes neither from one nor from a client.
     pub terminal_infos: Vec<TerminalInfo>,
+    /// How many clients are connected, if the command comes from one of them.
+    pub clients: Option<usize>,
     /// What a working agent does or waits for, for lists.
     pub activity: Box<dyn Fn(AgentId) -> String + 'a>,
 }
@@ -108,6 +113,8 @@ pub struct TerminalInfo {
     pub size: (u16, u16),
     /// The agent that it shows.
     pub focus: AgentId,
+    /// It is that of another process.
+    pub is_attached: bool,
     /// Nothing can be changed there.
     pub is_read_only: bool,
     /// The command was typed at this terminal.
@@ -149,7 +156,7 @@ impl CommandContext<'_> {
     }
 }
 
-/// A command of the chat; some are also subcommands of the shell.
+/// A command of the chat, the shell or clients.
 pub struct CommandSpec {
     /// Without the slash.
     pub name: &'static str,
@@ -161,8 +168,12 @@ pub struct CommandSpec {
     pub about: &'static str,
     /// What happens while the agent is busy.
     pub busy: WhenBusy,
-    /// The subcommand of this name, if there is one.
+    /// How it is a subcommand, if it is one. Clients may run it too.
     pub shell: Option<ShellSpec>,
+    /// Clients may run it although it is no subcommand.
+    pub is_for_clients: bool,
+    /// From a client, and without an agent, it runs at the one that was sent a message last.
+    pub runs_at_last: bool,
     /// Adds the options and arguments.
     pub define: fn(clap::Command) -> clap::Command,
     /// The argument that takes the rest of a line of the chat.
@@ -192,22 +203,61 @@ impl Rest {
 /// How the command is offered as a subcommand of the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ShellSpec {
+    /// The name of the subcommand, where it is not that of the command.
+    pub name: Option<&'static str>,
+    /// A former name, which still works.
+    pub former_name: Option<&'static str>,
     /// One line for `polylogue help`.
     pub about: &'static str,
-    /// The argument [`AGENT`] must be given.
-    pub needs_agent: bool,
+    /// The arguments that must be given.
+    pub required: &'static [&'static str],
     /// The agent is a listed one, and the command runs as if it were typed there.
     pub runs_at_agent: bool,
-    /// Without a server, a loop in this process runs it.
-    pub runs_without_server: bool,
+    pub without_server: WithoutServer,
     /// The client waits for as long as it takes.
     pub has_no_time_limit: bool,
+    /// The argument whose value `-` is read from standard input.
+    pub input: Option<&'static str>,
+    /// It prints the data of the response: as a table, with `--json` as JSON.
+    pub prints_data: bool,
 }
+
+/// How a subcommand runs if no process serves the data directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithoutServer {
+    /// It fails.
+    Fails,
+    /// A loop of this process runs it and holds the data directory.
+    Runs,
+    /// A loop of this process runs it. Without an option of the group [`ACT`] it only reads, also while another process
+    /// holds the directory.
+    Reads,
+}
+
+/// The group of the options of a command that make it change something.
+pub const ACT: &str = "act";
+/// The option of a subcommand to print JSON.
+pub const JSON: &str = "json";
 
 impl ShellSpec {
     /// Needs an agent and a server, which answers at once.
     const fn new(about: &'static str) -> Self {
-        Self { about, needs_agent: true, runs_at_agent: false, runs_without_server: false, has_no_time_limit: false }
+        Self {
+            name: None,
+            former_name: None,
+            about,
+            required: &[AGENT],
+            runs_at_agent: false,
+            without_server: WithoutServer::Fails,
+            has_no_time_limit: false,
+            input: None,
+            prints_data: false,
+        }
+    }
+
+    /// Needs no agent, and prints what a server returns.
+    const fn list(about: &'static str) -> Self {
+        Self { required: &[], prints_data: true, ..Self::new(about) }
     }
 }
 
@@ -225,6 +275,8 @@ impl CommandSpec {
             about,
             busy: WhenBusy::Runs,
             shell: None,
+            is_for_clients: false,
+            runs_at_last: false,
             define: |command| command,
             rest: None,
             run,
@@ -238,10 +290,31 @@ impl CommandSpec {
         (self.define)(command).args_override_self(true)
     }
 
+    /// The name of the subcommand.
+    pub fn shell_name(&self) -> &'static str {
+        self.shell.as_ref().and_then(|shell| shell.name).unwrap_or(self.name)
+    }
+
     /// The parser of the subcommand.
     pub fn shell_parser(&self, shell: &ShellSpec) -> clap::Command {
-        let command = (self.define)(clap::Command::new(self.name).about(shell.about));
-        if shell.needs_agent { command.mut_arg(AGENT, |arg| arg.required(true)) } else { command }
+        let mut command = (self.define)(clap::Command::new(self.shell_name()).about(shell.about));
+        for id in shell.required {
+            command = command.mut_arg(id, |arg| arg.required(true));
+        }
+        if let Some(id) = shell.input {
+            command = command.mut_arg(id, |arg| {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                arg.help(format!("{help}; - reads it from standard input"))
+            });
+        }
+        if let Some(name) = shell.former_name {
+            command = command.alias(name);
+        }
+        if shell.prints_data {
+            let help = "Print one JSON object per line";
+            command = command.arg(Arg::new(JSON).long(JSON).action(ArgAction::SetTrue).help(help));
+        }
+        command
     }
 }
 
@@ -320,12 +393,12 @@ pub const COMMANDS: &[&CommandSpec] = &[
     &exit::EXIT,
 ];
 
-/// Further commands that clients may run.
-const CLIENT_COMMANDS: [&str; 2] = ["model", "set"];
+/// Commands of clients and of the shell alone. The chat has keys and views for the same.
+const CLIENT_COMMANDS: &[&CommandSpec] = &[&mail::MAIL, &approve::APPROVE, &approve::DENY, &status::STATUS];
 
 /// The commands that are subcommands of the shell too.
 pub fn shell_commands() -> impl Iterator<Item = (&'static CommandSpec, &'static ShellSpec)> {
-    COMMANDS.iter().filter_map(|spec| Some((*spec, spec.shell.as_ref()?)))
+    COMMANDS.iter().chain(CLIENT_COMMANDS).filter_map(|spec| Some((*spec, spec.shell.as_ref()?)))
 }
 
 /// Commands of Cargo features that the program was built without, each with its feature.
@@ -349,16 +422,16 @@ pub fn read(line: &str, context: &CommandContext) -> Result<InputResult> {
     })
 }
 
-/// Reads the command of a client, as words: its name, then its arguments.
+/// Parses the command of a client, given as words: its name, then its arguments.
 ///
 /// # Errors
 /// Clients do not run this command, or its arguments are invalid.
-pub fn read_of_client(words: &[String], context: &CommandContext) -> Result<InputResult> {
+pub fn parse_client_command(words: &[String]) -> Result<(&'static CommandSpec, ArgMatches)> {
     let (name, arguments) = words.split_first().ok_or_else(|| usage_error("no command given"))?;
-    let is_for_clients = |spec: &&CommandSpec| spec.shell.is_some() || CLIENT_COMMANDS.contains(&spec.name);
-    let spec = find(name).filter(is_for_clients);
+    let of_chat = find(name).filter(|spec| spec.shell.is_some() || spec.is_for_clients);
+    let spec = of_chat.or_else(|| CLIENT_COMMANDS.iter().find(|spec| spec.name == name).copied());
     let spec = spec.ok_or_else(|| usage_error(format!("clients cannot run the command {name:?}")))?;
-    (spec.run)(context, &parse_words(spec, arguments)?)
+    Ok((spec, parse_words(spec, arguments)?))
 }
 
 /// Like [`read`], for a line taken from the queue: it is never queued again.
@@ -458,6 +531,11 @@ pub fn agent_called_by_model(roster: &Roster, text: &str) -> Result<AgentId> {
 
 fn find_agent(roster: &Roster, text: &str, list_command: &str) -> Result<AgentId> {
     one_of(roster.find(text), text, || format!("no agent {text:?}: {list_command} lists all agents"))
+}
+
+/// The agent that was found, or else an ended agent with this name.
+pub fn or_ended(store: &Store, found: Result<AgentId>, name: &str) -> Result<AgentId> {
+    found.or_else(|error| store.find(name)?.one().ok_or(error))
 }
 
 /// The archived agent that is called so.

@@ -6,13 +6,15 @@ use super::arguments::{positional, value_of};
 use super::complete::models;
 use super::{CommandContext, CommandSpec, Rest};
 use crate::base::error::Result;
+use crate::domain::change::{Change, Setting, Shown};
 use crate::domain::endpoint::ModelFacts;
-use crate::domain::flow::{Change, InputResult, Shown};
+use crate::domain::flow::InputResult;
 use crate::domain::thinking::Thinking;
 use crate::provider::{check_thinking, credentials};
 
 /// Runs at once: a running request is not affected, the next one goes to the new model.
 pub const MODEL: CommandSpec = CommandSpec {
+    is_for_clients: true,
     aliases: &["m"],
     arguments: "[PROVIDER/MODEL]",
     define: |command| command.arg(positional("model", "PROVIDER/MODEL")),
@@ -38,7 +40,7 @@ fn model(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     if endpoint.key_command.is_none() {
         credentials::require(&endpoint, endpoint.key.as_ref())?;
     }
-    Ok(InputResult::NewState(Change::Model(endpoint.full_name()), None))
+    Ok(InputResult::NewState(Change::Setting(Setting::Model(endpoint.full_name())), None))
 }
 
 /// Whether a model is typed at the end of this line.
@@ -80,7 +82,7 @@ fn thinking(context: &CommandContext, given: &ArgMatches) -> Result<InputResult>
     if let Some(level) = value_of(given, "level") {
         let level = level.parse()?;
         check_thinking(&inputs.endpoint, level)?;
-        return Ok(InputResult::NewState(Change::Thinking(level), None));
+        return Ok(InputResult::NewState(Change::Setting(Setting::Thinking(level)), None));
     }
     let (model, levels) = (inputs.endpoint.full_name(), levels(context).join(", "));
     Ok(InputResult::Continue(Some(format!("thinking: {}; {model} accepts {levels}", inputs.thinking))))

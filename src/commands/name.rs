@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, checked_name};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, Setting};
+use crate::domain::flow::InputResult;
 
 pub const NAME: CommandSpec = CommandSpec {
     arguments: "[NAME | --none]",
@@ -21,5 +22,5 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         Some(name) => Some(checked_name(name)?),
         None => return Ok(InputResult::Continue(Some(format!("this agent is {}", context.name_of(context.current))))),
     };
-    Ok(InputResult::NewState(Change::Name(name), None))
+    Ok(InputResult::NewState(Change::Setting(Setting::Name(name)), None))
 }

@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::fork::{NewAgentArgs, new_agent_args};
 use super::{CommandContext, CommandSpec, Rest};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const NEW: CommandSpec = CommandSpec {
     arguments: "[--name N] [--model M] [PROMPT]",

@@ -8,7 +8,8 @@ use super::{CommandContext, CommandSpec, usage_error};
 use crate::agent::Queued;
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::flow::{Change, InputResult, QueueEdit};
+use crate::domain::change::{Change, QueueEdit};
+use crate::domain::flow::InputResult;
 
 pub const QUEUE: CommandSpec = CommandSpec {
     arguments: "[edit N | drop N | up N | first N | clear]",

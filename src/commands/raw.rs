@@ -4,7 +4,8 @@ use clap::ArgMatches;
 
 use super::{CommandContext, CommandSpec, WhenBusy};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const RAW: CommandSpec = CommandSpec {
     // The conversation is read from the store, where a reply is once it is complete.

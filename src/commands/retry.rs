@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::{CommandContext, CommandSpec};
 use crate::agent::State;
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const RETRY: CommandSpec =
     CommandSpec::new("retry", "try the last turn again after a failure or an interrupt (Enter)", run);

@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, TeamStart};
+use crate::domain::flow::InputResult;
 
 pub const REVIEW: CommandSpec = CommandSpec {
     arguments: "[BASE]",
@@ -20,5 +21,5 @@ fn run(_: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     if base.as_ref().is_some_and(|base| base.contains(char::is_whitespace) || base.starts_with('-')) {
         return Err(usage_error("/review takes one branch or commit, as in /review main"));
     }
-    Ok(InputResult::NewState(Change::Review(base), Some("comparing the working tree …".into())))
+    Ok(InputResult::NewState(Change::Team(TeamStart::Review(base)), Some("comparing the working tree …".into())))
 }

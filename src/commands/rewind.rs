@@ -2,7 +2,8 @@
 
 use super::arguments::{positional, value_of};
 use super::{CommandSpec, Rest, WhenBusy, usage_error};
-use crate::domain::flow::{Change, HistoryEdit, InputResult};
+use crate::domain::change::{Change, HistoryEdit};
+use crate::domain::flow::InputResult;
 
 pub const CLEAR: CommandSpec = CommandSpec {
     arguments: "[undo]",

@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult, Shown};
+use crate::domain::change::{Change, Setting, Shown};
+use crate::domain::flow::InputResult;
 use crate::domain::rule::Rule;
 
 /// Runs at once: only later tool calls are affected.
@@ -22,7 +23,7 @@ fn run(_: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         (Some("remove"), Some(rule)) => {
             let rule: Rule = rule.parse()?;
             let note = format!("{rule} was taken back");
-            Ok(InputResult::NewState(Change::Revoke(rule), Some(note)))
+            Ok(InputResult::NewState(Change::Setting(Setting::Revoke(rule)), Some(note)))
         }
         (Some(other), _) => Err(usage_error(format!("/rules takes no arguments or remove RULE (got {other:?})"))),
     }

@@ -6,7 +6,8 @@ use super::complete::before_last_word;
 use super::custom::split;
 use super::{CommandContext, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult, PromptRequest};
+use crate::domain::change::{Change, PromptRequest};
+use crate::domain::flow::InputResult;
 use crate::domain::mcp::McpPrompt;
 
 /// The prompts that the shown agent has.

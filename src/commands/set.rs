@@ -8,7 +8,8 @@ use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, Setting};
+use crate::domain::flow::InputResult;
 use crate::domain::parameters::{Parameter, ParameterName};
 use crate::provider::find;
 use crate::provider::parameters::check;
@@ -16,6 +17,7 @@ use crate::provider::parameters::check;
 /// Runs at once: a running request is not affected, the next one has the new value.
 pub const SET: CommandSpec = CommandSpec {
     arguments: "[NAME [VALUE|default]]",
+    is_for_clients: true,
     define: |command| command.arg(positional("name", "NAME")).arg(positional("value", "VALUE")),
     rest: Some(Rest::AsTyped("value")),
     complete: Some(complete),
@@ -41,7 +43,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     } else if !agent.inputs.parameters.iter().any(|(own, _)| *own == name) {
         return Err(usage_error(format!("{name} is not set for this agent: /set lists the parameters in use")));
     }
-    Ok(InputResult::NewState(Change::Set(name, value), None))
+    Ok(InputResult::NewState(Change::Setting(Setting::Parameter(name, value)), None))
 }
 
 /// The parameters that hold, each with where it was set, and the names of the others.

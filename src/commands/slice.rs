@@ -6,7 +6,8 @@ use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest, WhenBusy};
 use crate::base::error::Result;
 use crate::base::text;
-use crate::domain::flow::{Change, HistoryEdit, InputResult};
+use crate::domain::change::{Change, HistoryEdit};
+use crate::domain::flow::InputResult;
 use crate::domain::message::{Body, Message};
 use crate::domain::slice::SliceSpec;
 

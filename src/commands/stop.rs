@@ -5,10 +5,12 @@ use clap::ArgMatches;
 use super::arguments::{AGENT, agent_arg, flag};
 use super::{CommandContext, CommandSpec};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const STOP: CommandSpec = CommandSpec {
     arguments: "[AGENT | --all]",
+    is_for_clients: true,
     define: |command| {
         command.arg(agent_arg("Agent to stop")).arg(flag("all", "Stop every agent").conflicts_with(AGENT))
     },

@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{AGENT, agent_arg, value_of};
 use super::{CommandContext, CommandSpec, Rest, agent_called, usage_error};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::Change;
+use crate::domain::flow::InputResult;
 
 pub const SWITCH: CommandSpec = CommandSpec {
     aliases: &["s"],

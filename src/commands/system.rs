@@ -5,7 +5,8 @@ use clap::ArgMatches;
 use super::arguments::{positional, value_of};
 use super::{CommandContext, CommandSpec, Rest};
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, Setting};
+use crate::domain::flow::InputResult;
 
 pub const SYSTEM: CommandSpec = CommandSpec {
     arguments: "[TEXT | --default]",
@@ -21,5 +22,5 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         Some(text) => (Some(text.to_owned()), "the new system prompt is used from the next request on"),
         None => return Ok(InputResult::Continue(Some(context.agent()?.system_prompt().into_owned()))),
     };
-    Ok(InputResult::NewState(Change::System(change), Some(note.into())))
+    Ok(InputResult::NewState(Change::Setting(Setting::System(change)), Some(note.into())))
 }

@@ -10,8 +10,9 @@ use super::complete::{before_last_word, complete_word, models};
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::base::error::Result;
 use crate::base::text;
+use crate::domain::change::{Change, Shown, TeamStart};
 use crate::domain::config::Config;
-use crate::domain::flow::{Change, InputResult, Shown};
+use crate::domain::flow::InputResult;
 use crate::team::coordinator::definitions::Definitions;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::plan::{DEFAULT_MEMBERS, Plan, PlanOptions};
@@ -38,7 +39,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let plan = parse_team_line(arguments, context.config)?;
     let members = text::counted(plan.members().len(), "member", "members");
     let note = format!("started {members}: answers arrive as mail, the result in this conversation (Esc stops them)");
-    Ok(InputResult::NewState(Change::Team(arguments.to_owned()), Some(note)))
+    Ok(InputResult::NewState(Change::Team(TeamStart::Task(arguments.to_owned())), Some(note)))
 }
 
 /// The text of `/team help`.

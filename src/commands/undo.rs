@@ -3,17 +3,19 @@
 use clap::ArgMatches;
 
 use super::arguments::{AGENT, agent_arg, flag, option, value_of};
-use super::{CommandContext, CommandSpec, Rest, ShellSpec, any_called, usage_error};
+use super::{CommandContext, CommandSpec, Rest, ShellSpec, WithoutServer, any_called, usage_error};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::change::{Change, FileJob, Shown};
 use crate::domain::file_change::{LandRequest, UndoRequest};
-use crate::domain::flow::{Change, InputResult, Shown};
+use crate::domain::flow::InputResult;
 
 pub const UNDO: CommandSpec = CommandSpec {
     arguments: "[AGENT] [--to N | --redo] [--skip]",
+    runs_at_last: true,
     shell: Some(ShellSpec {
-        needs_agent: false,
-        runs_without_server: true,
+        required: &[],
+        without_server: WithoutServer::Runs,
         has_no_time_limit: true,
         ..ShellSpec::new("Bring back the files that the tools of an agent changed")
     }),
@@ -45,7 +47,7 @@ pub const DIFF: CommandSpec = CommandSpec {
 pub const LAND: CommandSpec = CommandSpec {
     arguments: "[AGENT] [--rebase] [--commit TEXT]",
     shell: Some(ShellSpec {
-        runs_without_server: true,
+        without_server: WithoutServer::Runs,
         has_no_time_limit: true,
         ..ShellSpec::new("Merge the worktree of an agent into the branch that it left")
     }),
@@ -71,7 +73,7 @@ fn land(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     let commit = commit.map(str::to_owned);
     let request = LandRequest { is_rebase: given.get_flag("rebase"), verifies: given.get_flag("verify"), commit };
     let agent = changed_agent(context, given)?;
-    Ok(InputResult::NewState(Change::Land { agent, request }, None))
+    Ok(InputResult::NewState(Change::Files(FileJob::Land { agent, request }), None))
 }
 
 /// The agent whose files are meant, also an archived or killed one.
@@ -89,5 +91,5 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
     });
     let request = UndoRequest::new(before.transpose()?, given.get_flag("skip"), given.get_flag("redo"));
     let agent = changed_agent(context, given)?;
-    Ok(InputResult::NewState(Change::Undo { agent, request }, None))
+    Ok(InputResult::NewState(Change::Files(FileJob::Undo { agent, request }), None))
 }

@@ -43,6 +43,25 @@ pub enum AskTargets {
     Models(Vec<String>),
 }
 
+/// Starts a comparison or acts on its answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompareChange {
+    /// Send a prompt to several agents, whose answers are compared.
+    Ask {
+        /// To whom.
+        targets: AskTargets,
+        /// The text.
+        prompt: String,
+    },
+    /// Do something with compared answers.
+    Act {
+        /// The number of the comparison.
+        number: u64,
+        /// What is done.
+        act: CompareAct,
+    },
+}
+
 /// An action on compared answers. A column is named by its letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CompareAct {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::base::text;
-use crate::domain::flow::ViewName;
+use crate::domain::change::ViewName;
 use crate::domain::key::{Key, KeyCode};
 pub use chord::Chord;
 

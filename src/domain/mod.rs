@@ -4,6 +4,7 @@ pub mod approval;
 pub mod attachment;
 pub mod call_title;
 pub mod called;
+pub mod change;
 pub mod chosen_model;
 // For the wire and the start only.
 #[allow(missing_docs)]

@@ -4,46 +4,50 @@
 //! The client begins. Every request names the version of the protocol:
 //!
 //! ```json
-//! {"polylogue":4,"request":"send","agent":"reviewer","text":"look at this"}
+//! {"polylogue":6,"request":"run","argv":["tell","reviewer","look at this"]}
 //! ```
 //!
 //! Each request is answered by one line, `{"ok":...}` or `{"error":{"kind":"usage","text":"..."}}`, before the next one is
-//! read. Some requests are answered by several lines: `logs` and `turn` by chunks ([`crate::domain::chunk`]), and by
-//! `{"missed":N}` where chunks were dropped before they could be sent, then by `{"ok":...}`; `turn` also by `{"v":1,"type":"refused","title":...}` for each call of an agent below that was refused
-//! because it needs approval; `team` by the events of the run (`team::coordinator::event`), by the same line for each such
-//! call and by `{"v":1,"type":"limit","text":...}` where a limit is reached, then by `{"ok":...}`; `attach` by frames
-//! until `{"back":"..."}`, the options that come back to the conversation, and `{"end":"..."}`; `approvals` with `follow` by `{"questions":[...]}` whenever others are open than before, and `commands` by
-//! `{"commands":[...]}` in the same way. While it
-//! is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
-//! `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` or `team` it may send `cut`.
-//! These six are not answered.
+//! read. Some are answered by further lines before that:
+//!
+//! | `request` | lines before `ok` |
+//! |---|---|
+//! | `turn`, `follow` of `chunks` | chunks ([`crate::domain::chunk`]), and `{"missed":N}` where chunks were dropped before they could be sent; a turn also `{"v":1,"type":"refused","title":...}` for each call of an agent below that was refused because it needs approval |
+//! | `team` | the events of the run (`team::coordinator::event`), the same line for each such call, and `{"v":1,"type":"limit","text":...}` where a limit is reached |
+//! | `follow` of `questions`, `commands` | `{"questions":[...]}` or `{"commands":[...]}`, now and whenever they have changed |
+//! | `attach` | frames until `{"back":"..."}`, the options that come back to the conversation, and `{"end":"..."}` |
+//!
+//! While it is attached, the client sends `keys`, `size` and `redraw`, and `edited` after the server has sent `{"edit":TEXT}` or
+//! `{"view":TEXT}`, `pasted` after `{"paste":{}}`; during a `turn` or `team` it may send `cut`. These six are not answered.
 //!
 //! | `request` | value of `ok` |
 //! |---|---|
-//! | `ps` | list of agents, see below |
-//! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
-//! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
-//! | `run` | `text`: what there is to say, or null |
-//! | `new`, `show` | one agent, as in `ps`, with `title`, `directory`, `policy`, `context` (tokens of the conversation), `context_limit` and `warnings` (what it could not be restored with); `show` is null where nothing was ever sent |
-//! | `conversations` | list of `id`, `title`, `directory` and `updated_at`, the newest first |
-//! | `send` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
+//! | `run` | `text`: what there is to say, or null; `data`: what the command returns, see below, or null. After `exit` the value is null, and the server has released the store when it closes the connection |
+//! | `open` | one agent, as `agents` lists it, with `policy`, `context` (tokens of the conversation), `context_limit` and `warnings` (what it could not be restored with) |
 //! | `turn` | `requests`: requests made to models, also by agents below it; `limited`: whether a limit ended the turn, and `limit`: which one, if it was not `max_requests`; `killed`: whether the agent is gone |
 //! | `team` | the outcome of the run, as `polylogue multi-agent status --json` lists it |
-//! | `mail` | `list`: list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; `read`: one of these, or null; else null |
-//! | `wait` | `status`; an error of kind `timeout` after `seconds` |
-//! | `logs` | `epoch` and `n`: where a later request can continue |
-//! | `approvals` | list of open questions, see below |
+//! | `follow` | of `chunks`: `epoch` and `n`, where a later request can continue; of `idle`: `status`, or an error of kind `timeout` after `seconds` |
 //! | `image` | `marker`: what stands for the image in a text for the agent |
-//! | `policy`, `archive`, `stop`, `answer` | null. The server has ended, and released the store, when it closes the connection after `stop` |
+//! | `schema` | whether the protocol of the agent's model can enforce it |
 //!
-//! An agent has `id`, `number`, `name`, `parent` (an id), `status`, `activity` (text, or null), `model`, `unread`, `queued`,
-//! `tokens`, `print_run` (it was made for one run of `--print`), `team_run` (the task of a team that it was made for, or null), `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
+//! | command | `data` |
+//! |---|---|
+//! | `agents` | list of agents, see below |
+//! | `sessions` | list of `number`, `agent` (an id), `label`, `columns`, `rows`, `read_only`, `attached`, `since` |
+//! | `status` | `process` (an id), `version`, `memory` (bytes, proportional set size), `descriptors`, `threads`, `agents`, `clients` |
+//! | `resume` | list of `id`, `title`, `directory` and `updated_at`, the newest first |
+//! | `tell` | `queued`: number of texts that wait for the agent, including this one; 0 if it was sent at once |
+//! | `mail` | list of `id`, `read`, `from`, `from_id`, `created_at`, `text`; with `--read` one of these, or null |
+//!
+//! An agent has `id`, `number`, `name`, `title`, `directory`, `parent` (an id), `status`, `activity` (text, or null), `model`,
+//! `unread`, `queued`, `tokens`, `print_run` (it was made for one run of `--print`), `team_run` (the task of a team that it was
+//! made for, or null), `created_at` and `age` (seconds). Points in time are milliseconds since 1970.
 //!
 //! A question has `id`, `agent` (an id), `label`, `directory`, `tool`, `title`, `detail` (a list of lines), `rules`
 //! (that would allow it), `ancestors` (ids, the parent first), `call` (`id`, `name`, `arguments` of the call that asks) and `age` (seconds). The id names the agent, the question and a digest of the text, so an answer holds for what was shown and for
 //! nothing else.
 //!
-//! A command has `name`, `description` and `hint` (the arguments that it takes, perhaps empty).
+//! A command in `commands` has `name`, `description` and `hint` (the arguments that it takes, perhaps empty).
 //!
 //! A client that closes its writing side has left; requests that it sent before are still carried out, and answered if that
 //! needs no waiting.
@@ -59,7 +63,7 @@ use crate::domain::chunk::Position;
 use crate::domain::display::Abilities;
 use crate::domain::mcp::ClientServer;
 
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 /// The longest line that a server reads, in bytes: enough for a prompt of several MiB.
 pub const LONGEST_LINE: usize = 16 << 20;
 /// The longest text for the editor of a client, in bytes; as JSON it is at most six times as long.
@@ -90,18 +94,6 @@ pub struct TerminalFacts {
     /// Whether the client can read images from the clipboard.
     #[serde(default, rename = "clipboard")]
     pub can_paste: bool,
-}
-
-/// What is done with a mailbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MailAct {
-    List,
-    /// Mark a message as read, by default the oldest unread one.
-    Read(Option<i64>),
-    /// Send a message to the agent.
-    Send(String),
-    Delete(i64),
 }
 
 /// An agent to create.
@@ -161,36 +153,23 @@ pub enum Request {
         #[serde(default)]
         error: Option<String>,
     },
-    #[serde(rename = "ps")]
-    Agents,
-    /// The conversations that a person can resume, perhaps only those of one directory.
-    Conversations {
-        directory: Option<PathBuf>,
+    /// One agent, which is brought back if it is archived: the named one, or the one that was sent a message last in this
+    /// directory, or else a new one without history, a child of the root.
+    Open {
+        agent: Option<String>,
+        #[serde(default)]
+        last_in: Option<PathBuf>,
+        #[serde(default)]
+        new: Option<Box<NewAgent>>,
     },
-    Sessions,
-    Status,
-    /// The chunks of an agent: all that are stored, or those from a position on, or the last few.
-    Logs {
-        agent: String,
-        from: Option<Position>,
-        last: Option<u64>,
-        /// Go on with new chunks until the client leaves or the agent ends.
-        #[serde(default, rename = "follow")]
-        follows: bool,
-    },
-    /// Creates an agent without history, a child of the root.
-    New(NewAgent),
-    /// A command of the chat, at an agent or, without a name, at the one that was last sent a message.
+    /// A command of the chat or for clients, at an agent or, without a name, at the one that was last sent a message.
     Run {
         agent: Option<String>,
         /// The name of the command, without the slash, and its arguments.
         argv: Vec<String>,
     },
-    /// Text for an agent, queued while it works.
-    Send {
-        agent: String,
-        text: String,
-    },
+    /// Send chunks, questions or commands as they come, or wait for an agent.
+    Follow(Followed),
     /// Text for an agent, answered by the chunks of the turn that it starts, and by each wait in it. The client is a
     /// program: tool calls that need a person's approval are refused during the turn. The turn continues if the client
     /// leaves.
@@ -202,7 +181,7 @@ pub enum Request {
         /// anyway; without one, what would ask is refused.
         #[serde(default)]
         approval: Option<String>,
-        /// A person at the client answers the questions with `answer`: they stay open, and the agent keeps its own
+        /// A person at the client answers the questions with `approve` and `deny`: they stay open, and the agent keeps its own
         /// policy.
         #[serde(default, rename = "attended")]
         is_attended: bool,
@@ -212,13 +191,6 @@ pub enum Request {
         /// How long its failed requests are tried again, if no person watches; ten minutes without it.
         #[serde(default)]
         retry_ms: Option<u64>,
-    },
-    /// The skills and the prompts of servers that an agent has for a person, now and whenever others are there, until the
-    /// client leaves. As long as it is connected, the agent and those below it also have these MCP servers.
-    Commands {
-        agent: String,
-        #[serde(default)]
-        servers: Vec<ClientServer>,
     },
     /// A task for several agents, children of an agent that was made for one run, answered by the events of the run. Their
     /// tool calls that need a person's approval are refused. The run is interrupted if the client leaves, and the agent is
@@ -230,25 +202,6 @@ pub enum Request {
     },
     /// Interrupts the client's run or turn, or removes its text from the queue if the turn has not begun.
     Cut,
-    /// The mailbox of an agent, or, without a name, of the one that was last sent a message.
-    Mail {
-        agent: Option<String>,
-        /// The only sender whose mail is listed; the sender of new mail.
-        #[serde(default)]
-        from: Option<String>,
-        act: MailAct,
-    },
-    /// One agent; without a name, the agent that was last sent a message, perhaps only of those in this directory.
-    Show {
-        agent: Option<String>,
-        #[serde(default)]
-        directory: Option<PathBuf>,
-    },
-    /// What an agent may do without a question, as the person at the client says: any policy but `yolo`.
-    Policy {
-        agent: String,
-        policy: String,
-    },
     /// Store an image for a text that is sent to an agent next.
     Image {
         agent: String,
@@ -260,39 +213,38 @@ pub enum Request {
         agent: String,
         schema: Value,
     },
-    /// Archives an agent and all below it, each as soon as it is idle.
-    Archive {
+}
+
+/// What a client follows, until it leaves or there is no more of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "snake_case")]
+pub enum Followed {
+    /// The chunks of an agent: all that are stored, those from a position on, or the last few.
+    Chunks {
         agent: String,
-    },
-    /// Stops the work of every agent.
-    StopAgents,
-    /// The open questions of all agents, the oldest first.
-    Approvals {
-        /// Send them again whenever others are open, until the client leaves.
-        #[serde(default, rename = "follow")]
-        follows: bool,
-    },
-    /// A person's answer to one of them.
-    Answer {
-        /// As in the list of open questions.
-        id: String,
-        allow: bool,
-        /// Told to the model if the call is denied.
-        reason: Option<String>,
-        /// Rules to save for the directory of the agent, or, where it is denied, to refuse from now on: exactly those of the
-        /// question, as they were listed.
         #[serde(default)]
-        rules: Vec<String>,
-        /// The rules are not saved and last until the server ends.
-        #[serde(default, rename = "session")]
-        is_for_session: bool,
+        from: Option<Position>,
+        #[serde(default)]
+        last: Option<u64>,
+        /// Whether it goes on with new chunks.
+        #[serde(default)]
+        goes_on: bool,
     },
-    /// Answered when the agent is at rest with nothing queued, or dead; or after this many seconds.
-    Wait {
+    /// The open questions of all agents, the oldest first.
+    Questions,
+    /// The skills and the prompts of servers that an agent has for a person. As long as the client is connected, the agent
+    /// and those below it also have these MCP servers.
+    Commands {
         agent: String,
+        #[serde(default)]
+        servers: Vec<ClientServer>,
+    },
+    /// Answered when the agent is idle or dead, or after this many seconds.
+    Idle {
+        agent: String,
+        #[serde(default)]
         seconds: Option<f64>,
     },
-    Stop,
 }
 
 #[derive(Serialize)]
@@ -303,6 +255,26 @@ struct Versioned<'a> {
 }
 
 impl Request {
+    /// A request to create an agent.
+    pub fn create(new: NewAgent) -> Self {
+        Self::Open { agent: None, last_in: None, new: Some(Box::new(new)) }
+    }
+
+    /// A request to describe an agent, which is brought back if it is archived.
+    pub fn show(agent: &str) -> Self {
+        Self::Open { agent: Some(agent.to_owned()), last_in: None, new: None }
+    }
+
+    /// A request to run a command that names its agents itself.
+    pub fn run<const N: usize>(argv: [&str; N]) -> Self {
+        Self::Run { agent: None, argv: argv.map(str::to_owned).into() }
+    }
+
+    /// A request to run a command at an agent.
+    pub fn run_at<const N: usize>(agent: &str, argv: [&str; N]) -> Self {
+        Self::Run { agent: Some(agent.to_owned()), argv: argv.map(str::to_owned).into() }
+    }
+
     pub fn to_line(&self) -> String {
         to_line(&Versioned { polylogue: VERSION, request: self })
     }
@@ -339,8 +311,12 @@ impl Request {
                 Err("columns and rows must be at least 1")
             }
             Self::Turn { max_requests: Some(0), .. } => Err("max_requests must be at least 1"),
-            Self::Wait { seconds: Some(seconds), .. } if *seconds < 0.0 => Err("seconds must not be negative"),
-            Self::Logs { from: Some(_), last: Some(_), .. } => Err("from and last cannot be used together"),
+            Self::Follow(Followed::Idle { seconds: Some(seconds), .. }) if *seconds < 0.0 => {
+                Err("seconds must not be negative")
+            }
+            Self::Follow(Followed::Chunks { from: Some(_), last: Some(_), .. }) => {
+                Err("from and last cannot be used together")
+            }
             _ => Ok(()),
         }
     }

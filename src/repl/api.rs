@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::commands::checked_name;
+use crate::commands::{activity_of, checked_name};
+use crate::domain::change::Change;
 use crate::domain::choices::Choices;
 use crate::domain::chunk::Status;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::called_or_archived;
 use crate::repl::core::begin::{Beginning, begin};
-use crate::repl::json::activity_of;
 use crate::repl::server::MOST_CLIENTS;
 use crate::repl::start::slots;
 use crate::repl::{Repl, ServerReport, steer};
@@ -69,7 +69,7 @@ impl Repl {
             parent: self.core.roster.shown_parent(agent.id()),
             model: agent.inputs.endpoint.full_name(),
             status: agent.status(),
-            activity: activity_of(&self.core, agent),
+            activity: activity_of(&self.core.command_context(agent.id(), Vec::new()), agent),
             place: self.core.send_queue.position_of(agent.id()),
             queued: agent.queue.len(),
             unread: agent.unread,

@@ -8,7 +8,8 @@ use crate::base::file;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text::counted;
 use crate::commands;
-use crate::domain::flow::{Change, Decision, InputResult, Origin, Shown};
+use crate::domain::change::{ArchiveAct, Change, Decision, MailAct, Setting, Shown, TeamStart};
+use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::archive::{archive_for_person, fork_ended};
 use crate::repl::core::delete::delete;
@@ -17,11 +18,12 @@ use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
 use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::dispatcher::Dispatcher;
+use crate::repl::event::Event;
 use crate::repl::jobs::Jobs;
 use crate::repl::openings::NewHere;
 use crate::repl::shell::ShellCommands;
 use crate::repl::terminals::toggle_raw;
-use crate::repl::{Repl, Terminals, Turn, limits, queue_edits, rules, steer};
+use crate::repl::{Repl, Terminals, Turn, limits, rules};
 use crate::store::input_line;
 use crate::team::changes::{changes, not_shown};
 use crate::team::instruction_file;
@@ -34,8 +36,9 @@ impl Repl {
             InputResult::Detach => self.leave_to_background(origin).map(|()| None)?,
             InputResult::Help => show_help(&self.core, &mut self.terminals, origin, agent_id),
             InputResult::Continue(note) => note,
+            InputResult::Data(data) => Some(data.to_string()),
             InputResult::NewState(change, note) => self.carry_out(origin, agent_id, change).map(|()| note)?,
-            InputResult::NewStateAt(other, change) => self.carry_out(origin, other, change).map(|()| None)?,
+            InputResult::NewStateAt(other, change, _) => self.carry_out(origin, other, change).map(|()| None)?,
             InputResult::Message(text) => self.carry_out(origin, agent_id, Change::Submit(text)).map(|()| None)?,
         };
         if let Some(note) = note {
@@ -67,7 +70,7 @@ impl Repl {
         let is_shown = terminal.is_none_or(|terminal| terminal.focus == agent_id);
         self.record.change(origin, (agent_id, is_shown), &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
-        let is_name = matches!(change, Change::Name(_));
+        let is_name = matches!(change, Change::Setting(Setting::Name(_)));
         self.make(origin, agent_id, change)?;
         if is_name {
             self.trace.write_name(agent_id, || self.core.roster.label_of(agent_id));
@@ -79,83 +82,80 @@ impl Repl {
         let core = &mut self.core;
         match change {
             Change::Fork(fork) => self.jobs.fork(core, origin, agent_id, fork),
+            Change::ForkAt { agent, message, text } => self.fork_at(origin, agent, message, text.as_deref()),
             Change::New { prompt, name, model } => self.begin_conversation(origin, NewHere { prompt, name, model }),
-            Change::Choose(options) => self.choose(agent_id, &options),
-            Change::Tell { to, text } => self.submit(origin, to, text),
-            Change::Ask { targets, prompt } => self.ask_many(origin, agent_id, targets, prompt),
-            Change::Compare { number, act } => self.act_on_answers(origin, agent_id, number, act),
             Change::Environment(spec) => self.jobs.enter_environment(core, origin, agent_id, spec),
+            Change::Tell { to, text } => self.submit(origin, to, text),
+            Change::Compare(change) => self.compare(origin, agent_id, change),
+            Change::Team(start) => self.begin_team(origin, agent_id, start),
             Change::Kill { agent_id: victim, cascade } => kill(core, agent_id, victim, cascade),
-            Change::ArchiveMembers(members) => archive_members(core, &self.terminals, &members),
-            Change::Archive(archived) => archive_for_person(core, agent_id, archived),
-            Change::Unarchive(archived) => unarchive(core, agent_id, archived),
-            Change::Delete(deleted) => delete(core, agent_id, deleted),
             Change::KillDescendants(ancestor) => kill_descendants(core, agent_id, ancestor),
-            Change::Stop(root) => self.stop_agents(root).map(drop),
-            Change::Limit { agent_id: limited, name, value } => {
-                let note = limits::set_typed(core, limited, name, value)?;
-                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &note);
-                Ok(())
-            }
+            Change::Archive(act) => archive(core, &self.terminals, agent_id, act),
+            Change::Delete(deleted) => delete(core, agent_id, deleted),
+            Change::Stop(root) => self.stop_for(origin, root),
+            Change::Setting(setting) => self.set(origin, agent_id, setting),
             Change::EditHistory(edit) => self.edit_history(origin, agent_id, edit),
-            Change::Team(line) => self.begin_team(origin, agent_id, &line),
-            Change::Review(base) => self.begin_review(origin, agent_id, base),
-            Change::Send { to, body } => core.send_mail(agent_id, to, &body).map(drop),
-            Change::ReadMail(id) => self.show_text(origin, agent_id, |repl| repl.core.read_mail(agent_id, id)),
-            Change::DeleteMail(id) => core.delete_mail(agent_id, id),
+            Change::Mail(act) => self.use_mail(origin, agent_id, act),
             Change::Switch(to) => self.terminals.switch(core, origin, to),
             Change::Show(shown) => self.show(origin, agent_id, shown),
-            Change::ForkAt { agent, message } => fork_at(core, origin, agent, message),
-            Change::EditFork { after, text } => self.edit_fork(origin, agent_id, after, &text),
-            Change::Land { agent, request } => self.jobs.land(core, origin, agent_id, agent, request),
-            Change::Undo { agent, request } => self.jobs.undo(core, origin, agent_id, agent, request),
             Change::Submit(text) => self.submit(origin, agent_id, text),
             Change::ServerPrompt(prompt) => self.mcp.get_prompt(core, (origin, agent_id), prompt),
+            Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
+            Change::EditQueue(edit) => self.edit_queue(origin, agent_id, edit),
+            Change::Copy(text) => self.terminals.copy(origin, &text),
+            Change::Files(job) => self.jobs.begin(core, origin, agent_id, job),
             Change::Shell { command, is_shared } => self.shell.start(core, agent_id, &command, is_shared),
             Change::Instruct(text) => instruct(core, agent_id, &text),
+            Change::ToggleRaw => toggle_raw(core, agent_id),
             Change::Interrupt if self.mcp.interrupt_reading(agent_id) => Ok(()),
             Change::Interrupt => interrupt(core, &self.shell, &mut self.jobs, agent_id),
             Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
-            Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
-            Change::EditQueue(edit) => queue_edits::apply(core, origin, agent_id, edit),
-            Change::Resume => self.resume(agent_id),
             Change::Retry => retry_turn(core, origin, agent_id),
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
-            Change::Name(name) => steer::set_name(core, agent_id, name),
-            Change::Model(full_name) => steer::set_model(core, agent_id, &full_name),
-            Change::Thinking(thinking) => steer::set_thinking(core, agent_id, thinking),
-            Change::Set(name, value) => steer::set_parameter(core, agent_id, name, value),
-            Change::Revoke(rule) => rules::revoke(core, agent_id, &rule),
-            Change::Approval(policy) => steer::set_policy(core, origin, agent_id, policy),
-            Change::System(system) => steer::set_system(core, agent_id, system),
-            Change::Copy(text) => self.terminals.copy(origin, &text),
-            Change::ToggleRaw => toggle_raw(core, agent_id),
-            Change::Export { path, is_json } => self.jobs.export(core, origin, agent_id, path, is_json),
         }
     }
 
-    /// Forks a child with the conversation up to a message, shows it, and puts a text into its draft.
-    fn edit_fork(&mut self, origin: Origin, agent: AgentId, after: MessageId, text: &str) -> Result<()> {
+    /// Forks a child with the conversation up to a message. With a text, which becomes its draft, it is shown.
+    fn fork_at(&mut self, origin: Origin, agent: AgentId, after: MessageId, text: Option<&str>) -> Result<()> {
+        if self.core.roster.get(agent).is_none() {
+            return fork_ended(&mut self.core, origin, agent, after);
+        }
         let inherit = if after == MessageId(0) { Inherit::Nothing } else { Inherit::UpTo(after) };
         let child = self.core.spawn(Spawn::new(agent, origin, inherit))?;
-        self.terminals.switch(&mut self.core, origin, child)?;
-        drafts::return_text(&mut self.core, child, origin, &input_line(text));
+        if let Some(text) = text {
+            self.terminals.switch(&mut self.core, origin, child)?;
+            drafts::return_text(&mut self.core, child, origin, &input_line(text));
+        }
         Ok(())
     }
 
-    fn resume(&mut self, agent_id: AgentId) -> Result<()> {
-        self.resume_queue(agent_id);
+    /// Stops agents. A client is told how many.
+    fn stop_for(&mut self, origin: Origin, root: Option<AgentId>) -> Result<()> {
+        let stopped = self.stop_agents(root)?;
+        if let Origin::Client(client) = origin {
+            let outcome = Ok(format!("stopped {}", counted(stopped, "agent", "agents")));
+            self.core.emit(Event::ClientJobEnded { client, outcome });
+        }
         Ok(())
     }
 
-    #[cfg(feature = "coordinator")]
-    fn begin_team(&mut self, origin: Origin, agent_id: AgentId, line: &str) -> Result<()> {
-        self.coordinator.begin_from_chat(&mut self.core, origin, agent_id, line)
+    /// A client gets the mail as data.
+    fn use_mail(&mut self, origin: Origin, agent_id: AgentId, act: MailAct) -> Result<()> {
+        let is_of_client = matches!(origin, Origin::Client(_));
+        match act {
+            MailAct::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
+            MailAct::Read(id) if is_of_client => self.core.read_mail(agent_id, id).map(drop),
+            MailAct::Read(id) => self.show_text(origin, agent_id, |repl| repl.core.read_mail(agent_id, id)),
+            MailAct::Delete(id) => self.core.delete_mail(agent_id, id),
+        }
     }
 
     #[cfg(feature = "coordinator")]
-    fn begin_review(&mut self, origin: Origin, agent_id: AgentId, base: Option<String>) -> Result<()> {
-        self.jobs.review(&self.core, origin, agent_id, base)
+    fn begin_team(&mut self, origin: Origin, agent_id: AgentId, start: TeamStart) -> Result<()> {
+        match start {
+            TeamStart::Task(line) => self.coordinator.begin_from_chat(&mut self.core, origin, agent_id, &line),
+            TeamStart::Review(base) => self.jobs.review(&self.core, origin, agent_id, base),
+        }
     }
 
     #[cfg(feature = "coordinator")]
@@ -164,12 +164,7 @@ impl Repl {
     }
 
     #[cfg(not(feature = "coordinator"))]
-    fn begin_team(&mut self, _: Origin, _: AgentId, _: &str) -> Result<()> {
-        Err(Error::not_built_in("coordinator"))
-    }
-
-    #[cfg(not(feature = "coordinator"))]
-    fn begin_review(&mut self, _: Origin, _: AgentId, _: Option<String>) -> Result<()> {
+    fn begin_team(&mut self, _: Origin, _: AgentId, _: TeamStart) -> Result<()> {
         Err(Error::not_built_in("coordinator"))
     }
 
@@ -266,6 +261,18 @@ fn kill(core: &mut Core, asked_at: AgentId, victim: AgentId, cascade: bool) -> R
     Ok(())
 }
 
+fn archive(core: &mut Core, terminals: &Terminals, asked_at: AgentId, act: ArchiveAct) -> Result<()> {
+    match act {
+        ArchiveAct::Archive(archived) => archive_for_person(core, asked_at, archived),
+        ArchiveAct::ArchiveWhenIdle(top) => {
+            core.roster.subtree(top).into_iter().for_each(|id| core.archive_when_idle(id));
+            Ok(())
+        }
+        ArchiveAct::ArchiveMembers(members) => archive_members(core, terminals, &members),
+        ArchiveAct::Unarchive(archived) => unarchive(core, asked_at, archived),
+    }
+}
+
 fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()> {
     core.unarchive(archived, false)?;
     let note = format!("{} is back from the archive", core.roster.label_of(archived));
@@ -296,13 +303,14 @@ fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision
     match decision {
         Decision::Always(scope) => rules::grant(core, agent_id, question, *scope, None)?,
         Decision::Rules(scope, rules) => rules::grant(core, agent_id, question, *scope, Some(rules))?,
+        Decision::DenyAlways(_) => rules::refuse(core, agent_id, question)?,
         Decision::Edit(text) => {
             let edited = core.with_agent(agent_id, |agent, context| agent.edit_call(question, text, context));
             return edited.ok_or_else(agent_gone)?.map_err(Error::usage);
         }
         Decision::Allow | Decision::AllowUnread | Decision::Deny(_) => {}
     }
-    if is_open && !matches!(decision, Decision::Deny(_)) {
+    if is_open && !matches!(decision, Decision::Deny(_) | Decision::DenyAlways(_)) {
         // A call that ran without this would be asked about again after a crash, and run twice.
         let rule =
             if matches!(decision, Decision::Always(_) | Decision::Rules(..)) { "the rule was saved, but " } else { "" };
@@ -328,14 +336,6 @@ fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
     found.iter().for_each(|diff| text.push_str(&diff.to_string()));
     text.push_str(&not_shown(&core.store, agent)?);
     Ok(text)
-}
-
-/// Forks a child with the conversation of an agent up to a message.
-fn fork_at(core: &mut Core, origin: Origin, agent: AgentId, message: MessageId) -> Result<()> {
-    if core.roster.get(agent).is_none() {
-        return fork_ended(core, origin, agent, message);
-    }
-    core.spawn(Spawn::new(agent, origin, Inherit::UpTo(message))).map(drop)
 }
 
 /// The file to which a person's instructions are added.

@@ -4,7 +4,7 @@ use crate::agent::{Agent, Role, State};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text::counted;
-use crate::domain::compare::{AskTargets, CompareAct, JUDGE};
+use crate::domain::compare::{AskTargets, CompareAct, CompareChange, JUDGE};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
@@ -13,14 +13,15 @@ use crate::repl::core::{Core, agent_gone, files};
 use crate::team::compare::{Column, Comparison, JUDGE_ROLE, LETTERS, judge_prompt, merge_prompt};
 
 impl Repl {
+    pub(super) fn compare(&mut self, origin: Origin, agent_id: AgentId, change: CompareChange) -> Result<()> {
+        match change {
+            CompareChange::Ask { targets, prompt } => self.ask_many(origin, agent_id, targets, prompt),
+            CompareChange::Act { number, act } => self.act_on_answers(origin, agent_id, number, act),
+        }
+    }
+
     /// Sends a prompt to several agents and shows their answers where this was asked for.
-    pub(super) fn ask_many(
-        &mut self,
-        origin: Origin,
-        agent_id: AgentId,
-        targets: AskTargets,
-        prompt: String,
-    ) -> Result<()> {
+    fn ask_many(&mut self, origin: Origin, agent_id: AgentId, targets: AskTargets, prompt: String) -> Result<()> {
         let number = match targets {
             AskTargets::Models(models) => ask_models(&mut self.core, agent_id, &models, prompt)?,
             AskTargets::Agents(agents) => self.ask_agents(agent_id, &agents, prompt)?,
@@ -56,13 +57,7 @@ impl Repl {
     }
 
     /// Carries out decisions about compared answers. A terminal that shows them also shows the error.
-    pub(super) fn act_on_answers(
-        &mut self,
-        origin: Origin,
-        agent_id: AgentId,
-        number: u64,
-        act: CompareAct,
-    ) -> Result<()> {
+    fn act_on_answers(&mut self, origin: Origin, agent_id: AgentId, number: u64, act: CompareAct) -> Result<()> {
         let outcome = self.carry_out_act(agent_id, number, act);
         let viewing = origin.terminal().filter(|id| self.terminals.shows_view(*id));
         match (viewing, outcome) {

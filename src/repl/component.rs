@@ -6,7 +6,8 @@
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::change::Change;
+use crate::domain::flow::Origin;
 use crate::reactor::{Reactor, Ready};
 use crate::repl::core::Core;
 use crate::repl::event::Event;

@@ -3,7 +3,8 @@
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::commands;
-use crate::domain::flow::{Change, InputResult, Origin};
+use crate::domain::change::Change;
+use crate::domain::flow::{InputResult, Origin};
 use crate::repl::apply::instructions_file;
 use crate::repl::core::Core;
 use crate::repl::shell::change_of;

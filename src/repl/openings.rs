@@ -7,8 +7,9 @@ use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
 use crate::commands::agent_tree;
+use crate::domain::change::{Change, Setting};
 use crate::domain::choices::{Choices, Opening, Opens};
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::domain::title::title;
 use crate::repl::core::archive::called_or_archived;
@@ -71,7 +72,11 @@ impl Repl {
             self.note_all(agent, &notes);
         }
         let picks = picks.then(|| {
-            let options = opening.options.describe().is_some().then(|| Change::Choose(Box::new(opening.options)));
+            let options = opening
+                .options
+                .describe()
+                .is_some()
+                .then(|| Change::Setting(Setting::Choices(Box::new(opening.options))));
             options.into_iter().chain(opening.prompt.clone().map(Change::Submit)).collect()
         });
         let prompt = opening.prompt.filter(|_| picks.is_none());

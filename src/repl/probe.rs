@@ -3,8 +3,8 @@
 use crate::base::clock::Clock;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::change::Change;
 use crate::domain::config::Config;
-use crate::domain::flow::Change;
 #[cfg(feature = "coordinator")]
 use crate::repl::RunId;
 use crate::repl::{Device, Repl, Terminal, TerminalMode, Timeout};

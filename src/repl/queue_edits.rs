@@ -4,34 +4,44 @@ use crate::agent::Queued;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Origin, QueueEdit};
+use crate::domain::change::QueueEdit;
+use crate::domain::flow::Origin;
+use crate::repl::Repl;
 use crate::repl::core::{Core, agent_gone, drafts};
 use crate::repl::event::Event;
 
-/// Applies an edit of `/queue`.
-pub(super) fn apply(core: &mut Core, origin: Origin, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
-    match edit {
-        QueueEdit::TakeBackNewest => take_back_newest(core, origin, agent_id),
-        QueueEdit::TakeBack(position) => take_back(core, origin, agent_id, position),
-        QueueEdit::Drop(position) => {
-            let dropped = entry_at(core, agent_id, position)?;
-            core.drop_queued(agent_id, &[dropped])
-        }
-        QueueEdit::Clear => {
-            let all: Vec<Queued> = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
-            core.drop_queued(agent_id, &all)
-        }
-        QueueEdit::Move { from, to } => {
-            let moved = core.store.move_queued(agent_id, from, to)?;
-            core.roster.with(agent_id, |agent| {
-                if let Some(entry) = agent.queue.remove(from) {
-                    agent.queue.insert(to, entry);
-                }
-                // Ids are positions in the order: an entry that moves gets another id.
-                agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
-                agent.view.touch();
-            });
-            Ok(())
+impl Repl {
+    /// Applies an edit of `/queue`.
+    pub(super) fn edit_queue(&mut self, origin: Origin, agent_id: AgentId, edit: QueueEdit) -> Result<()> {
+        let core = &mut self.core;
+        match edit {
+            QueueEdit::Resume => {
+                self.resume_queue(agent_id);
+                Ok(())
+            }
+            QueueEdit::TakeBackNewest => take_back_newest(core, origin, agent_id),
+            QueueEdit::TakeBack(position) => take_back(core, origin, agent_id, position),
+            QueueEdit::Drop(position) => {
+                let dropped = entry_at(core, agent_id, position)?;
+                core.drop_queued(agent_id, &[dropped])
+            }
+            QueueEdit::Clear => {
+                let all: Vec<Queued> =
+                    core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
+                core.drop_queued(agent_id, &all)
+            }
+            QueueEdit::Move { from, to } => {
+                let moved = core.store.move_queued(agent_id, from, to)?;
+                core.roster.with(agent_id, |agent| {
+                    if let Some(entry) = agent.queue.remove(from) {
+                        agent.queue.insert(to, entry);
+                    }
+                    // Ids are positions in the order: an entry that moves gets another id.
+                    agent.queue.iter_mut().zip(moved).for_each(|(entry, row)| entry.id = row.id);
+                    agent.view.touch();
+                });
+                Ok(())
+            }
         }
     }
 }

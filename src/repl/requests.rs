@@ -1,30 +1,26 @@
 //! Requests of the server's clients. Each does what a command would do, under the same rules. An error is a response, and
 //! the connection goes on.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, PendingQuestion};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::{agent_called, change_of_client, mail_as_json, read_of_client};
+use crate::commands::{CommandContext, agent_called, change_of_client, parse_client_command};
 use crate::domain::approval::Policy;
-use crate::domain::flow::{Change, Decision, InputResult, Origin};
-use crate::domain::mail::MailId;
+use crate::domain::change::{Change, MailAct, Setting};
+use crate::domain::flow::{InputResult, Origin};
 use crate::domain::mcp::ClientServer;
-use crate::domain::rule::{Rule, Scope};
-use crate::domain::wire::{MailAct, NewAgent, Request, Response};
+use crate::domain::wire::{Followed, NewAgent, Request, Response};
 use crate::repl::core::archive::{bring_back, called_or_archived, mark_print_run};
 use crate::repl::core::files::attach_image;
 use crate::repl::core::spawn::project_directory;
-use crate::repl::core::{Core, agent_gone, last_addressed, or_ended, require_answered, take_mail};
-use crate::repl::json::{
-    agent_as_json, approvals_as_json, commands_as_json, conversations_as_json, describe, question_id, status_as_json,
-    terminal_as_json,
-};
+use crate::repl::core::{Core, agent_gone, last_addressed, require_answered};
+use crate::repl::json::{approvals_as_json, commands_as_json, describe};
 use crate::repl::server::TurnBounds;
-use crate::repl::{Repl, Turn, rules, steer};
+use crate::repl::{Repl, Turn};
 
 enum Answer {
     Now(Value),
@@ -75,15 +71,10 @@ impl Repl {
 
     fn apply_request(&mut self, client: ClientId, request: Request) -> Result<Answer> {
         match request {
-            Request::Stop => return Ok(Answer::Exit),
             Request::Attach { opening, is_read_only, terminal, directory } => {
                 self.attach_client(client, *opening, is_read_only, (&terminal, directory))?;
             }
-            Request::Logs { agent, from, last, follows } => {
-                self.server.begin_logs(&mut self.core, client, &agent, (from.as_ref(), last), follows)?;
-            }
-            Request::Approvals { follows: true } => self.server.begin_questions(&mut self.core, client),
-            Request::Commands { agent, servers } => self.begin_commands(client, &agent, &servers)?,
+            Request::Follow(followed) => self.follow(client, followed)?,
             Request::Turn { agent, text, max_requests, approval, is_attended, takes_commands, retry_ms } => {
                 let approval: Option<Policy> = approval.as_deref().map(str::parse).transpose()?;
                 let policy = approval.or((!is_attended).then_some(Policy::Never));
@@ -98,127 +89,108 @@ impl Repl {
                     self.apply_change(Origin::Internal, agent, Change::Interrupt)?;
                 }
             }
-            Request::Wait { agent, seconds } => {
-                self.server.begin_wait(&mut self.core, client, &agent, seconds)?;
-            }
             Request::Run { agent, argv } => return self.run_command(client, agent.as_deref(), &argv),
-            other => return self.answer(client, other).map(Answer::Now),
+            Request::Open { agent, last_in, new } => {
+                let is_own = self.server.is_own(client);
+                return self.open_for_client(agent.as_deref(), last_in.as_deref(), new, is_own).map(Answer::Now);
+            }
+            Request::Image { agent, image } => {
+                let agent = agent_called(&self.core.roster, &agent)?;
+                return Ok(Answer::Now(json!({"marker": attach_image(&mut self.core, agent, &image)?})));
+            }
+            Request::Schema { agent, schema } => {
+                let agent = agent_called(&self.core.roster, &agent)?;
+                return Ok(Answer::Now(self.set_schema(agent, &schema)?.into()));
+            }
+            of_terminal @ (Request::Keys { .. }
+            | Request::Size { .. }
+            | Request::Redraw
+            | Request::Edited { .. }
+            | Request::Pasted { .. }) => unreachable!("only attached terminals send {of_terminal:?}"),
         }
         Ok(Answer::Later)
     }
 
-    /// Carries out a request that is answered at once.
-    fn answer(&mut self, client: ClientId, request: Request) -> Result<Value> {
-        Ok(match request {
-            Request::Agents => self.core.roster.iter().map(|agent| agent_as_json(&self.core, agent)).collect(),
-            Request::Sessions => self.attached_terminals(),
-            Request::Mail { agent, from, act } => self.use_mailbox(agent.as_deref(), from.as_deref(), act)?,
-            Request::Status => status_as_json(&self.core, self.server.client_count()),
-            Request::New(new) => self.create_for_client(new, self.server.is_own(client))?,
-            Request::Show { agent: Some(agent), .. } => {
-                let id = called_or_archived(&mut self.core, &agent, true)?;
-                describe(&self.core, id)?
+    fn follow(&mut self, client: ClientId, followed: Followed) -> Result<()> {
+        match followed {
+            Followed::Chunks { agent, from, last, goes_on } => {
+                self.server.begin_chunks(&mut self.core, client, &agent, (from.as_ref(), last), goes_on)
             }
-            Request::Show { agent: None, directory } => {
-                let directory = directory.as_deref().and_then(project_directory);
-                let Some(id) = self.core.store.last_addressed(directory.as_deref())? else { return Ok(Value::Null) };
-                bring_back(&mut self.core, id, true)?;
-                describe(&self.core, id)?
+            Followed::Questions => {
+                self.server.begin_questions(&mut self.core, client);
+                Ok(())
             }
-            Request::Policy { agent, policy } => self.set_policy_named(&agent, &policy)?,
-            Request::Image { agent, image } => {
-                let agent = agent_called(&self.core.roster, &agent)?;
-                json!({"marker": attach_image(&mut self.core, agent, &image)?})
-            }
-            Request::Conversations { directory } => conversations_as_json(&self.core, directory.as_deref())?,
-            Request::Schema { agent, schema } => self.set_schema_named(&agent, &schema)?,
-            Request::Send { agent, text } => self.submit_named(&agent, text)?,
-            Request::Archive { agent } => {
-                let agent = agent_called(&self.core.roster, &agent)?;
-                let subtree = self.core.roster.subtree(agent);
-                subtree.into_iter().for_each(|id| self.core.archive_when_idle(id));
-                Value::Null
-            }
-            Request::StopAgents => json!({"stopped": self.stop_agents(None)?}),
-            Request::Approvals { .. } => approvals_as_json(&self.core),
-            Request::Answer { id, allow: false, reason, rules, .. } => {
-                self.answer_question(&id, &rules, Decision::Deny(reason))?
-            }
-            Request::Answer { id, rules, is_for_session, .. } => {
-                let scope = if is_for_session { Scope::Session } else { Scope::Project };
-                let decision = if rules.is_empty() { Decision::Allow } else { Decision::Always(scope) };
-                self.answer_question(&id, &rules, decision)?
-            }
-            Request::Stop
-            | Request::Attach { .. }
-            | Request::Logs { .. }
-            | Request::Commands { .. }
-            | Request::Turn { .. }
-            | Request::Team { .. }
-            | Request::Run { .. }
-            | Request::Cut
-            | Request::Wait { .. } => unreachable!("not answered at once"),
-            of_terminal => unreachable!("only attached terminals send {of_terminal:?}"),
-        })
+            Followed::Commands { agent, servers } => self.begin_commands(client, &agent, &servers),
+            Followed::Idle { agent, seconds } => self.server.begin_wait(&mut self.core, client, &agent, seconds),
+        }
     }
 
     /// Runs a command as it is entered in the chat. One that takes its time is answered when it has ended.
     fn run_command(&mut self, client: ClientId, agent: Option<&str>, argv: &[String]) -> Result<Answer> {
+        let (spec, given) = parse_client_command(argv)?;
         let agent = match agent {
             Some(agent) => agent_called(&self.core.roster, agent)?,
-            None => last_addressed(&self.core, None)?,
+            None if spec.runs_at_last => last_addressed(&self.core, None)?,
+            None => self.core.roster.nth(0).ok_or_else(agent_gone)?,
         };
-        let (agent, change) = match read_of_client(argv, &self.core.command_context(agent, Vec::new()))? {
-            InputResult::NewState(change, _) => (agent, change),
-            InputResult::NewStateAt(agent, change) => (agent, change),
-            InputResult::Continue(text) => return Ok(Answer::Now(json!({ "text": text }))),
+        let (clients, infos) = (Some(self.server.client_count()), self.terminals.infos(None));
+        let context = CommandContext { clients, ..self.core.command_context(agent, infos) };
+        let result = (spec.run)(&context, &given);
+        drop(context);
+        let (agent, change, data) = match result? {
+            InputResult::NewState(change, _) => (agent, change, None),
+            InputResult::NewStateAt(agent, change, data) => (agent, change, data),
+            InputResult::Continue(text) => return Ok(Answer::Now(json!({"text": text, "data": null}))),
+            InputResult::Data(data) => return Ok(Answer::Now(json!({"text": null, "data": data}))),
+            InputResult::Exit => return Ok(Answer::Exit),
             _ => return Err(Error::usage("the command needs a terminal")),
         };
         self.core.require_writable()?;
-        let is_job = matches!(change, Change::Undo { .. } | Change::Land { .. });
-        let origin = if is_job { Origin::Client(client) } else { Origin::Internal };
-        self.apply_change(origin, agent, change)?;
+        let is_job = matches!(change, Change::Files(_) | Change::Stop(_));
+        let origin = match change {
+            _ if is_job || matches!(change, Change::Mail(MailAct::Read(_))) => Origin::Client(client),
+            // A client speaks for a person, who may set the policy.
+            Change::Setting(Setting::Approval(_)) => Origin::Library,
+            _ => Origin::Internal,
+        };
         if is_job {
             self.server.begin_job(&mut self.core, client);
-            return Ok(Answer::Later);
         }
-        Ok(Answer::Now(json!({ "text": Value::Null })))
+        let told = if let Change::Tell { to, .. } = change { Some(to) } else { None };
+        let outcome = self.apply_change(origin, agent, change);
+        if is_job {
+            if outcome.is_err() {
+                self.server.forget_request(&mut self.core, client);
+            }
+            return outcome.map(|()| Answer::Later);
+        }
+        outcome?;
+        let told = told.and_then(|to| self.core.roster.get(to)).map(|agent| json!({"queued": agent.queue.len()}));
+        Ok(Answer::Now(json!({"text": null, "data": told.or(data)})))
     }
 
-    /// The mailbox of an agent, as the commands of the chat use it.
-    fn use_mailbox(&mut self, agent: Option<&str>, from: Option<&str>, act: MailAct) -> Result<Value> {
-        let named = |core: &Core, name: &str| or_ended(&core.store, agent_called(&core.roster, name), name);
-        let agent = match agent {
-            Some(name) => named(&self.core, name)?,
-            None => last_addressed(&self.core, None)?,
+    /// One agent, which is brought back if it is archived: the named one, the one of the directory, or a new one.
+    fn open_for_client(
+        &mut self,
+        agent: Option<&str>,
+        last_in: Option<&Path>,
+        new: Option<Box<NewAgent>>,
+        is_own: bool,
+    ) -> Result<Value> {
+        let last = match last_in.filter(|_| agent.is_none()) {
+            Some(directory) => self.core.store.last_addressed(project_directory(directory).as_deref())?,
+            None => None,
         };
-        let from = from.map(|name| named(&self.core, name)).transpose()?;
-        if !matches!(act, MailAct::List) {
-            self.core.require_writable()?;
-        }
-        match act {
-            MailAct::List => {
-                let mail = self.core.store.mail(agent, from)?;
-                mail.iter().map(|mail| mail_as_json(&self.core.store, mail)).collect()
-            }
-            MailAct::Read(id) => {
-                let mail = take_mail(&mut self.core, agent, id.map(MailId))?;
-                mail.map_or(Ok(Value::Null), |mail| mail_as_json(&self.core.store, &mail))
-            }
-            MailAct::Send(text) => {
-                let from = from.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)?;
-                self.core.send_mail(from, agent, &text).map(|_| Value::Null)
-            }
-            MailAct::Delete(id) => self.core.delete_mail(agent, MailId(id)).map(|()| Value::Null),
-        }
+        let id = match (agent, last, new) {
+            (Some(agent), ..) => called_or_archived(&mut self.core, agent, true)?,
+            (None, Some(last), _) => bring_back(&mut self.core, last, true).map(|()| last)?,
+            (None, None, Some(new)) => self.create_for_client(*new, is_own)?,
+            (None, None, None) => return Err(Error::usage("nothing to open: name an agent")),
+        };
+        describe(&self.core, id)
     }
 
-    fn attached_terminals(&self) -> Value {
-        let terminals = self.terminals.ids().into_iter().filter_map(|id| Some((id, self.terminals.get(id)?)));
-        terminals.map(|(id, terminal)| terminal_as_json(&self.core, id, terminal)).collect()
-    }
-
-    fn create_for_client(&mut self, new: NewAgent, is_own: bool) -> Result<Value> {
+    fn create_for_client(&mut self, new: NewAgent, is_own: bool) -> Result<AgentId> {
         let NewAgent { name, directory, is_print_run, is_for_terminal, mut choices } = new;
         if !is_for_terminal {
             let policy = choices.approval.as_deref().map_or(Ok(Policy::Never), str::parse)?;
@@ -233,35 +205,11 @@ impl Repl {
         if is_print_run && !is_own_run {
             mark_print_run(&mut self.core, id)?;
         }
-        describe(&self.core, id)
+        Ok(id)
     }
 
-    fn set_schema_named(&mut self, agent: &str, schema: &Value) -> Result<Value> {
-        let agent = agent_called(&self.core.roster, agent)?;
-        Ok(Value::Bool(self.set_schema(agent, schema)?))
-    }
-
-    /// A client has a person's consent to answer questions, so it may set how many there are; it may not end them all.
-    fn set_policy_named(&mut self, agent: &str, policy: &str) -> Result<Value> {
-        let agent = agent_called(&self.core.roster, agent)?;
-        let policy: Policy = policy.parse()?;
-        if policy == Policy::Yolo {
-            return Err(Error::usage("yolo cannot be set by a client: use /approval yolo at a terminal"));
-        }
-        steer::set_policy(&mut self.core, Origin::Library, agent, policy).map(|()| Value::Null)
-    }
-
-    /// Text for the model, and never a command: not even where it begins with a slash.
-    fn submit_named(&mut self, agent: &str, text: String) -> Result<Value> {
-        let agent = agent_called(&self.core.roster, agent)?;
-        require_text(&text)?;
-        self.apply_change(Origin::Internal, agent, Change::Submit(text))?;
-        let queued = self.core.roster.get(agent).ok_or_else(agent_gone)?.queue.len();
-        Ok(json!({"queued": queued}))
-    }
-
-    /// Like [`Repl::submit_named`]; the client also gets the chunks of the turn. If it takes commands, the text may name a
-    /// skill or a prompt.
+    /// Sends a text to an agent; the client gets the chunks of the turn. If it takes commands, the text may name a skill or a
+    /// prompt.
     fn begin_client_turn(
         &mut self,
         client: ClientId,
@@ -289,7 +237,7 @@ impl Repl {
         }
         let outcome = self.apply_change(Origin::Client(client), agent, change);
         if outcome.is_err() {
-            self.server.forget_turn(&mut self.core, client);
+            self.server.forget_request(&mut self.core, client);
         }
         outcome
     }
@@ -309,47 +257,6 @@ impl Repl {
     fn begin_client_run(&mut self, _: ClientId, _: &str, _: &Value) -> Result<()> {
         Err(Error::not_built_in("coordinator"))
     }
-
-    /// An error if no question with this id is open: it was answered, or never asked, or its text was another one.
-    /// `rules` are given with the answer and must be those of the question.
-    fn answer_question(&mut self, id: &str, rules: &[String], decision: Decision) -> Result<Value> {
-        let (agent, pending) = question_called(&self.core, id, matches!(decision, Decision::Deny(_)))?;
-        let offered = &pending.question.ways.rules;
-        let is_offered = rules.len() == offered.len() && offered.iter().all(|rule| rules.contains(&rule.to_string()));
-        if !rules.is_empty() && !is_offered {
-            let message =
-                format!("these are not the rules of the question: polylogue approve {id} --always prints them");
-            return Err(Error::usage(message));
-        }
-        let (agent, question) = (agent.id(), pending.number);
-        if matches!(decision, Decision::Deny(_)) {
-            let refused: Vec<Rule> = offered.clone().into_iter().filter(|_| is_offered).collect();
-            rules::deny(&mut self.core, agent, refused)?;
-        }
-        self.apply_change(Origin::Internal, agent, Change::Answer { question, decision }).map(|()| Value::Null)
-    }
-}
-
-/// The open question with this id. An agent is enough to deny its question; to allow it, the id proves what was read.
-fn question_called<'a>(core: &'a Core, id: &str, is_denied: bool) -> Result<(&'a Agent, &'a PendingQuestion)> {
-    if let Some(found) = core.roster.questions().find(|(agent, pending)| question_id(agent, pending) == id) {
-        return Ok(found);
-    }
-    let none = || Error::usage(format!("no open question {id:?}: polylogue approvals lists those that are open"));
-    let agent = agent_called(&core.roster, id).map_err(|_| none())?;
-    let found = core.roster.questions().find(|(asking, _)| asking.id() == agent);
-    let (agent, pending) = found.ok_or_else(|| {
-        let label = core.roster.label_of(agent);
-        Error::usage(format!("{label} asks nothing: polylogue approvals lists the open questions"))
-    })?;
-    if !is_denied {
-        let (label, question) = (agent.identity.label(), question_id(agent, pending));
-        return Err(Error::usage(format!(
-            "{label} asks the question {question}: polylogue approvals shows what it would run, polylogue approve \
-             {question} allows it"
-        )));
-    }
-    Ok((agent, pending))
 }
 
 /// Fails if a client names more than an agent may do: only a person may give it more.

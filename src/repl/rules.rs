@@ -73,10 +73,13 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
     Ok(())
 }
 
-/// Refuses an agent, and its future children, what these rules match.
-pub(super) fn deny(core: &mut Core, agent_id: AgentId, refused: Vec<Rule>) -> Result<()> {
-    let mut all = core.roster.get(agent_id).ok_or_else(agent_gone)?.rules.clone();
-    let refused: Vec<Rule> = refused.into_iter().filter(|rule| !all.deny.contains(rule)).collect();
+/// Refuses an agent, and its future children, what the rules of its open question match. Does nothing if that is closed.
+pub(super) fn refuse(core: &mut Core, agent_id: AgentId, question: u64) -> Result<()> {
+    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
+    let mut all = agent.rules.clone();
+    let offered = pending.question.ways.rules.iter();
+    let refused: Vec<Rule> = offered.filter(|rule| !all.deny.contains(rule)).cloned().collect();
     if refused.is_empty() {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use crate::agent::Wake;
 use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
 use crate::base::job::{Job, JobThread};
-use crate::domain::flow::Change;
+use crate::domain::change::Change;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::{Command, Component};

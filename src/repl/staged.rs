@@ -4,7 +4,8 @@
 use crate::agent::Agent;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId};
-use crate::domain::flow::{HistoryEdit, Origin};
+use crate::domain::change::HistoryEdit;
+use crate::domain::flow::Origin;
 use crate::domain::history::History;
 use crate::domain::message::{Body, Message};
 use crate::repl::Repl;

@@ -8,25 +8,48 @@ use serde_json::Value;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::approval::Policy;
+use crate::domain::change::Setting;
 use crate::domain::choices::Choices;
 use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::parameters::{Parameter, ParameterName, Parameters};
 use crate::domain::rule::Rules;
+use crate::domain::scrollback::LineKind;
 use crate::domain::thinking::Thinking;
 use crate::provider::check_thinking;
 use crate::provider::parameters::check;
 use crate::repl::core::begin::rules_beyond;
 use crate::repl::core::{Core, agent_gone};
-use crate::repl::rules;
+use crate::repl::{Repl, limits, rules};
 use crate::team::{SCHEMA, SET};
+
+impl Repl {
+    pub(super) fn set(&mut self, origin: Origin, agent_id: AgentId, setting: Setting) -> Result<()> {
+        let core = &mut self.core;
+        match setting {
+            Setting::Name(name) => set_name(core, agent_id, name),
+            Setting::Model(full_name) => set_model(core, agent_id, &full_name),
+            Setting::Thinking(thinking) => set_thinking(core, agent_id, thinking),
+            Setting::Parameter(name, value) => set_parameter(core, agent_id, name, value),
+            Setting::Approval(policy) => set_policy(core, origin, agent_id, policy),
+            Setting::Revoke(rule) => rules::revoke(core, agent_id, &rule),
+            Setting::System(system) => set_system(core, agent_id, system),
+            Setting::Choices(options) => self.choose(agent_id, &options),
+            Setting::Limit { agent_id: limited, name, value } => {
+                let note = limits::set_typed(core, limited, name, value)?;
+                self.terminals.show_result(core, origin, agent_id, LineKind::Note, &note);
+                Ok(())
+            }
+        }
+    }
+}
 
 const THINKING: ParameterName = ParameterName::Known(Parameter::Thinking);
 const SYSTEM_BYTES: usize = 256 * 1024;
 
 /// Sets the model. Thinking that was set and that the new model does not support is reset to default; other parameters
 /// stay set and are not sent.
-pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
+fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
     let endpoint = core.factory.endpoint(full_name)?;
     let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
@@ -71,7 +94,7 @@ pub(super) fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> 
 }
 
 /// Sets the amount of thinking.
-pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Result<()> {
+fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Result<()> {
     check_thinking(&core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
     let now = core.clock.unix_ms();
     let messages = core.store.transaction(|store| {
@@ -89,12 +112,7 @@ pub(super) fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinkin
 }
 
 /// Sets a parameter of requests, or removes it.
-pub(super) fn set_parameter(
-    core: &mut Core,
-    agent_id: AgentId,
-    name: ParameterName,
-    value: Option<Value>,
-) -> Result<()> {
+fn set_parameter(core: &mut Core, agent_id: AgentId, name: ParameterName, value: Option<Value>) -> Result<()> {
     let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
     let shown = match &value {
@@ -140,7 +158,7 @@ pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> 
 /// Sets what the agent may do without a question; forks inherit it. Only a person at a terminal or the program that hosts
 /// the loop may allow more than before. If the store cannot be written, nothing more is allowed; less is, until the
 /// program exits.
-pub(super) fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
+fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
     let before = core.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
     let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
     if !is_person && policy > before {
@@ -187,7 +205,7 @@ pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> R
 }
 
 /// Sets the instructions, which forks inherit; `None`: those of the environment.
-pub(super) fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Result<()> {
+fn set_system(core: &mut Core, agent_id: AgentId, system: Option<String>) -> Result<()> {
     if system.as_ref().is_some_and(|text| text.len() > SYSTEM_BYTES) {
         return Err(Error::usage("the instructions are too long: 256 KiB at most"));
     }
@@ -200,7 +218,7 @@ pub(super) fn set_system(core: &mut Core, agent_id: AgentId, system: Option<Stri
 }
 
 /// Sets the name, which is unique among living agents, or removes it.
-pub(super) fn set_name(core: &mut Core, agent_id: AgentId, name: Option<String>) -> Result<()> {
+fn set_name(core: &mut Core, agent_id: AgentId, name: Option<String>) -> Result<()> {
     core.store.set_name(agent_id, name.as_deref())?;
     core.roster.with(agent_id, |agent| {
         agent.identity.name = name;

@@ -7,8 +7,8 @@ use crate::commands;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::Core;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::core::{Core, or_ended};
 use crate::repl::mcp::Work;
 use crate::repl::objections::{Objections, Subject};
 use crate::repl::stop::stop_tree;
@@ -144,7 +144,7 @@ fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
 }
 
 fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-    names.iter().map(|name| or_ended(&core.store, agent_named(core, agent_id, name), name)).collect()
+    names.iter().map(|name| commands::or_ended(&core.store, agent_named(core, agent_id, name), name)).collect()
 }
 
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {
@@ -212,8 +212,10 @@ fn kill_objection(label: &str, cascade: bool) -> Objection {
 mod tests {
     use super::*;
     use crate::base::clock::Clock;
+    #[cfg(feature = "coordinator")]
+    use crate::domain::change::TeamStart;
+    use crate::domain::change::{Change, Fork, HistoryEdit};
     use crate::domain::config::Config;
-    use crate::domain::flow::{Change, Fork, HistoryEdit};
     use crate::domain::limits::LimitName;
     use crate::domain::slice::SliceSpec;
     use crate::store::Store;
@@ -261,14 +263,16 @@ mod tests {
     #[test]
     fn members_of_a_run_that_a_model_starts_count() {
         let (mut repl, root) = repl_with_limit(2);
-        repl.apply_change(Origin::Agent(root), root, Change::Team("parallel --count 3 hello".into())).unwrap();
+        repl.apply_change(Origin::Agent(root), root, Change::Team(TeamStart::Task("parallel --count 3 hello".into())))
+            .unwrap();
         for _ in 0..50 {
             repl.turn(Some(std::time::Duration::ZERO)).unwrap();
         }
         // They are archived when the run ends.
         let made = |repl: &Repl| repl.core.store.archived_agents().unwrap().agents.len();
         assert_eq!(made(&repl), 2);
-        repl.apply_change(Origin::Library, root, Change::Team("parallel --count 3 hello".into())).unwrap();
+        repl.apply_change(Origin::Library, root, Change::Team(TeamStart::Task("parallel --count 3 hello".into())))
+            .unwrap();
         for _ in 0..50 {
             repl.turn(Some(std::time::Duration::ZERO)).unwrap();
         }

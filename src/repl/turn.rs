@@ -277,9 +277,10 @@ mod tests {
 
     use super::*;
     use crate::base::clock::Clock;
+    use crate::domain::change::{Change, Fork};
     use crate::domain::config::Config;
     use crate::domain::endpoint::Endpoint;
-    use crate::domain::flow::{Change, Fork, Origin};
+    use crate::domain::flow::Origin;
     use crate::store::Store;
 
     fn repl_in(directory: &std::path::Path) -> Repl {

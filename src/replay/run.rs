@@ -17,9 +17,9 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, NumberedIds};
 use crate::domain::approval::Policy;
+use crate::domain::change::{Change, Setting};
 use crate::domain::config::{Config, Replay, RetryPolicy, Settings};
 use crate::domain::endpoint::{Catalog, Endpoint, ProviderEntry};
-use crate::domain::flow::Change;
 use crate::domain::message::Body;
 use crate::domain::trace::{TraceLine, short_state};
 use crate::repl::{Device, Probe as _, RemoteTerminal, Repl, Turn, WakeReason};
@@ -85,7 +85,7 @@ impl Stage {
         let device = Device::Remote(RemoteTerminal { size: (columns, rows), ..RemoteTerminal::default() });
         let mut repl = Repl::open_at(config, Store::in_memory()?, clock.clone(), Some(device))?;
         let root = repl.roster().nth(0).expect("there is at least agent 0");
-        repl.apply(root, Change::Name(Some(scenario.agents[0].clone())))?;
+        repl.apply(root, Change::Setting(Setting::Name(Some(scenario.agents[0].clone()))))?;
         for name in &scenario.agents[1..] {
             repl.create(Some(name), Some(&format!("{PROVIDER}/{name}")))?;
         }

@@ -214,12 +214,6 @@ impl Store {
         Ok(())
     }
 
-    /// From now on a transaction is on the disk when it returns.
-    pub(crate) fn sync_each_transaction(self) -> Result<Self> {
-        self.conn.execute_batch("PRAGMA synchronous = FULL")?;
-        Ok(self)
-    }
-
     /// At the end the log stays for the next start: there is nothing to be synced but the log then.
     #[doc(hidden)]
     pub fn leave_log(&mut self) {

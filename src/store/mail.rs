@@ -44,6 +44,17 @@ impl Store {
         Ok(mail)
     }
 
+    /// One message, by its id or else the oldest unread. `None` if there is none.
+    pub(crate) fn find_mail(&self, to: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM mail WHERE to_uuid = ?1 AND id =
+                 coalesce(?2, (SELECT min(id) FROM mail WHERE to_uuid = ?1 AND read_at IS NULL))"
+        );
+        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut rows = statement.query(params![to, id.map(|id| id.0)])?;
+        rows.next()?.map(mail_of).transpose()
+    }
+
     /// Returns one message, by its id or else the oldest unread, and marks it as read. `None` if there is none.
     pub fn read_mail(&self, to: AgentId, id: Option<MailId>, now_ms: i64) -> Result<Option<Mail>> {
         self.write(|conn| {

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use polylogue::config::{LimitName, LimitValue, Policy, RetryPolicy, Settings};
-use polylogue::{AgentId, Change, Decision, Fork, HistoryEdit, QueueEdit, Turn};
+use polylogue::{AgentId, Change, Decision, Fork, HistoryEdit, MailAct, QueueEdit, Setting, Turn};
 use tempfile::TempDir;
 
 use crate::app::{self, App};
@@ -286,11 +286,11 @@ impl Life {
             12..=15 => self.ask(agent_id, Change::Switch(other)),
             16..=17 => self.ask(agent_id, Change::Interrupt),
             18 => self.ask(agent_id, Change::EditQueue(QueueEdit::TakeBackNewest)),
-            19..=20 => self.ask(agent_id, Change::Resume),
+            19..=20 => self.ask(agent_id, Change::EditQueue(QueueEdit::Resume)),
             21..=24 => self.decide(),
             25 if self.chance.once_in(12) => return self.restart(seen),
-            26 => self.ask(agent_id, Change::Send { to: other, body: "a message".into() }),
-            27 => self.ask(agent_id, Change::ReadMail(None)),
+            26 => self.ask(agent_id, Change::Mail(MailAct::Send { to: other, body: "a message".into() })),
+            27 => self.ask(agent_id, Change::Mail(MailAct::Read(None))),
             28 => self.rearrange(agent_id),
             29..=31 => {
                 let line = format!("{}\r", self.tagged());
@@ -369,10 +369,10 @@ impl Life {
             1 => Change::EditHistory(HistoryEdit::Clear),
             2 => Change::EditHistory(HistoryEdit::Mark("here".into())),
             3 => Change::EditHistory(HistoryEdit::Rewind(None)),
-            4 => Change::Approval(self.chance.of(&Policy::ALL[..4])),
+            4 => Change::Setting(Setting::Approval(self.chance.of(&Policy::ALL[..4]))),
             5 => Change::Environment(self.chance.of(&["readonly", "coding", "chat", "none"]).into()),
             6 => Change::Stop(Some(agent_id)),
-            _ => Change::Name(Some(format!("name-{}", self.chance.below(50)))),
+            _ => Change::Setting(Setting::Name(Some(format!("name-{}", self.chance.below(50))))),
         };
         self.ask(agent_id, change);
     }
@@ -434,7 +434,10 @@ impl Life {
         seen.checks += 1;
         // What waits for a person to raise a limit would wait for ever.
         for agent_id in self.app.repl.roster().ids() {
-            self.ask(agent_id, Change::Limit { agent_id, name: LimitName::Requests, value: LimitValue::None });
+            self.ask(
+                agent_id,
+                Change::Setting(Setting::Limit { agent_id, name: LimitName::Requests, value: LimitValue::None }),
+            );
         }
         let start = Instant::now();
         while !self.app.repl.roster().busy().is_empty() && start.elapsed() < REST {

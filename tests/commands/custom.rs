@@ -1,7 +1,7 @@
 //! Commands that a person wrote, and completion by position.
 
 use polylogue::config::CustomCommand;
-use polylogue::{Change, HistoryEdit};
+use polylogue::{Change, HistoryEdit, MailAct};
 
 use super::{done, waiting};
 use crate::support::harness::{Harness, Plan};
@@ -68,7 +68,7 @@ fn arguments_are_completed_by_position() {
     app.ask(0, Change::EditHistory(HistoryEdit::Mark("before-lunch".into())));
     app.fork_named(0, "scout");
     let root = app.id(0);
-    app.ask(1, Change::Send { to: root, body: "x".into() });
+    app.ask(1, Change::Mail(MailAct::Send { to: root, body: "x".into() }));
     app.enter("%hang");
     app.enter("queued");
     for (typed, completed) in [

@@ -1,7 +1,7 @@
 //! Every command, typed in every state of an agent: what becomes of it is what the table of commands says.
 
 use polylogue::config::{Policy, ProviderEntry, Thinking};
-use polylogue::{Change, HistoryEdit, Turn};
+use polylogue::{ArchiveAct, Change, HistoryEdit, MailAct, Setting, Turn};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::commands::{COMMANDS, CommandSpec, WhenBusy, find};
@@ -153,17 +153,17 @@ impl Activity {
             providers: vec![far, slow],
             ..Plan::default()
         });
-        app.ask(0, Change::Name(Some("first".into())));
+        app.ask(0, Change::Setting(Setting::Name(Some("first".into()))));
         app.say(0, "hello");
         app.turn_until_idle();
         app.ask(0, Change::EditHistory(HistoryEdit::Mark("here".into())));
         app.fork_named(0, "gone");
         let gone = app.id(1);
-        app.ask(0, Change::Archive(gone));
+        app.ask(0, Change::Archive(ArchiveAct::Archive(gone)));
         app.fork_named(0, "other");
         let first = app.id(0);
-        app.ask(1, Change::Send { to: first, body: "a word".into() });
-        app.ask(0, Change::ReadMail(None));
+        app.ask(1, Change::Mail(MailAct::Send { to: first, body: "a word".into() }));
+        app.ask(0, Change::Mail(MailAct::Read(None)));
         self.reach(&mut app);
         app
     }
@@ -185,7 +185,7 @@ impl Activity {
                 assert!(matches!(app.agent(0).wait(), Wait::Slot));
             }
             Self::WaitsForKey => {
-                app.ask(0, Change::Model("slow/one".into()));
+                app.ask(0, Change::Setting(Setting::Model("slow/one".into())));
                 app.say(0, "locked out");
                 app.turn_until("the command", |app| matches!(app.agent(0).wait(), Wait::Key));
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use polylogue::{Change, HistoryEdit};
+use polylogue::{Change, HistoryEdit, QueueEdit};
 use tempfile::TempDir;
 
 use super::{done, waiting};
@@ -74,13 +74,13 @@ fn a_queued_command_that_cannot_be_committed_has_no_effect() {
         let seen = |app: &Harness| (app.log(0), app.repl.roster().len(), app.agent(0).summaries());
         let (before, converse) = (seen(&app), histories(&app).0);
         app.is_disk_full.store(true, Ordering::Relaxed);
-        app.ask(0, Change::Resume);
+        app.ask(0, Change::EditQueue(QueueEdit::Resume));
         assert_eq!((seen(&app), histories(&app)), (before, (converse.clone(), converse)), "{line}");
         assert_eq!(waiting(&app, 0), [line]);
         assert_shows(&mut app, &format!("the queue is paused at {line}"));
 
         app.is_disk_full.store(false, Ordering::Relaxed);
-        app.ask(0, Change::Resume);
+        app.ask(0, Change::EditQueue(QueueEdit::Resume));
         let (converse, stored) = histories(&app);
         assert_eq!((converse, waiting(&app, 0)), (stored, Vec::new()), "{line}");
     }

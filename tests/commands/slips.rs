@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{Change, MailAct};
 
 use crate::support::harness::{Harness, Plan, endpoint};
 use crate::support::internals::{Probe, State};
@@ -84,7 +84,7 @@ fn an_agent_at_work_is_killed_when_the_line_is_entered_twice_and_the_screen_says
 fn mail_of_an_unnamed_agent_comes_from_its_number() {
     let mut app = app_with_agents(2, Plan::default());
     let to = app.id(0);
-    app.ask(1, Change::Send { to, body: "hello".into() });
+    app.ask(1, Change::Mail(MailAct::Send { to, body: "hello".into() }));
     app.switch(0);
     app.enter("/check-mail");
     assert_shows(&mut app, "unread from agent 1: hello");

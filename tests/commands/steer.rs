@@ -2,7 +2,7 @@
 //! ever reaches another.
 
 use polylogue::config::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret, Thinking};
-use polylogue::{Change, Fork};
+use polylogue::{Change, Fork, Setting};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::State;
@@ -209,7 +209,7 @@ fn a_system_prompt_is_sent_inherited_and_stored() {
     assert_eq!(system(&converse(&mut app, &peer, 1, "five", "fine")), "talk like a pirate");
     let long = "x".repeat(256 * 1024 + 1);
     let id = app.id(0);
-    let refused = app.repl.apply(id, Change::System(Some(long))).unwrap_err();
+    let refused = app.repl.apply(id, Change::Setting(Setting::System(Some(long)))).unwrap_err();
     assert!(refused.message.contains("256 KiB at most"), "{refused}");
 }
 

@@ -1,6 +1,6 @@
 //! The scenarios: what is done while the process dies, and what may be left of it.
 
-use polylogue::{Change, Decision, Fork, HistoryEdit, QueueEdit, SliceSpec};
+use polylogue::{Change, Decision, Fork, HistoryEdit, MailAct, QueueEdit, Setting, SliceSpec};
 
 use super::{Scenario, kill_at_every_write};
 use crate::support::harness::Harness;
@@ -179,9 +179,9 @@ const MAIL: Scenario = Scenario {
     prepare: a_family,
     actions: |run| {
         let to = run.id(2);
-        run.ask(1, Change::Send { to, body: "news".into() });
+        run.ask(1, Change::Mail(MailAct::Send { to, body: "news".into() }));
         run.acknowledge(1);
-        run.ask(2, Change::ReadMail(None));
+        run.ask(2, Change::Mail(MailAct::Read(None)));
         run.acknowledge(2);
     },
     steps: &[
@@ -256,7 +256,7 @@ const QUEUE: Scenario = Scenario {
         run.say(0, "next");
         run.acknowledge(2);
         run.ask(0, Change::Interrupt);
-        run.ask(0, Change::Resume);
+        run.ask(0, Change::EditQueue(QueueEdit::Resume));
         run.acknowledge(3);
     },
     steps: &[
@@ -281,7 +281,7 @@ const COMMANDS: Scenario = Scenario {
         app.ask(0, Change::Interrupt);
     },
     actions: |run| {
-        run.ask(0, Change::Resume);
+        run.ask(0, Change::EditQueue(QueueEdit::Resume));
         run.acknowledge(2);
     },
     steps: &[
@@ -349,7 +349,7 @@ const PAST: Scenario = Scenario {
         run.acknowledge(2);
         run.ask(0, Change::EditHistory(HistoryEdit::Clear));
         run.acknowledge(3);
-        run.ask(0, Change::Name(Some("a".into())));
+        run.ask(0, Change::Setting(Setting::Name(Some("a".into()))));
         run.acknowledge(4);
     },
     steps: &[

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use polylogue::config::Policy;
-use polylogue::{Change, ToolResult};
+use polylogue::{Change, Setting, ToolResult};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -415,7 +415,7 @@ fn a_restart_keeps_the_place_and_the_first_call_connects() {
     let spec = app.agent(1).inputs.environment.spec.clone();
     let mut app = app.crash_and_restart();
     app.resize((150, 40));
-    app.ask(1, Change::Approval(Policy::Yolo));
+    app.ask(1, Change::Setting(Setting::Approval(Policy::Yolo)));
     assert_eq!(app.agent(1).inputs.environment.spec, spec);
     let before = there.lines("connections").len();
     assert_eq!(bash(&mut app, 1, "pwd"), format!("{}\n", there.path("app").display()));

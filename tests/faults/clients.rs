@@ -30,9 +30,9 @@ fn conversation(question: &Value) -> Vec<String> {
         with("send", json!({"agent": "w", "text": "sent to w"})),
         with("wait", json!({"agent": "w", "seconds": 5})),
         with("logs", json!({"agent": "w"})),
-        with("mail", json!({"agent": "w", "act": {"send": "mail to w"}})),
+        with("run", json!({"agent": null, "argv": ["mail", "--send=mail to w", "--", "w"]})),
         with("turn", json!({"agent": "w", "text": "turn of w"})),
-        with("approvals", json!({})),
+        with("sessions", json!({})),
         with("answer", json!({"id": question, "allow": false})),
         with("show", json!({"agent": "w"})),
         with("run", json!({"agent": "w", "argv": ["interrupt"]})),
@@ -49,9 +49,7 @@ fn app() -> (Harness, Value) {
     app.repl.create(Some("other"), None).expect("an agent");
     app.say(0, "%tool bash {\"command\":\"true\"}");
     app.turn_until_asked(0);
-    let mut client = Client::connect(&app);
-    let question = client.done(&mut app, "approvals", json!({}))[0]["id"].take();
-    drop(client);
+    let question = Client::open_questions(&mut app)[0]["id"].take();
     turn_until_no_client(&mut app);
     (app, question)
 }

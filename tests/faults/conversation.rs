@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use polylogue::config::Policy;
-use polylogue::{Change, Decision, Fork};
+use polylogue::{Change, Decision, Fork, MailAct, QueueEdit, Setting};
 use serde_json::json;
 
 use super::without_retries;
@@ -43,9 +43,10 @@ pub const STEPS: &[Step] = &[
     ("a fork by a tool", |player| player.say("main", "%tool fork {\"prompt\":\"in b\",\"name\":\"b\"}")),
     ("mail", |player| {
         player.say("a", "%tool send_mail {\"to\":\"parent\",\"body\":\"mail from a\"}\n%next\n%tool check_mail {}");
-        player.ask("main", Change::ReadMail(None));
+        player.ask("main", Change::Mail(MailAct::Read(None)));
         let to = player.id("a");
-        to.into_iter().for_each(|to| player.ask("main", Change::Send { to, body: "mail from main".into() }));
+        to.into_iter()
+            .for_each(|to| player.ask("main", Change::Mail(MailAct::Send { to, body: "mail from main".into() })));
     }),
     ("tools", |player| {
         player.say("main", "%tool read_file {\"path\":\"none\"}\n%tool list_dir {\"path\":\".\"}\n%next\nread");
@@ -66,7 +67,7 @@ pub const STEPS: &[Step] = &[
         player.submit("a", "queued in a");
         player.ask("a", Change::Enqueue("/mark m".into()));
         player.ask("a", Change::Interrupt);
-        player.ask("a", Change::Resume);
+        player.ask("a", Change::EditQueue(QueueEdit::Resume));
     }),
     ("the history", |player| {
         for line in ["/mark here", "/rewind here", "/clear", "/clear undo", "/system Be brief.", "/limit agents 40"] {
@@ -79,7 +80,7 @@ pub const STEPS: &[Step] = &[
         player.advance(Duration::from_secs(1));
     }),
     ("files", |player| {
-        player.ask("b", Change::Approval(Policy::Yolo));
+        player.ask("b", Change::Setting(Setting::Approval(Policy::Yolo)));
         player.say("b", &format!("%tool write_file {}", json!({"file_path": "f", "content": "new"})));
         player.enter("b", "/undo");
     }),
@@ -115,7 +116,7 @@ pub const STEPS: &[Step] = &[
 impl Player {
     pub fn new(app: Harness) -> Self {
         let mut player = Self { app, acknowledged: Vec::new(), refused: Vec::new(), turns: 0, tell: |_| {} };
-        player.ask_nth(0, Change::Name(Some("main".into())));
+        player.ask_nth(0, Change::Setting(Setting::Name(Some("main".into()))));
         player
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{ArchiveAct, Change, MailAct};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::Probe;
@@ -42,14 +42,14 @@ fn agents_that_nobody_used_for_so_many_days_are_deleted_except_those_in_use() {
         app.fork_named(0, name);
     }
     let archived = app.id(app.n("archived"));
-    app.ask(0, Change::Archive(archived));
+    app.ask(0, Change::Archive(ArchiveAct::Archive(archived)));
     let queued = app.n("queued");
     app.say(queued, "%hang");
     app.turn();
     app.say(queued, "later");
     app.ask(queued, Change::Interrupt);
     let to = app.id(app.n("waiting"));
-    app.ask(0, Change::Send { to, body: "hello".into() });
+    app.ask(0, Change::Mail(MailAct::Send { to, body: "hello".into() }));
     app.say(app.n("unread"), "%hang");
     let shown = app.n("shown");
     app.switch(shown);

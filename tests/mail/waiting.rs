@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::{Change, MailId, QueueEdit};
+use polylogue::{Change, MailAct, MailId, QueueEdit};
 
 use super::{bodies, family, mail};
 use crate::support::harness::{Harness, Plan};
@@ -36,7 +36,7 @@ fn assert_over(app: &mut Harness, n: usize, begins: &str) {
 
 fn send(app: &mut Harness, from: &str, to: usize, body: &str) {
     let to = app.id(to);
-    app.ask(app.n(from), Change::Send { to, body: body.into() });
+    app.ask(app.n(from), Change::Mail(MailAct::Send { to, body: body.into() }));
 }
 
 /// Keeps an agent busy until it is interrupted.
@@ -265,7 +265,7 @@ fn an_agent_that_waits_for_mail_holds_no_slot() {
     assert_eq!(bodies(&app, "root"), ["done"]);
 
     wait(&mut app, 0, "{\"timeout\":60,\"from\":\"ann\"}");
-    app.ask(0, Change::DeleteMail(MailId(1)));
+    app.ask(0, Change::Mail(MailAct::Delete(MailId(1))));
     wait(&mut app, 0, "{\"timeout\":60}");
     app.say(1, "I work");
     app.turn_until("ann is done while the root waits", |app| app.replies(1).iter().any(|r| r == "I work"));

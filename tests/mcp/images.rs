@@ -1,7 +1,7 @@
 //! Images in the results of calls, as each protocol takes them.
 
-use polylogue::Change;
 use polylogue::config::{Endpoint, ModelFacts};
+use polylogue::{Change, Setting};
 use serde_json::{Value, json};
 
 use super::{app_with, result_of, server};
@@ -25,7 +25,7 @@ fn with(app: Harness, endpoint: Endpoint) -> Harness {
     let (mut app, model) = (app, endpoint.full_name());
     app.reconfigure(|plan| Plan { endpoint, ..plan });
     let mut app = app.crash_and_restart();
-    app.ask(0, Change::Model(model));
+    app.ask(0, Change::Setting(Setting::Model(model)));
     app
 }
 

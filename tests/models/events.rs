@@ -1,8 +1,8 @@
 //! Whatever happens to a conversation, its next request is valid, for each protocol: the same table of events for all,
 //! with the real loop. Each protocol has a peer of its own, which looks at its requests.
 
-use polylogue::Change;
 use polylogue::config::Endpoint;
+use polylogue::{Change, Setting};
 
 use super::kinds::{KINDS, Kind, Piece};
 use crate::support::harness::{Harness, Plan};
@@ -33,7 +33,7 @@ impl Scene {
 
     fn switch(&mut self, kind: Kind) {
         let focus = self.app.focus();
-        self.app.ask(focus, Change::Model(kind.full_name()));
+        self.app.ask(focus, Change::Setting(Setting::Model(kind.full_name())));
         self.kind = kind;
     }
 

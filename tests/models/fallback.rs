@@ -182,7 +182,7 @@ fn a_message_that_waits_in_a_paused_queue_is_sent_by_no_model_until_the_person_r
         answer_second(exchange, "me");
         app.turn_until_idle();
         assert_eq!(app.agent(0).queue.len(), 1);
-        app.ask(0, polylogue::Change::Resume);
+        app.ask(0, polylogue::Change::EditQueue(polylogue::QueueEdit::Resume));
         let exchange = app.accept(&first);
         assert_eq!(asked(&exchange), "later", "the next turn begins with the agent's own model");
         answer(exchange, "now");

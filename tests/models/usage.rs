@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use polylogue::config::{Endpoint, ModelFacts, Prices, ProviderEntry, Secret};
-use polylogue::{AgentId, Change, HistoryEdit};
+use polylogue::{AgentId, Change, HistoryEdit, Setting};
 use serde_json::{Value, json};
 
 use crate::support::harness::{Harness, Plan, endpoint};
@@ -258,7 +258,7 @@ impl Day {
         let (model, _) = MODELS[self.random.below(MODELS.len())];
         let calls = self.random.below(3);
         let app = self.app();
-        app.ask(n, Change::Model(model.into()));
+        app.ask(n, Change::Setting(Setting::Model(model.into())));
         app.say(n, &format!("question {}", "word ".repeat(40)));
         let id = app.id(n);
         for _ in 0..calls {
@@ -271,7 +271,7 @@ impl Day {
     /// A reply of Anthropic's protocol, which says at its beginning what the request had, is interrupted.
     fn interrupted(&mut self, n: usize) {
         let app = self.app();
-        app.ask(n, Change::Model(STREAMING.into()));
+        app.ask(n, Change::Setting(Setting::Model(STREAMING.into())));
         app.say(n, "too long");
         let _half = self.half_answer(n);
         let app = self.app();
@@ -283,7 +283,7 @@ impl Day {
     /// The process dies within a reply, once it has stored the usage that the beginning of the reply said.
     fn crash_in_a_reply(&mut self, n: usize) {
         let app = self.app();
-        app.ask(n, Change::Model(STREAMING.into()));
+        app.ask(n, Change::Setting(Setting::Model(STREAMING.into())));
         app.say(n, "too long");
         let _half = self.half_answer(n);
         let app = self.app();
@@ -305,7 +305,7 @@ impl Day {
         let victim = app.id(n);
         for at in [n, child] {
             let app = self.app();
-            app.ask(at, Change::Model(STREAMING.into()));
+            app.ask(at, Change::Setting(Setting::Model(STREAMING.into())));
             app.say(at, "too long");
             let half = self.half_answer(at);
             self.app().turn_until("the half", |app| app.agent(at).partial_text() == "half");
@@ -318,11 +318,11 @@ impl Day {
     /// An agent is killed while a summary for it is written.
     fn killed_in_compaction(&mut self, n: usize) {
         let victim = self.app().id(n);
-        self.app().ask(n, Change::Model(STREAMING.into()));
+        self.app().ask(n, Change::Setting(Setting::Model(STREAMING.into())));
         // A conversation may be too short.
         while self.app().repl.apply(victim, Change::EditHistory(HistoryEdit::Compact(None))).is_err() {
             self.turn(n);
-            self.app().ask(n, Change::Model(STREAMING.into()));
+            self.app().ask(n, Change::Setting(Setting::Model(STREAMING.into())));
         }
         let _half = self.half_answer(n);
         let writer = self.app().agent(n).helper.expect("an agent writes the summary");

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use polylogue::config::ProviderEntry;
-use polylogue::{Change, Decision};
+use polylogue::{Change, Decision, QueueEdit};
 
 use crate::support::PATIENCE;
 use crate::support::harness::{Harness, Plan};
@@ -67,7 +67,7 @@ fn step(mut app: Harness, random: &mut Random) -> Harness {
         3 => type_to(&mut app, n, TEXTS[random.below(TEXTS.len())]),
         4..=5 => type_to(&mut app, n, &format!("/model {}", MODELS[random.below(MODELS.len())])),
         6..=7 => type_to(&mut app, n, COMMANDS[random.below(COMMANDS.len())]),
-        8 => app.ask(n, if random.below(2) == 0 { Change::Resume } else { Change::Interrupt }),
+        8 => app.ask(n, if random.below(2) == 0 { Change::EditQueue(QueueEdit::Resume) } else { Change::Interrupt }),
         9 if n > 0 && random.below(2) == 0 => app.ask(0, Change::Kill { agent_id: id, cascade: random.below(2) == 0 }),
         9 if random.below(3) == 0 => app = app.crash_and_restart(),
         10 => drop(app.advance(Duration::from_millis(random.below(9000) as u64))),

@@ -164,7 +164,7 @@ fn a_request_may_use_no_agent_of_a_person_and_no_invalid_plan() {
     let stream = UnixStream::connect(home.data().join("server/socket")).expect("it listens");
     let mut lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
     let mut ask = |request: &str| {
-        writeln!(&stream, "{{\"polylogue\":5,{request}}}").expect("it reads");
+        writeln!(&stream, "{{\"polylogue\":6,{request}}}").expect("it reads");
         lines.next().expect("a line").expect("text")
     };
     let plan = |members: &str| {
@@ -175,7 +175,7 @@ fn a_request_may_use_no_agent_of_a_person_and_no_invalid_plan() {
     };
     let team = |agent: &str, plan: &str| format!("\"request\":\"team\",\"agent\":\"{agent}\",{plan}");
     assert!(ask(&team("0", &plan("{\"name\":\"a\"}"))).contains("was not made for a run"));
-    let new = "\"request\":\"new\",\"print_run\":true";
+    let new = "\"request\":\"open\",\"agent\":null,\"new\":{\"print_run\":true}";
     let made = ask(new);
     assert!(ask(&team(id_in(&made), &plan("{\"name\":\"a\"},{\"name\":\"a\"}"))).contains("duplicate member name"));
     let made = ask(new);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use polylogue::config::{Abilities, Notification};
-use polylogue::{Change, Store};
+use polylogue::{Change, MailAct, Store};
 use serde_json::json;
 
 use crate::support::attached::{ATTACHED, AttachedTerminal};
@@ -120,7 +120,7 @@ fn text_of_every_kind_is_harmless_on_the_screen_in_titles_and_notifications() {
     app.say(1, &format!("%tool {} {{}}", hostile.replace([' ', '\n'], "_")));
     app.turn_until_idle();
     check(&mut app, terminal, "the name of a tool");
-    app.ask(0, Change::Send { to: app.id(1), body: hostile.clone() });
+    app.ask(0, Change::Mail(MailAct::Send { to: app.id(1), body: hostile.clone() }));
     terminal.enter(&mut app, "/read-mail");
     check(&mut app, terminal, "mail");
     app.ask(1, Change::Submit(format!("/nonsense{hostile}")));

@@ -21,8 +21,8 @@ fn ten_that_ask(app: &mut Harness) {
     }
 }
 
-fn approvals(app: &mut Harness, client: &mut Client) -> Vec<Value> {
-    client.done(app, "approvals", json!({})).as_array().expect("a list").clone()
+fn approvals(app: &mut Harness) -> Vec<Value> {
+    Client::open_questions(app).as_array().expect("a list").clone()
 }
 
 fn id_of(approvals: &[Value], command: &str) -> String {
@@ -45,7 +45,7 @@ fn the_question_of_an_agent_is_denied_by_its_name_and_allowed_by_its_id_alone() 
     app.say(1, "%tool bash {\"command\":\"touch by-1\"}");
     app.turn_until_asked(1);
     let mut client = Client::connect(&app);
-    let id = id_of(&approvals(&mut app, &mut client), "by-1");
+    let id = id_of(&approvals(&mut app), "by-1");
     let (_, message) = client.refused(&mut app, "answer", json!({"id": "docs", "allow": true}));
     assert!(message.contains(&format!("polylogue approve {id} allows it")), "{message}");
     let (_, message) = client.refused(&mut app, "answer", json!({"id": "0", "allow": false}));
@@ -60,7 +60,7 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
     let mut app = serve(Plan { real_time: true, ..Plan::default() });
     ten_that_ask(&mut app);
     let mut client = Client::connect(&app);
-    let open = approvals(&mut app, &mut client);
+    let open = approvals(&mut app);
     assert_eq!(open.len(), 10);
     for n in [7, 2, 8, 0, 4] {
         client.done(&mut app, "answer", json!({"id": id_of(&open, &format!("by-{n}")), "allow": true}));
@@ -77,7 +77,7 @@ fn ten_questions_are_answered_in_any_order_and_each_answer_belongs_to_its_questi
             .iter()
             .any(|result| result.content.contains("denied") && result.content.contains("not today"))
     );
-    let mut left: Vec<String> = approvals(&mut app, &mut client).iter().map(|row| row["title"].to_string()).collect();
+    let mut left: Vec<String> = approvals(&mut app).iter().map(|row| row["title"].to_string()).collect();
     // Two agents that are served in one turn ask in any order.
     left.sort();
     assert_eq!(left, ["\"bash: touch by-1\"", "\"bash: touch by-6\""]);
@@ -95,8 +95,7 @@ fn a_question_is_listed_with_its_full_text_and_where_the_call_would_run() {
     let command = (1..=60).map(|n| format!("echo {n}")).collect::<Vec<_>>().join("\n");
     app.say(0, &format!("%tool bash {}", json!({"command": command})));
     app.turn_until_asked(0);
-    let mut client = Client::connect(&app);
-    let open = approvals(&mut app, &mut client);
+    let open = approvals(&mut app);
     let [question] = open.as_slice() else { panic!("one question: {open:?}") };
     assert_eq!((&question["tool"], &question["label"]), (&json!("bash"), &json!("agent 0")));
     assert_eq!(question["agent"], app.id(0).to_string());
@@ -111,7 +110,7 @@ fn an_id_holds_only_for_the_text_that_was_listed() {
     app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     app.turn_until_asked(0);
     let mut client = Client::connect(&app);
-    let id = id_of(&approvals(&mut app, &mut client), "by-one");
+    let id = id_of(&approvals(&mut app), "by-one");
     let (question, digest) = id.split_once('-').expect("a digest");
     let zeros = "0".repeat(digest.len());
     for other in [question.to_owned(), format!("{question}-{zeros}"), format!("{question}-"), digest.to_owned()] {
@@ -129,7 +128,7 @@ fn of_two_answers_to_one_question_the_first_counts() {
     app.say(0, "%tool bash {\"command\":\"touch by-one\"}");
     let number = app.turn_until_asked(0);
     let mut client = Client::connect(&app);
-    let id = id_of(&approvals(&mut app, &mut client), "by-one");
+    let id = id_of(&approvals(&mut app), "by-one");
     app.ask(0, Change::Answer { question: number, decision: Decision::Deny(None) });
     let (_, message) = client.refused(&mut app, "answer", json!({"id": id, "allow": true}));
     assert!(message.contains("no open question"), "{message}");
@@ -166,4 +165,49 @@ fn a_child_that_was_made_in_a_capped_turn_keeps_the_cap_after_a_restart() {
     drop(client);
     let app = app.crash_and_restart();
     assert_eq!((app.agent(0).policy, app.agent(1).policy), (Policy::Auto, Policy::Plan));
+}
+
+#[test]
+fn the_rules_of_a_question_are_given_and_refused_only_as_they_were_listed() {
+    let mut app = serve(Plan { real_time: true, ..Plan::default() });
+    let mut client = Client::connect(&app);
+    let write = |path: &str| format!("%tool write_file {}", json!({"file_path": path, "content": "x"}));
+    let rules_of = |question: &Value| -> Vec<String> {
+        let rules = question["rules"].as_array().expect("rules").iter();
+        rules.map(|rule| format!("--rule={}", rule.as_str().expect("text"))).collect()
+    };
+    let run = |name: &str, options: &[String], id: &str| {
+        let words = [&[name.to_owned()], options, &["--".to_owned(), id.to_owned()]].concat();
+        json!({"agent": null, "argv": words})
+    };
+    app.say(0, &write("one/first"));
+    app.turn_until_asked(0);
+    let open = approvals(&mut app);
+    let id = open[0]["id"].as_str().expect("an id");
+    let rules = rules_of(&open[0]);
+    assert_eq!(rules, ["--rule=edit(one/**)"]);
+    let always = ["--always".to_owned()];
+    let other = [&always[..], &["--rule=edit(other/**)".to_owned()]].concat();
+    for (options, expected) in [(&always[..], "--always needs --rule"), (&other[..], "not the rules of the question")] {
+        let (_, message) = client.refused(&mut app, "run", run("approve", options, id));
+        assert!(message.contains(expected), "{message}");
+    }
+    let for_session = [&always[..], &["--session".to_owned()], &rules[..]].concat();
+    client.done(&mut app, "run", run("approve", &for_session, id));
+    app.turn_until_idle();
+    app.say(0, &write("one/second"));
+    app.turn_until_idle();
+    let exists = |app: &Harness, path: &str| app.directory().join(path).exists();
+    assert!(exists(&app, "one/first") && exists(&app, "one/second"), "it was not asked again");
+
+    app.ask(0, Change::Fork(Fork::default()));
+    app.say(1, &write("two/first"));
+    app.turn_until_asked(1);
+    let open = approvals(&mut app);
+    let id = open[0]["id"].as_str().expect("an id");
+    client.done(&mut app, "run", run("deny", &rules_of(&open[0]), id));
+    app.turn_until_idle();
+    app.say(1, &write("two/second"));
+    app.turn_until_idle();
+    assert!(!exists(&app, "two/first") && !exists(&app, "two/second"), "it is refused without a question");
 }

@@ -51,7 +51,7 @@ fn a_prompt_of_some_megabytes_is_accepted() {
             }
         }
     });
-    assert_eq!(client.read(&mut app), json!({"ok": {"queued": 0}}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": {"queued": 0}}}));
     writer.join().expect("the writer ends");
 }
 

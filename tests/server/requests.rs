@@ -1,5 +1,6 @@
 //! Requests of scripts: each does the same as the command of its name.
 
+use polylogue::config::Policy;
 use polylogue::{Change, Fork};
 use serde_json::{Value, json};
 
@@ -105,13 +106,38 @@ fn invalid_send_requests_are_refused() {
     for (fields, expected) in [
         (json!({"agent": "0", "text": "  \n"}), "empty"),
         (json!({"agent": "nobody", "text": "x"}), "no agent \"nobody\""),
-        (json!({"agent": "0"}), "missing field `text`"),
-        (json!({"text": "x"}), "missing field `agent`"),
+        (json!({"agent": "0"}), "no text given"),
+        (json!({}), "no agent or no text given"),
     ] {
         let (kind, message) = client.refused(&mut app, "send", fields);
         assert!(kind == "usage" && message.contains(expected), "{kind}: {message}");
     }
     assert_eq!(app.kinds(0), Vec::<&str>::new());
+}
+
+#[test]
+fn a_client_sets_any_policy_but_yolo() {
+    let mut app = serve(Plan::default());
+    let mut client = Client::connect(&app);
+    client.done(&mut app, "run", json!({"agent": "0", "argv": ["approval", "auto"]}));
+    for words in [&["approval", "yolo"][..], &["approval", "yolo", "confirm"]] {
+        let (_, message) = client.refused(&mut app, "run", json!({"agent": "0", "argv": words}));
+        assert!(message.contains("yolo cannot be set by a client"), "{message}");
+    }
+    assert_eq!(app.agent(0).policy, Policy::Auto);
+}
+
+#[test]
+fn an_agent_at_work_is_archived_once_it_is_idle() {
+    let mut app = serve(Plan::default());
+    app.ask(0, Change::Fork(Fork::default()));
+    app.say(1, "%hang");
+    app.turn();
+    let mut client = Client::connect(&app);
+    client.done(&mut app, "archive", json!({"agent": "1"}));
+    assert_eq!(app.repl.roster().len(), 2);
+    client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]}));
+    app.turn_until("it is archived", |app| app.repl.roster().len() == 1);
 }
 
 #[test]
@@ -172,10 +198,10 @@ fn an_agent_without_a_terminal_is_interrupted_in_the_turn_of_the_request() {
     assert_eq!(app.state(1), State::Idle);
     assert_eq!(app.partial_replies(1), ["some words"]);
     // When the disk has it.
-    assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": null}}));
     assert_eq!(
         client.done(&mut app, "run", json!({"agent": "1", "argv": ["interrupt"]})),
-        json!({"text": "this agent is idle"})
+        json!({"text": "this agent is idle", "data": null})
     );
 }
 
@@ -188,7 +214,10 @@ fn an_interrupt_stops_what_a_person_runs_in_an_idle_agent() {
     app.turn_until("the command", |_| is_running(&word));
     let mut client = Client::connect(&app);
     client.is_served(&mut app);
-    assert_eq!(client.done(&mut app, "run", json!({"agent": "0", "argv": ["interrupt"]})), json!({"text": null}));
+    assert_eq!(
+        client.done(&mut app, "run", json!({"agent": "0", "argv": ["interrupt"]})),
+        json!({"text": null, "data": null})
+    );
     app.turn_until("the end of the command", |_| !is_running(&word));
 }
 
@@ -231,9 +260,9 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
         ("\u{0}\u{1b}[2J", "not JSON"),
         (deep.as_str(), "not JSON"),
         ("[]", "polylogue"),
-        ("{\"polylogue\":5,\"request\":\"dance\"}", "bad request \"dance\""),
-        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 5, the client 7"),
-        ("{\"request\":\"ps\"}", "\"polylogue\":5"),
+        ("{\"polylogue\":6,\"request\":\"dance\"}", "bad request \"dance\""),
+        ("{\"polylogue\":7,\"request\":\"ps\"}", "version 6, the client 7"),
+        ("{\"request\":\"ps\"}", "\"polylogue\":6"),
     ] {
         client.say(line);
         let (kind, message) = refusal(&client.read(&mut app));
@@ -250,13 +279,13 @@ fn bad_requests_get_an_error_and_the_connection_stays_open() {
 fn requests_are_read_wherever_the_stream_is_split() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
-    let lines = "{\"polylogue\":5,\"request\":\"sessions\"}\n{\"polylogue\":5,\"request\":\"ü\"}\n";
+    let lines = request("sessions", json!({})) + "\n{\"polylogue\":6,\"request\":\"ü\"}\n";
     for cut in 0..lines.len() {
         client.write(&lines.as_bytes()[..cut]);
         app.turn();
         app.turn();
         client.write(&lines.as_bytes()[cut..]);
-        assert_eq!(client.read(&mut app), json!({"ok": []}), "cut at {cut}");
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": []}}), "cut at {cut}");
         assert!(refusal(&client.read(&mut app)).1.contains("\"ü\""), "cut at {cut}");
     }
 }
@@ -266,11 +295,10 @@ fn pipelined_requests_are_answered_in_order() {
     let mut app = serve(Plan::default());
     let mut client = Client::connect(&app);
     app.say(0, "%hang");
-    let text =
-        |n: usize| json!({"polylogue": 5, "request": "send", "agent": "0", "text": n.to_string()}).to_string() + "\n";
+    let text = |n: usize| request("send", json!({"agent": "0", "text": n.to_string()})) + "\n";
     client.write((1..=50).map(text).collect::<String>());
     for n in 1..=50 {
-        assert_eq!(client.read(&mut app), json!({"ok": {"queued": n}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": {"queued": n}}}));
     }
 }
 
@@ -286,13 +314,13 @@ fn log_after_interrupt_and_send(is_in_one_piece: bool) -> Vec<Body> {
     ];
     if is_in_one_piece {
         client.write(lines.join("\n") + "\n");
-        assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": null}}));
     } else {
         client.say(&lines[0]);
-        assert_eq!(client.read(&mut app), json!({"ok": {"text": null}}));
+        assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": null}}));
         client.say(&lines[1]);
     }
-    assert_eq!(client.read(&mut app), json!({"ok": {"queued": 0}}));
+    assert_eq!(client.read(&mut app), json!({"ok": {"text": null, "data": {"queued": 0}}}));
     app.turn_until_idle();
     app.log(0).into_iter().map(|message| message.body).collect()
 }

@@ -50,14 +50,14 @@ fn a_server_killed_fifty_times_loses_nothing_that_it_acknowledged() {
         let mut try_read = random.below(12);
         for n in 0..try_read {
             let answer = line(&mut connection).expect("an answer");
-            assert!(answer["ok"]["queued"].is_u64(), "{answer}");
+            assert!(answer["ok"]["data"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(n));
         }
         app.signal(Signal::KILL);
         app.server_ends();
         // What was on its way when it died may be acknowledged too.
         while let Some(answer) = line(&mut connection) {
-            assert!(answer["ok"]["queued"].is_u64(), "{answer}");
+            assert!(answer["ok"]["data"]["queued"].is_u64(), "{answer}");
             acknowledged.insert(text(try_read));
             try_read += 1;
         }

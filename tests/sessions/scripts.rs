@@ -114,6 +114,41 @@ fn mail_is_sent_listed_read_and_deleted_with_and_without_a_server() {
 }
 
 #[test]
+fn mail_is_sent_from_standard_input_with_and_without_a_server() {
+    let app = App::served();
+    for has_server in [true, false] {
+        if !has_server {
+            app.get(&["stop"]);
+        }
+        let mut child = app.command(&["mail", "0", "--send", "-"]).stdin(Stdio::piped()).spawn().expect("it runs");
+        child.stdin.take().expect("a pipe").write_all(b"- from\nbelow").expect("it reads");
+        assert!(crate::support::output_of(child).status.success());
+        let read = app.get(&["mail", "0", "--read"]);
+        assert!(read.ends_with(":\n- from\nbelow\n"), "{read}");
+    }
+}
+
+#[test]
+fn definitions_are_listed_with_and_without_a_server() {
+    let mut app = App::new();
+    let definitions = app.path().join(".config/polylogue/agents");
+    std::fs::create_dir_all(&definitions).expect("a directory");
+    std::fs::write(definitions.join("critic.md"), "---\ndescription: Finds fault.\n---\nYou are the critic.\n")
+        .expect("a file");
+    app.serve();
+    for has_server in [true, false] {
+        if !has_server {
+            app.get(&["stop"]);
+        }
+        let listed: Value = serde_json::from_str(&app.get(&["ps", "--definitions", "--json"])).expect("one object");
+        assert_eq!(listed, serde_json::json!({"name": "critic", "author": "yours", "description": "Finds fault."}));
+        let table = app.get(&["ps", "--definitions"]);
+        assert!(table.starts_with("NAME") && table.contains("Finds fault."), "{table}");
+        assert_eq!(app.run(&["ps", "--definitions", "--all"]).code, Some(2));
+    }
+}
+
+#[test]
 fn logs_continue_at_the_position_of_an_earlier_output() {
     let app = App::served();
     let lines = |args: &[&str]| -> Vec<Value> {

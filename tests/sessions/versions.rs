@@ -32,7 +32,7 @@ fn answer(directory: PathBuf, status: &Value, ready: impl FnOnce()) {
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         for line in BufReader::new(&stream).lines().map_while(Result::ok) {
             let request: Value = serde_json::from_str(&line).expect("JSON");
-            let is_stop = request["request"] == "stop";
+            let is_stop = request["argv"][0] == "exit";
             let response = if is_stop { json!({"ok": null}) } else { status.clone() };
             writeln!(&stream, "{response}").expect("it reads");
             if is_stop {
@@ -48,7 +48,7 @@ fn answer(directory: PathBuf, status: &Value, ready: impl FnOnce()) {
 fn a_server_of_another_version_is_stopped_if_the_person_agrees_and_a_chat_goes_on() {
     for args in [&[][..], &["attach"]] {
         let app = App::new();
-        serves(&app, json!({"ok": {"version": "9.9.9"}}));
+        serves(&app, json!({"ok": {"text": null, "data": {"version": "9.9.9"}}}));
         let mut pty = app.terminal(args, (100, 24));
         pty.wait_for_text("is polylogue 9.9.9, this is polylogue");
         pty.wait_for_text("attach to it (n)?");

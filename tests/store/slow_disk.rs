@@ -40,7 +40,7 @@ fn the_loop_replies_draws_and_answers_questions_and_only_a_promise_waits() {
     assert_eq!(teller.try_read(), None, "nothing is promised");
     assert_eq!(disk.syncs(), before);
     disk.release();
-    assert_eq!(teller.read(&mut app), json!({"ok": {"queued": 0}}));
+    assert_eq!(teller.read(&mut app), json!({"ok": {"text": null, "data": {"queued": 0}}}));
     assert!(disk.syncs() > before + 1, "the sync that was under way has begun before the message");
     teller.is_served(&mut app);
 }

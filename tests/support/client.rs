@@ -32,11 +32,53 @@ pub fn open_to_clients(app: &mut Harness) {
     app.repl.serve(listener);
 }
 
-/// A request of the current protocol version.
+/// A request of the current protocol version, also by the name of a script's command or of what it follows.
 pub fn request(what: &str, mut fields: Value) -> String {
-    fields["polylogue"] = 5.into();
-    fields["request"] = what.into();
-    fields.to_string()
+    let command = argv(what, &fields);
+    let followed = ["chunks", "questions", "idle"].into_iter().zip(["logs", "approvals", "wait"]);
+    let followed = followed.into_iter().find_map(|(of, name)| (name == what).then_some(of));
+    let mut request = match (command, followed, what) {
+        (Some(argv), ..) => json!({"request": "run", "agent": null, "argv": argv}),
+        (None, Some(of), _) => {
+            fields["request"] = "follow".into();
+            fields["of"] = of.into();
+            if let Some(follow) = fields.as_object_mut().and_then(|fields| fields.remove("follow")) {
+                fields["goes_on"] = follow;
+            }
+            fields
+        }
+        (None, None, "new") => json!({"request": "open", "agent": null, "new": fields}),
+        (None, None, "show") => json!({"request": "open", "agent": fields["agent"]}),
+        (None, None, _) => {
+            fields["request"] = what.into();
+            fields
+        }
+    };
+    request["polylogue"] = 6.into();
+    request.to_string()
+}
+
+/// The command that a script runs as `what` with these fields.
+fn argv(what: &str, fields: &Value) -> Option<Vec<String>> {
+    let field = |name: &str| fields[name].as_str().unwrap_or_default();
+    let words = match what {
+        "ps" => vec!["agents"],
+        "sessions" | "status" => vec![what],
+        "stop" => vec!["exit"],
+        "archive" => vec!["archive", "--when-idle", "--", field("agent")],
+        "send" => {
+            let (agent, text) = (fields["agent"].as_str(), fields["text"].as_str());
+            ["tell", "--"].into_iter().chain(agent).chain(text).collect()
+        }
+        "answer" if fields["allow"] == true => vec!["approve", "--", field("id")],
+        "answer" => {
+            let reason = fields["reason"].as_str().map(|reason| format!("--reason={reason}"));
+            let words = ["deny".to_owned()].into_iter().chain(reason);
+            return Some(words.chain(["--".to_owned(), field("id").to_owned()]).collect());
+        }
+        _ => return None,
+    };
+    Some(words.into_iter().map(str::to_owned).collect())
 }
 
 impl Client {
@@ -102,7 +144,15 @@ impl Client {
         self.ask(what, fields);
         let mut answer = self.read(app);
         assert!(answer.get("ok").is_some(), "{what} was refused: {answer}");
-        answer["ok"].take()
+        let is_command = what != "run" && argv(what, &json!({})).is_some();
+        if is_command { answer["ok"]["data"].take() } else { answer["ok"].take() }
+    }
+
+    /// The open questions, asked for over a connection of its own.
+    pub fn open_questions(app: &mut Harness) -> Value {
+        let mut client = Self::connect(app);
+        client.ask("approvals", json!({}));
+        client.read(app)["questions"].take()
     }
 
     /// Sends a request that must fail, and returns the kind and the text of the error.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
+use polylogue::{ArchiveAct, Change, TeamStart};
 
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, State};
@@ -108,7 +108,7 @@ fn a_result_waits_for_the_end_of_the_turn_and_never_parts_a_call_from_its_result
     app.say(0, "run it");
     reply_with_calls(&app.accept(&peer), &[("bash", &bash("echo done"))]);
     app.turn_until_asked(0);
-    app.ask(0, Change::Team("--agents a \"look\"".into()));
+    app.ask(0, Change::Team(TeamStart::Task("--agents a \"look\"".into())));
     answer(&app.accept(&peer), "seen");
     app.turn_until("the end of the run", |app| app.repl.roster().len() == 1);
     app.answer(0, true);
@@ -256,7 +256,7 @@ fn a_member_that_times_out_can_be_brought_back() {
     let peer = Peer::start();
     let mut app = Harness::new(Plan { size: None, ..Plan::peer(&peer.url()) });
     let root = app.id(0);
-    app.repl.apply(root, Change::Team("--agents a --timeout 10 go".into())).expect("a run");
+    app.repl.apply(root, Change::Team(TeamStart::Task("--agents a --timeout 10 go".into()))).expect("a run");
     let hung = app.accept(&peer);
     assert_eq!(app.timeout().after, Some(Duration::from_secs(10)));
     app.advance(Duration::from_secs(10));
@@ -264,7 +264,7 @@ fn a_member_that_times_out_can_be_brought_back() {
     hung.wait_for_close();
     assert_eq!(app.repl.roster().len(), 1);
     let member = app.repl.store().archived_agents().expect("a list").agents[0].id;
-    app.ask(0, Change::Unarchive(member));
+    app.ask(0, Change::Archive(ArchiveAct::Unarchive(member)));
     app.say(1, "are you there?");
     let asked = app.accept(&peer);
     answer(&asked, "now I am");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polylogue::{Change, QueueEdit};
+use polylogue::{ArchiveAct, Change, QueueEdit};
 
 use crate::support::attached::{ATTACHED, AttachedTerminal, WATCHING};
 use crate::support::harness::{Harness, Plan};
@@ -185,10 +185,10 @@ fn a_draft_to_an_agent_that_is_archived_comes_back_with_it() {
     app.switch(1);
     app.type_bytes(b"half a thought");
     let archived = app.id(1);
-    app.ask(0, Change::Archive(archived));
+    app.ask(0, Change::Archive(ArchiveAct::Archive(archived)));
     app.turn();
     assert!(!app.screen_text().contains("half a thought"));
-    app.ask(0, Change::Unarchive(archived));
+    app.ask(0, Change::Archive(ArchiveAct::Unarchive(archived)));
     app.switch(1);
     assert_shows(&mut app, "> half a thought");
 }

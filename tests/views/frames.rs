@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use polylogue::Change;
 use polylogue::config::{Endpoint, ModelFacts, Prices};
+use polylogue::{ArchiveAct, Change};
 
 use crate::frames::{compare, drawn, merged, terminal};
 use crate::support::attached::AttachedTerminal;
@@ -104,7 +104,7 @@ fn conversations_to_choose_from() {
     for count in [0, 1, 10, 100, 1_000] {
         let mut app = agents(count);
         for archived in [3, 8].into_iter().filter(|n| *n < count) {
-            let change = Change::Archive(app.id(archived));
+            let change = Change::Archive(ArchiveAct::Archive(app.id(archived)));
             app.ask(0, change);
         }
         // How many turns the replies take differs: all are a minute old.

@@ -1,6 +1,6 @@
 //! `polylogue -r` and `/resume`: the conversation to go on with is chosen in a list.
 
-use polylogue::Change;
+use polylogue::{ArchiveAct, Change};
 use rustix::process::Signal;
 
 use crate::support::attached::AttachedTerminal;
@@ -20,7 +20,7 @@ fn app() -> Harness {
         app.turn_until_idle();
         app.advance(std::time::Duration::from_secs(60));
     }
-    let archive = Change::Archive(app.id(2));
+    let archive = Change::Archive(ArchiveAct::Archive(app.id(2)));
     app.ask(0, archive);
     app
 }

@@ -9,8 +9,8 @@ use super::{Permission, Progress, add_note, elicited, failure_result};
 use crate::agent::{Agent, Context, Effect, State};
 use crate::base::clock::Moment;
 use crate::base::text::{self, hex};
+use crate::domain::change::Decision;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::Decision;
 use crate::domain::tool::{Reach, ToolCall, ToolResult};
 use crate::tools::{self, Question, Run};
 
@@ -117,8 +117,10 @@ impl Agent {
             }
             Decision::Allow | Decision::Always(_) | Decision::Rules(..) => self.decide(number, Ok(()), context),
             Decision::Edit(text) => self.edit_call(number, text, context).is_ok(),
-            Decision::Deny(None) => self.decide(number, Err(DENIED), context),
-            Decision::Deny(Some(reason)) => self.decide(number, Err(&format!("{DENIED}: {reason}")), context),
+            Decision::Deny(None) | Decision::DenyAlways(None) => self.decide(number, Err(DENIED), context),
+            Decision::Deny(Some(reason)) | Decision::DenyAlways(Some(reason)) => {
+                self.decide(number, Err(&format!("{DENIED}: {reason}")), context)
+            }
         }
     }
 

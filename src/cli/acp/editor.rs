@@ -295,6 +295,7 @@ fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config
         env,
         deadline: None,
         listens: true,
+        reads_only: false,
         configure: &Loaded::into_config,
         check_server: &check_server,
     })
@@ -302,8 +303,8 @@ fn open(arguments: &Arguments, env: &ProcessEnvironment) -> Result<(Host, Config
 
 /// An editor would wait for questions that a server of another version does not send.
 fn require_same_version(client: &mut Client) -> Result<()> {
-    let status = client.request(&Request::Status)?;
-    let (own, other) = (env!("CARGO_PKG_VERSION"), status["version"].as_str().unwrap_or("unknown"));
+    let (own, found) = (env!("CARGO_PKG_VERSION"), client.server_version()?);
+    let other = found.as_deref().unwrap_or("unknown");
     if other == own {
         return Ok(());
     }

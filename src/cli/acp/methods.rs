@@ -18,7 +18,7 @@ use crate::domain::choices::Choices;
 use crate::domain::chunk::Position;
 use crate::domain::custom::CustomCommand;
 use crate::domain::mcp::ClientServer;
-use crate::domain::wire::{NewAgent, Request};
+use crate::domain::wire::{Followed, NewAgent, Request};
 
 /// The version of the protocol.
 const VERSION: u64 = 1;
@@ -91,7 +91,7 @@ impl Editor<'_> {
             ..NewAgent::default()
         };
         let servers = self.servers_in(params)?;
-        self.send(&Request::New(new), Purpose::New { id: id.clone(), servers }).map(|_| None)
+        self.send(&Request::create(new), Purpose::New { id: id.clone(), servers }).map(|_| None)
     }
 
     /// Takes up a conversation that exists.
@@ -102,9 +102,8 @@ impl Editor<'_> {
         }
         let cwd = directory_of(params)?.to_string_lossy().into_owned();
         let (id, session) = (id.clone(), session.to_owned());
-        let show = Request::Show { agent: Some(session.clone()), directory: None };
         let servers = self.servers_in(params)?;
-        self.send(&show, Purpose::TakeUp { id, session, cwd, is_replayed, servers }).map(|_| None)
+        self.send(&Request::show(&session), Purpose::TakeUp { id, session, cwd, is_replayed, servers }).map(|_| None)
     }
 
     /// The MCP servers that the editor declares.
@@ -117,7 +116,7 @@ impl Editor<'_> {
     fn list(&mut self, id: &Value, params: &Value) -> Answer {
         let directory = params["cwd"].as_str().map(|cwd| canonical(Path::new(cwd)));
         let start = params["cursor"].as_str().unwrap_or("0").parse().map_err(|_| Fault::params("unknown `cursor`"))?;
-        self.send(&Request::Conversations { directory }, Purpose::List { id: id.clone(), start }).map(|_| None)
+        self.send(&Request::run(["resume"]), Purpose::List { id: id.clone(), directory, start }).map(|_| None)
     }
 
     fn choose_mode(&mut self, id: &Value, params: &Value) -> Answer {
@@ -126,7 +125,7 @@ impl Editor<'_> {
         if !CHOOSABLE.iter().any(|policy| policy.name() == mode) {
             return Err(Fault::params(format!("unknown mode {mode:?}: expected ask, auto or plan")));
         }
-        let request = Request::Policy { agent: session.clone(), policy: mode.clone() };
+        let request = Request::run_at(&session, ["approval", &mode]);
         self.send(&request, Purpose::Mode { id: id.clone(), session, mode }).map(|_| None)
     }
 
@@ -226,9 +225,8 @@ impl Editor<'_> {
             self.links.close(&mut self.host, link)?;
         }
         if known.is_unused {
-            let request = Request::Run { agent: None, argv: vec!["delete".into(), session.to_owned()] };
             // If this fails, an empty conversation stays.
-            let _ = self.send(&request, Purpose::Aside);
+            let _ = self.send(&Request::run(["delete", session]), Purpose::Aside);
         }
         Ok(())
     }
@@ -236,7 +234,7 @@ impl Editor<'_> {
     /// Has the conversation of a session arrive from a position on, or from now on.
     pub(super) fn follow(&mut self, session: &str, from: Option<Position>) {
         let last = from.is_none().then_some(0);
-        let request = Request::Logs { agent: session.to_owned(), from, last, follows: true };
+        let request = Request::Follow(Followed::Chunks { agent: session.to_owned(), from, last, goes_on: true });
         match self.send(&request, Purpose::Follow { session: session.to_owned() }) {
             Ok(link) => {
                 if let Some(known) = self.sessions.get_mut(session) {
@@ -250,8 +248,8 @@ impl Editor<'_> {
     /// Announces the commands of a session, whose agent now has the servers of the editor.
     pub(super) fn offer(&mut self, session: &str) {
         let Some(known) = self.sessions.get(session) else { return };
-        let request = Request::Commands { agent: session.to_owned(), servers: known.servers.clone() };
-        match self.send(&request, Purpose::Commands { session: session.to_owned() }) {
+        let commands = Followed::Commands { agent: session.to_owned(), servers: known.servers.clone() };
+        match self.send(&Request::Follow(commands), Purpose::Commands { session: session.to_owned() }) {
             Ok(link) => {
                 if let Some(known) = self.sessions.get_mut(session) {
                     known.offer = Some(link);
@@ -262,7 +260,7 @@ impl Editor<'_> {
     }
 
     pub(super) fn follow_questions(&mut self) {
-        match self.send(&Request::Approvals { follows: true }, Purpose::Questions) {
+        match self.send(&Request::Follow(Followed::Questions), Purpose::Questions) {
             Ok(link) => self.questions = Some(link),
             Err(fault) => self.note(&fault.message),
         }

@@ -98,31 +98,28 @@ impl Permissions {
     pub fn answer(&mut self, id: &Value, outcome: Result<Value, Fault>) -> Option<Answer> {
         let permission = self.open.get_mut(&id.as_u64()?).filter(|permission| !permission.is_answered)?;
         permission.is_answered = true;
-        let deny = |reason: Option<String>, rules: Vec<String>| Request::Answer {
-            id: permission.question.clone(),
-            allow: false,
-            reason,
-            rules,
-            is_for_session: false,
+        let answer = |name: &str, options: &[String]| {
+            let words = [&[name.to_owned()], options, &["--".to_owned(), permission.question.clone()]].concat();
+            Request::Run { agent: None, argv: words }
         };
-        let allow = |rules: Vec<String>| Request::Answer {
-            id: permission.question.clone(),
-            allow: true,
-            reason: None,
-            rules,
-            is_for_session: true,
+        let because = |reason: String| vec![format!("--reason={reason}")];
+        let with_rules = |options: &[&str]| -> Vec<String> {
+            let rules = permission.rules.iter().map(|rule| format!("--rule={rule}"));
+            options.iter().map(|option| (*option).to_owned()).chain(rules).collect()
         };
         let is_cancelled = matches!(&outcome, Ok(result) if result["outcome"]["outcome"] == "cancelled");
         let request = match outcome {
-            Ok(_) if is_cancelled => deny(None, Vec::new()),
+            Ok(_) if is_cancelled => answer("deny", &[]),
             Ok(result) => match result["outcome"]["optionId"].as_str() {
-                Some(ALLOW_ONCE) => allow(Vec::new()),
-                Some(ALLOW_ALWAYS) if !permission.rules.is_empty() => allow(permission.rules.clone()),
-                Some(REJECT_ALWAYS) => deny(None, permission.rules.clone()),
-                Some(REJECT_ONCE) => deny(None, Vec::new()),
-                _ => deny(Some("the editor gave no valid answer".into()), Vec::new()),
+                Some(ALLOW_ONCE) => answer("approve", &[]),
+                Some(ALLOW_ALWAYS) if !permission.rules.is_empty() => {
+                    answer("approve", &with_rules(&["--always", "--session"]))
+                }
+                Some(REJECT_ALWAYS) => answer("deny", &with_rules(&[])),
+                Some(REJECT_ONCE) => answer("deny", &[]),
+                _ => answer("deny", &because("the editor gave no valid answer".into())),
             },
-            Err(fault) => deny(Some(format!("the editor could not ask the user: {}", fault.message)), Vec::new()),
+            Err(fault) => answer("deny", &because(format!("the editor could not ask the user: {}", fault.message))),
         };
         let (session, question) = (permission.session.clone(), permission.question.clone());
         Some(Answer { session, question, is_cancelled, request })

@@ -1,5 +1,7 @@
 //! What the connections of this program to the loop are for.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 
 use crate::domain::mcp::ClientServer;
@@ -25,8 +27,8 @@ pub enum Purpose {
     Refresh { session: String },
     /// A mode is set.
     Mode { id: Value, session: String, mode: String },
-    /// The conversations from this one on are listed.
-    List { id: Value, start: usize },
+    /// The conversations, perhaps only those of one directory, are listed from this one on.
+    List { id: Value, directory: Option<PathBuf>, start: usize },
     /// The open questions of all agents.
     Questions,
     /// An answer to the question with this id.

@@ -15,7 +15,7 @@ use crate::base::error::Result;
 use crate::cli::links::News;
 use crate::domain::chunk::{Chunk, Position};
 use crate::domain::mcp::ClientServer;
-use crate::domain::wire::{Request, Response};
+use crate::domain::wire::{Followed, Request, Response};
 
 /// Conversations in one answer.
 const PAGE: usize = 100;
@@ -83,9 +83,13 @@ impl Editor<'_> {
                 editor.sessions.get_mut(&session).and_then(|known| known.set_mode(&mode));
                 Ok(Some(json!({})))
             }),
-            Purpose::List { id, start } => {
-                self.answer(&id, outcome, |_, conversations| Ok(Some(conversations_page(&conversations, start))));
-            }
+            Purpose::List { id, directory, start } => self.answer(&id, outcome, |_, mut response| {
+                let mut conversations = response["data"].take();
+                if let (Some(directory), Some(all)) = (directory, conversations.as_array_mut()) {
+                    all.retain(|row| Path::new(&text_of(row, "directory")) == directory);
+                }
+                Ok(Some(conversations_page(&conversations, start)))
+            }),
             Purpose::Follow { session } => {
                 if let Some(known) = self.sessions.get_mut(&session) {
                     (known.follow, known.next_chunk) = (None, 0);
@@ -176,7 +180,8 @@ impl Editor<'_> {
             self.follow(session, None);
             return Ok(self.on_opened(session));
         }
-        let request = Request::Logs { agent: session.to_owned(), from: None, last: None, follows: false };
+        let agent = session.to_owned();
+        let request = Request::Follow(Followed::Chunks { agent, from: None, last: None, goes_on: false });
         self.send(&request, Purpose::Replay { id: id.clone(), session: session.to_owned() }).map(|_| None)
     }
 
@@ -245,10 +250,9 @@ impl Editor<'_> {
             prompt.outcome.is_some() && prompt.link.is_none() && (is_cut_off || next >= prompt.end)
         };
         let Some(prompt) = known.prompt.as_mut().filter(is_over) else { return };
-        let request = Request::Show { agent: Some(session.to_owned()), directory: None };
         // It is not over twice.
         prompt.link = Some(0);
-        if self.send(&request, Purpose::Refresh { session: session.to_owned() }).is_err() {
+        if self.send(&Request::show(session), Purpose::Refresh { session: session.to_owned() }).is_err() {
             self.end_prompt(session);
         }
     }
@@ -307,9 +311,8 @@ impl Editor<'_> {
     fn on_answered(&mut self, question: String, outcome: std::result::Result<Value, Fault>) {
         let Err(fault) = outcome else { return };
         self.note(&format!("the answer to {question} was not taken: {}", fault.message));
-        let reason = Some(format!("the user's answer could not be taken: {}", fault.message));
-        let deny = Request::Answer { id: question, allow: false, reason, rules: Vec::new(), is_for_session: false };
-        let _ = self.send(&deny, Purpose::Aside);
+        let reason = format!("--reason=the user's answer could not be taken: {}", fault.message);
+        let _ = self.send(&Request::run(["deny", &reason, "--", &question]), Purpose::Aside);
     }
 
     /// Drops the requests that were running in a server that has ended.

@@ -53,7 +53,7 @@ impl Asking<'_> {
     fn create(&mut self, new: &NewAgent) -> Result<()> {
         for answer in &mut self.answers.answers {
             let new = NewAgent { choices: new.choices.clone().with_model(&answer.model), ..new.clone() };
-            let agent = self.host.request(&Request::New(new))?;
+            let agent = self.host.request(&Request::create(new))?;
             answer.agent = agent["id"].as_str().unwrap_or_default().to_owned();
             answer.model = agent["model"].as_str().map_or_else(|| answer.model.clone(), str::to_owned);
         }
@@ -130,7 +130,7 @@ impl Asking<'_> {
         {}
         let made = self.answers.answers.iter().filter(|answer| !answer.agent.is_empty());
         for answer in made {
-            let archived = Request::Archive { agent: answer.agent.clone() };
+            let archived = Request::run(["archive", "--when-idle", "--", &answer.agent]);
             // A server that has ended archives it at its next start.
             let _ = self.host.request(&archived);
         }

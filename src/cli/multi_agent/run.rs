@@ -25,7 +25,7 @@ pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json
         plan.check_models(&config.catalog).map(|()| config)
     };
     let (mut host, config) = Host::open(&HostOptions::for_run((arguments, env), None, &configure))?;
-    let new = host.request(&Request::New(connect::agent_for_run(arguments, env, &config)))?;
+    let new = host.request(&Request::create(connect::agent_for_run(arguments, env, &config)))?;
     let agent = new["id"].as_str().unwrap_or_default().to_owned();
     if arguments.dangerously_allow_everything {
         host.lift_restrictions(&agent)?;
@@ -35,7 +35,7 @@ pub fn run(plan: &Plan, arguments: &Arguments, env: &ProcessEnvironment, is_json
     let parameters = connect::parameters(arguments, &agent)?;
     if let Err(error) = parameters.iter().try_for_each(|request| host.request(request).map(drop)) {
         // The first error says more than one of the clean-up.
-        let _ = host.request(&Request::Archive { agent });
+        let _ = host.request(&Request::run(["archive", "--when-idle", "--", &agent]));
         return Err(error.context("--set"));
     }
     Session::begin(host, &team, report, signals)?.run()

@@ -41,7 +41,7 @@ pub fn choose(
     let model =
         arguments.model.as_ref().map(|typed| if host.is_local() { config.endpoint.full_name() } else { typed.clone() });
     if let Some(model) = model.filter(|_| choice != AgentChoice::New) {
-        host.request(&Request::Run { agent: Some(id.clone()), argv: vec!["model".into(), model] })?;
+        host.request(&Request::run_at(&id, ["model", &model]))?;
     }
     if arguments.dangerously_allow_everything {
         host.lift_restrictions(&id)?;
@@ -60,17 +60,14 @@ pub fn choose(
 }
 
 fn select(host: &mut Host, choice: &AgentChoice, new: NewAgent) -> Result<Value> {
-    let agent = match choice {
-        AgentChoice::New => return host.request(&Request::New(new)),
-        AgentChoice::Last => None,
-        AgentChoice::Named(name) => Some(name.clone()),
+    let request = match choice {
+        AgentChoice::New => Request::create(new),
+        // If no text was ever sent from this directory, a new one.
+        AgentChoice::Last => Request::Open { agent: None, last_in: new.directory.clone(), new: Some(Box::new(new)) },
+        AgentChoice::Named(name) => Request::show(name),
         AgentChoice::Unnamed => return Err(no_name()),
     };
-    match host.request(&Request::Show { agent, directory: new.directory.clone() })? {
-        // No text was ever sent from this directory.
-        Value::Null => host.request(&Request::New(new)),
-        agent => Ok(agent),
-    }
+    host.request(&request)
 }
 
 fn check_options(arguments: &Arguments) -> Result<()> {

@@ -216,7 +216,7 @@ impl Turns {
 
     /// Archives the agent, if it was made for a run.
     pub fn archive(&mut self, host: &mut Host) {
-        let request = Request::Archive { agent: self.agent.id.clone() };
+        let request = Request::run(["archive", "--when-idle", "--", &self.agent.id]);
         // A server that has ended archives it at its next start, one that did not interrupt the turn when it goes on.
         let _ = match self.agent.is_print_run {
             true if self.is_under_way => self.links.send(host, &request, ()).map(drop),

@@ -28,6 +28,8 @@ pub const AGENTS: &[&str] = &[
 ];
 /// Those of them that are left out where no agent has them.
 const RARE: [&str; 6] = ["name", "directory", "branch", "team_run", "place", "activity"];
+/// The columns of `ps --definitions`.
+pub const DEFINITIONS: &[&str] = &["name", "author", "description"];
 /// The columns of `mail`.
 pub const MAIL: &[&str] = &["id", "read", "from", "text"];
 /// The columns of `sessions`.

@@ -14,7 +14,8 @@ use super::complete::complete_two_words;
 use super::{CommandContext, CommandSpec, Rest, usage_error};
 use crate::agent::Agent;
 use crate::base::error::Result;
-use crate::domain::flow::{Change, InputResult};
+use crate::domain::change::{Change, FileJob};
+use crate::domain::flow::InputResult;
 use crate::domain::message::Message;
 
 pub const EXPORT: CommandSpec = CommandSpec {
@@ -34,7 +35,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
         _ => (arguments.ends_with(".json"), arguments),
     };
     let path = path_of(unquoted(file))?.unwrap_or_else(|| default_path(context, is_json));
-    Ok(InputResult::NewState(Change::Export { path, is_json }, None))
+    Ok(InputResult::NewState(Change::Files(FileJob::Export { path, is_json }), None))
 }
 
 /// Whose log is exported, and when.

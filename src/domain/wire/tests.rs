@@ -46,43 +46,35 @@ fn requests_of_programs_survive_a_round_trip() {
     let agent = || "a".to_owned();
     let from = Some(Position { epoch: "e".into(), number: 7 });
     for request in [
-        Request::Agents,
-        Request::Sessions,
-        Request::Logs { agent: agent(), from, last: None, follows: true },
-        Request::Logs { agent: agent(), from: None, last: Some(3), follows: false },
-        Request::New(NewAgent { directory: Some("/w".into()), is_print_run: true, ..NewAgent::default() }),
-        Request::Send { agent: agent(), text: "x\n\"".into() },
+        Request::Follow(Followed::Chunks { agent: agent(), from, last: None, goes_on: true }),
+        Request::Follow(Followed::Chunks { agent: agent(), from: None, last: Some(3), goes_on: false }),
+        Request::create(NewAgent { directory: Some("/w".into()), is_print_run: true, ..NewAgent::default() }),
         Request::Turn {
             agent: agent(),
-            text: "x".into(),
+            text: "x\n\"".into(),
             max_requests: Some(2),
             approval: None,
             is_attended: true,
             takes_commands: true,
             retry_ms: Some(3),
         },
-        Request::Commands {
+        Request::Follow(Followed::Commands {
             agent: agent(),
             servers: vec![ClientServer {
                 name: "s".into(),
                 transport: Transport::Http { url: "http://x".into(), headers: vec![("a".into(), "b".into())] },
             }],
-        },
-        Request::Conversations { directory: None },
-        Request::Policy { agent: agent(), policy: "auto".into() },
+        }),
         Request::Image { agent: agent(), image: vec![1, 2] },
         Request::Team { agent: agent(), plan: json!({"task": "x"}) },
         Request::Cut,
-        Request::Show { agent: None, directory: Some("/w".into()) },
-        Request::Run { agent: Some(agent()), argv: vec!["model".into(), "echo/echo".into()] },
-        Request::Run { agent: None, argv: vec!["undo".into()] },
+        Request::Open { agent: None, last_in: Some("/w".into()), new: None },
+        Request::show("a"),
+        Request::run_at("a", ["model", "echo/echo"]),
+        Request::run(["undo"]),
         Request::Schema { agent: agent(), schema: serde_json::json!({"type": "object"}) },
-        Request::Archive { agent: agent() },
-        Request::StopAgents,
-        Request::Approvals { follows: true },
-        Request::Answer { id: agent(), allow: false, reason: Some(agent()), rules: Vec::new(), is_for_session: true },
-        Request::Wait { agent: agent(), seconds: Some(0.5) },
-        Request::Stop,
+        Request::Follow(Followed::Questions),
+        Request::Follow(Followed::Idle { agent: agent(), seconds: Some(0.5) }),
     ] {
         assert_eq!(Request::read(request.to_line().as_bytes()), Ok(request));
     }
@@ -90,19 +82,25 @@ fn requests_of_programs_survive_a_round_trip() {
 
 #[test]
 fn a_bad_request_is_refused_with_its_name_and_what_is_wrong() {
-    let request = |fields: &str| format!("{{\"polylogue\":5,{fields}}}");
+    let request = |fields: &str| format!("{{\"polylogue\":6,{fields}}}");
     for (line, expected) in [
         ("{".into(), "not JSON"),
-        ("{}".into(), "needs \"polylogue\":5"),
-        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 5, the client 1"),
+        ("{}".into(), "needs \"polylogue\":6"),
+        ("{\"polylogue\":1,\"request\":\"ps\"}".into(), "version 6, the client 1"),
         (request("\"request\":\"dance\""), "bad request \"dance\": unknown variant"),
-        ("{\"polylogue\":5}".into(), "missing field `request`"),
-        (request("\"request\":\"send\",\"agent\":\"a\""), "bad request \"send\": missing field `text`"),
-        (request("\"request\":\"send\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
+        ("{\"polylogue\":6}".into(), "missing field `request`"),
+        (request("\"request\":\"run\",\"agent\":\"a\""), "bad request \"run\": missing field `argv`"),
+        (request("\"request\":\"run\",\"agent\":3"), "invalid type: integer `3`, expected a string"),
         (request("\"request\":\"size\",\"columns\":0,\"rows\":1"), "columns and rows must be at least 1"),
         (request("\"request\":\"size\",\"columns\":65536,\"rows\":1"), "invalid value: integer `65536`"),
-        (request("\"request\":\"wait\",\"agent\":\"a\",\"seconds\":-1"), "seconds must not be negative"),
-        (request("\"request\":\"logs\",\"agent\":\"a\",\"from\":{\"n\":1}"), "missing field `epoch`"),
+        (
+            request("\"request\":\"follow\",\"of\":\"idle\",\"agent\":\"a\",\"seconds\":-1"),
+            "seconds must not be negative",
+        ),
+        (
+            request("\"request\":\"follow\",\"of\":\"chunks\",\"agent\":\"a\",\"from\":{\"n\":1}"),
+            "missing field `epoch`",
+        ),
         (
             request("\"request\":\"turn\",\"agent\":\"a\",\"text\":\"x\",\"max_requests\":0"),
             "max_requests must be at least 1",

@@ -8,7 +8,8 @@ use crate::agent::{Agent, Role};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::change::{ArchiveAct, Change};
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
@@ -167,7 +168,11 @@ impl Coordinator {
             core.roster.subtree(origin).into_iter().for_each(|agent| core.archive_when_idle(agent));
         }
         if !stayed.is_empty() && !self.is_shutting_down {
-            commands.push(Command { origin: Origin::Internal, agent: origin, change: Change::ArchiveMembers(stayed) });
+            commands.push(Command {
+                origin: Origin::Internal,
+                agent: origin,
+                change: Change::Archive(ArchiveAct::ArchiveMembers(stayed)),
+            });
         }
     }
 

@@ -4,10 +4,9 @@ use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::domain::chunk::Chunk;
-use crate::domain::mail::{Mail, MailId};
+use crate::domain::mail::MailId;
 use crate::repl::core::Core;
 use crate::repl::event::Event;
-use crate::store::Store;
 
 impl Core {
     /// Delivers a message to an agent.
@@ -23,10 +22,13 @@ impl Core {
 
     /// Marks a message as read, the given one or else the oldest unread one, and returns it as text.
     pub(in crate::repl) fn read_mail(&mut self, agent_id: AgentId, id: Option<MailId>) -> Result<String> {
-        Ok(match take_mail(self, agent_id, id)? {
-            Some(mail) => format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body),
-            None => "no unread mail".into(),
-        })
+        let mail = self.store.read_mail(agent_id, id, self.clock.unix_ms())?;
+        self.count_unread(agent_id)?;
+        match (mail, id) {
+            (Some(mail), _) => Ok(format!("message {} from {}:\n{}", mail.id.0, self.name_of(mail.from), mail.body)),
+            (None, Some(id)) => Err(Error::usage(format!("no mail with id {}", id.0))),
+            (None, None) => Ok("no unread mail".into()),
+        }
     }
 
     pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
@@ -47,19 +49,4 @@ impl Core {
     pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
-}
-
-/// Marks a message as read, the given one or else the oldest unread one, if any.
-pub(in crate::repl) fn take_mail(core: &mut Core, agent_id: AgentId, id: Option<MailId>) -> Result<Option<Mail>> {
-    let mail = core.store.read_mail(agent_id, id, core.clock.unix_ms())?;
-    core.count_unread(agent_id)?;
-    match (mail, id) {
-        (None, Some(id)) => Err(Error::usage(format!("no mail with id {}", id.0))),
-        (mail, _) => Ok(mail),
-    }
-}
-
-/// The agent that was found, or else an ended agent with this name.
-pub(in crate::repl) fn or_ended(store: &Store, found: Result<AgentId>, name: &str) -> Result<AgentId> {
-    found.or_else(|error| store.find(name)?.one().ok_or(error))
 }

@@ -22,8 +22,6 @@ pub(super) mod turns;
 pub(in crate::repl) mod unsaved;
 pub(super) mod viewers;
 
-pub(super) use mail::{or_ended, take_mail};
-
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
@@ -192,7 +190,7 @@ impl Core {
         outcome
     }
 
-    /// What commands may read. `terminals` is empty unless the command was typed at a terminal.
+    /// What commands may read. `terminals` is empty unless the command comes from a terminal or a client.
     pub(super) fn command_context(&self, current: AgentId, terminals: Vec<TerminalInfo>) -> CommandContext<'_> {
         CommandContext {
             roster: &self.roster,
@@ -202,6 +200,7 @@ impl Core {
             current,
             unix_ms: self.clock.unix_ms(),
             terminal_infos: terminals,
+            clients: None,
             activity: Box::new(|agent| self.activity(agent, false)),
         }
     }

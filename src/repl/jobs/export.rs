@@ -22,7 +22,7 @@ type Log = (Vec<Message>, Vec<String>);
 
 impl Jobs {
     /// Writes a conversation to a new file that only the user can read.
-    pub(in crate::repl) fn export(
+    pub(super) fn export(
         &mut self,
         core: &mut Core,
         origin: Origin,

@@ -17,7 +17,7 @@ use crate::tools::{Job, branch_diff, landing};
 
 impl Jobs {
     /// Brings the work in the worktree of an agent, which may have been killed, to the branch that it left.
-    pub(in crate::repl) fn land(
+    pub(super) fn land(
         &mut self,
         core: &mut Core,
         origin: Origin,

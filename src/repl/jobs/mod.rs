@@ -37,6 +37,8 @@ use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::change::FileJob;
+use crate::domain::flow::Origin;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::{Core, agent_gone};
 use crate::repl::event::Event;
@@ -71,6 +73,15 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
+    /// Begins work with files.
+    pub(super) fn begin(&mut self, core: &mut Core, origin: Origin, shown_at: AgentId, job: FileJob) -> Result<()> {
+        match job {
+            FileJob::Undo { agent, request } => self.undo(core, origin, shown_at, agent, request),
+            FileJob::Land { agent, request } => self.land(core, origin, shown_at, agent, request),
+            FileJob::Export { path, is_json } => self.export(core, origin, shown_at, path, is_json),
+        }
+    }
+
     /// Whether a change of this agent waits for something.
     pub(super) fn is_pending(&self, agent: AgentId) -> bool {
         self.parked.iter().any(|parked| parked.agent == agent)

@@ -3,7 +3,8 @@
 use crate::agent::State;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, Fork, Origin};
+use crate::domain::change::{Change, Fork};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::core::drafts;
 use crate::repl::core::spawn::{Inherit, Spawn};

@@ -2,7 +2,8 @@
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::change::{Change, TeamStart};
+use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
 use crate::repl::core::{Core, agent_gone};
@@ -26,7 +27,7 @@ impl Jobs {
             Err(why) => core.note(agent, LineKind::Error, &format!("cannot review: {why}")),
             Ok("") => core.note(agent, LineKind::Note, "nothing to review: the working tree has no changes"),
             Ok(task) => {
-                let change = Change::Team(format!("--template code-review {task}"));
+                let change = Change::Team(TeamStart::Task(format!("--template code-review {task}")));
                 jobs.commands.push(Command { origin, agent, change });
             }
         })

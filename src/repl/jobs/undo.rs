@@ -16,7 +16,7 @@ use crate::tools::snapshots::{self, UndoOutcome};
 
 impl Jobs {
     /// Starts an undo. Its result is shown at `shown_at`.
-    pub(in crate::repl) fn undo(
+    pub(super) fn undo(
         &mut self,
         core: &mut Core,
         origin: Origin,

@@ -167,6 +167,11 @@ impl Server {
         self.set_state(core, id, ClientState::Job(None));
     }
 
+    /// The request of the client could not be begun.
+    pub(super) fn forget_request(&mut self, core: &mut Core, id: ClientId) {
+        self.set_state(core, id, ClientState::Idle);
+    }
+
     /// Replaces the state of a client. Agents do not notice.
     fn set_state(&mut self, core: &mut Core, id: ClientId, state: ClientState) {
         let Some(client) = self.clients.get_mut(&id) else { return };
@@ -316,7 +321,7 @@ impl Component for Server {
             Event::Stopped => self.on_stopped(),
             Event::ClientJobEnded { client, outcome } => match outcome {
                 Ok(text) => {
-                    let response = Response::Done(serde_json::json!({ "text": text }));
+                    let response = Response::Done(serde_json::json!({"text": text, "data": null}));
                     self.finish_stored(core, *client, response);
                 }
                 Err(error) => self.finish(core, *client, &Response::from(error)),

@@ -10,13 +10,13 @@ use super::client::{Client, ClientState};
 use crate::agent::State;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
-use crate::commands::agent_called;
+use crate::commands::{agent_called, or_ended};
 use crate::domain::chunk::{Position, Status};
 use crate::domain::mcp::McpPrompt;
 use crate::domain::skill::SkillList;
 use crate::domain::wire::Response;
+use crate::repl::core::Core;
 use crate::repl::core::viewers::attach_to_last_messages;
-use crate::repl::core::{Core, or_ended};
 use crate::team::ViewerId;
 
 /// Chunks that are read at once, and bytes of lines per client and turn.
@@ -25,20 +25,20 @@ const BYTES_PER_TURN: usize = 256 * 1024;
 
 impl Server {
     /// The client is sent the chunks of an agent: those of the newest `last` messages or those from a position on, up to now or for ever.
-    pub(in crate::repl) fn begin_logs(
+    pub(in crate::repl) fn begin_chunks(
         &mut self,
         core: &mut Core,
         id: ClientId,
         agent: &str,
         (from, last): (Option<&Position>, Option<u64>),
-        follows: bool,
+        goes_on: bool,
     ) -> Result<()> {
         let agent = agent_called(&core.roster, agent)?;
         let viewer = match (from, last) {
             (None, Some(count)) => attach_to_last_messages(core, agent, count)?,
             (from, _) => core.attach(agent, from)?,
         };
-        let until = if follows { u64::MAX } else { core.next_chunk(agent) };
+        let until = if goes_on { u64::MAX } else { core.next_chunk(agent) };
         self.set_state(core, id, ClientState::Logs { viewer, until });
         Ok(())
     }

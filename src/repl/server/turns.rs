@@ -21,8 +21,9 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::approval::Policy;
+use crate::domain::change::{Change, QueueEdit};
 use crate::domain::chunk::wait_line;
-use crate::domain::flow::{Change, Origin};
+use crate::domain::flow::Origin;
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
 use crate::repl::core::activity::held_up;
@@ -175,11 +176,6 @@ impl Server {
         }
     }
 
-    /// The text of the turn could not be submitted.
-    pub(in crate::repl) fn forget_turn(&mut self, core: &mut Core, id: ClientId) {
-        self.set_state(core, id, ClientState::Idle);
-    }
-
     fn turn_mut(&mut self, id: ClientId) -> Option<&mut ClientTurn> {
         match &mut self.clients.get_mut(&id)?.state {
             ClientState::Turn(turn) => Some(turn),
@@ -271,7 +267,11 @@ impl Server {
             Stage::Queued { is_resumed } => {
                 if check_queue(core, agent, id, *is_resumed)? {
                     *is_resumed = true;
-                    commands.push(Command { origin: Origin::Client(id), agent, change: Change::Resume });
+                    commands.push(Command {
+                        origin: Origin::Client(id),
+                        agent,
+                        change: Change::EditQueue(QueueEdit::Resume),
+                    });
                 }
             }
             Stage::Running(_) => {

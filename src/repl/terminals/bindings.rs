@@ -1,8 +1,8 @@
 //! The meaning of a key, as a pure function of the key and the situation.
 
 use crate::domain::approval::Policy;
+use crate::domain::change::{Change, QueueEdit, Setting, Shown, ViewName};
 use crate::domain::draft::Draft;
-use crate::domain::flow::{Change, QueueEdit, Shown, ViewName};
 use crate::domain::key::{Key, KeyCode, Modifiers};
 use crate::domain::keymap::{Bound, Chord, KeyAction, KeyMap, is_typed};
 use crate::domain::rule::Scope;
@@ -191,7 +191,7 @@ fn send(situation: &Situation) -> Action {
         _ if situation.is_held_up => Action::Change(Change::TryNow),
         // What is queued follows when the turn is complete.
         _ if situation.has_failed && !situation.is_busy => Action::Change(Change::Retry),
-        _ if situation.has_queue && !situation.is_busy => Action::Change(Change::Resume),
+        _ if situation.has_queue && !situation.is_busy => Action::Change(Change::EditQueue(QueueEdit::Resume)),
         _ if situation.can_retry && !situation.is_busy => Action::Change(Change::Retry),
         _ => Action::Nothing,
     }
@@ -216,7 +216,7 @@ fn meaning(action: KeyAction, situation: &Situation) -> Action {
         KeyAction::Leave if !situation.is_draft_empty => Action::Clear,
         KeyAction::Leave => Action::Leave,
         KeyAction::DeleteOrLeave if situation.is_draft_empty => Action::Leave,
-        KeyAction::NextPolicy => Action::Change(Change::Approval(next_policy(situation.policy))),
+        KeyAction::NextPolicy => Action::Change(Change::Setting(Setting::Approval(next_policy(situation.policy)))),
         KeyAction::Complete => Action::Complete,
         KeyAction::ShowKeys => Action::ShowKeys,
         KeyAction::SearchHistory => Action::SearchHistory,

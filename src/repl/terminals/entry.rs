@@ -2,8 +2,8 @@
 
 use crate::base::id::{AgentId, TerminalId};
 use crate::base::text;
+use crate::domain::change::{Change, Decision};
 use crate::domain::draft::Draft;
-use crate::domain::flow::{Change, Decision};
 use crate::domain::rule::Rule;
 use crate::repl::core::Core;
 use crate::repl::terminals::question::Entry;

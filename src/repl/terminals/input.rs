@@ -3,10 +3,10 @@
 use crate::agent::State;
 use crate::base::error::Result;
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::change::{Change, Decision, Shown, ViewName};
 use crate::domain::config::VI;
 use crate::domain::draft::Draft;
 use crate::domain::draft::vi::ViOutcome;
-use crate::domain::flow::{Change, Decision, Shown, ViewName};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::keymap::Chord;
 use crate::domain::scrollback::Reader;

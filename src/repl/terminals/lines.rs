@@ -4,8 +4,8 @@
 use crate::agent::{Agent, PendingQuestion};
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::domain::change::Decision;
 use crate::domain::chunk::Chunk;
-use crate::domain::flow::Decision;
 use crate::domain::rule::Scope;
 
 /// Rows of the conversation that are printed when an agent is shown.

@@ -45,8 +45,9 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, MessageId, TerminalId};
 use crate::commands::TerminalInfo;
+use crate::domain::change::Change;
 use crate::domain::chunk::Status;
-use crate::domain::flow::{Change, Origin, TurnEnd};
+use crate::domain::flow::{Origin, TurnEnd};
 use crate::domain::scrollback::LineKind;
 use crate::domain::scrollback::Reader;
 use crate::reactor::{Reactor, Ready, Source};
@@ -214,14 +215,16 @@ impl Terminals {
     }
 
     /// The terminals as commands see them, asked from one of them.
-    pub(super) fn infos(&self, origin: TerminalId) -> Vec<TerminalInfo> {
+    pub(super) fn infos(&self, origin: impl Into<Option<TerminalId>>) -> Vec<TerminalInfo> {
+        let origin = origin.into();
         let info = |(id, terminal): (&TerminalId, &Terminal)| TerminalInfo {
             number: id.0,
             since: terminal.since,
             size: terminal.size,
             focus: terminal.focus,
+            is_attached: terminal.mode.is_attached,
             is_read_only: terminal.mode.is_read_only,
-            is_origin: *id == origin,
+            is_origin: Some(*id) == origin,
             text_columns: text_width(terminal.size.0).into(),
         };
         self.terminals.iter().map(|(id, terminal)| info((id, terminal.as_ref()))).collect()

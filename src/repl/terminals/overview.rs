@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, State};
 use crate::base::text;
-use crate::domain::flow::ViewName;
+use crate::domain::change::ViewName;
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::keymap::{KeyAction, KeyMap};
 use crate::repl::core::Core;

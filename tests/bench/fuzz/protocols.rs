@@ -196,18 +196,18 @@ pub fn schema() -> Step {
 /// Lines of the socket with a few bytes changed: what is read is read again from what it is written as.
 pub fn socket() -> Step {
     const REQUESTS: &[&str] = &[
-        r#"{"polylogue":5,"request":"attach","agent":"a","terminal":{"columns":80,"rows":24},"prompt":"hello"}"#,
-        r#"{"polylogue":5,"request":"keys","keys":"aGVsbG8="}"#,
-        r#"{"polylogue":5,"request":"size","columns":80,"rows":24}"#,
-        r#"{"polylogue":5,"request":"send","agent":"1","text":"a text"}"#,
-        r#"{"polylogue":5,"request":"turn","agent":"1","text":"a text","max_requests":3,"approval":"plan"}"#,
-        r#"{"polylogue":5,"request":"logs","agent":"1","last":3,"follow":true}"#,
-        r#"{"polylogue":5,"request":"wait","agent":"1","seconds":0.5}"#,
-        r#"{"polylogue":5,"request":"mail","agent":"1","act":"check"}"#,
-        r#"{"polylogue":5,"request":"run","agent":"1","argv":["undo","--to","7"]}"#,
-        r#"{"polylogue":5,"request":"team","agent":"1","plan":{"strategy":"parallel"}}"#,
-        r#"{"polylogue":5,"request":"new","name":"a"}"#,
-        r#"{"polylogue":5,"request":"status"}"#,
+        r#"{"polylogue":6,"request":"attach","agent":"a","terminal":{"columns":80,"rows":24},"prompt":"hello"}"#,
+        r#"{"polylogue":6,"request":"keys","keys":"aGVsbG8="}"#,
+        r#"{"polylogue":6,"request":"size","columns":80,"rows":24}"#,
+        r#"{"polylogue":6,"request":"run","agent":null,"argv":["tell","1","a text"]}"#,
+        r#"{"polylogue":6,"request":"turn","agent":"1","text":"a text","max_requests":3,"approval":"plan"}"#,
+        r#"{"polylogue":6,"request":"follow","of":"chunks","agent":"1","last":3,"goes_on":true}"#,
+        r#"{"polylogue":6,"request":"follow","of":"idle","agent":"1","seconds":0.5}"#,
+        r#"{"polylogue":6,"request":"run","agent":"1","argv":["mail","--read","--from","2"]}"#,
+        r#"{"polylogue":6,"request":"run","agent":"1","argv":["undo","--to","7"]}"#,
+        r#"{"polylogue":6,"request":"team","agent":"1","plan":{"strategy":"parallel"}}"#,
+        r#"{"polylogue":6,"request":"open","agent":null,"new":{"name":"a"}}"#,
+        r#"{"polylogue":6,"request":"run","agent":null,"argv":["status"]}"#,
     ];
     const RESPONSES: &[&str] = &[
         r#"{"ok":{"text":"done"}}"#,

@@ -205,6 +205,7 @@ pub fn commands() -> Step {
             branches: &Branches::default(),
             unix_ms: 0,
             terminal_infos: Vec::new(),
+            clients: None,
             activity: Box::new(|_| String::new()),
         };
         drop(commands::read(&line, &app));

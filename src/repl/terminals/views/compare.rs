@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
-use crate::domain::compare::CompareAct;
-use crate::domain::flow::Change;
+use crate::domain::change::Change;
+use crate::domain::compare::{CompareAct, CompareChange};
 use crate::domain::frame::Style;
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::scrollback::Reader;
@@ -277,7 +277,7 @@ impl CompareView {
 
     fn act(&self, act: CompareAct) -> ViewAct {
         let Some((number, shown)) = self.number.zip(self.shown.first()) else { return ViewAct::Done };
-        ViewAct::Changes(vec![(shown.column.agent, Change::Compare { number, act })])
+        ViewAct::Changes(vec![(shown.column.agent, Change::Compare(CompareChange::Act { number, act }))])
     }
 
     /// Goes on with one agent; a second press is needed while forks that it would stop work.

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::change::{Change, Decision, Shown};
 use crate::domain::draft::Draft;
-use crate::domain::flow::{Change, Decision, Shown};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::keymap::is_typed;
 use crate::repl::core::Core;

@@ -12,7 +12,7 @@ use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
 use crate::base::text::dollars;
 use crate::domain::called::name_and_title;
-use crate::domain::flow::Change;
+use crate::domain::change::{ArchiveAct, Change};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::title::title;
@@ -105,7 +105,7 @@ impl PickerView {
 
     fn open(&self) -> ViewAct {
         let Some(Conversation { agent, is_archived, .. }) = self.conversations.marked() else { return ViewAct::Done };
-        let back = is_archived.then_some(Change::Unarchive(*agent));
+        let back = is_archived.then_some(Change::Archive(ArchiveAct::Unarchive(*agent)));
         let at_focus = back.into_iter().chain([Change::Switch(*agent)]).map(|change| (None, change));
         let then = self.then.iter().map(|change| (Some(*agent), change.clone()));
         ViewAct::LeaveWith(at_focus.chain(then).collect())

@@ -7,7 +7,7 @@ use crate::base::clock::{Moment, date_and_time};
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Change, Shown};
+use crate::domain::change::{Change, Shown};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::search::{SearchQuery, excerpt};
@@ -156,7 +156,7 @@ impl SearchView {
         let Some(hit) = self.hits.marked() else { return ViewAct::Done };
         let is_listed = core.roster.get(hit.agent).is_some();
         let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok() };
-        let fork = Change::ForkAt { agent: hit.agent, message: hit.id };
+        let fork = Change::ForkAt { agent: hit.agent, message: hit.id, text: None };
         at.map_or(ViewAct::Done, |at| ViewAct::Leave(at, fork))
     }
 

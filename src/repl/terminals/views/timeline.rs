@@ -7,8 +7,8 @@ use crate::agent::Agent;
 use crate::base::clock::time_of_day;
 use crate::base::id::{AgentId, MessageId};
 use crate::base::text;
+use crate::domain::change::{Change, FileJob, HistoryEdit};
 use crate::domain::file_change::UndoRequest;
-use crate::domain::flow::{Change, HistoryEdit};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::domain::timeline::{Child, Entry, Kind, changed_since, timeline};
@@ -134,7 +134,7 @@ impl TimelineView {
 
     fn fork(&self) -> ViewAct {
         match (self.agent, self.entries.marked().map(|entry| entry.last)) {
-            (Some(agent), Some(Some(message))) => ViewAct::Leave(agent, Change::ForkAt { agent, message }),
+            (Some(agent), Some(Some(message))) => ViewAct::Leave(agent, Change::ForkAt { agent, message, text: None }),
             (Some(_), Some(None)) => ViewAct::Notice("its tools are not done yet: fork from an earlier message"),
             _ => ViewAct::Done,
         }
@@ -143,7 +143,8 @@ impl TimelineView {
     fn edit(&self) -> ViewAct {
         match (self.agent, self.entries.marked()) {
             (Some(agent), Some(Entry { kind: Kind::Prompt, previous, text, .. })) => {
-                ViewAct::Leave(agent, Change::EditFork { after: *previous, text: text.clone() })
+                let text = Some(text.clone());
+                ViewAct::Leave(agent, Change::ForkAt { agent, message: *previous, text })
             }
             _ => ViewAct::Notice("only messages of yours can be edited: mark one"),
         }
@@ -170,7 +171,7 @@ impl TimelineView {
     fn undo(&self) -> ViewAct {
         let (Some(agent), Some(entry)) = (self.agent, self.entries.marked()) else { return ViewAct::Done };
         let request = UndoRequest::new(Some(entry.message.0), false, false);
-        ViewAct::Leave(agent, Change::Undo { agent, request })
+        ViewAct::Leave(agent, Change::Files(FileJob::Undo { agent, request }))
     }
 
     /// Notes the first point, or shows what changed between it and this one.

@@ -7,7 +7,7 @@ use crate::agent::{Agent, PendingQuestion};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Change, Decision};
+use crate::domain::change::{Change, Decision};
 use crate::domain::frame::{Color, Row, Style};
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;

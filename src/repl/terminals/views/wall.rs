@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash};
 use crate::agent::State;
 use crate::base::id::AgentId;
 use crate::base::text;
-use crate::domain::flow::{Change, Decision};
+use crate::domain::change::{Change, Decision};
 use crate::domain::frame::Row;
 use crate::domain::key::{Key, KeyCode};
 use crate::repl::core::Core;
