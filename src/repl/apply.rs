@@ -11,17 +11,16 @@ use crate::commands;
 use crate::domain::change::{ArchiveAct, Change, Decision, MailAct, Setting, Shown, TeamStart};
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
+use crate::repl::component::Component as _;
 use crate::repl::core::archive::{archive_for_person, fork_ended};
 use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
-use crate::repl::core::{Core, agent_gone, drafts};
+use crate::repl::core::{Core, agent_gone, drafts, remove};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
-use crate::repl::jobs::Jobs;
 use crate::repl::openings::NewHere;
-use crate::repl::shell::ShellCommands;
 use crate::repl::terminals::toggle_raw;
 use crate::repl::{Repl, Terminals, Turn, limits, rules};
 use crate::store::input_line;
@@ -65,10 +64,9 @@ impl Repl {
 
     /// Applies a change to one agent; the effects that follow from it stay in the outbox.
     pub(super) fn carry_out(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
-        self.trace.change(origin, agent_id, change.name());
         let terminal = origin.terminal().and_then(|id| self.terminals.get(id));
         let is_shown = terminal.is_none_or(|terminal| terminal.focus == agent_id);
-        self.record.change(origin, (agent_id, is_shown), &change);
+        self.trace.change(origin, (agent_id, is_shown), &change);
         check_permission(&self.core, &self.terminals, origin, &change)?;
         let is_name = matches!(change, Change::Setting(Setting::Name(_)));
         self.make(origin, agent_id, change)?;
@@ -99,20 +97,35 @@ impl Repl {
             Change::Switch(to) => self.terminals.switch(core, origin, to),
             Change::Show(shown) => self.show(origin, agent_id, shown),
             Change::Submit(text) => self.submit(origin, agent_id, text),
-            Change::ServerPrompt(prompt) => self.mcp.get_prompt(core, (origin, agent_id), prompt),
             Change::Enqueue(line) => self.enqueue(origin, agent_id, line, true),
             Change::EditQueue(edit) => self.edit_queue(origin, agent_id, edit),
             Change::Copy(text) => self.terminals.copy(origin, &text),
             Change::Files(job) => self.jobs.begin(core, origin, agent_id, job),
-            Change::Shell { command, is_shared } => self.shell.start(core, agent_id, &command, is_shared),
             Change::Instruct(text) => instruct(core, agent_id, &text),
             Change::ToggleRaw => toggle_raw(core, agent_id),
-            Change::Interrupt if self.mcp.interrupt_reading(agent_id) => Ok(()),
-            Change::Interrupt => interrupt(core, &self.shell, &mut self.jobs, agent_id),
+            Change::Interrupt => self.interrupt_at(agent_id),
             Change::Answer { question, decision } => answer(core, agent_id, question, &decision),
             Change::Retry => retry_turn(core, origin, agent_id),
             Change::TryNow => Dispatcher::retry_now(core, core.worker(agent_id)).ok_or_else(agent_gone),
+            Change::ServerPrompt(_) | Change::Shell { .. } => self.offer(origin, agent_id, change),
         }
+    }
+
+    /// Has the component make a change that is its own.
+    fn offer(&mut self, origin: Origin, agent_id: AgentId, change: Change) -> Result<()> {
+        let (core, mut components, _) = self.split();
+        let left = components.try_fold(Some(change), |left, component| match left {
+            Some(change) => component.on_change(core, origin, agent_id, change),
+            None => Ok(None),
+        })?;
+        debug_assert!(left.is_none(), "a change of no component");
+        Ok(())
+    }
+
+    /// Esc: ends what a component does for the person or, without anything, the work of the agent.
+    fn interrupt_at(&mut self, agent_id: AgentId) -> Result<()> {
+        let of_person = self.mcp.interrupt(agent_id) || self.features.iter_mut().any(|it| it.interrupt(agent_id));
+        if of_person { Ok(()) } else { self.jobs.interrupt_turn(&mut self.core, agent_id) }
     }
 
     /// Forks a child with the conversation up to a message. With a text, which becomes its draft, it is shown.
@@ -281,7 +294,7 @@ fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()
 }
 
 fn kill_descendants(core: &mut Core, asked_at: AgentId, ancestor: AgentId) -> Result<()> {
-    let killed = core.kill_descendants(ancestor)?;
+    let killed = remove::kill_descendants(core, ancestor)?;
     report(core, asked_at, ancestor, &format!("{} killed", counted(killed, "descendant", "descendants")));
     Ok(())
 }
@@ -291,11 +304,6 @@ fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
     if asked_at != shown_at {
         core.note(asked_at, LineKind::Mark, text);
     }
-}
-
-/// Esc: ends the commands that the person runs or, without any, the work of the agent.
-fn interrupt(core: &mut Core, shell: &ShellCommands, jobs: &mut Jobs, agent_id: AgentId) -> Result<()> {
-    if shell.interrupt(agent_id) { Ok(()) } else { jobs.interrupt(core, agent_id) }
 }
 
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {

@@ -62,7 +62,7 @@ impl Repl {
             }
         }
         let local = self.terminals.ids().into_iter().find(|id| self.terminals.get(*id).is_some_and(Terminal::is_local));
-        self.way_back = local.map(|terminal| self.way_back(terminal));
+        self.process.way_back = local.map(|terminal| self.way_back(terminal));
     }
 
     /// The same for terminals that were detached in this turn, whose clients also get the reason.

@@ -34,12 +34,12 @@ pub(crate) struct Waiting {
 impl Repl {
     /// This process was started by one that waits for it, and can continue after the end of that one.
     pub(crate) fn set_waiting(&mut self, waiting: Waiting) {
-        self.waiting = Some(waiting);
+        self.process.waiting = Some(waiting);
     }
 
     /// Whether the chat can go on without the terminal of this process.
     pub(super) fn can_go_on(&self) -> bool {
-        self.waiting.is_some() && self.server.is_listening()
+        self.process.waiting.is_some() && self.server.is_listening()
     }
 
     /// Detaches a terminal: that of a client, or that of this process if the chat can go on without it.
@@ -48,14 +48,14 @@ impl Repl {
             return Ok(());
         }
         let local = origin.terminal().filter(|_| self.can_go_on());
-        let Some((terminal, waiting)) = local.zip(self.waiting.take()) else {
+        let Some((terminal, waiting)) = local.zip(self.process.waiting.take()) else {
             let message = "this chat ends with its terminal (/exit): `polylogue serve` starts one that outlives it";
             return Err(Error::usage(message));
         };
         let streams = match open_streams(&waiting) {
             Ok(streams) => streams,
             Err(error) => {
-                self.waiting = Some(waiting);
+                self.process.waiting = Some(waiting);
                 return Err(error.context("cannot go on in the background"));
             }
         };

@@ -3,11 +3,12 @@
 //! A component owns its state and acts on agents through the [`Core`] that it is lent. Components do not know each
 //! other: one learns what another did from an [`Event`], and requests changes from the loop with a [`Command`].
 
+use crate::agent::Effect;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::domain::change::Change;
-use crate::domain::flow::Origin;
+use crate::domain::flow::{Origin, ToolRequest};
 use crate::reactor::{Reactor, Ready};
 use crate::repl::core::Core;
 use crate::repl::event::Event;
@@ -49,6 +50,32 @@ pub(super) trait Component {
 
     fn on_event(&mut self, _: &Event, _: &mut Core) {}
 
+    /// Carries out an effect of an agent that is its own. Returns any other.
+    fn on_effect(&mut self, _: &mut Core, _: AgentId, effect: Effect) -> Option<Effect> {
+        Some(effect)
+    }
+
+    /// Carries out a tool call that is its own, and answers it now or later. Returns any other.
+    fn on_call(&mut self, _: &mut Core, _: AgentId, _: &str, request: ToolRequest) -> Option<ToolRequest> {
+        Some(request)
+    }
+
+    /// Carries out a change that is its own. Returns any other.
+    fn on_change(&mut self, _: &mut Core, _: Origin, _: AgentId, change: Change) -> Result<Option<Change>> {
+        Ok(Some(change))
+    }
+
+    /// Whether a request of an agent has to wait for it. When it no longer has to, the component makes it again or has it
+    /// sent.
+    fn holds_request(&mut self, _: &mut Core, _: AgentId) -> bool {
+        false
+    }
+
+    /// Esc: ends what it does for a person at this agent. Returns whether there was anything.
+    fn interrupt(&mut self, _: AgentId) -> bool {
+        false
+    }
+
     /// A bounded amount of the component's own work, once a turn.
     fn step(&mut self, _: &mut Core, _: &mut Vec<Command>) {}
 
@@ -60,5 +87,15 @@ pub(super) trait Component {
     /// When the next wait must end at the latest, and why.
     fn deadline(&self, _: &Core) -> Option<(Moment, WakeReason)> {
         None
+    }
+
+    /// Whether the end of the program waits for it, as long as the configuration allows.
+    fn has_to_end(&self) -> bool {
+        false
+    }
+
+    /// Ends what the program waits for no longer. Returns a note about each.
+    fn end(&mut self, _: &mut Core) -> Vec<String> {
+        Vec::new()
     }
 }

@@ -37,13 +37,13 @@ impl Repl {
 
     fn start(&mut self, id: TerminalId, program: Program, text: &str) -> Result<()> {
         let is_own = self.terminals.get(id).is_some_and(|terminal| terminal.is_local() && !terminal.mode.is_attached);
-        if !is_own || self.editor.is_some() {
+        if !is_own || self.programs.editor.is_some() {
             return self.ask_client_to_open(id, program, text);
         }
         self.terminals.hand_over(&mut self.core, id);
         let wake = Arc::clone(&self.core.waker);
         let editor = Editor::start(program, text, wake)?;
-        self.editor = Some(OpenEditor { terminal: id, editor });
+        self.programs.editor = Some(OpenEditor { terminal: id, editor });
         Ok(())
     }
 
@@ -66,14 +66,14 @@ impl Repl {
 
     /// After the editor has ended: takes the terminal back, and the text into the draft.
     pub(super) fn finish_editor(&mut self) {
-        let Some(ended) = self.editor.as_mut().and_then(|open| open.editor.poll()) else { return };
-        let Some(OpenEditor { terminal, editor }) = self.editor.take() else { return };
+        let Some(ended) = self.programs.editor.as_mut().and_then(|open| open.editor.poll()) else { return };
+        let Some(OpenEditor { terminal, editor }) = self.programs.editor.take() else { return };
         let ended = ended.map(|text| Some(text).filter(|_| !editor.is_pager()));
         self.terminals.on_edited(&mut self.core, terminal, ended);
     }
 
     /// The file of an editor that is still running when the program ends. The file is kept.
     pub fn take_edited_file(&mut self) -> Option<PathBuf> {
-        self.editor.take().filter(|open| !open.editor.is_pager()).map(|open| open.editor.keep())
+        self.programs.editor.take().filter(|open| !open.editor.is_pager()).map(|open| open.editor.keep())
     }
 }

@@ -1,6 +1,6 @@
 //! Applies the effects that agents requested while they were served, and the events that follow from them.
 
-use crate::agent::{Effect, Role, State};
+use crate::agent::{Effect, State};
 use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
@@ -19,8 +19,7 @@ impl Repl {
         loop {
             self.deliver_events();
             let (traced, recorded) = self.core.take_delivered();
-            self.trace.on_callbacks(traced);
-            self.record.on_delivered(recorded);
+            self.trace.on_delivered(traced, recorded);
             let Some((agent_id, effect)) = self.core.take_effect() else { break };
             self.trace.effect(agent_id, &effect);
             self.apply_effect(agent_id, effect);
@@ -32,9 +31,8 @@ impl Repl {
     fn deliver_events(&mut self) {
         while let Some(event) = self.core.take_event() {
             self.trace.event(&event, |agent| self.core.roster.label_of(agent));
-            self.record.event(&event, |agent| self.core.roster.label_of(agent));
             let (core, components, _) = self.split();
-            components.into_iter().for_each(|component| component.on_event(&event, core));
+            components.for_each(|component| component.on_event(&event, core));
         }
     }
 
@@ -45,21 +43,18 @@ impl Repl {
         if let Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) = &effect {
             limits::count_spent(&mut self.core, agent_id, bodies);
         }
-        let role = self.core.roster.get(agent_id).map_or(Role::Normal, |agent| agent.role);
-        let effect = match role {
-            Role::Normal => Some(effect),
-            Role::Summary => self.jobs.on_effect(&mut self.core, agent_id, effect),
-            #[cfg(feature = "coordinator")]
-            Role::Member => self.coordinator.on_effect(&mut self.core, agent_id, effect),
-            #[cfg(not(feature = "coordinator"))]
-            Role::Member => Some(effect),
-        };
-        if let Some(effect) = effect {
-            self.apply_normal_effect(agent_id, effect);
+        if let Some(effect) = self.offer_effect(agent_id, effect) {
+            self.apply_core_effect(agent_id, effect);
         }
     }
 
-    fn apply_normal_effect(&mut self, agent_id: AgentId, effect: Effect) {
+    /// Has the component carry out an effect that is its own. Returns any other.
+    fn offer_effect(&mut self, agent_id: AgentId, effect: Effect) -> Option<Effect> {
+        let (core, mut components, _) = self.split();
+        components.try_fold(effect, |effect, component| component.on_effect(core, agent_id, effect))
+    }
+
+    fn apply_core_effect(&mut self, agent_id: AgentId, effect: Effect) {
         match effect {
             Effect::Persist(bodies) => self.core.record(agent_id, bodies, Write::Append),
             Effect::Settle(bodies) => self.core.record(agent_id, bodies, Write::Settle),
@@ -68,11 +63,12 @@ impl Repl {
                 let trace = &mut self.trace;
                 self.core.record_checkpoints((agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
-            Effect::Request if self.jobs.compacts_first(&mut self.core, agent_id) => {}
-            Effect::Request if self.user_tools.hold(&mut self.core, agent_id) => {}
-            Effect::Request if self.jobs.hold_for_project(&self.core, agent_id) => {}
-            Effect::Request if self.mcp.hold(&mut self.core, agent_id) => {}
-            Effect::Request => self.core.join_send_queue(agent_id),
+            Effect::Request => {
+                let (core, mut components, _) = self.split();
+                if !components.any(|component| component.holds_request(core, agent_id)) {
+                    core.join_send_queue(agent_id);
+                }
+            }
             Effect::Limited { provider, until, spread, reason } => {
                 let refusal = Refusal { at: self.core.clock.now(), until, spread };
                 self.core.send_queue.on_refused(&provider, agent_id, refusal, &reason);
@@ -91,12 +87,12 @@ impl Repl {
             Effect::Refused(message) => rules::note_refused(&mut self.core, agent_id, message),
             Effect::FilesChanged(step) => file_steps::keep_step(&mut self.core, &step),
             Effect::Decided { call, allowed } => self.on_decided(agent_id, call, allowed),
-            Effect::Elicited { call, response } => self.mcp.on_elicited(&mut self.core, agent_id, &call, response),
             Effect::ToolRequest(call, request) => self.on_tool_request(agent_id, call, request),
             Effect::WaitOver(call) => {
-                self.mail_waits.on_timeout(&mut self.core, agent_id, &call);
                 self.core.with_agent(agent_id, |agent, context| agent.end_background_wait(&call, context));
             }
+            // Only a server of a component asks.
+            Effect::Elicited { .. } => {}
             Effect::FallBack(error) => fallback::fall_back(&mut self.core, agent_id, error),
             Effect::ReturnText(text) => drafts::return_message(&mut self.core, agent_id, &input_line(&text)),
             Effect::StateChanged(from, to) => self.on_state_changed(agent_id, from, to),

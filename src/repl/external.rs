@@ -32,6 +32,6 @@ impl Repl {
 
     /// The descriptors that have become ready since the last call.
     pub(crate) fn take_external_ready(&mut self) -> Vec<(RawFd, Readiness)> {
-        std::mem::take(&mut self.external.ready)
+        std::mem::take(&mut self.embedding.external.ready)
     }
 }

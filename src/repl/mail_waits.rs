@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use crate::agent::Effect;
+use crate::base::error::Result;
 use crate::base::id::AgentId;
 use crate::base::text;
+use crate::commands;
+use crate::domain::flow::ToolRequest;
 use crate::repl::component::{Command, Component};
-use crate::repl::core::Core;
+use crate::repl::core::{Core, agent_named};
 use crate::repl::event::Event;
 
 struct MailWait {
@@ -24,7 +28,7 @@ pub(super) struct MailWaits {
 
 impl MailWaits {
     /// Parks a call of the `wait` tool, or answers it at once if its condition is met.
-    pub(super) fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, timeout: Duration, from: &[AgentId]) {
+    fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, timeout: Duration, from: &[AgentId]) {
         // A waiting agent is never idle: waiting for itself would not end.
         let mut others = Vec::new();
         for id in from.iter().filter(|id| **id != agent) {
@@ -42,7 +46,7 @@ impl MailWaits {
         }
     }
 
-    pub(super) fn on_timeout(&mut self, core: &mut Core, agent: AgentId, call: &str) {
+    fn on_timeout(&mut self, core: &mut Core, agent: AgentId, call: &str) {
         if let Some(index) = self.waits.iter().position(|wait| wait.agent == agent && wait.call == call) {
             self.waits.remove(index).answer(core, "Timed out. ");
         }
@@ -61,6 +65,22 @@ impl Component for MailWaits {
         }
     }
 
+    fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+        if let Effect::WaitOver(call) = &effect {
+            self.on_timeout(core, agent, call);
+        }
+        Some(effect)
+    }
+
+    fn on_call(&mut self, core: &mut Core, agent: AgentId, call: &str, request: ToolRequest) -> Option<ToolRequest> {
+        let ToolRequest::Wait { timeout, from } = request else { return Some(request) };
+        match awaited_agents(core, agent, &from) {
+            Ok(from) => self.begin(core, agent, call, timeout, &from),
+            Err(error) => core.answer_call(agent, call, Err(error.message)),
+        }
+        None
+    }
+
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         if !std::mem::take(&mut self.is_due) {
             return;
@@ -75,6 +95,10 @@ impl Component for MailWaits {
     fn has_work(&self, _: &Core) -> bool {
         self.is_due && !self.waits.is_empty()
     }
+}
+
+fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
+    names.iter().map(|name| commands::or_ended(&core.store, agent_named(core, agent, name), name)).collect()
 }
 
 impl MailWait {
@@ -94,6 +118,6 @@ impl MailWait {
             let state = core.roster.get(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
             answer.push_str(&format!("\n{}{state}", core.name_of(*id)));
         }
-        core.with_agent(self.agent, |agent, context| agent.answer_call(&self.call, Ok(answer), context));
+        core.answer_call(self.agent, &self.call, Ok(answer));
     }
 }

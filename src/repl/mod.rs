@@ -57,7 +57,6 @@ mod viewers;
 mod watch;
 mod web_fetches;
 
-use crate::base::clock::Moment;
 use crate::domain::scrollback::LineKind;
 use crate::reactor::Signals;
 pub use api::AgentSummary;
@@ -82,7 +81,7 @@ use mcp::Mcp;
 use notify_hooks::NotifyHooks;
 use objections::Objections;
 use proxy::Proxy;
-use record::Record;
+use retention::Retention;
 use search_index::SearchIndex;
 use server::Server;
 use shell::ShellCommands;
@@ -97,21 +96,26 @@ pub struct Repl {
     core: Core,
     dispatcher: Dispatcher,
     jobs: Jobs,
-    mail_waits: MailWaits,
+    /// The components that the loop knows only as such.
+    features: Vec<Box<dyn Component>>,
     mcp: Mcp,
-    notify_hooks: NotifyHooks,
     objections: Objections,
     proxy: Proxy,
     #[cfg(feature = "coordinator")]
     coordinator: coordinator::Coordinator,
-    shell: ShellCommands,
-    search_index: SearchIndex,
-    user_tools: UserTools,
-    web_fetches: WebFetches,
-    retention: retention::Retention,
     terminals: Terminals,
     /// Dropped after the store in `core`: a client that reads to the end of its connection knows that the store is free.
     server: Server,
+    process: Process,
+    /// The person's programs that run for a terminal of this process.
+    programs: Programs,
+    trace: Trace,
+    embedding: Embedding,
+}
+
+/// The process of the loop: how it began, and how it ends.
+#[derive(Default)]
+struct Process {
     signals: Option<Signals>,
     /// The messages at the start.
     welcome: Vec<(LineKind, String)>,
@@ -119,60 +123,50 @@ pub struct Repl {
     waiting: Option<Waiting>,
     /// How to come back to what the terminal of this process showed, once the loop has ended.
     way_back: Option<WayBack>,
-    /// The editor of a draft, while it runs.
-    editor: Option<editor::OpenEditor>,
-    /// The image in the clipboard, while it is read.
-    paste: Option<pasting::OpenPaste>,
-    trace: Trace,
-    record: Record,
-    callbacks: Callbacks,
-    external: ExternalDescriptors,
     end: shutdown::End,
-    tools_polled_at: Moment,
 }
 
-const COMPONENTS: usize = if cfg!(feature = "coordinator") { 14 } else { 13 };
+#[derive(Default)]
+struct Programs {
+    /// The editor of a draft.
+    editor: Option<editor::OpenEditor>,
+    /// The program that reads the image in the clipboard.
+    paste: Option<pasting::OpenPaste>,
+}
+
+/// What the program that embeds the loop has in it.
+#[derive(Default)]
+struct Embedding {
+    callbacks: Callbacks,
+    external: ExternalDescriptors,
+}
+
+/// The components that the loop knows only as such, in the order in which they get events and are stepped.
+fn features() -> Vec<Box<dyn Component>> {
+    vec![
+        Box::<MailWaits>::default(),
+        Box::<UserTools>::default(),
+        Box::<NotifyHooks>::default(),
+        Box::<ShellCommands>::default(),
+        Box::<SearchIndex>::default(),
+        Box::<WebFetches>::default(),
+        Box::<Retention>::default(),
+    ]
+}
 
 impl Repl {
     /// The core, every component, in the order in which they get events and are stepped, and the trace.
-    fn split(&mut self) -> (&mut Core, [&mut dyn Component; COMPONENTS], &mut Trace) {
-        let Self {
-            core,
-            dispatcher,
-            jobs,
-            mail_waits,
-            mcp,
-            notify_hooks,
-            objections,
-            proxy,
-            #[cfg(feature = "coordinator")]
-            coordinator,
-            shell,
-            search_index,
-            user_tools,
-            web_fetches,
-            terminals,
-            server,
-            trace,
-            ..
-        } = self;
-        let components: [&mut dyn Component; COMPONENTS] = [
-            dispatcher,
-            jobs,
-            mail_waits,
-            mcp,
-            notify_hooks,
-            objections,
-            proxy,
-            #[cfg(feature = "coordinator")]
-            coordinator,
-            shell,
-            search_index,
-            user_tools,
-            web_fetches,
-            terminals,
-            server,
-        ];
+    fn split(&mut self) -> (&mut Core, impl Iterator<Item = &mut dyn Component>, &mut Trace) {
+        let Self { core, dispatcher, jobs, features, mcp, objections, proxy, terminals, server, trace, .. } = self;
+        #[cfg(feature = "coordinator")]
+        let coordinator: Option<&mut dyn Component> = Some(&mut self.coordinator);
+        #[cfg(not(feature = "coordinator"))]
+        let coordinator: Option<&mut dyn Component> = None;
+        let first: [&mut dyn Component; 2] = [dispatcher, jobs];
+        let then: [&mut dyn Component; 3] = [mcp, objections, proxy];
+        let last: [&mut dyn Component; 2] = [terminals, server];
+        let features = features.iter_mut().map(|component| &mut **component as &mut dyn Component);
+        let components = first.into_iter().chain(features).chain(then).chain(coordinator).chain(last);
         (core, components, trace)
     }
 }

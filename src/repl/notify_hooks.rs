@@ -1,5 +1,5 @@
-//! Runs the `notify` hooks: when an agent asks, has finished or failed. Nobody waits for them
-//! but the end of the program, for a moment.
+//! Runs the `notify` hooks: when an agent asks, has finished or failed. Only the end of the program waits for them, for a
+//! moment.
 
 use std::collections::BTreeSet;
 
@@ -72,22 +72,6 @@ impl NotifyHooks {
         self.asking.clone_from(core.roster.asking());
     }
 
-    /// Whether some have not ended.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.running.is_empty()
-    }
-
-    /// Ends those that the program cannot wait for any longer. Returns a note about each.
-    pub(super) fn end(&mut self, core: &mut Core) -> Vec<String> {
-        let end = |(agent, run): (AgentId, HookRun)| {
-            let note = "a notify hook has not finished: it is ended with polylogue";
-            run.cancel();
-            core.note(agent, LineKind::Error, note);
-            note.to_owned()
-        };
-        self.running.drain(..).map(end).collect()
-    }
-
     fn collect(&mut self, core: &mut Core) {
         for (agent, run) in self.running.extract_if(.., |(_, run)| run.is_complete()) {
             run.collect().notes.iter().for_each(|note| core.note(agent, LineKind::Note, note));
@@ -109,5 +93,19 @@ impl Component for NotifyHooks {
             self.on_questions(core);
             self.collect(core);
         }
+    }
+
+    fn has_to_end(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    fn end(&mut self, core: &mut Core) -> Vec<String> {
+        let end = |(agent, run): (AgentId, HookRun)| {
+            let note = "a notify hook has not finished: it is ended with polylogue";
+            run.cancel();
+            core.note(agent, LineKind::Error, note);
+            note.to_owned()
+        };
+        self.running.drain(..).map(end).collect()
     }
 }

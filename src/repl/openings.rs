@@ -86,7 +86,7 @@ impl Repl {
     /// The first messages: the notes of the terminal, and those of this process unless they are already at the root.
     fn notes_at_start(&self, notes: &[String], agent: AgentId, is_local: bool) -> Vec<(LineKind, String)> {
         let is_root = self.core.roster.nth(0) == Some(agent);
-        let welcome = self.welcome.iter().filter(|_| !is_root && is_local).cloned();
+        let welcome = self.process.welcome.iter().filter(|_| !is_root && is_local).cloned();
         welcome.chain(notes.iter().map(|note| (LineKind::Warning, note.clone()))).collect()
     }
 
@@ -113,8 +113,8 @@ impl Repl {
         let introduction = introduction(&self.core, agent);
         let mut notes = self.notes_at_start(&opening.notes, agent, directory.is_none());
         // A server has greeted at the root with its own model and directory.
-        let has_greeted = agent == root && self.welcome.iter().any(|(_, said)| said.starts_with(GREETING));
-        if has_greeted && !self.welcome.iter().any(|(_, said)| *said == introduction) {
+        let has_greeted = agent == root && self.process.welcome.iter().any(|(_, said)| said.starts_with(GREETING));
+        if has_greeted && !self.process.welcome.iter().any(|(_, said)| *said == introduction) {
             notes.insert(0, (LineKind::Note, introduction));
         }
         notes.extend(last.map(|last| self.describe_last(last)).transpose()?.map(|note| (LineKind::Note, note)));
@@ -228,7 +228,7 @@ impl Repl {
 
     /// How to come back to the conversation that the terminal of this process has shown, after the end of the loop.
     pub(crate) fn take_way_back(&mut self) -> WayBack {
-        self.way_back.take().unwrap_or(WayBack::Unopened)
+        self.process.way_back.take().unwrap_or(WayBack::Unopened)
     }
 
     /// `/new`: a conversation in the directory of the terminal, with what conversations begin with there.

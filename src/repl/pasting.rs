@@ -36,17 +36,17 @@ impl Repl {
             client.send(&Response::Paste {});
             return Ok(());
         }
-        if self.paste.is_none() {
+        if self.programs.paste.is_none() {
             let wake = Arc::clone(&self.core.waker);
-            self.paste = Some(OpenPaste { terminal: id, image: ClipboardImage::start(move || wake())? });
+            self.programs.paste = Some(OpenPaste { terminal: id, image: ClipboardImage::start(move || wake())? });
         }
         Ok(())
     }
 
     /// Takes an image that was read.
     pub(super) fn finish_paste(&mut self) {
-        let Some(image) = self.paste.as_ref().and_then(|open| open.image.poll()) else { return };
-        if let Some(OpenPaste { terminal, .. }) = self.paste.take() {
+        let Some(image) = self.programs.paste.as_ref().and_then(|open| open.image.poll()) else { return };
+        if let Some(OpenPaste { terminal, .. }) = self.programs.paste.take() {
             self.terminals.on_pasted(&mut self.core, terminal, image);
         }
     }

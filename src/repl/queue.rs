@@ -131,7 +131,7 @@ impl Repl {
             _ => return Err(Error::usage(format!("{} cannot be queued", next.text))),
         };
         if let Some(edit) = &edit {
-            self.trace.change(origin, agent_id, edit.name());
+            self.trace.note_change(origin, agent_id, edit.name());
         }
         self.core.save_unsaved(agent_id)?;
         let staged = self.core.transaction(|core| {

@@ -84,7 +84,7 @@ impl Record {
         }
     }
 
-    pub fn event(&mut self, event: &Event, label: impl Fn(AgentId) -> String) {
+    pub fn event(&mut self, event: &Event, label: &impl Fn(AgentId) -> String) {
         let Some(writer) = &mut self.0 else { return };
         match event {
             Event::Spawned { child, origin, .. } => {

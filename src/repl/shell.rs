@@ -16,6 +16,7 @@ use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
 use crate::base::job::{Job, JobThread};
 use crate::domain::change::Change;
+use crate::domain::flow::Origin;
 use crate::domain::message::Body;
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::{Command, Component};
@@ -62,19 +63,13 @@ pub(super) struct ShellCommands {
 
 impl ShellCommands {
     /// Starts a command in the agent's working directory.
-    pub(super) fn start(&mut self, core: &mut Core, agent: AgentId, command: &str, is_shared: bool) -> Result<()> {
+    fn start(&mut self, core: &mut Core, agent: AgentId, command: &str, is_shared: bool) -> Result<()> {
         let directory = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
         let (group, end) = run(command, &directory, &core.waker)?;
         core.note(agent, LineKind::Note, &format!("$ {command}"));
         self.commands.push(Running { agent, command: command.into(), is_shared, group, end, output: None });
         core.roster.with(agent, |agent| agent.view.has_command = true);
         Ok(())
-    }
-
-    /// Ends the commands of an agent. False if none runs.
-    pub(super) fn interrupt(&self, agent: AgentId) -> bool {
-        let running = self.commands.iter().filter(|running| running.agent == agent && running.output.is_none());
-        running.inspect(|running| running.stop()).count() > 0
     }
 
     fn collect(&mut self, core: &mut Core) {
@@ -115,6 +110,16 @@ impl ShellCommands {
 }
 
 impl Component for ShellCommands {
+    fn on_change(&mut self, core: &mut Core, _: Origin, agent: AgentId, change: Change) -> Result<Option<Change>> {
+        let Change::Shell { command, is_shared } = change else { return Ok(Some(change)) };
+        self.start(core, agent, &command, is_shared).map(|()| None)
+    }
+
+    fn interrupt(&mut self, agent: AgentId) -> bool {
+        let running = self.commands.iter().filter(|running| running.agent == agent && running.output.is_none());
+        running.inspect(|running| running.stop()).count() > 0
+    }
+
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         if !self.commands.is_empty() {
             self.collect(core);

@@ -7,7 +7,6 @@ use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::base::text::counted;
-#[cfg(feature = "coordinator")]
 use crate::repl::component::Component as _;
 use crate::repl::core::archive::archive_idle;
 use crate::repl::core::{Core, begin, drafts, files, unsaved};
@@ -41,7 +40,7 @@ impl Repl {
         #[cfg(feature = "coordinator")]
         self.end_runs(start);
         for id in self.core.roster.ids() {
-            self.mcp.interrupt_reading(id);
+            self.mcp.interrupt(id);
             self.jobs.cancel(&mut self.core, id, true);
             end_turn_of(&mut self.core, id);
         }
@@ -55,7 +54,8 @@ impl Repl {
         files::free_unsent(&mut self.core);
         self.mcp.shutdown(&mut self.core);
         self.wait_for_tools(start)?;
-        self.end.notes.extend(self.notify_hooks.end(&mut self.core));
+        let notes = self.end_components();
+        self.process.end.notes.extend(notes);
         unsaved::save_all(&mut self.core);
         limits::save_spent(&mut self.core);
         self.terminals.ids().into_iter().for_each(|id| self.terminals.keep_shown(&mut self.core, id));
@@ -63,7 +63,7 @@ impl Repl {
         let unwritten = self.terminals.take_begun();
         begin::forget_unwritten(&mut self.core, &unwritten);
         archive_idle(&mut self.core);
-        self.end.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
+        self.process.end.not_durable = self.core.store.wait_durable(self.core.config.settings.exit_patience).err();
         self.apply_effects();
         self.terminals.suspend_all();
         self.terminals.print_ends(&mut self.core);
@@ -73,17 +73,22 @@ impl Repl {
         Ok(())
     }
 
+    fn end_components(&mut self) -> Vec<String> {
+        let (core, components, _) = self.split();
+        components.flat_map(|component| component.end(core)).collect()
+    }
+
     /// Which of the agents' messages are lost, or will be after a power cut, in words.
     pub fn loss(&self) -> Option<String> {
         let unsaved = self.core.unsaved.len();
         let unsaved = (unsaved > 0).then(|| format!("{} could not be stored", counted(unsaved, "message", "messages")));
-        unsaved.or_else(|| self.end.not_durable.as_ref().map(|error| error.message.clone()))
+        unsaved.or_else(|| self.process.end.not_durable.as_ref().map(|error| error.message.clone()))
     }
 
     /// Notes that a process without a terminal prints when it ends: undos of an earlier process that were completed at the
     /// start, and what no client was left to hear.
     pub(crate) fn notes_of_end(&self) -> &[String] {
-        &self.end.notes
+        &self.process.end.notes
     }
 
     /// The turns of the loop that took 5 ms or more, in debug builds and where a trace is written.
@@ -102,11 +107,7 @@ impl Repl {
 
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
-        while self.core.has_tool_threads()
-            || self.jobs.has_to_end()
-            || self.mcp.is_ending()
-            || self.notify_hooks.is_busy()
-        {
+        while self.core.has_tool_threads() || self.split().1.any(|component| component.has_to_end()) {
             let waited = self.core.clock.now() - start;
             if waited >= patience {
                 break;
@@ -125,7 +126,7 @@ impl Repl {
     /// Restores the terminal and stops, with the whole process group: otherwise a parent that waits for us would keep
     /// the terminal. Returns when SIGCONT has arrived; deadlines are moved by the time in between.
     pub(super) fn suspend(&mut self) -> Result<()> {
-        if self.signals.is_none() {
+        if self.process.signals.is_none() {
             return Ok(());
         }
         self.terminals.suspend_all();

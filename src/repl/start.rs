@@ -16,20 +16,15 @@ use crate::reactor::{Reactor, Signals};
 use crate::repl::core::Core;
 use crate::repl::core::spawn::project_directory;
 use crate::repl::dispatcher::Dispatcher;
-use crate::repl::external::ExternalDescriptors;
 use crate::repl::jobs::Jobs;
 use crate::repl::jobs::undo;
-use crate::repl::mail_waits::MailWaits;
 use crate::repl::objections::Objections;
 use crate::repl::proxy::Proxy;
-use crate::repl::record::Record;
 use crate::repl::restored::restore_questions;
 use crate::repl::server::Server;
 use crate::repl::terminals::{Terminals, directory};
 use crate::repl::trace::Trace;
-use crate::repl::viewers::Callbacks;
-use crate::repl::web_fetches::WebFetches;
-use crate::repl::{Device, Repl, TerminalMode, learned};
+use crate::repl::{Device, Embedding, Process, Programs, Repl, TerminalMode, features, learned};
 use crate::store::{AgentRow, Store};
 use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, MINUTE, Roster, Trees};
@@ -70,8 +65,7 @@ impl Repl {
             LoadedAgents::of(&store, &config, &mut factory, clock.unix_ms())?;
         let root = roster.nth(0).expect("there is at least agent 0");
         let trace = Trace::open(&config, &clock, roster.iter())?;
-        let record = Record::open(&config, &clock, roster.iter())?;
-        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), (trace, record), incoming);
+        let mut repl = Self::new(Core::new(config, store, clock, reactor, roster, factory), trace, incoming);
         read_branches(&mut repl.core);
         restore_limits(&mut repl.core)?;
         restore_queues(&mut repl.core)?;
@@ -90,11 +84,11 @@ impl Repl {
             repl.core.note(origin, LineKind::Note, &note);
         }
         repl.terminals.restore_unseen(unseen, repl.core.clock.now());
-        repl.end.notes = undo::take_up(&mut repl.core);
+        repl.process.end.notes = undo::take_up(&mut repl.core);
         let (asked, closed) = restore_questions(&mut repl.core, &mut repl.objections)?;
         repl.apply_effects();
-        repl.welcome = welcome(&repl.core, root, is_fresh, &damaged);
-        repl.welcome.extend(unfinished(interrupted.len() + closed, asked));
+        repl.process.welcome = welcome(&repl.core, root, is_fresh, &damaged);
+        repl.process.welcome.extend(unfinished(interrupted.len() + closed, asked));
         repl.show_welcome(root);
         repl.jobs.find_unused_worktrees(&mut repl.core, root);
         if let Some(device) = device {
@@ -106,44 +100,30 @@ impl Repl {
 
     /// Shows the messages at the start in an agent.
     pub(crate) fn show_welcome(&mut self, agent_id: AgentId) {
-        self.welcome.iter().for_each(|(kind, note)| self.core.note(agent_id, *kind, note));
+        self.process.welcome.iter().for_each(|(kind, note)| self.core.note(agent_id, *kind, note));
     }
 
     /// Handles signals in the loop from now on, including those caught before: SIGTERM, SIGINT and SIGHUP end it.
     pub fn set_signals(&mut self, signals: Signals) {
-        self.signals = Some(signals);
+        self.process.signals = Some(signals);
     }
 
-    fn new(core: Core, (trace, record): (Trace, Record), calls: Incoming) -> Self {
+    fn new(core: Core, trace: Trace, calls: Incoming) -> Self {
         Self {
             dispatcher: Dispatcher::new(slots(core.config.working_limit, 0)),
             jobs: Jobs::default(),
-            mail_waits: MailWaits::default(),
+            features: features(),
             mcp: crate::repl::mcp::Mcp::default(),
-            user_tools: crate::repl::user_tools::UserTools::default(),
-            notify_hooks: crate::repl::notify_hooks::NotifyHooks::default(),
             objections: Objections::default(),
             proxy: Proxy::new(calls),
             #[cfg(feature = "coordinator")]
             coordinator: crate::repl::coordinator::Coordinator::default(),
-            editor: None,
-            paste: None,
-            welcome: Vec::new(),
-            shell: crate::repl::shell::ShellCommands::default(),
-            search_index: crate::repl::search_index::SearchIndex::default(),
-            web_fetches: WebFetches::default(),
-            retention: crate::repl::retention::Retention::default(),
             terminals: Terminals::default(),
             server: Server::default(),
-            signals: None,
-            waiting: None,
-            way_back: None,
+            process: Process::default(),
+            programs: Programs::default(),
             trace,
-            record,
-            callbacks: Callbacks::default(),
-            external: ExternalDescriptors::default(),
-            end: Default::default(),
-            tools_polled_at: core.clock.now(),
+            embedding: Embedding::default(),
             core,
         }
     }

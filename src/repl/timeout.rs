@@ -76,18 +76,25 @@ impl Timeout {
 impl Repl {
     /// The minimum over all agents and components.
     pub(super) fn compute_timeout(&mut self) -> Timeout {
-        let is_core_busy = self.core.has_leftover() || self.callbacks.has_unread(&self.core);
+        let is_core_busy = self.core.has_leftover() || self.embedding.callbacks.has_unread(&self.core);
         let has_frames = self.attached().has_frames();
         let (core, components, _) = self.split();
-        if is_core_busy || has_frames || components.iter().any(|component| component.has_work(core)) {
-            return Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
+        let leftover = Timeout { after: Some(Duration::ZERO), why: WakeReason::Leftover };
+        if is_core_busy || has_frames {
+            return leftover;
         }
         let now = core.clock.now();
         let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
         let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let store = core.unsaved.deadline().map(|at| (at, WakeReason::Store));
-        let components = components.iter().filter_map(|component| component.deadline(core));
-        match agent.into_iter().chain(tools).chain(store).chain(components).min_by_key(|(at, _)| *at) {
+        let mut first = agent.into_iter().chain(tools).chain(store).min_by_key(|(at, _)| *at);
+        for component in components {
+            if component.has_work(core) {
+                return leftover;
+            }
+            first = first.into_iter().chain(component.deadline(core)).min_by_key(|(at, _)| *at);
+        }
+        match first {
             Some((at, why)) => Timeout { after: Some(at - now), why },
             None => Timeout { after: None, why: WakeReason::Nothing },
         }

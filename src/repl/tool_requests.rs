@@ -7,9 +7,8 @@ use crate::commands;
 use crate::domain::approval::Policy;
 use crate::domain::flow::{Origin, ToolRequest};
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
 use crate::repl::core::spawn::{Inherit, Spawn};
-use crate::repl::mcp::Work;
+use crate::repl::core::{Core, agent_named};
 use crate::repl::objections::{Objections, Subject};
 use crate::repl::stop::stop_tree;
 use crate::repl::{Repl, limits};
@@ -31,26 +30,10 @@ impl Repl {
                 self.core.with_agent(agent_id, |agent, context| agent.object_to_call(&call, objection, context));
                 return;
             }
-            Err(error) => return answer_call(&mut self.core, agent_id, &call, Err(error)),
+            Err(error) => return self.core.answer_call(agent_id, &call, Err(error.message)),
         }
+        let Some(request) = self.offer_call(agent_id, &call, request) else { return };
         let answer = match request {
-            ToolRequest::Mcp { server, tool, sandbox, arguments } => {
-                let work = match sandbox {
-                    Some(sandbox) => Work::Start { sandbox },
-                    None => Work::Call { tool, arguments },
-                };
-                return self.mcp.call(&mut self.core, agent_id, call, &server, work);
-            }
-            ToolRequest::Wait { timeout, from } => match awaited_agents(&self.core, agent_id, &from) {
-                Ok(from) => return self.mail_waits.begin(&mut self.core, agent_id, &call, timeout, &from),
-                Err(error) => Err(error),
-            },
-            ToolRequest::WebFetch { .. } if self.core.config.replay.is_some() => {
-                Err(Error::usage("not available in a replay"))
-            }
-            ToolRequest::WebFetch { url, timeout } => {
-                return self.web_fetches.begin(&mut self.core, agent_id, &call, &url, timeout);
-            }
             ToolRequest::BashOutput { id, filter, wait } => {
                 let wanted = (id, filter);
                 self.core.with_agent(agent_id, |agent, context| agent.read_background(&call, wanted, wait, context));
@@ -62,7 +45,13 @@ impl Repl {
             }
             other => execute(&mut self.core, agent_id, other),
         };
-        answer_call(&mut self.core, agent_id, &call, answer);
+        self.core.answer_call(agent_id, &call, answer.map_err(|error| error.message));
+    }
+
+    /// Has the component carry out a call that is its own. Returns any other.
+    fn offer_call(&mut self, agent_id: AgentId, call: &str, request: ToolRequest) -> Option<ToolRequest> {
+        let (core, mut components, _) = self.split();
+        components.try_fold(request, |request, component| component.on_call(core, agent_id, call, request))
     }
 
     /// The person has answered a question of the loop about a call.
@@ -130,23 +119,6 @@ pub(super) fn objection_to(
     }
 }
 
-fn answer_call(core: &mut Core, agent_id: AgentId, call: &str, answer: Result<String>) {
-    let answer = answer.map_err(|error| error.message);
-    core.with_agent(agent_id, |agent, context| agent.answer_call(call, answer, context));
-}
-
-/// Finds an agent for a model, by name, id, number or `parent`.
-fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
-    if name == commands::PARENT {
-        return core.roster.shown_parent(agent_id).ok_or_else(|| Error::usage("you have no parent"));
-    }
-    commands::agent_called_by_model(&core.roster, name)
-}
-
-fn awaited_agents(core: &Core, agent_id: AgentId, names: &[String]) -> Result<Vec<AgentId>> {
-    names.iter().map(|name| commands::or_ended(&core.store, agent_named(core, agent_id, name), name)).collect()
-}
-
 fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<String> {
     match request {
         ToolRequest::Fork { prompt, name, model, definition } => {
@@ -177,7 +149,7 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
         | ToolRequest::Mcp { .. }
         | ToolRequest::WebFetch { .. }
         | ToolRequest::BashOutput { .. }
-        | ToolRequest::BashKill { .. } => unreachable!("these are not answered here"),
+        | ToolRequest::BashKill { .. } => unreachable!("carried out elsewhere"),
     }
 }
 

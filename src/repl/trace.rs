@@ -10,24 +10,28 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::agent::{Agent, Effect, TracedEvent};
+use crate::agent::{Agent, Effect, RecordedEvent, TracedEvent};
 use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, TerminalId};
+use crate::domain::change::Change;
 use crate::domain::config::Config;
 use crate::domain::flow::{AgentOutcome, Origin};
 use crate::domain::message::Body;
 use crate::domain::trace::{Name, SCHEMA, TraceLine};
 use crate::reactor::{Ready, Source};
 use crate::repl::event::Event;
+use crate::repl::record::Record;
 use crate::repl::timeout::{Timeout, WakeReason};
 use crate::repl::watch::{SlowTurns, Watch};
 
-/// Writes the trace, if one was asked for; it and debug builds watch the steps of every turn.
+/// Writes the trace and the record of the session, if they were asked for. With a trace, and in debug builds, the steps of
+/// every turn are watched.
 #[derive(Default)]
 pub struct Trace {
     writer: Option<Writer>,
     watch: Option<Watch>,
+    record: Record,
 }
 
 type Waits = (String, Option<Moment>);
@@ -51,9 +55,10 @@ struct Writer {
 
 impl Trace {
     /// Appends to the configured file; without one, nothing is written, and only a debug build watches the steps.
-    pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent>) -> Result<Self> {
+    pub fn open<'a>(config: &Config, clock: &Clock, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<Self> {
+        let record = Record::open(config, clock, agents.clone())?;
         let watch = (cfg!(debug_assertions) || config.trace.is_some()).then(|| Watch::new(clock.clone()));
-        let Some(path) = &config.trace else { return Ok(Self { writer: None, watch }) };
+        let Some(path) = &config.trace else { return Ok(Self { writer: None, watch, record }) };
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Error::from(error).context(format!("--trace {}", path.display())))?;
         let mut writer = Writer {
@@ -73,7 +78,7 @@ impl Trace {
             let name = Some(agent.identity.label().into());
             writer.write_of(agent.id(), TraceLine { name, parent, ..TraceLine::of("agent") });
         }
-        Ok(Self { writer: Some(writer), watch })
+        Ok(Self { writer: Some(writer), watch, record })
     }
 
     /// Begins a turn before its wait.
@@ -124,7 +129,9 @@ impl Trace {
         }
     }
 
-    pub fn on_callbacks(&mut self, callbacks: Vec<TracedEvent>) {
+    /// What was delivered to agents.
+    pub fn on_delivered(&mut self, callbacks: Vec<TracedEvent>, recorded: Vec<(AgentId, RecordedEvent)>) {
+        self.record.on_delivered(recorded);
         let Some(writer) = &mut self.writer else { return };
         for (agent, callback, bytes) in callbacks {
             let line = TraceLine { callback: Some(callback.into()), ..TraceLine::of("callback") };
@@ -147,7 +154,14 @@ impl Trace {
         writer.write_of(agent, line);
     }
 
-    pub fn change(&mut self, origin: Origin, agent: AgentId, change: &'static str) {
+    /// A change is about to be made to an agent, perhaps one that its terminal does not show.
+    pub fn change(&mut self, origin: Origin, (agent, is_shown): (AgentId, bool), change: &Change) {
+        self.note_change(origin, agent, change.name());
+        self.record.change(origin, (agent, is_shown), change);
+    }
+
+    /// A change that no replay makes again.
+    pub fn note_change(&mut self, origin: Origin, agent: AgentId, change: &'static str) {
         let Some(writer) = &mut self.writer else { return };
         let terminal = origin.terminal().map(|id| id.0);
         writer.write_of(agent, TraceLine { terminal, change: Some(change.into()), ..TraceLine::of("change") });
@@ -155,6 +169,7 @@ impl Trace {
 
     /// An agent was created or removed; `label` gives its name.
     pub fn event(&mut self, event: &Event, label: impl Fn(AgentId) -> String) {
+        self.record.event(event, &label);
         let Some(writer) = &mut self.writer else { return };
         match event {
             Event::Spawned { parent, child, .. } => {
@@ -211,8 +226,15 @@ impl Trace {
         }
     }
 
-    /// The turn is over. If the trace can no longer be written, it ends with the reason, and the loop continues.
-    pub fn end(&mut self) -> Option<io::Error> {
+    /// The turn is over. What can no longer be written ends, and the loop continues. Returns a message about each.
+    pub fn end(&mut self) -> Vec<String> {
+        let ended = |what: &str, error: io::Error| format!("cannot write the {what}: {error}; it ends here");
+        let trace = self.end_turn().map(|error| ended("trace", error));
+        let record = self.record.take_error().map(|error| ended("record", error));
+        trace.into_iter().chain(record).collect()
+    }
+
+    fn end_turn(&mut self) -> Option<io::Error> {
         let slow = self.watch.as_mut().and_then(Watch::end);
         let writer = self.writer.as_mut()?;
         if let Some((_, began)) = writer.turn.filter(|_| writer.stable.is_none()) {

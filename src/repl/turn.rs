@@ -51,7 +51,7 @@ impl Repl {
         let mut ready = Vec::new();
         self.core.reactor.wait(timeout.within(limit), &mut ready)?;
         self.trace.begin(&timeout, &ready);
-        self.external.on_ready(&ready);
+        self.embedding.external.on_ready(&ready);
         self.finish_editor();
         self.finish_paste();
         self.trace.step("editor");
@@ -67,8 +67,6 @@ impl Repl {
         self.step_components();
         self.send_read();
         self.trace.step("resources");
-        self.retention.step(&mut self.core, &self.terminals);
-        self.trace.step("retention");
         self.dispatch();
         self.trace.step("dispatch");
         self.publish();
@@ -100,7 +98,7 @@ impl Repl {
 
     /// Shows and stores new output.
     fn publish(&mut self) {
-        self.callbacks.run(&mut self.core);
+        self.embedding.callbacks.run(&mut self.core);
         self.trace.step("callbacks");
         unsaved::save_due(&mut self.core);
         self.trace.step("save");
@@ -115,25 +113,25 @@ impl Repl {
 
     /// Registers the signals and the descriptors of the components. libcurl's sockets are registered by its callbacks.
     fn setup_interests(&mut self) -> Result<()> {
-        if let Some(signals) = &self.signals
+        if let Some(signals) = &self.process.signals
             && !self.core.reactor.is_watched(Source::Signals)
         {
             self.core.reactor.watch(Source::Signals, signals.fd(), true, false)?;
         }
-        let (core, components, _) = self.split();
-        components.into_iter().try_for_each(|component| component.watch(&mut core.reactor))
+        let (core, mut components, _) = self.split();
+        components.try_for_each(|component| component.watch(&mut core.reactor))
     }
 
     fn handle_signals(&mut self, ready: &[Ready]) -> Result<Turn> {
         if !ready.iter().any(|item| item.source == Source::Signals) {
             return Ok(Turn::Continue);
         }
-        let signals = self.signals.as_mut().map(Signals::take).unwrap_or_default();
+        let signals = self.process.signals.as_mut().map(Signals::take).unwrap_or_default();
         self.core.reactor.rearm(Source::Signals)?;
         for signal in signals {
             match signal {
                 // Ctrl+C in an editor is for the editor.
-                Signal::Terminate(number) if number == SIGINT && self.editor.is_some() => {}
+                Signal::Terminate(number) if number == SIGINT && self.programs.editor.is_some() => {}
                 Signal::Terminate(_) => return Ok(Turn::Exit),
                 // A server outlives the terminal from which it was started; a chat has one.
                 Signal::Hangup if self.server.is_listening() && !self.terminals.has_local() => {}
@@ -175,15 +173,11 @@ impl Repl {
 
     /// The agents that libcurl served, with leftover work, and, if a tool may be done, with a tool thread.
     fn agents_with_work(&mut self, served: BTreeSet<AgentId>, ready: &[Ready]) -> BTreeSet<AgentId> {
-        let now = self.core.clock.now();
         let mut agents = served;
         agents.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
         let is_woken = ready.iter().any(|item| item.source == Source::Waker);
-        if is_woken || now - self.tools_polled_at >= TOOL_POLL {
-            self.tools_polled_at = now;
-            agents.extend(self.core.roster.with_live_tools());
-            agents.extend(self.core.roster.with_background());
-        }
+        let now = self.core.clock.now();
+        agents.extend(self.core.roster.take_tools_due(is_woken, now, TOOL_POLL));
         agents
     }
 
@@ -228,10 +222,8 @@ impl Repl {
             let busy = core.roster.busy().iter().chain(core.roster.asking());
             busy.filter_map(|agent| Some((*agent, waits_for(core, *agent)?))).collect()
         });
-        let ended = |what: &str, error: &str| format!("cannot write the {what}: {error}; it ends here");
         let mut failed: Vec<String> = self.core.store.take_sync_news().into_iter().map(|error| error.message).collect();
-        failed.extend(self.trace.end().map(|error| ended("trace", &error.to_string())));
-        failed.extend(self.record.take_error().map(|error| ended("record", &error.to_string())));
+        failed.extend(self.trace.end());
         for message in failed {
             let focused: BTreeSet<AgentId> = self.terminals.focused().collect();
             for agent in focused {

@@ -49,8 +49,8 @@ pub(super) struct UserTools {
 }
 
 impl UserTools {
-    /// Whether the request of an agent has to wait. It is made again when it no longer has to.
-    pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
+    /// Whether the request of an agent has to wait until its programs were looked at.
+    fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if self.checked.remove(&agent) || core.config.user_tools.is_empty() || !gets_programs(core, agent) {
             return false;
         }
@@ -167,6 +167,10 @@ impl Component for UserTools {
             let places: BTreeSet<Place> = places.collect();
             self.known.retain(|place, _| places.contains(place));
         }
+    }
+
+    fn holds_request(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        self.hold(core, agent)
     }
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {

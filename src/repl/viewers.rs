@@ -48,7 +48,7 @@ impl Repl {
     /// As for [`Repl::attach`].
     pub fn on_chunks(&mut self, agent: AgentId, from: Option<&Position>, callback: OnChunks) -> Result<ViewerId> {
         let viewer = self.core.attach(agent, from)?;
-        self.callbacks.0.push((viewer, callback));
+        self.embedding.callbacks.0.push((viewer, callback));
         Ok(viewer)
     }
 
@@ -72,7 +72,7 @@ impl Repl {
     /// Detaches a viewer; the agent continues, and its output is kept.
     pub fn detach(&mut self, viewer: ViewerId) {
         self.core.viewers.close(viewer);
-        self.callbacks.0.retain(|(id, _)| *id != viewer);
+        self.embedding.callbacks.0.retain(|(id, _)| *id != viewer);
     }
 }
 

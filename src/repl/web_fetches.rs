@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
+use crate::domain::flow::ToolRequest;
 use crate::domain::host::{Host, HostPattern};
 use crate::domain::rule::Rule;
 use crate::domain::tool::ToolCall;
@@ -62,14 +63,7 @@ type Answer = std::result::Result<String, String>;
 
 impl WebFetches {
     /// Begins to fetch a page for a call, which is answered later.
-    pub(super) fn begin(&mut self, core: &mut Core, agent: AgentId, call: &str, url: &str, timeout: Duration) {
-        let begun = self.try_begin(core, agent, call, url, timeout);
-        if let Err(message) = begun {
-            answer(core, agent, call, Err(message));
-        }
-    }
-
-    fn try_begin(
+    fn begin(
         &mut self,
         core: &mut Core,
         id: AgentId,
@@ -150,7 +144,7 @@ impl WebFetches {
                     return None;
                 };
                 let result = running.collect();
-                answer(core, agent, &call, if result.is_error { Err(result.content) } else { Ok(result.content) });
+                core.answer_call(agent, &call, if result.is_error { Err(result.content) } else { Ok(result.content) });
                 None
             }
         }
@@ -213,7 +207,7 @@ impl WebFetches {
                 None
             }
             Err(message) => {
-                answer(core, before.agent, &before.call, Err(message));
+                core.answer_call(before.agent, &before.call, Err(message));
                 None
             }
         }
@@ -261,10 +255,6 @@ fn start(core: &Core, url: &WebUrl, route: &Route, until: Moment) -> std::result
     download.map(|download| Step::Download(Box::new(download))).map_err(|error| error.message)
 }
 
-fn answer(core: &mut Core, agent: AgentId, call: &str, answer: Answer) {
-    core.with_agent(agent, |agent, context| agent.answer_call(call, answer, context));
-}
-
 impl Component for WebFetches {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
         for item in ready {
@@ -278,6 +268,18 @@ impl Component for WebFetches {
         Ok(())
     }
 
+    fn on_call(&mut self, core: &mut Core, agent: AgentId, call: &str, request: ToolRequest) -> Option<ToolRequest> {
+        let ToolRequest::WebFetch { url, timeout } = request else { return Some(request) };
+        let begun = match core.config.replay.is_some() {
+            true => Err("not available in a replay".to_owned()),
+            false => self.begin(core, agent, call, &url, timeout),
+        };
+        if let Err(message) = begun {
+            core.answer_call(agent, call, Err(message));
+        }
+        None
+    }
+
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
         let numbers: Vec<u64> = self.fetches.keys().copied().collect();
         for number in numbers {
@@ -287,7 +289,7 @@ impl Component for WebFetches {
             if let Some(outcome) = outcome
                 && let Some(Fetching { agent, call, .. }) = self.end(core, number)
             {
-                answer(core, agent, &call, outcome);
+                core.answer_call(agent, &call, outcome);
             }
         }
     }

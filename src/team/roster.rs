@@ -3,6 +3,7 @@
 //! so every change to an agent goes through [`Roster::with`], which updates the indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use crate::agent::{Agent, PendingQuestion, State};
 use crate::base::clock::Moment;
@@ -21,6 +22,8 @@ pub struct Roster {
     /// The deadline of each agent that has one, and its reason: the inverse of `due`.
     deadlines: HashMap<AgentId, (Moment, &'static str)>,
     live_tools: BTreeSet<AgentId>,
+    /// When tools were looked at last.
+    tools_polled_at: Option<Moment>,
     background: BTreeSet<AgentId>,
     leftover: BTreeSet<AgentId>,
     at_work: BTreeSet<AgentId>,
@@ -139,7 +142,7 @@ impl Roster {
     }
 
     /// All agents without internal ones, oldest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Agent> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Agent> + Clone {
         self.by_ordinal.values().filter_map(|id| self.get(*id))
     }
 
@@ -210,6 +213,16 @@ impl Roster {
     /// The agents with a command in the background.
     pub fn with_background(&self) -> &BTreeSet<AgentId> {
         &self.background
+    }
+
+    /// The agents with a tool thread or a command in the background, if they are to be looked at: when one has woken the loop,
+    /// and `span` after the last look, because a wake could be lost.
+    pub fn take_tools_due(&mut self, is_woken: bool, now: Moment, span: Duration) -> Vec<AgentId> {
+        if !is_woken && self.tools_polled_at.is_some_and(|at| now - at < span) {
+            return Vec::new();
+        }
+        self.tools_polled_at = Some(now);
+        self.live_tools.union(&self.background).copied().collect()
     }
 
     /// The agents with work left from the last turn.

@@ -103,7 +103,7 @@ impl Coordinator {
 impl Coordinator {
     /// Reports an effect of a member to its task, and returns it to be applied. Text that would return to its author is
     /// dropped: the task has it.
-    pub(in crate::repl) fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+    pub(super) fn on_member_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
         let now = core.clock.now();
         match &effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),

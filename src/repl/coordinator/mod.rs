@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::agent::{Effect, Role};
 use crate::base::clock::Moment;
 use crate::base::id::{AgentId, MessageId};
 use crate::domain::config::RetryPolicy;
@@ -196,6 +197,14 @@ impl Component for Coordinator {
             Event::Removed { agent, .. } => self.on_removed(*agent, now),
             Event::Interrupted { agent, was_idle: true } => self.interrupt_runs_of(*agent, now),
             _ => {}
+        }
+    }
+
+    /// Reports effects of members to their runs.
+    fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
+        match core.roster.get(agent).is_some_and(|agent| agent.role == Role::Member) {
+            true => self.on_member_effect(core, agent, effect),
+            false => Some(effect),
         }
     }
 

@@ -16,7 +16,7 @@ mod mail;
 pub(super) mod model;
 pub(super) mod programs;
 pub(super) mod queue;
-mod remove;
+pub(super) mod remove;
 pub(super) mod spawn;
 pub(super) mod turns;
 pub(in crate::repl) mod unsaved;
@@ -28,7 +28,7 @@ use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, W
 use crate::base::clock::Clock;
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
-use crate::commands::{CommandContext, TerminalInfo};
+use crate::commands::{self, CommandContext, TerminalInfo};
 use crate::domain::chunk::Status;
 use crate::domain::config::Config;
 use crate::domain::drafts::DraftSlots;
@@ -219,6 +219,11 @@ impl Core {
         Ok(if row.is_running { Status::Idle } else { Status::Dead })
     }
 
+    /// Answers a tool call that waits for it.
+    pub(super) fn answer_call(&mut self, id: AgentId, call: &str, answer: std::result::Result<String, String>) {
+        self.with_agent(id, |agent, context| agent.answer_call(call, answer, context));
+    }
+
     /// Shows a text at an agent. It is not part of the conversation.
     pub(super) fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
         self.roster.with(id, |agent| agent.emit_note(kind, text));
@@ -227,6 +232,14 @@ impl Core {
 
 pub(in crate::repl) fn agent_gone() -> Error {
     Error::usage("this agent no longer exists: /agents lists the agents")
+}
+
+/// Finds an agent for a model, by name, id, number or `parent`.
+pub(in crate::repl) fn agent_named(core: &Core, agent_id: AgentId, name: &str) -> Result<AgentId> {
+    if name == commands::PARENT {
+        return core.roster.shown_parent(agent_id).ok_or_else(|| Error::usage("you have no parent"));
+    }
+    commands::agent_called_by_model(&core.roster, name)
 }
 
 /// Reads the git branch of an agent's directory, unless it is known.

@@ -44,26 +44,6 @@ impl Core {
         Ok(())
     }
 
-    /// Kills all descendants of an agent. Returns how many.
-    pub(in crate::repl) fn kill_descendants(&mut self, id: AgentId) -> Result<usize> {
-        self.roster.get(id).ok_or_else(agent_gone)?;
-        let mut victims = self.roster.subtree(id);
-        // The deepest are the first, and the agent itself is the last.
-        victims.pop();
-        load_drafts(self, &victims);
-        kill_stored(self, &victims)?;
-        let now = self.clock.steady_ms();
-        let children: Vec<AgentId> = self.roster.children(id).collect();
-        for child in children {
-            let subtree = self.roster.subtree(child);
-            self.trees.on_subtree_removed(&self.roster, child, &subtree, now);
-        }
-        remove_killed(self, &victims, id);
-        let killed = text::counted(victims.len(), "descendant", "descendants");
-        self.note(id, LineKind::Mark, &format!("{killed} killed"));
-        Ok(victims.len())
-    }
-
     /// Removes an idle agent from memory; it stays in the store. `uses` are reasons of the components why it cannot be
     /// removed, and whether they hold.
     pub(in crate::repl) fn close(&mut self, id: AgentId, uses: [(bool, &'static str); 2]) -> Result<()> {
@@ -123,6 +103,26 @@ impl Core {
             drop(running.collect());
         }
     }
+}
+
+/// Kills all descendants of an agent. Returns how many.
+pub(in crate::repl) fn kill_descendants(core: &mut Core, id: AgentId) -> Result<usize> {
+    core.roster.get(id).ok_or_else(agent_gone)?;
+    let mut victims = core.roster.subtree(id);
+    // The deepest are the first, and the agent itself is the last.
+    victims.pop();
+    load_drafts(core, &victims);
+    kill_stored(core, &victims)?;
+    let now = core.clock.steady_ms();
+    let children: Vec<AgentId> = core.roster.children(id).collect();
+    for child in children {
+        let subtree = core.roster.subtree(child);
+        core.trees.on_subtree_removed(&core.roster, child, &subtree, now);
+    }
+    remove_killed(core, &victims, id);
+    let killed = text::counted(victims.len(), "descendant", "descendants");
+    core.note(id, LineKind::Mark, &format!("{killed} killed"));
+    Ok(victims.len())
 }
 
 /// Marks these agents as killed in the store, and counts the usage of their last requests.

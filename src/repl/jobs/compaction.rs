@@ -52,7 +52,7 @@ impl Jobs {
     }
 
     /// Whether the request of an agent has to wait for a compaction that was started, or has failed for lack of one.
-    pub(in crate::repl) fn compacts_first(&mut self, core: &mut Core, agent: AgentId) -> bool {
+    pub(super) fn compacts_first(&mut self, core: &mut Core, agent: AgentId) -> bool {
         if core.with_agent(agent, |agent, context| agent.needs_compaction(context.settings)) != Some(true) {
             return false;
         }

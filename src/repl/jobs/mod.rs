@@ -33,7 +33,7 @@ mod worktree;
 
 use std::path::PathBuf;
 
-use crate::agent::{Effect, State};
+use crate::agent::{Effect, Role, State};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -91,32 +91,8 @@ impl Jobs {
             || self.slices.iter().any(|slice| slice.agent == agent)
     }
 
-    /// Hands the output of a summary agent to its slice instead of storing it. Returns any other effect.
-    pub(super) fn on_effect(&mut self, core: &mut Core, writer: AgentId, effect: Effect) -> Option<Effect> {
-        match effect {
-            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
-                self.on_compaction_text(writer, &bodies);
-                self.titles.on_text(writer, &bodies);
-                self.on_summary_text(writer, bodies);
-            }
-            Effect::Settled(outcome) => {
-                self.on_compaction_ended(core, writer, &outcome);
-                self.titles.on_ended(core, writer, &outcome);
-                self.on_summary_ended(core, writer, outcome);
-            }
-            Effect::Checkpoint(_) | Effect::ReturnText(_) => {}
-            other => return Some(other),
-        }
-        None
-    }
-
-    /// Whether git runs or has to run, or a conversation is being written.
-    pub(super) fn has_to_end(&self) -> bool {
-        !self.unused_worktrees.is_empty() || self.tasks.has_any(&AWAITED)
-    }
-
     /// Esc: stops the work for an agent and its own.
-    pub(super) fn interrupt(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
+    pub(super) fn interrupt_turn(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
         let was_idle = core.roster.get(agent).ok_or_else(agent_gone)?.state() == State::Idle;
         self.cancel(core, agent, was_idle);
         core.interrupt(agent, was_idle)
@@ -165,6 +141,37 @@ impl Component for Jobs {
                 self.release_worktree(root.clone(), adopter);
             }
         }
+    }
+
+    /// Hands the output of a summary agent to its slice instead of storing it.
+    fn on_effect(&mut self, core: &mut Core, writer: AgentId, effect: Effect) -> Option<Effect> {
+        if core.roster.get(writer).is_none_or(|agent| agent.role != Role::Summary) {
+            return Some(effect);
+        }
+        match effect {
+            Effect::Persist(bodies) | Effect::Settle(bodies) | Effect::Finish(bodies) => {
+                self.on_compaction_text(writer, &bodies);
+                self.titles.on_text(writer, &bodies);
+                self.on_summary_text(writer, bodies);
+            }
+            Effect::Settled(outcome) => {
+                self.on_compaction_ended(core, writer, &outcome);
+                self.titles.on_ended(core, writer, &outcome);
+                self.on_summary_ended(core, writer, outcome);
+            }
+            Effect::Checkpoint(_) | Effect::ReturnText(_) => {}
+            other => return Some(other),
+        }
+        None
+    }
+
+    fn holds_request(&mut self, core: &mut Core, agent: AgentId) -> bool {
+        self.compacts_first(core, agent) || self.holds_for_project(core, agent)
+    }
+
+    /// Whether git runs or has to run, or a conversation is being written.
+    fn has_to_end(&self) -> bool {
+        !self.unused_worktrees.is_empty() || self.tasks.has_any(&AWAITED)
     }
 
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {

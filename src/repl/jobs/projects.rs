@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::agent::Effect;
 use crate::base::id::AgentId;
 use crate::repl::core::Core;
 use crate::repl::core::programs::waits_for_slot;
@@ -27,9 +28,9 @@ impl RemoteProjects {
 }
 
 impl Jobs {
-    /// Whether the request of an agent has to wait because the project at its place was not read yet. It joins the send
-    /// queue when it was read, or cannot be.
-    pub(in crate::repl) fn hold_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
+    /// Whether the request of an agent has to wait because the project at its place was not read yet. It is made again when
+    /// the project was read, or cannot be.
+    pub(super) fn holds_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
         let Some(remote) = core.roster.get(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;
         };
@@ -64,7 +65,7 @@ impl Jobs {
         let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
         for agent in free {
             if core.roster.get(agent).is_some_and(waits_for_slot) {
-                core.join_send_queue(agent);
+                core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
             }
         }
     }

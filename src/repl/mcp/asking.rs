@@ -68,7 +68,7 @@ impl Mcp {
     }
 
     /// The person has answered.
-    pub(in crate::repl) fn on_elicited(&mut self, core: &mut Core, agent: AgentId, call: &str, response: Value) {
+    pub(super) fn on_elicited(&mut self, core: &mut Core, agent: AgentId, call: &str, response: Value) {
         let Some(at) = self.asking.iter().position(|asking| asking.agent == agent && asking.call == call) else {
             return;
         };

@@ -13,14 +13,14 @@ use crate::repl::core::Core;
 
 impl Mcp {
     /// Carries out a call of a model. It is answered later.
-    pub(in crate::repl) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
+    pub(super) fn call(&mut self, core: &mut Core, agent: AgentId, id: String, server: &str, work: Work) {
         let tag = self.next_number();
         // After a restart, a call may come before the first request.
         self.servers_of(core, agent);
         let found =
             self.servers.iter_mut().find(|(_, known)| known.users.contains(&agent) && known.key.name == *server);
         let Some((number, server)) = found.map(|(number, server)| (*number, server)) else {
-            return answer(core, agent, &id, Err(format!("the MCP server {server} is no longer declared")));
+            return core.answer_call(agent, &id, Err(format!("the MCP server {server} is no longer declared")));
         };
         let asked = match work {
             Work::Start { sandbox } => {
@@ -28,7 +28,11 @@ impl Mcp {
                 Asked::Start
             }
             Work::Call { .. } if !server.has_consent => {
-                return answer(core, agent, &id, Err("the server is not started: call its start tool first".into()));
+                return core.answer_call(
+                    agent,
+                    &id,
+                    Err("the server is not started: call its start tool first".into()),
+                );
             }
             Work::Call { tool, arguments } => Asked::Tool(tool, arguments),
         };
@@ -70,7 +74,7 @@ impl Mcp {
         server.calls.retain(|call| !matches!(call.asked, Asked::Start));
         let names: Vec<String> = server.tools.iter().map(|tool| tool.full_name.clone()).collect();
         let message = format!("started: {}: {}", counted(names.len(), "tool", "tools"), names.join(", "));
-        started.into_iter().for_each(|(agent, id)| answer(core, agent, &id, Ok(message.clone())));
+        started.into_iter().for_each(|(agent, id)| core.answer_call(agent, &id, Ok(message.clone())));
         self.write(core, number);
     }
 
@@ -89,13 +93,13 @@ impl Mcp {
         let cap = core.config.settings.output_cap;
         let watch = server.watch().map(|watch| (watch, format!("mcp server {}", server.key.name)));
         if let Some(text) = short_text(&parts, cap).filter(|_| watch.is_none()) {
-            return answer(core, call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
+            return core.answer_call(call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
         }
         // Images may be large, and a disk slow.
         let name = if let Asked::Tool(tool, _) = call.asked { tool } else { String::new() };
         match Preparing::start(parts, Shape { name, is_error, cap, directory, watch }, core) {
             Ok(preparing) => self.preparing.push((call.agent, call.id, preparing)),
-            Err(why) => answer(core, call.agent, &call.id, Err(why)),
+            Err(why) => core.answer_call(call.agent, &call.id, Err(why)),
         }
     }
 
@@ -123,8 +127,4 @@ fn headers(tools: &[McpTool], name: &str, arguments: &Map<String, Value>) -> Vec
         _ => None,
     };
     wanted.filter_map(header).collect()
-}
-
-pub(super) fn answer(core: &mut Core, agent: AgentId, call: &str, result: Result<String, String>) {
-    core.with_agent(agent, |agent, context| agent.answer_call(call, result, context));
 }

@@ -12,6 +12,7 @@
 
 mod asking;
 mod calls;
+mod component;
 mod declared;
 mod http;
 mod link;
@@ -24,7 +25,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::clock::Moment;
 use crate::base::error::{Error, Result};
 use crate::base::id::{AgentId, ClientId};
 use crate::domain::change::PromptRequest;
@@ -37,15 +37,10 @@ use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
 use crate::mcp::{Era, Event as SessionEvent, Session, list};
 use crate::proxy::AllowedHosts;
-use crate::reactor::{Ready, Source};
-use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
 use crate::repl::core::programs::{gets_servers, waits_for_slot};
-use crate::repl::event::Event;
-use crate::repl::timeout::{TOOL_POLL, WakeReason};
 use crate::tools::Environment;
 use asking::Asking;
-use calls::answer;
 use http::Http;
 use link::Link;
 use process::{Ending, Port, Process, Starting};
@@ -54,7 +49,6 @@ use results::Preparing;
 use server::{Asked, Call, Server, State};
 
 pub(super) use reading::{Outcome, ReadText};
-pub(super) use server::Work;
 
 /// How long a server may take to end before it is killed. Its supervisor kills its descendants before that.
 const END_TIME_LIMIT: Duration = Duration::from_secs(3);
@@ -92,17 +86,6 @@ pub(super) struct Mcp {
 }
 
 impl Mcp {
-    /// Starts the servers of an agent that is about to send a request, and gives it their tools. Returns whether the
-    /// request has to wait; it joins the send queue when it no longer has to.
-    pub(super) fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        let mine = self.start_all(core, agent);
-        let waits = mine.iter().any(|number| self.servers[number].is_awaited());
-        if waits {
-            self.held.insert(agent);
-        }
-        waits
-    }
-
     /// Starts the servers of an agent that may be started, and gives it the known tools. Returns the servers.
     fn start_all(&mut self, core: &mut Core, agent: AgentId) -> Vec<u64> {
         if core.config.mcp.is_empty() && self.of_clients.is_empty() || !gets_servers(core, agent) {
@@ -187,24 +170,12 @@ impl Mcp {
     }
 
     /// Has a server make a prompt for the person, which is sent or put into the draft once it is there.
-    pub(super) fn get_prompt(
-        &mut self,
-        core: &mut Core,
-        (origin, agent): (Origin, AgentId),
-        prompt: PromptRequest,
-    ) -> Result<()> {
+    fn get_prompt(&mut self, core: &mut Core, (origin, agent): (Origin, AgentId), prompt: PromptRequest) -> Result<()> {
         let number = self.server_for_person(core, agent, &prompt.server)?;
         let tag = self.next_number();
         self.readings.begin_prompt(origin, agent, &prompt, tag);
         self.ask_for_person(core, agent, vec![(number, tag, Asked::Prompt(prompt.name, prompt.arguments))]);
         Ok(())
-    }
-
-    /// Takes the messages of the person back that wait for resources. Whether there are any.
-    pub(super) fn interrupt_reading(&mut self, agent: AgentId) -> bool {
-        let is_any = self.readings.interrupt(agent);
-        self.is_due |= is_any;
-        is_any
     }
 
     fn ask_for_person(&mut self, core: &mut Core, agent: AgentId, asked: Vec<(u64, u64, Asked)>) {
@@ -388,7 +359,7 @@ impl Mcp {
         let directory = server.environment.output_directory.clone();
         for call in std::mem::take(&mut server.calls) {
             match call.asked.is_of_model() {
-                true => answer(core, call.agent, &call.id, Err(message.clone())),
+                true => core.answer_call(call.agent, &call.id, Err(message.clone())),
                 false => self.readings.on_answer(core, &call, Err(message.clone()), directory.clone()),
             }
         }
@@ -428,11 +399,6 @@ impl Mcp {
         self.servers.values().map(report).collect()
     }
 
-    /// Whether servers are being ended.
-    pub(super) fn is_ending(&self) -> bool {
-        !self.ending.is_empty()
-    }
-
     fn forget(&mut self, core: &mut Core, agent: AgentId) {
         self.held.remove(&agent);
         self.readings.forget(agent);
@@ -452,7 +418,7 @@ impl Mcp {
             let Some(server) = self.servers.remove(&number) else { continue };
             let message = format!("the MCP server {} is no longer declared", server.key.name);
             let of_models = server.calls.into_iter().filter(|call| call.asked.is_of_model());
-            of_models.for_each(|call| answer(core, call.agent, &call.id, Err(message.clone())));
+            of_models.for_each(|call| core.answer_call(call.agent, &call.id, Err(message.clone())));
         }
     }
 
@@ -473,7 +439,7 @@ impl Mcp {
         for (agent, id, preparing) in self.preparing.extract_if(.., |(_, _, preparing)| preparing.is_complete()) {
             preparing.warnings().iter().for_each(|line| core.note(agent, LineKind::Note, line));
             let result = preparing.finish(core);
-            answer(core, agent, &id, result);
+            core.answer_call(agent, &id, result);
         }
     }
 }
@@ -487,75 +453,4 @@ fn guard(url: &str, rules: &Rules) -> std::result::Result<Option<(Target, Allowe
     let url = WebUrl::parse(url).map_err(|why| format!("its URL cannot be checked against the rules: {why}"))?;
     let hosts = AllowedHosts { allowed: Vec::new(), denied };
     hosts.check_denied(&url.target).map(|()| Some((url.target, hosts)))
-}
-
-impl Component for Mcp {
-    fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
-        let now = core.clock.now();
-        for item in ready {
-            let Core { reactor, network, .. } = &mut *core;
-            match item.source {
-                Source::Mcp(source) => {
-                    let Some((number, port)) = self.sources.get(&source).copied() else { continue };
-                    if let Some(Link::Pipe(process)) = self.link(number) {
-                        process.on_ready(source, port, now, reactor)?;
-                    }
-                }
-                Source::Transfer(number, fd) => {
-                    let links = self.servers.values_mut().filter_map(|server| match &mut server.state {
-                        State::Running(Link::Http(http)) if http.owns(number) => Some(http),
-                        _ => None,
-                    });
-                    for http in links {
-                        http.on_socket((number, fd), item.readiness, (network, reactor), now)?;
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn on_event(&mut self, event: &Event, core: &mut Core) {
-        match event {
-            Event::Removed { agent, .. } => self.forget(core, *agent),
-            Event::CommandsEnded { client } => self.undeclare(core, *client),
-            Event::Interrupted { agent, .. } => {
-                self.held.remove(agent);
-                self.interrupt_reading(*agent);
-                self.is_due |= self.servers.values().any(|server| !server.calls.is_empty());
-            }
-            _ => {}
-        }
-    }
-
-    fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        self.is_due = false;
-        for number in self.servers.keys().copied().collect::<Vec<_>>() {
-            self.step_server(core, number);
-        }
-        self.forget_asking();
-        self.take_prepared(core);
-        self.readings.step(core);
-        self.release(core);
-        let now = core.clock.now();
-        self.ending.retain_mut(|ending| !ending.is_over(now));
-    }
-
-    fn has_work(&self, _: &Core) -> bool {
-        let has_work = |server: &Server| matches!(&server.state, State::Running(link) if link.has_work());
-        self.is_due || self.servers.values().any(has_work)
-    }
-
-    fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let now = core.clock.now();
-        let of_session = |server: &Server| match &server.state {
-            State::Stopped => None,
-            State::Starting(_) => Some(now + TOOL_POLL),
-            State::Running(link) => link.deadline(),
-        };
-        let is_busy = !self.ending.is_empty() || !self.preparing.is_empty() || self.readings.is_preparing();
-        let at = self.servers.values().filter_map(of_session).chain(is_busy.then(|| now + TOOL_POLL)).min();
-        at.map(|at| (at, WakeReason::Mcp))
-    }
 }

@@ -302,7 +302,9 @@ fn a_hundred_viewers_that_come_and_go_leave_nothing_behind() {
         }
     }
     assert!(
-        repl.core.viewers.count() == 0 && repl.core.viewers.gone().is_empty() && !repl.callbacks.has_unread(&repl.core)
+        repl.core.viewers.count() == 0
+            && repl.core.viewers.gone().is_empty()
+            && !repl.embedding.callbacks.has_unread(&repl.core)
     );
     let (root, first) = (repl.core.roster.nth(0).unwrap(), agents[0]);
     repl.apply(root, Change::Kill { agent_id: first, cascade: false }).unwrap();
@@ -321,9 +323,9 @@ fn a_callback_gets_a_bounded_number_of_chunks_in_a_turn() {
     };
     let position = Position { epoch: repl.epoch().to_owned(), number: repl.core.bounds(agent_id).unwrap().1 };
     repl.on_chunks(agent_id, Some(&position), Box::new(record)).unwrap();
-    assert!(!repl.callbacks.has_unread(&repl.core));
+    assert!(!repl.embedding.callbacks.has_unread(&repl.core));
     (0..CHUNKS_PER_TURN + 1).for_each(|_| emit_note(&mut repl, agent_id, "x"));
-    while repl.callbacks.has_unread(&repl.core) {
+    while repl.embedding.callbacks.has_unread(&repl.core) {
         assert_eq!(repl.compute_timeout().after, Some(Default::default()));
         repl.turn(None).unwrap();
     }
