@@ -3,6 +3,7 @@
 pub mod beneath;
 pub mod clock;
 pub mod descriptors;
+pub mod digest;
 pub mod error;
 pub mod file;
 pub mod fuzzy;

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use sha2::{Digest as _, Sha256};
-
-use crate::base::text::hex;
+use crate::base::digest::sha256;
 
 /// A file with instructions of a project.
 #[derive(Debug, Clone)]
@@ -19,7 +17,7 @@ impl InstructionFile {
     /// SHA-256 of the content, in hexadecimal.
     pub fn digest(&self) -> Option<String> {
         let content = self.content.as_ref().ok()?;
-        Some(hex(Sha256::digest(content)))
+        Some(sha256(content))
     }
 }
 

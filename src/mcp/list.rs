@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::base::digest::sha256;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::schema;
-use crate::base::text::{self, hex};
+use crate::base::text;
 use crate::domain::http::is_token;
 use crate::domain::mcp::{McpCall, McpPrompt, McpResource, McpServer, McpTool, PREFIX};
 
@@ -149,7 +149,7 @@ pub fn full_name(server: &str, tool: &str) -> String {
 }
 
 fn with_digest(full: &str, server: &str, tool: &str) -> String {
-    let digest = hex(&Sha256::digest(format!("{server}.{tool}"))[..DIGITS / 2]);
+    let digest = sha256(format!("{server}.{tool}"))[..DIGITS].to_owned();
     let start: String = full.chars().take(MAX_FULL_NAME - DIGITS - 1).collect();
     format!("{start}_{digest}")
 }

@@ -1,8 +1,8 @@
 //! Signs requests as Amazon's services want it (AWS Signature Version 4,
 //! docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
 
+use crate::base::digest::{hmac, sha256};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::text::hex;
@@ -52,7 +52,7 @@ pub fn sign(request: &mut HttpRequest, endpoint: &Endpoint, key: Option<&Secret>
         .to_string();
     let mut headers = vec![
         ("host".to_owned(), host_of(&request.url)?.to_owned()),
-        ("x-amz-content-sha256".to_owned(), hex(Sha256::digest(&request.body))),
+        ("x-amz-content-sha256".to_owned(), sha256(&request.body)),
         ("x-amz-date".to_owned(), time.clone()),
     ];
     headers.extend(key.token.clone().map(|token| ("x-amz-security-token".to_owned(), token)));
@@ -83,11 +83,11 @@ fn authorization(
     let names = headers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(";");
     let lines: String = headers.iter().map(|(name, value)| format!("{name}:{}\n", value.trim())).collect();
     let (path, query) = path_and_query(url)?;
-    let body = hex(Sha256::digest(body));
+    let body = sha256(body);
     let request = format!("{method}\n{}\n{}\n{lines}\n{names}\n{body}", encode_path(path), sort_query(query));
     let date = scope.time.get(..8).unwrap_or_default();
     let place = format!("{date}/{}/{}/aws4_request", scope.region, scope.service);
-    let text = format!("{ALGORITHM}\n{}\n{place}\n{}", scope.time, hex(Sha256::digest(request.as_bytes())));
+    let text = format!("{ALGORITHM}\n{}\n{place}\n{}", scope.time, sha256(request.as_bytes()));
     let first = format!("AWS4{}", key.secret).into_bytes();
     let parts = [date, scope.region, scope.service, "aws4_request"];
     let signing_key = parts.iter().fold(first, |key, part| hmac(&key, part.as_bytes()).to_vec());
@@ -123,20 +123,6 @@ fn sort_query(query: &str) -> String {
     let mut parts: Vec<String> = query.split('&').filter(|part| !part.is_empty()).map(with_value).collect();
     parts.sort();
     parts.join("&")
-}
-
-/// RFC 2104 with SHA-256.
-fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
-    const BLOCK: usize = 64;
-    let mut block = [0; BLOCK];
-    if key.len() > BLOCK {
-        block[..32].copy_from_slice(&Sha256::digest(key));
-    } else {
-        block[..key.len()].copy_from_slice(key);
-    }
-    let padded = |pad: u8| block.map(|byte| byte ^ pad);
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
-    Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
 }
 
 #[cfg(test)]

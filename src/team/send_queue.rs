@@ -12,12 +12,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use crate::agent::LimitsSeen;
 use crate::base::clock::{Clock, Moment};
 use crate::base::id::AgentId;
-use crate::base::text::hex;
 use crate::domain::endpoint::{Endpoint, Secret};
 use crate::team::pace::{Gate, Pace, Refusal};
 
@@ -161,7 +160,7 @@ impl SendQueue {
 fn pace_file(directory: &Path, endpoint: &Endpoint) -> PathBuf {
     let key = endpoint.key.as_ref().map(Secret::reveal).or(endpoint.key_command.as_deref());
     let parts = [endpoint.base_url.as_bytes(), &[0], key.unwrap_or_default().as_bytes()];
-    directory.join(format!("pace-{}", &hex(Sha256::digest(parts.concat()))[..16]))
+    directory.join(format!("pace-{}", &sha256(parts.concat())[..16]))
 }
 
 #[cfg(test)]

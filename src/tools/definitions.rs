@@ -5,11 +5,11 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use super::{Environment, TOOLS};
 use crate::base::file::{ancestors_in_repository, open_regular};
-use crate::base::text::{hex, nearest, sanitise, shortened};
+use crate::base::text::{nearest, sanitise, shortened};
 use crate::domain::approval::Policy;
 use crate::domain::definition::AgentDefinition;
 use crate::domain::front_matter::{self, FrontMatter};
@@ -45,8 +45,7 @@ pub fn definitions(
     let of_project = places(directory).into_iter().flat_map(|(top, place)| {
         files(&place).into_iter().map(move |file| (file, Some(top.clone()))).collect::<Vec<_>>()
     });
-    let is_trusted =
-        |(_, bytes): &File| bytes.as_ref().is_ok_and(|bytes| trusted.contains(&hex(Sha256::digest(bytes))));
+    let is_trusted = |(_, bytes): &File| bytes.as_ref().is_ok_and(|bytes| trusted.contains(&sha256(bytes)));
     let mut found: Vec<AgentDefinition> = Vec::new();
     for (file, project) in own.chain(of_project) {
         if project.is_some() && !is_trusted(&file) {
@@ -258,7 +257,7 @@ mod tests {
         assert_eq!(names(&find(&BTreeSet::new(), &mut warnings)), ["critic"]);
         assert!(warnings.len() == 1 && warnings[0].contains("has no prompt"), "{warnings:?}");
         let trusted = files_of_project(&top.join("project")).into_iter();
-        let trusted = trusted.map(|(_, bytes)| hex(Sha256::digest(bytes.unwrap()))).collect();
+        let trusted = trusted.map(|(_, bytes)| sha256(bytes.unwrap())).collect();
         let found = find(&trusted, &mut warnings);
         assert_eq!(names(&found), ["critic", "scout"]);
         assert!(warnings.iter().any(|warning| warning.contains("hidden by another")), "{warnings:?}");

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::{Digest as _, Sha256};
 
 use crate::base::beneath::open_path;
 

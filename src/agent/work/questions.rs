@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::{Digest as _, Sha256};
 
 use super::plan::outside_directory;
 use super::{Permission, Progress, add_note, elicited, failure_result};

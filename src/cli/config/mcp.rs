@@ -7,15 +7,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::base::digest::sha256;
 use serde_json::Value as Json;
-use sha2::{Digest as _, Sha256};
 use toml::de::DeValue;
 
 use super::environment::ProcessEnvironment;
 use super::file::{self, Diagnostics, Entry, FileReader};
 use super::parse::whole;
 use crate::base::file::ancestors_in_repository;
-use crate::base::text::hex;
 use crate::domain::host::HostPattern;
 use crate::domain::mcp::{
     CALL_TIMEOUT, McpServer, NAME_EXPECTED, START_TIMEOUT, Transport, is_http, is_pair, is_server_name,
@@ -174,7 +173,7 @@ impl ProjectFile {
 
     /// SHA-256 of its contents, in hexadecimal.
     pub fn digest(&self) -> String {
-        hex(Sha256::digest(self.bytes.as_deref().unwrap_or_default()))
+        sha256(self.bytes.as_deref().unwrap_or_default())
     }
 
     /// The servers in it. Unknown entries become warnings.

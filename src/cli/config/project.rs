@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::{Digest as _, Sha256};
 
 use super::file::{self, FoundFile};
 use super::{custom, user_tools};

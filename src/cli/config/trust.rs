@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use super::claude;
 use super::hooks;
@@ -20,7 +20,6 @@ use super::providers::FileProvider;
 use super::show::public_url;
 use super::{hooks_of, providers_of};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::text::hex;
 use crate::domain::hook::Hook;
 use crate::domain::instructions::InstructionFile;
 use crate::team::instruction_files;
@@ -108,7 +107,7 @@ pub struct Contents {
 pub type OtherFile = (PathBuf, std::result::Result<Vec<u8>, String>);
 
 fn digest(file: &OtherFile) -> Option<String> {
-    file.1.as_ref().ok().map(|bytes| hex(Sha256::digest(bytes)))
+    file.1.as_ref().ok().map(|bytes| sha256(bytes))
 }
 
 impl Contents {

@@ -4,14 +4,13 @@
 use std::io::{Read as _, Seek as _};
 use std::rc::Rc;
 
+use crate::base::digest::sha256;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sha2::{Digest as _, Sha256};
 
 use crate::agent::{Agent, Role};
 use crate::base::error::{Error, Result, system_message};
 use crate::base::id::AgentId;
-use crate::base::text::hex;
 use crate::domain::attachment::{self, Files, LoadedFile, MAX_DOCUMENT, MAX_IMAGE, PDF, references};
 use crate::domain::message::Body;
 use crate::repl::core::{Core, agent_gone};
@@ -189,7 +188,7 @@ fn store_bytes(core: &Core, agent: &Agent, name: &str, bytes: &[u8]) -> Result<(
     if bytes.len() > most {
         return Err(Error::usage(format!("is larger than {} MB, the limit for {what}", most >> 20)));
     }
-    let digest = hex(Sha256::digest(bytes));
+    let digest = sha256(bytes);
     let newest = core.store.put_attachment(&digest, media_type, bytes)?;
     Ok((attachment::marker(name, media_type, bytes.len(), &digest), newest))
 }

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::base::digest::sha256;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use sha2::{Digest as _, Sha256};
 
-use crate::base::text::hex;
 use crate::domain::attachment::{MAX_IMAGE, marker, media_type, readable_text};
 use crate::domain::tool::{ToolCall, ToolResult};
 use crate::mcp::content::Part;
@@ -143,7 +142,7 @@ fn decode(data: &str) -> Result<Image, String> {
     let bytes = LENIENT.decode(data).map_err(|_| "it is not valid base64")?;
     let known = media_type(&bytes).filter(|kind| kind.starts_with("image/"));
     let media_type = known.ok_or("it is not a PNG, JPEG, GIF or WebP image")?;
-    Ok(Image { digest: hex(Sha256::digest(&bytes)), media_type, bytes })
+    Ok(Image { digest: sha256(&bytes), media_type, bytes })
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use crate::base::file::open_regular;
-use crate::base::text::hex;
 use crate::domain::hook::Hook;
 use crate::domain::skill::Author;
 use crate::tools::Environment;
@@ -141,7 +140,7 @@ pub fn read(root: &Path, path: &Path) -> Result<Vec<u8>, String> {
 /// Why a hook is not run in the project at this directory, in one line: a file that it names is not the trusted one.
 pub fn changed(hook: &Hook, root: &Path) -> Option<String> {
     for script in &hook.scripts {
-        let why = match (read(root, &script.path).map(|bytes| hex(Sha256::digest(&bytes))), &script.digest) {
+        let why = match (read(root, &script.path).map(|bytes| sha256(&bytes)), &script.digest) {
             (Ok(now), Some(trusted)) if now == *trusted => continue,
             (Err(why), _) => why,
             (Ok(_), Some(_)) => format!("was changed since you trusted it: {HOW_TO_TRUST}"),
@@ -186,7 +185,7 @@ mod tests {
 
     fn hook(command: &str, root: &Path) -> Hook {
         let command = vec!["sh".into(), "-c".into(), command.into()];
-        let digest = |path: &PathBuf| read(root, path).ok().map(|bytes| hex(Sha256::digest(&bytes)));
+        let digest = |path: &PathBuf| read(root, path).ok().map(|bytes| sha256(&bytes));
         let scripts = named_paths(&command, root).into_iter().filter(|path| is_there(root, path));
         let scripts = scripts.map(|path| HookScript { digest: digest(&path), path }).collect();
         Hook {

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use super::call::Request;
 use super::fetch::Kind;
 use super::place::LOOK_LIMIT;
 use super::{Remote, remote_of, script};
-use crate::base::text::hex;
 use crate::domain::skill::Skill;
 use crate::policy::paths::Access;
 use crate::tools::skill::{self, CHANGED};
@@ -34,7 +33,7 @@ fn run(call: &Prepared, env: &Environment, job: &Job) -> Output {
 fn read_again(remote: &Remote, known: &Skill, job: &Job) -> Result<(), String> {
     let fetched = remote.fetch(&known.file(), Access::Read, job)?;
     match fetched.kind {
-        Kind::File if hex(Sha256::digest(&fetched.content)) == known.digest => Ok(()),
+        Kind::File if sha256(&fetched.content) == known.digest => Ok(()),
         Kind::File => Err(CHANGED.into()),
         _ => Err("its file no longer exists".into()),
     }

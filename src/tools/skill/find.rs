@@ -6,10 +6,10 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use crate::base::file::{ancestors_in_repository, open_regular};
-use crate::base::text::{hex, sanitise, shortened};
+use crate::base::text::{sanitise, shortened};
 use crate::domain::front_matter;
 use crate::domain::skill::{Author, FILE, Skill, SkillList};
 
@@ -172,7 +172,7 @@ pub fn file(folder: &Path) -> PathBuf {
 
 fn parse(folder: &Folder, bytes: Vec<u8>, problems: &mut Vec<String>) -> Result<Skill, String> {
     let file = file(&folder.directory);
-    let digest = hex(Sha256::digest(&bytes));
+    let digest = sha256(&bytes);
     let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let (header, body) = front_matter::split(&text)?;
     let mut warn = |problem: &str| problems.push(format!("{}: {problem}", file.display()));
@@ -263,7 +263,7 @@ mod tests {
         /// The result if all files of the project are trusted.
         fn found(&self) -> SkillList {
             let files = files_of_project(&self.person, &self.directory());
-            let digests = files.into_iter().filter_map(|(_, bytes)| Some(hex(Sha256::digest(bytes.ok()?)))).collect();
+            let digests = files.into_iter().filter_map(|(_, bytes)| Some(sha256(bytes.ok()?))).collect();
             skills(&self.person, &self.directory(), &[], &digests)
         }
     }
@@ -354,7 +354,7 @@ mod tests {
         fs::write(tree.top.path().join("worktree/.git"), "gitdir: elsewhere").unwrap();
         let (project, worktree) = (tree.top.path().join("project"), tree.top.path().join("worktree"));
         let all = [&project, &worktree].map(|at| files_of_project(&[], at)).concat();
-        let digest = |(_, bytes): (PathBuf, Result<Vec<u8>, String>)| hex(Sha256::digest(bytes.unwrap()));
+        let digest = |(_, bytes): (PathBuf, Result<Vec<u8>, String>)| sha256(bytes.unwrap());
         let trusted: BTreeSet<String> = all.into_iter().map(digest).collect();
         let found = |origins: &[PathBuf]| skills(&[], &worktree, origins, &trusted);
         assert_eq!(descriptions(&found(&[])), [("shared", "as on the branch")]);

@@ -5,14 +5,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::base::digest::sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::Snapshots;
 use crate::base::beneath::read_followed;
 use crate::base::clock::unix_ms;
 use crate::base::id::AgentId;
-use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::tools::file_access::reason;
 
@@ -104,7 +103,7 @@ impl Recorder {
                 open.journal.step.flaw = Some(format!("{} was not kept: {}", path.display(), reason(&error)));
             }
         }
-        open.journal.intended = Some((hex(Sha256::digest(content)), content.len() as u64));
+        open.journal.intended = Some((sha256(content), content.len() as u64));
         open.save();
         open
     }

@@ -18,8 +18,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::base::digest::{Digest as _, Sha256, sha256};
 use rustix::fs::{FileType, OFlags};
-use sha2::{Digest as _, Sha256};
 
 use crate::base::beneath::{open_directory, open_file, read_followed, stat};
 use crate::base::text::hex;
@@ -69,7 +69,7 @@ impl Snapshots {
         let (digest, _) = state.content()?;
         let content = read_followed(&self.object(digest)?, MOST_KEPT).ok()?;
         // A power failure may have left other content.
-        (hex(Sha256::digest(&content)) == digest).then_some(content)
+        (sha256(&content) == digest).then_some(content)
     }
 
     /// The content of a state, if it was kept or the file is still in this state.
@@ -106,7 +106,7 @@ impl Snapshots {
             FileType::Directory => Ok((FileState::Directory { mode }, true)),
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&directory, name, Vec::new())?.into_bytes();
-                let state = FileState::Link { digest: hex(Sha256::digest(&target)), size: target.len() as u64 };
+                let state = FileState::Link { digest: sha256(&target), size: target.len() as u64 };
                 content.into_iter().for_each(|content| content.extend_from_slice(&target));
                 Ok((state, true))
             }

@@ -20,13 +20,12 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
+use crate::base::digest::sha256;
 
 use super::{MOST_KEPT, OpenStep, Snapshots};
 use crate::base::beneath::{copy, open_path, read, read_followed};
 use crate::base::file::{ancestors_in_repository, git_in};
 use crate::base::id::AgentId;
-use crate::base::text::hex;
 use crate::domain::file_change::{FileChange, FileState, FileStep};
 use crate::policy;
 use crate::sandbox;
@@ -144,7 +143,7 @@ impl Tree {
         if SLOW.lock().unwrap_or_else(PoisonError::into_inner).contains(top) {
             return Err("its repository is too large to compare".into());
         }
-        let git = snapshots.directory.join("trees").join(hex(Sha256::digest(top.as_os_str().as_bytes())));
+        let git = snapshots.directory.join("trees").join(sha256(top.as_os_str().as_bytes()));
         let out = git.join(format!("call-{}", AgentId::random()));
         let mut tree = Self {
             top: top.to_owned(),
