@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{App, eventually};
 use crate::support::client::request;
+use crate::support::descriptors::{Descriptors, MOST_CONNECTIONS};
 use crate::support::internals::{Body, socket};
 use crate::support::random::Random;
 
@@ -79,7 +80,9 @@ fn descriptors(app: &App) -> u64 {
 fn a_hundred_clients_that_disappear_leak_no_descriptors() {
     let app = App::served();
     let mut random = Random(7);
-    let before = descriptors(&app);
+    let open = || Descriptors::of(&app.pid().as_raw_nonzero().to_string());
+    let before = open();
+    assert!(descriptors(&app) > before.others.len() as u64, "the connection of the question counts");
     app.get(&["tell", "0", "%slow 1\n%repeat 100000\nword"]);
     for n in 0..100 {
         let mut connection = connect(&app);
@@ -94,7 +97,17 @@ fn a_hundred_clients_that_disappear_leak_no_descriptors() {
             line(&mut connection).expect("it goes on");
         }
     }
-    eventually("all descriptors are closed", || descriptors(&app) == before);
+    let mut tries = 0;
+    eventually("all descriptors are closed", || {
+        let now = open();
+        tries += 1;
+        if tries % 10_000 == 0 {
+            eprintln!("before {before:?}, now {now:?}");
+        }
+        now.others.len() == before.others.len()
+    });
+    let after = open();
+    assert!(after.of_database <= MOST_CONNECTIONS && after.of_log <= MOST_CONNECTIONS + 1, "{before:?}, {after:?}");
     assert_eq!(app.get(&["sessions", "--json"]).trim(), "");
     app.get(&["interrupt", "0"]);
 }

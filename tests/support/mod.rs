@@ -8,6 +8,7 @@
 pub mod anthropic;
 pub mod attached;
 pub mod client;
+pub mod descriptors;
 pub mod disk;
 pub mod faulty_disk;
 pub mod flood;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use polylogue::multi_agent::{Member, Settings, Strategy};
 
 use super::common::{finish, members, start};
+use crate::support::descriptors::{Descriptors, MOST_CONNECTIONS};
 use crate::support::harness::{Harness, Plan};
 use crate::support::internals::{Probe, WakeReason};
 use crate::support::{http, openai};
@@ -35,25 +36,16 @@ fn a_hundred_members_work_in_parallel() {
 #[derive(Debug)]
 struct Resources {
     threads: usize,
-    /// Descriptors that are not of the database file.
-    descriptors: usize,
-    database_descriptors: usize,
+    descriptors: Descriptors,
     bytes: usize,
 }
 
 impl Resources {
     fn now() -> Self {
         let entries = |path: &str| std::fs::read_dir(path).expect("a Linux").flatten();
-        let files = entries("/proc/self/fd").filter_map(|entry| std::fs::read_link(entry.path()).ok());
-        let (of_database, others): (Vec<_>, Vec<_>) = files.partition(|file| file.ends_with("polylogue.db"));
         let numbers = std::fs::read_to_string("/proc/self/statm").expect("a Linux");
         let pages = numbers.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number");
-        Self {
-            threads: entries("/proc/self/task").count(),
-            descriptors: others.len(),
-            database_descriptors: of_database.len(),
-            bytes: pages * 4096,
-        }
+        Self { threads: entries("/proc/self/task").count(), descriptors: Descriptors::of("self"), bytes: pages * 4096 }
     }
 }
 
@@ -101,12 +93,12 @@ fn watch_growth() {
         if turns % 1_000 == 0 {
             eprintln!("before {before:?}, now {now:?}, {timeout:?}");
         }
-        now.threads <= before.threads && now.descriptors <= before.descriptors && timeout.why == WakeReason::Nothing
+        let open = |resources: &Resources| resources.descriptors.others.len() + resources.descriptors.of_log;
+        let has_closed = open(&now) <= open(&before);
+        now.threads <= before.threads && has_closed && timeout.why == WakeReason::Nothing
     });
     let after = Resources::now();
-    // While a connection has a lock, SQLite keeps the descriptors of those that are closed, and uses them again (pUnused in
-    // os_unix.c). At most three others are open at once: two brakes and a copier.
-    assert!(after.database_descriptors <= 4, "{before:?}, {after:?}");
+    assert!(after.descriptors.of_database <= MOST_CONNECTIONS, "{before:?}, {after:?}");
     assert!(after.bytes < before.bytes + (8 << 20), "{before:?}, {after:?}");
     assert_eq!((app.repl.roster().len(), app.timeout().why), (1, WakeReason::Nothing));
     assert_eq!(app.repl.store().runs(1_000).expect("the runs").len(), 100);
