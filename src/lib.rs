@@ -49,6 +49,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `cli` | the command line and the configuration |
+//! | `features` | what the program has beyond its core, a folder and a row each |
 //! | `repl` | the loop and its components: terminals, the server, tool jobs, tasks for several agents |
 //! | `commands` | one file for each slash command |
 //! | `team` | all agents: the roster, rate limits, environments; `team::coordinator` schedules tasks |
@@ -64,7 +65,7 @@
 //!
 //! `coordinator` (default) adds tasks for several agents, see `multi_agent`. `shell-grammar` (default) parses commands, so
 //! that those that only read need no approval; without it every command asks. `syntax-colors` (default) colours code blocks.
-//! `tls-rustls` (default) and `tls-system` select the TLS library.
+//! `web-fetch` (default) lets models read web pages. `tls-rustls` (default) and `tls-system` select the TLS library.
 
 mod agent;
 mod base;
@@ -73,6 +74,8 @@ mod cli;
 #[allow(missing_docs)]
 mod commands;
 mod domain;
+#[allow(missing_docs)]
+mod features;
 #[allow(missing_docs)]
 mod mcp;
 mod net;

@@ -13,6 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["team"],
     &["commands"],
     &["repl"],
+    &["features"],
     &["replay"],
     &["cli"],
     &["testing"],
@@ -26,7 +27,7 @@ const OWNED_CRATES: &[(&str, &[&str])] = &[
     ("crossterm", &["terminal"]),
     ("two_face", &["syntax"]),
     // Each command says what its arguments are.
-    ("clap", &["cli", "commands"]),
+    ("clap", &["cli", "commands", "features"]),
 ];
 
 /// What every component of the loop may import of `repl`, besides itself.
@@ -39,6 +40,9 @@ const READS: &[&str] = &["fs::read(", "fs::read_to_string(", "fs::copy(", "File:
 /// and has a limit. Files of the kernel may be read in any way.
 const READ_WORKSPACES: &[&str] = &["sandbox", "tools", "team"];
 const MAY_READ: &[(&str, &str)] = &[("tools/linux/process_tree.rs", "reads /proc only")];
+
+/// What other modules may import of the features: the table, whatever their layer.
+const TABLE_OF_FEATURES: &str = "FEATURES";
 
 /// Imports that break a rule and are to go: the file, what it imports, and why it still does.
 const EXCEPTIONS: &[(&str, &str, &str)] =
@@ -165,6 +169,9 @@ fn upward_imports(sources: &[Source]) -> Vec<(String, String)> {
         let layer = layer_of(own).unwrap_or_else(|| panic!("{}: the module is in no layer", source.file));
         for path in paths_behind("crate::", &source.text, &[]) {
             let Some(import) = path.first().filter(|import| *import != own) else { continue };
+            if import == "features" && path.get(1).is_some_and(|part| part == TABLE_OF_FEATURES) {
+                continue;
+            }
             if layer_of(import).is_none_or(|imported| imported >= layer) {
                 broken.push((source.file.clone(), import.clone()));
             }
@@ -206,6 +213,38 @@ fn imports_of_the_loop(sources: &[Source]) -> Vec<(String, String)> {
         broken.extend(forbidden.map(|import| (source.file.clone(), import)));
     }
     broken
+}
+
+/// What is imported of a feature by another module or another feature.
+fn imports_of_features(sources: &[Source]) -> Vec<(String, String)> {
+    let mut broken = Vec::new();
+    for source in sources {
+        let is_inside = source.module.first().is_some_and(|own| own == "features");
+        let own = source.module.get(1).filter(|_| is_inside);
+        let paths = paths_behind("crate::", &source.text, &[]).into_iter();
+        let imports = paths.filter(|path| path.first().is_some_and(|first| first == "features"));
+        let imports = imports.filter_map(|path| path.into_iter().nth(1));
+        let is_allowed = |import: &String| match own {
+            Some(own) => import == own || import == "Feature" || import == "Helper",
+            None => import == TABLE_OF_FEATURES,
+        };
+        broken.extend(imports.filter(|import| !is_allowed(import)).map(|import| (source.file.clone(), import)));
+    }
+    broken
+}
+
+/// The core knows no feature but as a row, and a feature knows no other.
+#[test]
+fn a_feature_is_named_in_its_folder_only() {
+    let sources = sources();
+    let broken = imports_of_features(&sources);
+    assert!(broken.is_empty(), "{broken:#?}");
+    let is_row = |source: &&Source| source.file == "features/mod.rs";
+    let table = sources.iter().find(is_row).expect("the table of features");
+    for folder in sources.iter().filter(|source| source.module.len() == 2 && source.module[0] == "features") {
+        let row = format!("{}::FEATURE", folder.module[1]);
+        assert!(table.text.contains(&row), "{row} has no row");
+    }
 }
 
 fn assert_only_exceptions(broken: &[(String, String)]) {

@@ -105,6 +105,7 @@ fn tools_of_all_pages_are_offered_and_called_in_both_eras() {
 }
 
 #[test]
+#[cfg(feature = "web-fetch")]
 fn a_policy_that_is_lowered_while_a_command_runs_holds_for_the_calls_after_it() {
     let peer = Peer::start();
     let mut app = app_under(&peer, vec![server("legacy")], Rules::default(), Policy::Yolo);

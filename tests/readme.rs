@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::internals::commands::COMMANDS;
+use crate::support::internals::commands;
 
 const TOPICS: &[&str] = &[
     "commands",
@@ -54,7 +54,7 @@ fn items(topic: &str) -> Vec<String> {
 #[test]
 fn the_help_lists_every_command_and_key_and_no_other() {
     let joined = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let commands = COMMANDS.iter().map(|spec| joined(format!("/{} {} {}", spec.name, spec.arguments, spec.about)));
+    let commands = commands::all().map(|spec| joined(format!("/{} {} {}", spec.name, spec.arguments, spec.about)));
     assert_eq!(items("commands"), commands.collect::<Vec<_>>());
     let keys = items("keys");
     for shown in

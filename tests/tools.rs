@@ -22,6 +22,7 @@ mod repeats;
 mod searching;
 mod slips;
 mod todo;
+#[cfg(feature = "web-fetch")]
 mod web;
 mod writing;
 

@@ -8,6 +8,7 @@ use clap::{Arg, Command, CommandFactory as _};
 use super::arguments::Arguments;
 use super::topics::TOPICS;
 use crate::base::text;
+use crate::features::FEATURES;
 
 const COLUMNS: usize = 80;
 /// Columns before the help of an option in `--help`.
@@ -129,13 +130,23 @@ fn wrap_help(arg: Arg) -> Arg {
     arg.long_help(lines)
 }
 
+/// The subcommands by group; those of features are in the last one.
+fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<_> = COMMANDS.iter().map(|(group, names)| (*group, names.to_vec())).collect();
+    let of_features = FEATURES.iter().flat_map(|feature| feature.commands).filter(|spec| spec.shell.is_some());
+    if let Some((_, last)) = groups.last_mut() {
+        last.extend(of_features.map(|spec| spec.shell_name()));
+    }
+    groups
+}
+
 /// The subcommands by group, each with what it does.
 fn commands_with_texts(command: &Command) -> String {
     const NAME: usize = 14;
     let mut out = String::new();
-    for (group, names) in COMMANDS {
+    for (group, names) in groups() {
         let _ = writeln!(out, "{}{group}:", if out.is_empty() { "" } else { "\n" });
-        for name in *names {
+        for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
             hang(&mut out, name, NAME, &about.unwrap_or_default());
         }
@@ -157,7 +168,7 @@ pub fn overview() -> String {
         hang(&mut out, line, 20, about);
     }
     out += "\nCommands (polylogue help COMMAND):\n";
-    for (group, names) in COMMANDS {
+    for (group, names) in groups() {
         hang(&mut out, group, 9, &names.join(", "));
     }
     out += "\nTopics (polylogue help TOPIC; polylogue help topics describes them):\n";
@@ -198,7 +209,7 @@ mod tests {
             assert_eq!(groups, 1, "{}", arg.get_id());
         }
         for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-            let groups = COMMANDS.iter().filter(|(_, names)| names.contains(&inner.get_name())).count();
+            let groups = groups().iter().filter(|(_, names)| names.contains(&inner.get_name())).count();
             assert_eq!(groups, 1, "{}", inner.get_name());
         }
     }

@@ -45,8 +45,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::process as own_process;
 use crate::base::text::sanitise;
 use crate::domain::called::{AGENT, is_number};
+use crate::features::FEATURES;
 use crate::sandbox;
-use crate::tools::{html, supervisor};
+use crate::tools::supervisor;
 use agent_choice::AgentChoice;
 use arguments::{ALLOW_EVERYTHING, Arguments, Command, MultiAgentCommand, TraceCommand};
 use config::{Loaded, ProcessEnvironment};
@@ -61,8 +62,9 @@ pub fn main() -> ExitCode {
     if arguments.next_if(|first| first == sandbox::INIT_FLAG).is_some() {
         return sandbox::init(arguments);
     }
-    if arguments.next_if(|first| first == html::FLAG).is_some() {
-        return html::main();
+    let mut helpers = FEATURES.iter().filter_map(|feature| feature.helper.as_ref());
+    if let Some(helper) = helpers.find(|helper| arguments.peek().is_some_and(|first| first == helper.flag)) {
+        return (helper.main)();
     }
     own_process::harden();
     completions::answer_shell();

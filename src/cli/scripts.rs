@@ -95,10 +95,10 @@ fn show(command: &ChatCommand, response: &Value) {
     match command.name {
         "agents" if command.is_set("definitions") => print::table(data, print::DEFINITIONS, is_json),
         "agents" => show_agents(data, is_json),
-        "sessions" => print::table(data, print::SESSIONS, is_json),
-        "status" => print::table(&Value::Array(vec![data.clone()]), print::STATUS, is_json),
         "mail" => show_mail(command, data),
-        _ => {}
+        _ if !command.shell.prints_data => {}
+        _ if data.is_object() => print::table(&Value::Array(vec![data.clone()]), command.shell.columns, is_json),
+        _ => print::table(data, command.shell.columns, is_json),
     }
 }
 

@@ -36,7 +36,7 @@ pub const AGENTS: CommandSpec = CommandSpec {
     shell: Some(ShellSpec {
         name: Some("ps"),
         without_server: WithoutServer::Reads,
-        ..ShellSpec::list("List the agents; without a server, the stored ones")
+        ..ShellSpec::list("List the agents; without a server, the stored ones", &[])
     }),
     define,
     ..CommandSpec::new("agents", "list all agents as a tree, or archived ones", run)

@@ -14,23 +14,23 @@ use crate::domain::called::split_called;
 pub const AGENT: &str = "agent";
 
 /// An optional argument that names an agent, with this role.
-pub(super) fn agent_arg(role: &str) -> Arg {
+pub fn agent_arg(role: &str) -> Arg {
     let help = format!("{role}: a name, a number or the beginning of an id");
     Arg::new(AGENT).value_name("AGENT").help(help)
 }
 
 /// A positional argument.
-pub(super) fn positional(id: &'static str, name: &'static str) -> Arg {
+pub fn positional(id: &'static str, name: &'static str) -> Arg {
     Arg::new(id).value_name(name)
 }
 
 /// An option without a value.
-pub(super) fn flag(name: &'static str, help: &'static str) -> Arg {
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
 }
 
 /// An option with a value.
-pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+pub fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help).value_parser(NonEmptyStringValueParser::new())
 }
 
@@ -40,7 +40,7 @@ pub(super) fn value_name(arg: &Arg) -> Option<&str> {
 }
 
 /// The value of an argument, if it is given.
-pub(super) fn value_of<'a>(given: &'a ArgMatches, id: &str) -> Option<&'a str> {
+pub fn value_of<'a>(given: &'a ArgMatches, id: &str) -> Option<&'a str> {
     given.get_one::<String>(id).map(String::as_str)
 }
 
@@ -218,7 +218,7 @@ pub fn argv_of(parser: &Command, given: &ArgMatches) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::{COMMANDS, find, shell_commands};
+    use crate::commands::{all, find, shell_commands};
 
     fn parsed(line: &str) -> Result<ArgMatches> {
         let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn every_definition_is_valid_and_its_shell_words_parse_again() {
-        for spec in COMMANDS {
+        for spec in all() {
             spec.chat_parser().debug_assert();
             if let Some(rest) = spec.rest {
                 assert!(spec.chat_parser().get_arguments().any(|arg| takes_rest(Some(rest), arg)), "{}", spec.name);

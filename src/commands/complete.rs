@@ -3,7 +3,7 @@
 use clap::Arg;
 
 use super::arguments::{split_word, takes_rest, value_name};
-use super::{COMMANDS, CommandContext, CommandSpec, find, replacement, server_prompt, skills};
+use super::{CommandContext, CommandSpec, all, find, replacement, server_prompt, skills};
 use crate::agent::Agent;
 use crate::base::fuzzy::Fuzzy;
 use crate::base::text;
@@ -80,7 +80,7 @@ fn complete_arguments(spec: &CommandSpec, context: &CommandContext, typed: &str)
 fn values(context: &CommandContext, arg: &Arg) -> Vec<String> {
     match value_name(arg) {
         Some("AGENT") => agent_names(context),
-        Some("COMMAND") => COMMANDS.iter().map(|spec| spec.name.to_owned()).collect(),
+        Some("COMMAND") => all().map(|spec| spec.name.to_owned()).collect(),
         Some("DEFINITION") => definitions(context),
         Some("ID") => mail_ids(context),
         Some("MARK") => marks(context),
@@ -98,7 +98,7 @@ fn definitions(context: &CommandContext) -> Vec<String> {
 fn complete_name(typed: &str, context: &CommandContext) -> Vec<Completion> {
     let custom = context.config.commands.iter().map(|command| (command.name.as_str(), command.description.as_str()));
     let prompts = server_prompt::all(context).iter().map(|prompt| (prompt.full_name.as_str(), prompt.about.as_str()));
-    let built_in = COMMANDS.iter().filter(|spec| replacement(context, spec.name).is_none());
+    let built_in = all().filter(|spec| replacement(context, spec.name).is_none());
     let built_in = built_in.map(|spec| (spec.name, spec.about));
     let all: Vec<(&str, &str)> = built_in.chain(custom).chain(prompts).collect();
     let is_hidden = |name: &str| all.iter().any(|(known, _)| *known == name);

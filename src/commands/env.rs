@@ -9,7 +9,7 @@ use crate::domain::change::Change;
 use crate::domain::environment::{EnvironmentNames, EnvironmentSpec};
 use crate::domain::flow::InputResult;
 use crate::domain::remote_place::RemotePlace;
-use crate::tools::{TOOLS, worktree};
+use crate::tools::{self, worktree};
 
 pub const ENV: CommandSpec = CommandSpec {
     arguments: "[list | SPEC]",
@@ -33,7 +33,7 @@ fn run(context: &CommandContext, given: &ArgMatches) -> Result<InputResult> {
 }
 
 fn with_names<T>(context: &CommandContext, f: impl FnOnce(EnvironmentNames) -> T) -> T {
-    let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
+    let tools: Vec<&str> = tools::all().map(|tool| tool.declaration.name).collect();
     f(EnvironmentNames { entries: &context.config.environments, tools: &tools })
 }
 
@@ -72,7 +72,7 @@ fn complete(context: &CommandContext, typed: &str) -> Vec<String> {
     }
     let before = typed.rfind('+').map_or("", |at| &typed[..=at]);
     let names = with_names(context, |names| names.list()).into_iter().map(|(name, _)| name);
-    let tools = TOOLS.iter().map(|tool| tool.declaration.name.to_owned());
+    let tools = tools::all().map(|tool| tool.declaration.name.to_owned());
     let list = before.is_empty().then(|| "list".to_owned());
     let places = ["ssh:", "container:"].map(str::to_owned);
     names.chain(list).chain(tools).chain(places).map(|name| format!("{before}{name}")).collect()

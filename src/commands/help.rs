@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use super::arguments::{positional, value_name, value_of};
-use super::{COMMANDS, CommandContext, CommandSpec, TwoColumns, find, replacement, unknown};
+use super::{CommandContext, CommandSpec, TwoColumns, all, find, replacement, unknown};
 use crate::base::error::Result;
 use crate::base::text;
 use crate::domain::flow::InputResult;
@@ -132,7 +132,7 @@ pub struct HelpRow {
 /// Commands and keys by group.
 pub fn help_rows(context: &CommandContext, keys_first: bool) -> Vec<HelpRow> {
     let group_of = |name: &str| GROUPS.iter().position(|(_, names)| names.contains(&name)).unwrap_or(GROUPS.len());
-    let mut specs = COMMANDS.to_vec();
+    let mut specs = all().collect::<Vec<_>>();
     specs.sort_by_key(|spec| group_of(spec.name));
     specs.retain(|spec| replacement(context, spec.name).is_none());
     let commands = specs.into_iter().map(|spec| HelpRow {
@@ -240,6 +240,7 @@ pub fn help_text(context: &CommandContext) -> String {
 mod tests {
     use super::*;
     use crate::base::id::AgentId;
+    use crate::commands::COMMANDS;
     use crate::domain::config::Config;
     use crate::team::{Branches, Roster};
 
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_in_one_group() {
+    fn every_command_of_the_core_is_in_one_group() {
         for spec in COMMANDS {
             let groups = GROUPS.iter().filter(|(_, names)| names.contains(&spec.name)).count();
             assert_eq!(groups, 1, "{}", spec.name);

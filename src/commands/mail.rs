@@ -55,7 +55,7 @@ pub(super) const MAIL: CommandSpec = CommandSpec {
     shell: Some(ShellSpec {
         without_server: WithoutServer::Reads,
         input: Some("send"),
-        ..ShellSpec::list("List, read, send or delete the mail of an agent")
+        ..ShellSpec::list("List, read, send or delete the mail of an agent", &[])
     }),
     define: define_mail,
     ..CommandSpec::new("mail", "list, read, send or delete the mail of an agent", mail)

@@ -6,7 +6,7 @@ mod agents;
 mod approval;
 mod approve;
 mod archive;
-mod arguments;
+pub mod arguments;
 mod ask;
 mod columns;
 mod complete;
@@ -66,6 +66,7 @@ use crate::domain::config::Config;
 use crate::domain::flow::InputResult;
 use crate::domain::history::History;
 use crate::domain::skill::{Author, Skill};
+use crate::features::FEATURES;
 use crate::store::{AgentRow, Store};
 use crate::team::{Branches, Roster};
 pub use agents::{activity_of, agent_as_json, agent_tree};
@@ -220,6 +221,8 @@ pub struct ShellSpec {
     pub input: Option<&'static str>,
     /// It prints the data of the response: as a table, with `--json` as JSON.
     pub prints_data: bool,
+    /// The columns of the table, unless the command line draws it.
+    pub columns: &'static [&'static str],
 }
 
 /// How a subcommand runs if no process serves the data directory.
@@ -241,7 +244,7 @@ pub const JSON: &str = "json";
 
 impl ShellSpec {
     /// Needs an agent and a server, which answers at once.
-    const fn new(about: &'static str) -> Self {
+    pub const fn new(about: &'static str) -> Self {
         Self {
             name: None,
             former_name: None,
@@ -252,18 +255,19 @@ impl ShellSpec {
             has_no_time_limit: false,
             input: None,
             prints_data: false,
+            columns: &[],
         }
     }
 
     /// Needs no agent, and prints what a server returns.
-    const fn list(about: &'static str) -> Self {
-        Self { required: &[], prints_data: true, ..Self::new(about) }
+    pub const fn list(about: &'static str, columns: &'static [&'static str]) -> Self {
+        Self { required: &[], prints_data: true, columns, ..Self::new(about) }
     }
 }
 
 impl CommandSpec {
     /// A command without arguments that runs at once, also while the agent is busy.
-    const fn new(
+    pub const fn new(
         name: &'static str,
         about: &'static str,
         run: fn(&CommandContext, &ArgMatches) -> Result<InputResult>,
@@ -329,7 +333,13 @@ pub enum WhenBusy {
     Parks,
 }
 
-/// All commands in the order of `/help`.
+/// The commands of the chat, in the order of `/help`.
+pub fn all() -> impl Iterator<Item = &'static CommandSpec> + Clone {
+    let of_features = FEATURES.iter().flat_map(|feature| feature.commands);
+    COMMANDS.iter().chain(of_features).copied()
+}
+
+/// Those of the core.
 pub const COMMANDS: &[&CommandSpec] = &[
     &fork::FORK,
     &new::NEW,
@@ -398,7 +408,7 @@ const CLIENT_COMMANDS: &[&CommandSpec] = &[&mail::MAIL, &approve::APPROVE, &appr
 
 /// The commands that are subcommands of the shell too.
 pub fn shell_commands() -> impl Iterator<Item = (&'static CommandSpec, &'static ShellSpec)> {
-    COMMANDS.iter().chain(CLIENT_COMMANDS).filter_map(|spec| Some((*spec, spec.shell.as_ref()?)))
+    all().chain(CLIENT_COMMANDS.iter().copied()).filter_map(|spec| Some((spec, spec.shell.as_ref()?)))
 }
 
 /// Commands of Cargo features that the program was built without, each with its feature.
@@ -432,6 +442,19 @@ pub fn parse_client_command(words: &[String]) -> Result<(&'static CommandSpec, A
     let spec = of_chat.or_else(|| CLIENT_COMMANDS.iter().find(|spec| spec.name == name).copied());
     let spec = spec.ok_or_else(|| usage_error(format!("clients cannot run the command {name:?}")))?;
     Ok((spec, parse_words(spec, arguments)?))
+}
+
+/// Runs a command that only reads for a model, and returns its text.
+///
+/// # Errors
+/// There is no such command, its arguments are invalid, or it changes something.
+pub fn run_for_model(context: &CommandContext, words: &[String]) -> Result<String> {
+    let (name, arguments) = words.split_first().ok_or_else(|| usage_error("no command given"))?;
+    let spec = find(name).ok_or_else(|| unknown(name, context))?;
+    match (spec.run)(context, &parse_words(spec, arguments)?)? {
+        InputResult::Continue(Some(text)) => Ok(text),
+        _ => Err(usage_error(format!("models cannot run the command {name:?}"))),
+    }
 }
 
 /// Like [`read`], for a line taken from the queue: it is never queued again.
@@ -503,7 +526,7 @@ fn parse(line: &str) -> Option<(&str, &str)> {
 
 /// The command with this name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
-    COMMANDS.iter().find(|spec| spec.name == name || spec.aliases.contains(&name)).copied()
+    all().find(|spec| spec.name == name || spec.aliases.contains(&name))
 }
 
 fn unknown(name: &str, context: &CommandContext) -> Error {
@@ -512,7 +535,7 @@ fn unknown(name: &str, context: &CommandContext) -> Error {
     }
     let custom = context.config.commands.iter().map(|command| command.name.as_str());
     let skills = skills::for_people(context).map(|skill| skill.name.as_str());
-    let names = COMMANDS.iter().map(|spec| spec.name).chain(custom).chain(skills);
+    let names = all().map(|spec| spec.name).chain(custom).chain(skills);
     usage_error(match text::nearest(name, names) {
         Some(nearest) => format!("unknown command /{name}: did you mean /{nearest}?"),
         None => format!("unknown command /{name}: /help lists all commands (type // to send a message with a slash)"),

@@ -9,7 +9,10 @@ use crate::base::error::Result;
 use crate::domain::flow::InputResult;
 
 pub const SESSIONS: CommandSpec = CommandSpec {
-    shell: Some(ShellSpec::list("List the terminals attached to the server")),
+    shell: Some(ShellSpec::list(
+        "List the terminals attached to the server",
+        &["number", "label", "columns", "rows", "read_only"],
+    )),
     ..CommandSpec::new("sessions", "list attached terminals and what they show", run)
 };
 

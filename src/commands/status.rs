@@ -9,7 +9,10 @@ use crate::base::process;
 use crate::domain::flow::InputResult;
 
 pub(super) const STATUS: CommandSpec = CommandSpec {
-    shell: Some(ShellSpec::list("Show what the server uses: memory in bytes, descriptors, threads")),
+    shell: Some(ShellSpec::list(
+        "Show what the server uses: memory in bytes, descriptors, threads",
+        &["process", "version", "memory", "descriptors", "threads", "agents", "clients"],
+    )),
     ..CommandSpec::new("status", "show what the server uses", run)
 };
 

@@ -121,7 +121,6 @@ pub enum ToolRequest {
         to: String,
         body: String,
     },
-    CheckMail,
     /// Read a mail message, by default the oldest unread one.
     ReadMail(Option<MailId>),
     Wait {
@@ -130,7 +129,8 @@ pub enum ToolRequest {
         /// Wait until each of these has sent mail, is idle or was killed; if empty, until any mail arrives.
         from: Vec<String>,
     },
-    Agents,
+    /// Run a command that only reads, given as words.
+    Run(Vec<String>),
     /// Call a tool of an MCP server, or start the server.
     Mcp {
         server: String,
@@ -139,11 +139,8 @@ pub enum ToolRequest {
         sandbox: Option<String>,
         arguments: Map<String, Value>,
     },
-    /// Fetch a page of the web.
-    WebFetch {
-        url: String,
-        timeout: Duration,
-    },
+    /// What a feature does, by the name of its tool.
+    Feature { tool: &'static str, arguments: Value },
     /// Replace the list of tasks.
     Todo(Todo),
     /// Read the new output of a background command, at its end if it comes within `wait`.
@@ -154,7 +151,5 @@ pub enum ToolRequest {
         wait: Duration,
     },
     /// End a background command.
-    BashKill {
-        id: String,
-    },
+    BashKill { id: String },
 }

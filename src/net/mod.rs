@@ -14,14 +14,13 @@
 //! | `lookup` | name resolution on a thread |
 //! | `trust` | trusted certificates |
 //! | `download` | a page of the web, for a tool |
-//! | `environment` | the proxy that the environment names for a page |
 //! | `fetch` | a small document that belongs to no agent |
 //! | `messages` | error messages |
 //! | `url` | the host in a URL |
 
 mod connection;
+#[cfg(feature = "web-fetch")]
 mod download;
-mod environment;
 mod fetch;
 mod inbox;
 mod lookup;
@@ -32,8 +31,8 @@ mod trust;
 mod url;
 
 pub use connection::Connection;
+#[cfg(feature = "web-fetch")]
 pub use download::{Download, Page, Route};
-pub use environment::proxy_for;
 pub use fetch::{Fetch, Fetched, fetch};
 pub use lookup::Lookup;
 pub use network::Network;

@@ -38,6 +38,7 @@ pub enum Source {
     /// A client of the server, by its number; numbers are never reused.
     Client(u64),
     /// A socket of a page that is being fetched, by the number of the fetch; numbers are never reused.
+    #[cfg_attr(not(feature = "web-fetch"), allow(dead_code))]
     Download(u64, RawFd),
     /// A socket of the proxy, by its number; numbers are never reused.
     Proxy(u64),

@@ -12,12 +12,12 @@ use crate::domain::change::{ArchiveAct, Change, Decision, MailAct, Setting, Show
 use crate::domain::flow::{InputResult, Origin};
 use crate::domain::scrollback::LineKind;
 use crate::repl::component::Component as _;
-use crate::repl::core::archive::{archive_for_person, fork_ended};
+use crate::repl::core::archive::{self, archive_for_person, archive_when_idle, fork_ended};
 use crate::repl::core::delete::delete;
 use crate::repl::core::queue::retry_turn;
 use crate::repl::core::spawn::{Inherit, Spawn};
 use crate::repl::core::turns::end_question;
-use crate::repl::core::{Core, agent_gone, drafts, remove};
+use crate::repl::core::{Core, agent_gone, drafts, mail, remove};
 use crate::repl::dispatcher::Dispatcher;
 use crate::repl::event::Event;
 use crate::repl::openings::NewHere;
@@ -130,7 +130,7 @@ impl Repl {
 
     /// Forks a child with the conversation up to a message. With a text, which becomes its draft, it is shown.
     fn fork_at(&mut self, origin: Origin, agent: AgentId, after: MessageId, text: Option<&str>) -> Result<()> {
-        if self.core.roster.get(agent).is_none() {
+        if self.core.agent(agent).is_none() {
             return fork_ended(&mut self.core, origin, agent, after);
         }
         let inherit = if after == MessageId(0) { Inherit::Nothing } else { Inherit::UpTo(after) };
@@ -159,7 +159,7 @@ impl Repl {
             MailAct::Send { to, body } => self.core.send_mail(agent_id, to, &body).map(drop),
             MailAct::Read(id) if is_of_client => self.core.read_mail(agent_id, id).map(drop),
             MailAct::Read(id) => self.show_text(origin, agent_id, |repl| repl.core.read_mail(agent_id, id)),
-            MailAct::Delete(id) => self.core.delete_mail(agent_id, id),
+            MailAct::Delete(id) => mail::delete_mail(&mut self.core, agent_id, id),
         }
     }
 
@@ -259,7 +259,7 @@ fn show_help(core: &Core, terminals: &mut Terminals, origin: Origin, agent_id: A
 /// Archives members of a task, except for those that a person looks at or has given something to do.
 fn archive_members(core: &mut Core, terminals: &Terminals, members: &[AgentId]) -> Result<()> {
     for id in members.iter().filter(|id| terminals.showing(&[**id]).is_empty()) {
-        if core.roster.get(*id).is_some() && core.is_at_rest(*id) {
+        if core.agent(*id).is_some() && core.is_at_rest(*id) {
             core.archive(*id)?;
         }
     }
@@ -278,7 +278,7 @@ fn archive(core: &mut Core, terminals: &Terminals, asked_at: AgentId, act: Archi
     match act {
         ArchiveAct::Archive(archived) => archive_for_person(core, asked_at, archived),
         ArchiveAct::ArchiveWhenIdle(top) => {
-            core.roster.subtree(top).into_iter().for_each(|id| core.archive_when_idle(id));
+            core.roster.subtree(top).into_iter().for_each(|id| archive_when_idle(core, id));
             Ok(())
         }
         ArchiveAct::ArchiveMembers(members) => archive_members(core, terminals, &members),
@@ -287,7 +287,7 @@ fn archive(core: &mut Core, terminals: &Terminals, asked_at: AgentId, act: Archi
 }
 
 fn unarchive(core: &mut Core, asked_at: AgentId, archived: AgentId) -> Result<()> {
-    core.unarchive(archived, false)?;
+    archive::unarchive(core, archived, false)?;
     let note = format!("{} is back from the archive", core.roster.label_of(archived));
     core.note(asked_at, LineKind::Mark, &note);
     Ok(())
@@ -307,7 +307,7 @@ fn report(core: &mut Core, asked_at: AgentId, shown_at: AgentId, text: &str) {
 }
 
 fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision) -> Result<()> {
-    let is_open = core.roster.get(agent_id).and_then(Agent::question).is_some_and(|open| open.number == question);
+    let is_open = core.agent(agent_id).and_then(Agent::question).is_some_and(|open| open.number == question);
     match decision {
         Decision::Always(scope) => rules::grant(core, agent_id, question, *scope, None)?,
         Decision::Rules(scope, rules) => rules::grant(core, agent_id, question, *scope, Some(rules))?,
@@ -334,7 +334,7 @@ fn answer(core: &mut Core, agent_id: AgentId, question: u64, decision: &Decision
 /// What the tools of an agent changed in files, as a text.
 fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
     let label = core.roster.label_of(agent);
-    let snapshots = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.snapshots.clone();
+    let snapshots = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.snapshots.clone();
     let snapshots = snapshots.ok_or_else(|| Error::usage("nothing is kept without a data directory"))?;
     let found = changes(&core.store, &snapshots, agent, MessageId(0), None)?;
     let mut text = match found.len() {
@@ -348,7 +348,7 @@ fn diff_of(core: &Core, agent: AgentId) -> Result<String> {
 
 /// The file to which a person's instructions are added.
 pub(super) fn instructions_file(core: &Core, agent_id: AgentId) -> Option<PathBuf> {
-    Some(instruction_file(&core.roster.get(agent_id)?.inputs.environment.working_directory))
+    Some(instruction_file(&core.agent(agent_id)?.inputs.environment.working_directory))
 }
 
 /// Appends a line to the instructions of the project.

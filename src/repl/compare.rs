@@ -8,6 +8,7 @@ use crate::domain::compare::{AskTargets, CompareAct, CompareChange, JUDGE};
 use crate::domain::flow::Origin;
 use crate::domain::scrollback::LineKind;
 use crate::repl::Repl;
+use crate::repl::core::archive::archive_when_idle;
 use crate::repl::core::spawn::{Inherit, Spawn, StagedChild};
 use crate::repl::core::{Core, agent_gone, files};
 use crate::team::compare::{Column, Comparison, JUDGE_ROLE, LETTERS, judge_prompt, merge_prompt};
@@ -40,7 +41,7 @@ impl Repl {
         require_count(agents.len())?;
         let mut columns = Vec::new();
         for (letter, id) in LETTERS.chars().zip(agents) {
-            let label = self.core.roster.get(*id).ok_or_else(agent_gone)?.identity.label();
+            let label = self.core.agent(*id).ok_or_else(agent_gone)?.identity.label();
             let after = newest_message(&self.core, *id)?;
             let prompt = files::attach(&self.core, *id, prompt.clone(), true)?.text;
             columns.push(Column { letter, agent: *id, label, prompt, after, is_fork: false });
@@ -81,7 +82,7 @@ impl Repl {
         match act {
             CompareAct::GoOn(letter) => {
                 let chosen = column(comparison, letter)?.agent;
-                core.roster.get(chosen).ok_or_else(agent_gone)?;
+                core.agent(chosen).ok_or_else(agent_gone)?;
                 let archived = end_comparison(core, number, Some(chosen))?;
                 note_archived(core, chosen, &archived);
                 Ok(Some(chosen))
@@ -100,7 +101,7 @@ impl Repl {
 /// Returns the number of the comparison.
 fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: String) -> Result<u64> {
     require_count(models.len())?;
-    let agent = core.roster.get(parent).ok_or_else(agent_gone)?;
+    let agent = core.agent(parent).ok_or_else(agent_gone)?;
     let inherit = if agent.state() == State::Idle { Inherit::All } else { Inherit::BeforeTurn };
     let sent = files::attach(core, parent, prompt.clone(), true)?.text;
     let after = newest_message(core, parent)?;
@@ -128,7 +129,7 @@ fn ask_models(core: &mut Core, parent: AgentId, models: &[String], prompt: Strin
 
 /// The newest message of an agent's conversation.
 fn newest_message(core: &Core, agent: AgentId) -> Result<MessageId> {
-    let inherited = core.roster.get(agent).ok_or_else(agent_gone)?.identity.fork_point;
+    let inherited = core.agent(agent).ok_or_else(agent_gone)?.identity.fork_point;
     Ok(core.store.last_own_message(agent)?.max(inherited))
 }
 
@@ -185,7 +186,7 @@ fn end_comparison(core: &mut Core, number: u64, chosen: Option<AgentId>) -> Resu
 /// Stops an agent that is no longer needed, and archives it.
 fn put_away(core: &mut Core, agent: AgentId) {
     core.with_agent(agent, Agent::interrupt);
-    core.archive_when_idle(agent);
+    archive_when_idle(core, agent);
 }
 
 /// Fails if an answer of the comparison is not complete.
@@ -235,11 +236,11 @@ fn drop_column(core: &mut Core, number: u64, letter: char) -> Result<()> {
 fn add_judge(core: &mut Core, number: u64, asked_at: AgentId) -> Result<(AgentId, String)> {
     let comparison = core.comparisons.get(number).ok_or_else(agent_gone)?;
     require_complete(core, comparison, "vote")?;
-    if comparison.judge.as_ref().is_some_and(|judge| core.roster.get(judge.agent).is_some_and(is_busy)) {
+    if comparison.judge.as_ref().is_some_and(|judge| core.agent(judge.agent).is_some_and(is_busy)) {
         return Err(Error::usage("the judge works already"));
     }
     let prompt = judge_prompt(&comparison.prompt, &comparison.complete(&core.roster));
-    let parent = if core.roster.get(comparison.origin).is_some() { comparison.origin } else { asked_at };
+    let parent = if core.agent(comparison.origin).is_some() { comparison.origin } else { asked_at };
     let spec = Spawn::new(parent, Origin::Internal, Inherit::Nothing);
     let agent = core.spawn(Spawn { system: Some(JUDGE_ROLE.into()), has_tools: false, ..spec })?;
     let judge = Column {

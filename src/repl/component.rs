@@ -25,13 +25,13 @@ pub enum Turn {
 
 /// A change that the loop is to carry out for a component.
 #[derive(Debug)]
-pub(super) struct Command {
-    pub(super) origin: Origin,
-    pub(super) agent: AgentId,
-    pub(super) change: Change,
+pub struct Command {
+    pub origin: Origin,
+    pub agent: AgentId,
+    pub change: Change,
 }
 
-pub(super) trait Component {
+pub trait Component {
     /// The name of its type, for the trace.
     fn name(&self) -> &'static str {
         let path = std::any::type_name::<Self>();

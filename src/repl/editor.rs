@@ -2,7 +2,6 @@
 //! else goes on. At an attached terminal the client runs it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::base::error::{Error, Result};
 use crate::base::id::TerminalId;
@@ -41,7 +40,7 @@ impl Repl {
             return self.ask_client_to_open(id, program, text);
         }
         self.terminals.hand_over(&mut self.core, id);
-        let wake = Arc::clone(&self.core.waker);
+        let wake = self.core.waker();
         let editor = Editor::start(program, text, wake)?;
         self.programs.editor = Some(OpenEditor { terminal: id, editor });
         Ok(())

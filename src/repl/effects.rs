@@ -5,6 +5,7 @@ use crate::base::clock::Moment;
 use crate::base::id::AgentId;
 use crate::domain::flow::AgentOutcome;
 use crate::domain::scrollback::LineKind;
+use crate::repl::core::log::record_checkpoints;
 use crate::repl::core::turns::end_question;
 use crate::repl::core::unsaved::Write;
 use crate::repl::core::{drafts, file_steps};
@@ -61,7 +62,7 @@ impl Repl {
             Effect::Finish(bodies) => self.core.record(agent_id, bodies, Write::Finish),
             Effect::Checkpoint(piece) => {
                 let trace = &mut self.trace;
-                self.core.record_checkpoints((agent_id, piece), |agent, effect| trace.effect(agent, effect));
+                record_checkpoints(&mut self.core, (agent_id, piece), |agent, effect| trace.effect(agent, effect));
             }
             Effect::Request => {
                 let (core, mut components, _) = self.split();
@@ -70,7 +71,7 @@ impl Repl {
                 }
             }
             Effect::Limited { provider, until, spread, reason } => {
-                let refusal = Refusal { at: self.core.clock.now(), until, spread };
+                let refusal = Refusal { at: self.core.now(), until, spread };
                 self.core.send_queue.on_refused(&provider, agent_id, refusal, &reason);
             }
             Effect::Accepted { provider, exhausted_until } => self.on_accepted(agent_id, &provider, exhausted_until),
@@ -101,7 +102,7 @@ impl Repl {
     }
 
     fn on_accepted(&mut self, agent_id: AgentId, provider: &str, exhausted_until: Option<Moment>) {
-        let now = self.core.clock.now();
+        let now = self.core.now();
         self.core.send_queue.on_accepted(provider, agent_id, now);
         if let Some(until) = exhausted_until {
             self.core.send_queue.hold_until(provider, (now, until), "the limit of requests is used up");

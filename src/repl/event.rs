@@ -14,7 +14,7 @@ use crate::domain::drafts::DraftSlot;
 use crate::domain::flow::Origin;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
+pub enum Event {
     /// An agent was created as a child of `parent`.
     Spawned {
         parent: AgentId,

@@ -10,7 +10,7 @@ pub(super) fn fall_back(core: &mut Core, agent_id: AgentId, error: Error) {
     while let Some(name) = core.roster.with(agent_id, |agent| agent.next_fallback()).flatten() {
         let Ok(endpoint) = core.factory.endpoint(&name) else { continue };
         let has_key = endpoint.key_command.is_some() || credentials::require(&endpoint, endpoint.key.as_ref()).is_ok();
-        let Some(agent) = core.roster.get(agent_id).filter(|_| has_key) else { continue };
+        let Some(agent) = core.agent(agent_id).filter(|_| has_key) else { continue };
         let thinking = core.factory.thinking(&endpoint, &agent.inputs.parameters);
         core.with_agent(agent_id, |agent, context| agent.continue_with(endpoint, thinking, &error, context));
         return;

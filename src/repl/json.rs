@@ -14,7 +14,7 @@ use crate::repl::terminals::rule_file;
 
 /// An agent as clients see it, with what only one at a time is asked for.
 pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
-    let agent = core.roster.get(id).ok_or_else(agent_gone)?;
+    let agent = core.agent(id).ok_or_else(agent_gone)?;
     let mut described = agent_as_json(&core.command_context(id, Vec::new()), agent);
     described["title"] = title(&core.store.conversation(id)?.0).into();
     described["directory"] = agent.inputs.environment.working_directory.to_string_lossy().into();
@@ -27,7 +27,7 @@ pub(super) fn describe(core: &Core, id: AgentId) -> Result<Value> {
 
 /// The skills and prompts that a person can use by name at an agent.
 pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
-    let Some(agent) = core.roster.get(agent) else { return json!([]) };
+    let Some(agent) = core.agent(agent) else { return json!([]) };
     let environment = &agent.inputs.environment;
     let skill =
         |skill: &Skill| json!({"name": skill.name, "description": skill.description, "hint": skill.argument_hint});
@@ -38,7 +38,7 @@ pub(super) fn commands_as_json(core: &Core, agent: AgentId) -> Value {
 
 /// The open questions of all agents, oldest first.
 pub(super) fn approvals_as_json(core: &Core) -> Value {
-    let now = core.clock.now();
+    let now = core.now();
     let mut asking: Vec<(&Agent, &PendingQuestion)> = core.roster.questions().collect();
     asking.sort_by_key(|(_, pending)| pending.since);
     let row = |(agent, pending): &(&Agent, &PendingQuestion)| {

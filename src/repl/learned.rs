@@ -4,7 +4,7 @@ use crate::base::id::AgentId;
 use crate::domain::config::Config;
 use crate::domain::endpoint::Catalog;
 use crate::domain::scrollback::LineKind;
-use crate::repl::core::Core;
+use crate::repl::core::{Core, learn_facts};
 use crate::store::{LearnedContext, Store, Told};
 
 /// For how many milliseconds: a server may be started again with another context.
@@ -14,7 +14,7 @@ const KEPT: i64 = 7 * 24 * 60 * 60 * 1000;
 pub(super) fn learn_context(core: &mut Core, agent_id: AgentId, model: String, limit: u64) {
     core.config.catalog.learn_context(&model, limit);
     core.factory.learn_context(&model, limit);
-    core.learn_facts();
+    learn_facts(core);
     let Some(base_url) = base_url(&core.config.catalog, &model).map(str::to_owned) else { return };
     let learned = LearnedContext { model, base_url, told: Told::InError, limit, at: core.clock.unix_ms() };
     if let Err(error) = core.store.keep_context(&learned) {

@@ -13,7 +13,7 @@ use crate::team::Reached;
 
 /// Sets a limit that a person typed, and says from when it counts. Agents that it held back continue if it allows it.
 pub(super) fn set_typed(core: &mut Core, agent: AgentId, name: LimitName, value: LimitValue) -> Result<String> {
-    let endpoint = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
+    let endpoint = core.agent(agent).ok_or_else(agent_gone)?.inputs.endpoint.clone();
     let most = match value {
         LimitValue::Most(most) => Some(most),
         LimitValue::None => None,
@@ -62,7 +62,7 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
     core.emit(Event::LimitChanged);
     for released in core.trees.take_released(&core.roster, core.clock.steady_ms()) {
         let waits = |agent: &Agent| agent.state() == State::WaitingForLlm;
-        if core.roster.get(released).is_some_and(waits) {
+        if core.agent(released).is_some_and(waits) {
             core.join_send_queue(released);
             core.roster.with(released, |agent| agent.view.touch());
         }
@@ -72,7 +72,7 @@ fn set(core: &mut Core, agent: AgentId, name: LimitName, limit: Option<SetLimit>
 
 /// The limits of an agent, with what counts against them, for a screen of this many columns.
 pub(super) fn describe(core: &Core, agent: AgentId, columns: Option<usize>) -> Result<String> {
-    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let label = core.agent(agent).ok_or_else(agent_gone)?.identity.label();
     let now = core.clock.steady_ms();
     let mut list = TwoColumns::new(31);
     for name in LimitName::ALL {

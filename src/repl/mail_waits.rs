@@ -37,7 +37,7 @@ impl MailWaits {
             }
         }
         let wait = MailWait { agent, call: call.to_owned(), from: others };
-        let until = core.clock.now() + timeout;
+        let until = core.now() + timeout;
         core.roster.with(agent, |agent| agent.park_call(call, until));
         if wait.is_over(core) {
             wait.answer(core, "");
@@ -86,7 +86,7 @@ impl Component for MailWaits {
             return;
         }
         let is_waiting =
-            |wait: &MailWait| core.roster.get(wait.agent).is_some_and(|agent| agent.is_waiting_call(&wait.call));
+            |wait: &MailWait| core.agent(wait.agent).is_some_and(|agent| agent.is_waiting_call(&wait.call));
         self.waits.retain(is_waiting);
         let over: Vec<MailWait> = self.waits.extract_if(.., |wait| wait.is_over(core)).collect();
         over.iter().for_each(|wait| wait.answer(core, ""));
@@ -104,7 +104,7 @@ fn awaited_agents(core: &Core, agent: AgentId, names: &[String]) -> Result<Vec<A
 impl MailWait {
     fn is_over(&self, core: &Core) -> bool {
         if self.from.is_empty() {
-            return core.roster.get(self.agent).is_none_or(|agent| agent.unread > 0);
+            return core.agent(self.agent).is_none_or(|agent| agent.unread > 0);
         }
         // With a store that cannot be read it would wait for ever.
         let Ok(senders) = core.store.unread_senders(self.agent) else { return true };
@@ -112,10 +112,10 @@ impl MailWait {
     }
 
     fn answer(&self, core: &mut Core, before: &str) {
-        let unread = core.roster.get(self.agent).map_or(0, |agent| agent.unread);
+        let unread = core.agent(self.agent).map_or(0, |agent| agent.unread);
         let mut answer = format!("{before}{}.", text::counted(unread, "unread message", "unread messages"));
         for id in &self.from {
-            let state = core.roster.get(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
+            let state = core.agent(*id).map(|agent| format!(": {}", agent.state().name())).unwrap_or_default();
             answer.push_str(&format!("\n{}{state}", core.name_of(*id)));
         }
         core.answer_call(self.agent, &self.call, Ok(answer));

@@ -8,14 +8,14 @@ mod apply;
 mod attached;
 mod background;
 mod compare;
-mod component;
+pub(crate) mod component;
 #[cfg(feature = "coordinator")]
 mod coordinator;
-mod core;
+pub(crate) mod core;
 mod dispatcher;
 mod editor;
 mod effects;
-mod event;
+pub(crate) mod event;
 mod external;
 mod fallback;
 mod input;
@@ -55,9 +55,9 @@ mod turn;
 mod user_tools;
 mod viewers;
 mod watch;
-mod web_fetches;
 
 use crate::domain::scrollback::LineKind;
+use crate::features::FEATURES;
 use crate::reactor::Signals;
 pub use api::AgentSummary;
 pub(crate) use background::{GOES_ON, Waiting};
@@ -89,7 +89,6 @@ use terminals::Terminals;
 use trace::Trace;
 use user_tools::UserTools;
 use viewers::Callbacks;
-use web_fetches::WebFetches;
 
 /// The event loop with all agents.
 pub struct Repl {
@@ -143,15 +142,15 @@ struct Embedding {
 
 /// The components that the loop knows only as such, in the order in which they get events and are stepped.
 fn features() -> Vec<Box<dyn Component>> {
-    vec![
+    let own: [Box<dyn Component>; 6] = [
         Box::<MailWaits>::default(),
         Box::<UserTools>::default(),
         Box::<NotifyHooks>::default(),
         Box::<ShellCommands>::default(),
         Box::<SearchIndex>::default(),
-        Box::<WebFetches>::default(),
         Box::<Retention>::default(),
-    ]
+    ];
+    own.into_iter().chain(FEATURES.iter().filter_map(|feature| Some((feature.component?)()))).collect()
 }
 
 impl Repl {

@@ -28,7 +28,7 @@ pub(super) struct NotifyHooks {
 
 impl NotifyHooks {
     fn start(&mut self, core: &Core, agent: AgentId, kind: &'static str, message: String) {
-        let Some(known) = core.roster.get(agent).filter(|known| known.role == Role::Normal) else { return };
+        let Some(known) = core.agent(agent).filter(|known| known.role == Role::Normal) else { return };
         let environment = &known.inputs.environment;
         let hooks = hooks_for(environment, HookEvent::Notify, Some(kind));
         if hooks.is_empty() || self.running.len() >= MOST {
@@ -39,13 +39,12 @@ impl NotifyHooks {
         let occasion =
             Occasion { agent: agent.to_string(), policy: known.policy(), event: HookEvent::Notify, call: None, more };
         // Without a thread nobody is notified.
-        let started = HookRun::start(hooks, occasion, environment.clone(), core.waker.clone());
+        let started = HookRun::start(hooks, occasion, environment.clone(), core.waker());
         self.running.extend(started.ok().map(|run| (agent, run)));
     }
 
     fn on_turn_ended(&mut self, core: &Core, id: AgentId) {
-        let Some(agent) = core.roster.get(id).filter(|agent| matches!(agent.status(), Status::Idle | Status::Failed))
-        else {
+        let Some(agent) = core.agent(id).filter(|agent| matches!(agent.status(), Status::Idle | Status::Failed)) else {
             return;
         };
         let (kind, how) = match agent.last_end() {
@@ -65,7 +64,7 @@ impl NotifyHooks {
         }
         let new: Vec<AgentId> = core.roster.asking().difference(&self.asking).copied().collect();
         for id in new {
-            let asked = core.roster.get(id).and_then(|agent| Some((agent.identity.label(), agent.question()?)));
+            let asked = core.agent(id).and_then(|agent| Some((agent.identity.label(), agent.question()?)));
             let message = asked.map(|(label, pending)| format!("{label} asks: {}", pending.question.title));
             message.into_iter().for_each(|message| self.start(core, id, "permission_prompt", message));
         }
@@ -82,14 +81,14 @@ impl NotifyHooks {
 impl Component for NotifyHooks {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
         if let Event::TurnEnded { agent, .. } = event
-            && !core.config.hooks.is_empty()
+            && !core.config().hooks.is_empty()
         {
             self.on_turn_ended(core, *agent);
         }
     }
 
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        if !core.config.hooks.is_empty() {
+        if !core.config().hooks.is_empty() {
             self.on_questions(core);
             self.collect(core);
         }

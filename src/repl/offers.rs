@@ -9,7 +9,7 @@ use crate::repl::rules::workspace_of;
 
 /// At the first question in a directory that the policy `auto` would not have asked: names that policy.
 pub(super) fn offer_auto(core: &mut Core, terminals: &Terminals, agent_id: AgentId) {
-    let Some(agent) = core.roster.get(agent_id) else { return };
+    let Some(agent) = core.agent(agent_id) else { return };
     let is_asked = agent.question().is_some_and(|pending| pending.question.ways.by_auto);
     let is_sandboxed = agent.inputs.environment.is_sandboxed();
     let is_shown = terminals.showing(&[agent_id]).into_iter().any(|id| !terminals.is_read_only(id));

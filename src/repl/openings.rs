@@ -172,7 +172,7 @@ impl Repl {
     fn shown_last(&self) -> Result<AgentId> {
         let newest = || self.terminals.ids().pop().and_then(|terminal| Some(self.terminals.get(terminal)?.focus));
         let earlier = || self.core.store.last_shown().ok().flatten();
-        let is_there = |id: &AgentId| self.core.roster.get(*id).is_some();
+        let is_there = |id: &AgentId| self.core.agent(*id).is_some();
         let shown = self.server.last_focus.filter(is_there).or_else(newest).or_else(earlier).filter(is_there);
         shown.or_else(|| self.core.roster.nth(0)).ok_or_else(agent_gone)
     }
@@ -185,7 +185,7 @@ impl Repl {
     /// The last conversation that a person had in this directory.
     fn last_here(&self, place: Option<&str>) -> Result<Option<AgentId>> {
         let last = self.core.store.last_conversation(place.unwrap_or_default())?;
-        Ok(last.filter(|last| self.core.roster.get(*last).is_some()))
+        Ok(last.filter(|last| self.core.agent(*last).is_some()))
     }
 
     /// The conversation that `-c` continues: the last one here, or one that has only a draft.
@@ -194,7 +194,7 @@ impl Repl {
             return Ok(Some(last));
         }
         let drafted = self.core.store.drafted_conversation(place)?;
-        Ok(drafted.filter(|drafted| self.core.roster.get(*drafted).is_some()))
+        Ok(drafted.filter(|drafted| self.core.agent(*drafted).is_some()))
     }
 
     fn describe_last(&self, last: AgentId) -> Result<String> {
@@ -211,7 +211,7 @@ impl Repl {
         let Some(shown) = self.terminals.get(terminal).filter(|_| !self.terminals.is_picking(terminal)) else {
             return WayBack::Unopened;
         };
-        let Some(agent) = self.core.roster.get(shown.focus) else { return WayBack::Unwritten };
+        let Some(agent) = self.core.agent(shown.focus) else { return WayBack::Unwritten };
         let is_root = self.core.roster.parent(shown.focus).is_none();
         if self.core.store.is_unwritten(shown.focus).unwrap_or(false)
             && (is_root || self.terminals.has_begun(shown.focus))

@@ -1,7 +1,5 @@
 //! Ctrl+V: attaches the image in the person's clipboard to the draft. At an attached terminal the client reads it.
 
-use std::sync::Arc;
-
 use crate::base::error::{Error, Result};
 use crate::base::id::TerminalId;
 use crate::domain::wire::Response;
@@ -37,7 +35,7 @@ impl Repl {
             return Ok(());
         }
         if self.programs.paste.is_none() {
-            let wake = Arc::clone(&self.core.waker);
+            let wake = self.core.waker();
             self.programs.paste = Some(OpenPaste { terminal: id, image: ClipboardImage::start(move || wake())? });
         }
         Ok(())

@@ -84,7 +84,7 @@ impl Repl {
     }
 
     fn send_text(&mut self, origin: Origin, agent_id: AgentId, text: String) -> Result<()> {
-        let agent = self.core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = self.core.agent(agent_id).ok_or_else(agent_gone)?;
         if agent.is_occupied() {
             return self.enqueue(origin, agent_id, text, false);
         }

@@ -26,8 +26,7 @@ impl Repl {
                 core.drop_queued(agent_id, &[dropped])
             }
             QueueEdit::Clear => {
-                let all: Vec<Queued> =
-                    core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
+                let all: Vec<Queued> = core.agent(agent_id).ok_or_else(agent_gone)?.queue.iter().cloned().collect();
                 core.drop_queued(agent_id, &all)
             }
             QueueEdit::Move { from, to } => {
@@ -47,7 +46,7 @@ impl Repl {
 }
 
 fn take_back_newest(core: &mut Core, origin: Origin, agent_id: AgentId) -> Result<()> {
-    let entries = core.roster.get(agent_id).ok_or_else(agent_gone)?.queue.len();
+    let entries = core.agent(agent_id).ok_or_else(agent_gone)?.queue.len();
     entries.checked_sub(1).map_or(Ok(()), |newest| take_back(core, origin, agent_id, newest))
 }
 
@@ -63,7 +62,7 @@ fn take_back(core: &mut Core, origin: Origin, agent_id: AgentId, position: usize
 }
 
 fn entry_at(core: &Core, agent_id: AgentId, position: usize) -> Result<Queued> {
-    let queue = &core.roster.get(agent_id).ok_or_else(agent_gone)?.queue;
+    let queue = &core.agent(agent_id).ok_or_else(agent_gone)?.queue;
     queue.get(position).cloned().ok_or_else(|| {
         let entries = text::counted(queue.len(), "entry", "entries");
         Error::usage(format!("no entry {} in the queue: it has {entries}", position + 1))

@@ -165,7 +165,7 @@ impl Repl {
             return outcome.map(|()| Answer::Later);
         }
         outcome?;
-        let told = told.and_then(|to| self.core.roster.get(to)).map(|agent| json!({"queued": agent.queue.len()}));
+        let told = told.and_then(|to| self.core.agent(to)).map(|agent| json!({"queued": agent.queue.len()}));
         Ok(Answer::Now(json!({"text": null, "data": told.or(data)})))
     }
 
@@ -219,7 +219,7 @@ impl Repl {
     ) -> Result<()> {
         let agent = agent_called(&self.core.roster, agent)?;
         require_text(&text)?;
-        if self.server.is_own(client) && self.core.roster.get(agent).is_some_and(|agent| agent.is_unrestricted) {
+        if self.server.is_own(client) && self.core.agent(agent).is_some_and(|agent| agent.is_unrestricted) {
             bounds.policy = None;
         }
         require_policy(&self.core, agent, bounds.policy)?;
@@ -261,7 +261,7 @@ impl Repl {
 
 /// Fails if a client names more than an agent may do: only a person may give it more.
 fn require_policy(core: &Core, agent: AgentId, wanted: Option<Policy>) -> Result<()> {
-    let agent = core.roster.get(agent).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent).ok_or_else(agent_gone)?;
     let (label, has) = (agent.identity.label(), agent.policy);
     match wanted.filter(|wanted| *wanted > has && *wanted != Policy::Ask) {
         Some(wanted) => Err(Error::usage(format!(

@@ -28,7 +28,7 @@ pub(super) fn restore_questions(core: &mut Core, objections: &mut Objections) ->
         };
         if is_asked {
             asked += 1;
-        } else if core.roster.get(id).is_some() {
+        } else if core.agent(id).is_some() {
             closed += 1;
             close_turn(core, id)?;
         }
@@ -57,7 +57,7 @@ fn restore_question(core: &mut Core, objections: &mut Objections, turn: AskingTu
 
 /// Tools of servers and programs are known only by name until their servers and programs have described them.
 fn know_asked_tools(core: &mut Core, turn: &AskingTurn) {
-    let agent = core.roster.get(turn.agent).filter(|agent| agent.inputs.environment.remote.is_none());
+    let agent = core.agent(turn.agent).filter(|agent| agent.inputs.environment.remote.is_none());
     let Some(agent) = agent else { return };
     let names: Vec<&str> = turn.calls.iter().map(|(call, _)| call.name.as_str()).collect();
     let servers = core.config.mcp.iter().filter(|server| is_for(agent, server.project.as_ref()));

@@ -18,7 +18,7 @@ pub(super) struct Retention {
 impl Component for Retention {
     /// Once an hour at most, and only in turns that happen anyway: nothing is urgent.
     fn step(&mut self, core: &mut Core, _: &mut Vec<Command>) {
-        let days = i64::from(core.config.keep_days);
+        let days = i64::from(core.config().keep_days);
         if days == 0 || core.store.is_read_only() {
             return;
         }

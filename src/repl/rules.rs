@@ -22,7 +22,7 @@ pub(super) fn grant(
     scope: Scope,
     written: Option<&[Rule]>,
 ) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
     let ways = &pending.question.ways;
     let rules: Vec<Rule> = written.unwrap_or(&ways.rules).iter().map(|rule| ways.given(rule.clone())).collect();
@@ -54,7 +54,7 @@ pub(super) fn grant(
 /// Adds rules from a command line. What is allowed lasts while the process runs; what asks and what is refused also
 /// lasts after that.
 pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
     add(&mut all.own, rules.allow.into_iter().map(|rule| Grant { rule, workspace: workspace.clone() }));
     let add_new = |known: &mut Vec<Rule>, new: Vec<Rule>| {
@@ -75,7 +75,7 @@ pub(super) fn add_named(core: &mut Core, agent_id: AgentId, rules: Rules) -> Res
 
 /// Refuses an agent, and its future children, what the rules of its open question match. Does nothing if that is closed.
 pub(super) fn refuse(core: &mut Core, agent_id: AgentId, question: u64) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let Some(pending) = agent.question().filter(|pending| pending.number == question) else { return Ok(()) };
     let mut all = agent.rules.clone();
     let offered = pending.question.ways.rules.iter();
@@ -107,16 +107,16 @@ fn file_for(core: &Core, agent: &Agent) -> Result<PathBuf> {
 
 /// Takes back a rule that was given to this agent or to all that work in its directory.
 pub(super) fn revoke(core: &mut Core, agent_id: AgentId, rule: &Rule) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let (workspace, mut all) = (workspace_of(agent), agent.rules.clone());
-    let saved = core.session_rules.iter().find(|grant| grant.rule.says_as(rule) && grant.workspace == workspace);
+    let saved = core.session_rules().iter().find(|grant| grant.rule.says_as(rule) && grant.workspace == workspace);
     if let Some(file) = saved.and_then(|grant| grant.rule.source()) {
         return Err(Error::usage(format!("{rule} is saved in {file}: remove it there (polylogue config edit)")));
     }
     let is_kept = |grant: &Grant| !grant.rule.says_as(rule) || grant.workspace != workspace;
-    let before = all.own.len() + core.session_rules.len();
+    let before = all.own.len() + core.session_rules().len();
     all.own.retain(is_kept);
-    let session: Vec<Grant> = core.session_rules.iter().filter(|grant| is_kept(grant)).cloned().collect();
+    let session: Vec<Grant> = core.session_rules().iter().filter(|grant| is_kept(grant)).cloned().collect();
     if all.own.len() + session.len() == before {
         return Err(Error::usage(format!("{rule} was given neither to this agent nor to this session")));
     }
@@ -137,7 +137,7 @@ pub(super) fn note_refused(core: &mut Core, agent_id: AgentId, message: String) 
 
 /// The rules that apply to an agent, one per line, with their sources.
 pub(super) fn describe(core: &Core, agent_id: AgentId) -> Result<String> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let workspace = workspace_of(agent);
     let mut lines = Vec::new();
     let mut list = |name: &str, rule: &Rule, source: &str| lines.push(format!("{name:<6} {rule}  ({source})"));

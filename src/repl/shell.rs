@@ -64,7 +64,7 @@ pub(super) struct ShellCommands {
 impl ShellCommands {
     /// Starts a command in the agent's working directory.
     fn start(&mut self, core: &mut Core, agent: AgentId, command: &str, is_shared: bool) -> Result<()> {
-        let directory = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
+        let directory = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.working_directory.clone();
         let (group, end) = run(command, &directory, &core.waker)?;
         core.note(agent, LineKind::Note, &format!("$ {command}"));
         self.commands.push(Running { agent, command: command.into(), is_shared, group, end, output: None });
@@ -96,7 +96,7 @@ impl ShellCommands {
             running.output.is_some()
                 && (!running.is_shared
                     || core.require_idle(running.agent).is_ok()
-                    || core.roster.get(running.agent).is_none())
+                    || core.agent(running.agent).is_none())
         };
         let due: Vec<Running> = self.commands.extract_if(.., is_due).collect();
         for running in due.iter().filter(|running| running.is_shared) {

@@ -35,7 +35,7 @@ impl Repl {
     /// # Errors
     /// The system call that waits for events fails.
     pub fn leave(&mut self) -> Result<()> {
-        let start = self.core.clock.now();
+        let start = self.core.now();
         self.server.begin_shutdown();
         #[cfg(feature = "coordinator")]
         self.end_runs(start);
@@ -108,7 +108,7 @@ impl Repl {
     fn wait_for_tools(&mut self, start: Moment) -> Result<()> {
         let patience = self.core.config.settings.exit_patience;
         while self.core.has_tool_threads() || self.split().1.any(|component| component.has_to_end()) {
-            let waited = self.core.clock.now() - start;
+            let waited = self.core.now() - start;
             if waited >= patience {
                 break;
             }
@@ -153,7 +153,7 @@ impl Repl {
 /// their run.
 fn end_turn_of(core: &mut Core, id: AgentId) {
     let is_asked_again = |agent: &Agent| agent.question().is_some() && agent.role == Role::Normal;
-    if core.roster.get(id).is_some_and(is_asked_again) {
+    if core.agent(id).is_some_and(is_asked_again) {
         limits::count_work(core, id, State::AwaitingApproval, State::Idle);
         let running = core.with_agent(id, |agent, _| agent.exit_asking());
         core.draining.extend(running.unwrap_or_default());

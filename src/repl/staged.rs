@@ -41,7 +41,7 @@ pub(super) fn stage(core: &mut Core, origin: Origin, agent: AgentId, edit: &Hist
 /// The mark to rewind to. Marks are not inherited: inherited messages end at the fork point or before it.
 fn rewind_target(core: &mut Core, agent: AgentId, label: Option<&str>) -> Result<MessageId> {
     core.load(agent)?;
-    let agent = core.roster.get(agent).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent).ok_or_else(agent_gone)?;
     let history = agent.inputs.history.as_ref().ok_or_else(agent_gone)?;
     history.find_mark(label, agent.identity.fork_point).ok_or_else(|| {
         let message = match label {
@@ -61,7 +61,7 @@ fn clear_to_undo(core: &Core, agent: AgentId) -> Result<MessageId> {
 /// The compaction that `/compact undo` takes back.
 fn compaction_to_undo(core: &mut Core, agent: AgentId) -> Result<MessageId> {
     core.load(agent)?;
-    let history = core.roster.get(agent).and_then(|agent| agent.inputs.history.as_ref());
+    let history = core.agent(agent).and_then(|agent| agent.inputs.history.as_ref());
     let nothing = || Error::usage("nothing to undo: this conversation is not compacted");
     history.ok_or_else(agent_gone)?.newest_compaction().ok_or_else(nothing)
 }
@@ -81,7 +81,7 @@ impl Repl {
     fn read_again(&mut self, agent: AgentId) -> Result<()> {
         let lacks = |history: &History| history.lacks_undone_clear();
         let is_cut = |agent: &Agent| agent.inputs.history.as_ref().is_none_or(lacks);
-        if self.core.roster.get(agent).is_some_and(is_cut) {
+        if self.core.agent(agent).is_some_and(is_cut) {
             self.core.roster.with(agent, |agent| agent.inputs.history = None);
             self.core.load(agent)?;
             show_again(&mut self.core, agent);

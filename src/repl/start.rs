@@ -83,7 +83,7 @@ impl Repl {
             );
             repl.core.note(origin, LineKind::Note, &note);
         }
-        repl.terminals.restore_unseen(unseen, repl.core.clock.now());
+        repl.terminals.restore_unseen(unseen, repl.core.now());
         repl.process.end.notes = undo::take_up(&mut repl.core);
         let (asked, closed) = restore_questions(&mut repl.core, &mut repl.objections)?;
         repl.apply_effects();
@@ -192,7 +192,7 @@ fn welcome(core: &Core, root: AgentId, is_fresh: bool, damaged: &[String]) -> Ve
 
 /// The name of the program, the directory and the model, and what to do next unless a hint says that.
 pub(super) fn introduction(core: &Core, agent_id: AgentId) -> String {
-    let Some(agent) = core.roster.get(agent_id) else { return String::new() };
+    let Some(agent) = core.agent(agent_id) else { return String::new() };
     let (home, version) = (core.config.display.home.as_deref(), env!("CARGO_PKG_VERSION"));
     let place = directory(&agent.inputs.environment.working_directory, home, PLACE_COLUMNS);
     let model = agent.inputs.endpoint.shown_name();

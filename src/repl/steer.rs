@@ -51,7 +51,7 @@ const SYSTEM_BYTES: usize = 256 * 1024;
 /// stay set and are not sent.
 fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> {
     let endpoint = core.factory.endpoint(full_name)?;
-    let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
+    let inputs = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
     // A level that is only that of the model before says nothing about the next one.
     let usual = core.factory.thinking(&inputs.endpoint, &Parameters::default());
@@ -95,7 +95,7 @@ fn set_model(core: &mut Core, agent_id: AgentId, full_name: &str) -> Result<()> 
 
 /// Sets the amount of thinking.
 fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Result<()> {
-    check_thinking(&core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
+    check_thinking(&core.agent(agent_id).ok_or_else(agent_gone)?.inputs.endpoint, thinking)?;
     let now = core.clock.unix_ms();
     let messages = core.store.transaction(|store| {
         // `default` too: where nothing is stored, the configuration decides.
@@ -113,7 +113,7 @@ fn set_thinking(core: &mut Core, agent_id: AgentId, thinking: Thinking) -> Resul
 
 /// Sets a parameter of requests, or removes it.
 fn set_parameter(core: &mut Core, agent_id: AgentId, name: ParameterName, value: Option<Value>) -> Result<()> {
-    let inputs = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs;
+    let inputs = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs;
     let mut parameters = inputs.parameters.clone();
     let shown = match &value {
         Some(value) => {
@@ -147,7 +147,7 @@ fn set_parameter(core: &mut Core, agent_id: AgentId, name: ParameterName, value:
 /// Has the agent answer as a JSON schema says, until the program ends. Returns whether its protocol can.
 pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> Result<bool> {
     let name = ParameterName::Known(Parameter::ResponseFormat);
-    let endpoint = &core.roster.get(agent_id).ok_or_else(agent_gone)?.inputs.endpoint;
+    let endpoint = &core.agent(agent_id).ok_or_else(agent_gone)?.inputs.endpoint;
     let is_possible = check(endpoint, &name, schema).is_ok();
     if is_possible {
         core.roster.with(agent_id, |agent| agent.inputs.parameters.set(name, schema.clone(), SCHEMA));
@@ -159,7 +159,7 @@ pub(super) fn set_schema(core: &mut Core, agent_id: AgentId, schema: &Value) -> 
 /// the loop may allow more than before. If the store cannot be written, nothing more is allowed; less is, until the
 /// program exits.
 fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy) -> Result<()> {
-    let before = core.roster.get(agent_id).ok_or_else(agent_gone)?.policy;
+    let before = core.agent(agent_id).ok_or_else(agent_gone)?.policy;
     let is_person = matches!(origin, Origin::Terminal(_) | Origin::Library);
     if !is_person && policy > before {
         let message = format!("only a person at a terminal can set {policy}: this agent has {before}");
@@ -179,7 +179,7 @@ fn set_policy(core: &mut Core, origin: Origin, agent_id: AgentId, policy: Policy
 
 /// Makes the changes that a person asks for on a command line.
 pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> Result<()> {
-    let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+    let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
     let environment = agent.inputs.environment.clone();
     let endpoint = match &options.model {
         Some(model) => core.factory.endpoint(model)?,
@@ -190,7 +190,7 @@ pub(super) fn choose(core: &mut Core, agent_id: AgentId, options: &Choices) -> R
     thinking.map_or(Ok(()), |level| check_thinking(&endpoint, level))?;
     let known = &environment.rules;
     let [allow, ask, deny] = rules_beyond(options, [&known.allow, &known.ask, &known.deny])?;
-    if core.roster.get(agent_id).is_some_and(|agent| agent.inputs.endpoint.full_name() != endpoint.full_name()) {
+    if core.agent(agent_id).is_some_and(|agent| agent.inputs.endpoint.full_name() != endpoint.full_name()) {
         set_model(core, agent_id, &endpoint.full_name())?;
     }
     for (name, value) in &options.parameters {

@@ -14,7 +14,7 @@ impl Repl {
     /// stop even if the store cannot be written; their last messages are then in memory only.
     pub(super) fn stop_agents(&mut self, root: Option<AgentId>) -> Result<usize> {
         let among = match root {
-            Some(root) if self.core.roster.get(root).is_none() => return Err(agent_gone()),
+            Some(root) if self.core.agent(root).is_none() => return Err(agent_gone()),
             Some(root) => self.core.roster.subtree(root),
             None => self.core.roster.ids(),
         };
@@ -42,7 +42,7 @@ pub(super) fn stop_tree(core: &mut Core, jobs: &mut Jobs, top: AgentId) {
 fn is_at_work(core: &Core, jobs: &Jobs, id: AgentId) -> bool {
     let is_busy =
         |agent: &Agent| agent.state() != State::Idle || agent.has_background_work() || agent.background_commands() > 0;
-    core.roster.get(id).is_some_and(is_busy) || jobs.is_pending(id)
+    core.agent(id).is_some_and(is_busy) || jobs.is_pending(id)
 }
 
 /// Interrupts an agent, and the work that is done for it.

@@ -83,7 +83,7 @@ impl Repl {
         if is_core_busy || has_frames {
             return leftover;
         }
-        let now = core.clock.now();
+        let now = core.now();
         let agent = core.roster.next_deadline().map(|(at, id, why)| (at, WakeReason::Agent(id, why)));
         let tools = core.has_tool_threads().then(|| (now + TOOL_POLL, WakeReason::Tools));
         let store = core.unsaved.deadline().map(|at| (at, WakeReason::Store));

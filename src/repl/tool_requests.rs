@@ -17,7 +17,7 @@ use crate::tools::Question;
 impl Repl {
     /// Executes a call and returns its result, except for a wait, which returns later.
     pub(super) fn on_tool_request(&mut self, agent_id: AgentId, call: String, request: ToolRequest) {
-        if !self.core.roster.get(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
+        if !self.core.agent(agent_id).is_some_and(|agent| agent.is_waiting_call(&call)) {
             return;
         }
         if waits_for_answer(&self.objections, agent_id, &request) {
@@ -137,17 +137,13 @@ fn execute(core: &mut Core, agent_id: AgentId, request: ToolRequest) -> Result<S
             let to = agent_named(core, agent_id, &to)?;
             core.send_mail(agent_id, to, &body).map(|_| format!("sent to {}", core.roster.label_of(to)))
         }
-        ToolRequest::CheckMail => {
-            let mail = core.store.mail(agent_id, None)?;
-            Ok(commands::mail_lines(&core.command_context(agent_id, Vec::new()), &mail))
-        }
         ToolRequest::ReadMail(id) => core.read_mail(agent_id, id),
         ToolRequest::Todo(todo) if todo.0.is_empty() => Ok("the list of tasks is empty".into()),
         ToolRequest::Todo(todo) => Ok(todo.to_string()),
-        ToolRequest::Agents => Ok(commands::agent_tree(&core.command_context(agent_id, Vec::new()))),
+        ToolRequest::Run(words) => commands::run_for_model(&core.command_context(agent_id, Vec::new()), &words),
         ToolRequest::Wait { .. }
         | ToolRequest::Mcp { .. }
-        | ToolRequest::WebFetch { .. }
+        | ToolRequest::Feature { .. }
         | ToolRequest::BashOutput { .. }
         | ToolRequest::BashKill { .. } => unreachable!("carried out elsewhere"),
     }

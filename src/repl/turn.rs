@@ -127,7 +127,7 @@ impl Repl {
             return Ok(Turn::Continue);
         }
         let signals = self.process.signals.as_mut().map(Signals::take).unwrap_or_default();
-        self.core.reactor.rearm(Source::Signals)?;
+        self.core.reactor().rearm(Source::Signals)?;
         for signal in signals {
             match signal {
                 // Ctrl+C in an editor is for the editor.
@@ -176,7 +176,7 @@ impl Repl {
         let mut agents = served;
         agents.extend(self.core.roster.take_leftover(AGENTS_PER_TURN));
         let is_woken = ready.iter().any(|item| item.source == Source::Waker);
-        let now = self.core.clock.now();
+        let now = self.core.now();
         agents.extend(self.core.roster.take_tools_due(is_woken, now, TOOL_POLL));
         agents
     }
@@ -237,7 +237,7 @@ impl Repl {
 
 /// Drives the connections whose sockets are ready or whose timer is due. Returns their agents.
 fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
-    let now = core.clock.now();
+    let now = core.now();
     let mut agents = BTreeSet::new();
     for item in ready {
         let Source::Socket(id, fd) = item.source else { continue };
@@ -245,7 +245,7 @@ fn drive_connections(core: &mut Core, ready: &[Ready]) -> BTreeSet<AgentId> {
             agent.connection().on_socket(fd, item.readiness, context.network, now);
         });
         // The poll is edge-triggered, and libcurl stops before it gets EAGAIN: without this no further event comes.
-        if let Err(error) = core.reactor.rearm(item.source) {
+        if let Err(error) = core.reactor().rearm(item.source) {
             core.note(id, LineKind::Error, &error.message);
         }
         agents.insert(id);

@@ -51,12 +51,12 @@ pub(super) struct UserTools {
 impl UserTools {
     /// Whether the request of an agent has to wait until its programs were looked at.
     fn hold(&mut self, core: &mut Core, agent: AgentId) -> bool {
-        if self.checked.remove(&agent) || core.config.user_tools.is_empty() || !gets_programs(core, agent) {
+        if self.checked.remove(&agent) || core.config().user_tools.is_empty() || !gets_programs(core, agent) {
             return false;
         }
-        let Some(found) = core.roster.get(agent) else { return false };
+        let Some(found) = core.agent(agent) else { return false };
         let environment = found.inputs.environment.clone();
-        let entries = core.config.user_tools.iter().filter(|entry| is_for(found, entry.project.as_ref()));
+        let entries = core.config().user_tools.iter().filter(|entry| is_for(found, entry.project.as_ref()));
         let entries: Vec<UserToolEntry> = entries.cloned().collect();
         if entries.is_empty() {
             return false;
@@ -95,7 +95,7 @@ impl UserTools {
                     Arc::make_mut(&mut agent.inputs.environment).user_tools = tools.clone();
                 }
             });
-            if core.roster.get(agent).is_some_and(waits_for_slot) {
+            if core.agent(agent).is_some_and(waits_for_slot) {
                 self.checked.insert(agent);
                 core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
             }
@@ -119,7 +119,7 @@ impl Check {
             Output::success("")
         };
         let call = ToolCall { id: String::new(), name: "schemas".into(), arguments: String::new() };
-        let running = Running::spawn(call, work, core.waker.clone()).map_err(|error| error.message)?;
+        let running = Running::spawn(call, work, core.waker()).map_err(|error| error.message)?;
         Ok(Self { place, running, found, agents: BTreeSet::new() })
     }
 }
@@ -161,7 +161,7 @@ impl Component for UserTools {
         }
         if matches!(event, Event::Removed { .. }) {
             let places = core.roster.ids().into_iter().filter_map(|agent| {
-                let environment = &core.roster.get(agent)?.inputs.environment;
+                let environment = &core.agent(agent)?.inputs.environment;
                 Some((environment.working_directory.clone(), environment.worktree.clone()))
             });
             let places: BTreeSet<Place> = places.collect();

@@ -152,7 +152,7 @@ impl Environments {
     }
 
     fn meaning(&self, spec: &EnvironmentSpec) -> Result<ResolvedSpec> {
-        let tools: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.declaration.name).collect();
+        let tools: Vec<&str> = tools::all().map(|tool| tool.declaration.name).collect();
         EnvironmentNames { entries: &self.entries, tools: &tools }.resolve(spec)
     }
 
@@ -166,8 +166,8 @@ impl Environments {
         let own = meaning.directory.as_ref().and_then(|own| real_directory(&self.template.working_directory, own).ok());
         let is_default = directory == own.unwrap_or_else(|| self.template.working_directory.clone());
         let spec = spec.in_directory((!is_default).then_some(&*directory));
-        let has = |tool: &&&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
-        let tools: Vec<_> = tools::TOOLS.iter().filter(has).copied().collect();
+        let has = |tool: &&tools::ToolSpec| meaning.tools.iter().any(|name| name == tool.declaration.name);
+        let tools: Vec<_> = tools::all().filter(has).collect();
         let own = meaning.system.as_deref();
         let (instructions, sources) = instructions::write(&tools, Where::Here(&directory), own, files, &self.trusted);
         let system: Rc<str> = instructions.as_str().into();

@@ -159,7 +159,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::tools::{TOOLS, find};
+    use crate::tools::{all, find};
 
     /// The prompt where everything that was found is trusted.
     fn written(tools: &[&ToolSpec], directory: &Path, own: Option<&str>) -> (String, Vec<String>) {
@@ -189,10 +189,10 @@ mod tests {
         for (directory, text) in [("", "above"), ("project", "root"), ("project/a/b", "near")] {
             fs::write(top.path().join(directory).join(FILES[0]), text).unwrap();
         }
-        let (text, sources) = written(TOOLS, &below, None);
+        let (text, sources) = written(&all().collect::<Vec<_>>(), &below, None);
         assert!(text.find("root").unwrap() < text.find("near").unwrap() && !text.contains("above"), "{text}");
         assert_eq!(sources.len(), 2);
-        let (text, _) = written(TOOLS, top.path(), None);
+        let (text, _) = written(&all().collect::<Vec<_>>(), top.path(), None);
         assert!(
             text.ends_with("above") && !text.contains("root"),
             "outside of a repository only this directory: {text}"
@@ -291,6 +291,9 @@ mod tests {
         let prompt = |tools: &[&ToolSpec]| written(tools, Path::new("/"), None).0;
         assert!(prompt(&[]).contains("no tools") && !prompt(&[]).contains("approval"));
         assert!(!prompt(&[find("glob").unwrap()]).contains("approval"));
-        assert!(prompt(TOOLS).contains("read_file, write_file") && prompt(TOOLS).contains("approval"));
+        assert!(
+            prompt(&all().collect::<Vec<_>>()).contains("read_file, write_file")
+                && prompt(&all().collect::<Vec<_>>()).contains("approval")
+        );
     }
 }

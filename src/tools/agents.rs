@@ -113,7 +113,7 @@ pub const CHECK_MAIL: ToolSpec = ToolSpec {
     reach: Reach::Reads,
     judged: Judged::Nothing,
     check: |arguments, _| question_about("check_mail", arguments, &[]),
-    run: Run::InEventLoop(|_| ToolRequest::CheckMail),
+    run: Run::InEventLoop(|_| ToolRequest::Run(vec!["check-mail".into()])),
 };
 
 pub const READ_MAIL: ToolSpec = ToolSpec {
@@ -174,7 +174,7 @@ pub const AGENTS: ToolSpec = ToolSpec {
     reach: Reach::Reads,
     judged: Judged::Nothing,
     check: |arguments, _| question_about("agents", arguments, &[]),
-    run: Run::InEventLoop(|_| ToolRequest::Agents),
+    run: Run::InEventLoop(|_| ToolRequest::Run(vec!["agents".into()])),
 };
 
 const NO_PARAMETERS: &str = r#"{"type": "object", "properties": {}, "additionalProperties": false}"#;

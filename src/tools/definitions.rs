@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::digest::sha256;
 
-use super::{Environment, TOOLS};
+use super::{Environment, all};
 use crate::base::file::{ancestors_in_repository, open_regular};
 use crate::base::text::{nearest, sanitise, shortened};
 use crate::domain::approval::Policy;
@@ -169,7 +169,7 @@ fn policy_of(mode: &str) -> Option<Policy> {
 /// Our name of a tool. One with a pattern, as in `Bash(git log *)`, is left out: it would become the whole tool.
 fn tool(name: &str) -> Option<String> {
     let known = own_name(name).unwrap_or(name);
-    TOOLS.iter().any(|spec| spec.declaration.name == known).then(|| known.to_owned())
+    all().any(|spec| spec.declaration.name == known).then(|| known.to_owned())
 }
 
 impl Environment {

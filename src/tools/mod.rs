@@ -1,4 +1,4 @@
-//! The tools that models may call: one file, one `const` and one row in [`TOOLS`] for each.
+//! The tools that models may call: one file, one `const` for each, and one row in a table of [`all`].
 //!
 //! A tool gets its arguments, an [`Environment`] and a [`Job`], and returns an [`Output`]. It runs on its own thread
 //! ([`Running`]) and has no access to agents, store or terminal. A tool says whether it writes and how the question to
@@ -10,7 +10,7 @@ mod atomic_write;
 mod background;
 mod bash;
 pub mod branch_diff;
-mod capture;
+pub mod capture;
 mod command;
 #[allow(missing_docs)]
 pub mod definitions;
@@ -25,7 +25,6 @@ mod glob;
 mod grep;
 #[allow(missing_docs)]
 pub mod hooks;
-pub mod html;
 mod judge;
 pub mod key_command;
 pub mod landing;
@@ -50,7 +49,6 @@ mod todo;
 pub mod tool_thread;
 pub mod user_tool;
 mod walk;
-mod web_fetch;
 pub mod worktree;
 mod write_file;
 
@@ -73,6 +71,7 @@ use crate::domain::sandbox::SandboxSettings;
 use crate::domain::skill::SkillList;
 use crate::domain::tool::{Reach, ScriptedTools, ToolDeclaration};
 use crate::domain::user_tool::UserTool;
+use crate::features::FEATURES;
 use crate::policy::paths::DenyList;
 use crate::proxy::Calls;
 use crate::sandbox::{Policy, Promise};
@@ -94,10 +93,14 @@ use remote::Remote;
 pub use shared_network::SharedNetworks;
 use snapshots::{Recorder, Snapshots};
 pub use tool_thread::Running;
-pub use web_fetch::Received;
 
 /// Every built-in tool, in the order in which they are declared to models.
-pub const TOOLS: &[&ToolSpec] = &[
+pub fn all() -> impl Iterator<Item = &'static ToolSpec> + Clone {
+    let of_features = FEATURES.iter().flat_map(|feature| feature.tools);
+    FILES_AND_COMMANDS.iter().chain(of_features).chain(AGENTS).copied()
+}
+
+const FILES_AND_COMMANDS: &[&ToolSpec] = &[
     &bash::SPEC,
     &background::OUTPUT,
     &background::KILL,
@@ -108,7 +111,9 @@ pub const TOOLS: &[&ToolSpec] = &[
     &glob::SPEC,
     &grep::SPEC,
     &list_dir::SPEC,
-    &web_fetch::SPEC,
+];
+
+const AGENTS: &[&ToolSpec] = &[
     &todo::SPEC,
     &skill::SPEC,
     &agents::FORK,
@@ -362,7 +367,7 @@ impl Environment {
     pub fn with_deny_list(working_directory: PathBuf, denied: DenyList) -> Self {
         Self {
             spec: String::new(),
-            tools: TOOLS.to_vec(),
+            tools: all().collect(),
             instructions: "".into(),
             sources: Vec::new(),
             worktree: None,
@@ -555,7 +560,7 @@ impl ToolSpec {
 }
 
 pub fn find(name: &str) -> Option<&'static ToolSpec> {
-    TOOLS.iter().find(|spec| spec.declaration.name == name).copied()
+    all().find(|spec| spec.declaration.name == name)
 }
 
 impl fmt::Debug for ToolSpec {
@@ -588,7 +593,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// The first line of `text`, escaped, at most `width` characters, with an ellipsis if anything was left out.
-fn one_line(text: &str, width: usize) -> String {
+pub fn one_line(text: &str, width: usize) -> String {
     let beginning: Vec<String> = text.trim().lines().take(2).map(visible).collect();
     text::first_line(&beginning.join("\n"), width)
 }
@@ -627,7 +632,7 @@ mod tests {
 
     #[test]
     fn every_tool_is_found_by_its_name_and_declares_an_object_schema() {
-        for spec in TOOLS {
+        for spec in all() {
             assert_eq!(find(spec.declaration.name).unwrap().declaration, spec.declaration);
             let schema: Value = serde_json::from_str(spec.declaration.parameters).unwrap();
             assert_eq!(schema["type"], "object", "{}", spec.declaration.name);
@@ -646,7 +651,7 @@ mod tests {
         }
         assert!(find("no such tool").is_none());
         // Without skills there is no tool for them.
-        assert_eq!(Environment::at("/".into()).declarations().len(), TOOLS.len() - 1);
+        assert_eq!(Environment::at("/".into()).declarations().len(), all().count() - 1);
     }
 
     #[test]

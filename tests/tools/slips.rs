@@ -81,7 +81,8 @@ fn slips_are_understood_or_answered_with_what_is_right() {
     fs::write(directory.path().join("a.txt"), "x\n").expect("a file");
     let env = Environment::at(directory.path().into());
     let mut wrong = Vec::new();
-    for (tool, arguments, expected) in slips() {
+    let is_built_in = |tool: &str| cfg!(feature = "web-fetch") || tool != "web_fetch";
+    for (tool, arguments, expected) in slips().into_iter().filter(|(tool, ..)| is_built_in(tool)) {
         let found = env.prepare(tool, &arguments.to_string()).map(|(_, prepared)| prepared.arguments);
         let is_right = match (&found, &expected) {
             (Ok(found), Ok(expected)) => found == expected,

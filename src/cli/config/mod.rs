@@ -61,7 +61,7 @@ use crate::domain::thinking::Thinking;
 use crate::provider;
 use crate::store::Store;
 use crate::tools::skill::find;
-use crate::tools::{TOOLS, definitions};
+use crate::tools::{self, definitions};
 use catalog::KnownProvider;
 pub(crate) use choices::{choices, options};
 pub(crate) use environment::ProcessEnvironment;
@@ -623,7 +623,7 @@ fn all_environments(
 
 /// Warnings about environments that cannot be used.
 fn faulty_environments(entries: &[EnvironmentEntry]) -> impl Iterator<Item = String> {
-    let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.declaration.name).collect();
+    let tools: Vec<&str> = tools::all().map(|tool| tool.declaration.name).collect();
     let faults = EnvironmentNames { entries, tools: &tools }.faults();
     faults.into_iter().map(|(name, fault)| format!("environments.{name}: {fault}"))
 }

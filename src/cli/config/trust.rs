@@ -107,7 +107,7 @@ pub struct Contents {
 pub type OtherFile = (PathBuf, std::result::Result<Vec<u8>, String>);
 
 fn digest(file: &OtherFile) -> Option<String> {
-    file.1.as_ref().ok().map(|bytes| sha256(bytes))
+    file.1.as_ref().ok().map(sha256)
 }
 
 impl Contents {

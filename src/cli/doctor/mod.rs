@@ -14,6 +14,7 @@ use crate::cli::config::{self, Loaded, ProcessEnvironment};
 use crate::cli::mcp;
 use crate::domain::config::Config;
 use crate::domain::mcp::McpServer;
+use crate::features::FEATURES;
 use crate::sandbox::Policy;
 use crate::tools::{Environment, Job, user_tool};
 use crate::{socket, store};
@@ -64,10 +65,17 @@ impl Report {
     }
 }
 
+fn features(report: &mut Report) {
+    let built_in: Vec<String> =
+        FEATURES.iter().map(|feature| format!("{} ({})", feature.name, feature.about)).collect();
+    report.ok("features", if built_in.is_empty() { "none is built in".to_owned() } else { built_in.join(", ") });
+}
+
 /// Prints all checks. Returns whether all passed.
 pub fn run(arguments: &Arguments, env: &ProcessEnvironment, is_offline: bool) -> bool {
     let loaded = config::load(arguments, env);
     let mut report = Report::default();
+    features(&mut report);
     configuration(&mut report, &loaded);
     provider::check(&mut report, &loaded, is_offline);
     match loaded.config().data_directory.as_deref() {

@@ -32,11 +32,6 @@ const RARE: [&str; 6] = ["name", "directory", "branch", "team_run", "place", "ac
 pub const DEFINITIONS: &[&str] = &["name", "author", "description"];
 /// The columns of `mail`.
 pub const MAIL: &[&str] = &["id", "read", "from", "text"];
-/// The columns of `sessions`.
-pub const SESSIONS: &[&str] = &["number", "label", "columns", "rows", "read_only"];
-
-/// The columns of `status`.
-pub const STATUS: &[&str] = &["process", "version", "memory", "descriptors", "threads", "agents", "clients"];
 
 /// Prints a list of objects, as lines of JSON or as a table. An empty table has no heading.
 pub fn table(list: &Value, columns: &[&str], is_json: bool) {

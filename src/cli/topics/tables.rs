@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::base::text;
 use crate::cli::config::settings::{Files, SETTINGS, Setting, Values};
 use crate::cli::config::{hooks, keys, mcp, providers, user_tools};
-use crate::commands::{COMMANDS, key_rows};
+use crate::commands::{self, key_rows};
 use crate::domain::approval::Policy;
 use crate::domain::environment::EnvironmentNames;
 use crate::domain::keymap::KeyMap;
@@ -14,7 +14,7 @@ use crate::domain::tool::Reach;
 use crate::policy::paths;
 use crate::provider::presets::{PRESETS, Preset};
 use crate::provider::{PROVIDERS, Service};
-use crate::tools::TOOLS;
+use crate::tools;
 
 const COLUMNS: usize = 80;
 /// Width of a term that has its description on the same line.
@@ -30,7 +30,7 @@ pub fn commands() -> String {
          /NAME: see polylogue help settings.",
     );
     out.push('\n');
-    for spec in COMMANDS {
+    for spec in commands::all() {
         item(&mut out, format!("/{} {}", spec.name, spec.arguments).trim_end(), spec.about);
     }
     out
@@ -59,7 +59,7 @@ pub fn tools() -> String {
          those of an agent.",
     );
     out.push('\n');
-    for tool in TOOLS {
+    for tool in tools::all() {
         let asks = if tool.reach == Reach::Writes { " (asks)" } else { "" };
         let about = tool.declaration.description;
         let sentence = about.split_once(". ").map_or(about, |(first, _)| first).trim_end_matches('.');

@@ -12,6 +12,7 @@ use crate::domain::flow::Origin;
 use crate::repl::Repl;
 use crate::repl::coordinator::RunId;
 use crate::repl::coordinator::members::RunOrigin;
+use crate::repl::core::archive::archive_when_idle;
 use crate::team::coordinator::event::Event;
 use crate::team::coordinator::member::Member;
 use crate::team::coordinator::outcome::Outcome;
@@ -84,7 +85,7 @@ impl Repl {
 
     /// Ends a run with the answers that there are: its members are stopped in the next turn. A finished run stays as it is.
     pub fn interrupt_run(&mut self, run: &RunId) {
-        let now = self.core.clock.now();
+        let now = self.core.now();
         self.coordinator.interrupt(run, now);
     }
 }
@@ -94,19 +95,19 @@ impl Repl {
     pub(in crate::repl) fn begin_client_run(&mut self, client: ClientId, agent: &str, plan: &Value) -> Result<()> {
         let id = agent_called(&self.core.roster, agent)?;
         let is_unused = |agent: &Agent| agent.identity.is_print_run && agent.state() == State::Idle;
-        if !self.core.roster.get(id).is_some_and(is_unused) {
+        if !self.core.agent(id).is_some_and(is_unused) {
             return Err(Error::usage(format!("{agent} was not made for a run: create an agent with print_run first")));
         }
         let begun = self.begin_plan(client, id, plan);
         if begun.is_err() {
-            self.core.archive_when_idle(id);
+            archive_when_idle(&mut self.core, id);
         }
         begun
     }
 
     fn begin_plan(&mut self, client: ClientId, id: AgentId, plan: &Value) -> Result<()> {
-        let plan = Plan::read(plan, &self.core.config.team)?;
-        plan.check_models(&self.core.config.catalog)?;
+        let plan = Plan::read(plan, &self.core.config().team)?;
+        plan.check_models(&self.core.config().catalog)?;
         let origin = RunOrigin { agent: id, fork_point: None, wanted_by: Origin::Client(client) };
         self.coordinator.begin_run(&mut self.core, origin, plan)?;
         self.server.begin_run(&mut self.core, client, id);

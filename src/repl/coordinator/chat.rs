@@ -25,7 +25,7 @@ impl Coordinator {
         line: &str,
     ) -> Result<()> {
         let plan = parse_team_line(line, &core.config)?;
-        let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
         let turn = agent.turn_message().filter(|_| agent.state() != State::Idle);
         let fork_point = match turn {
             Some(message) => MessageId(message.0 - 1),

@@ -15,6 +15,7 @@ use crate::domain::scrollback::LineKind;
 use crate::repl::component::Command;
 use crate::repl::coordinator::{Coordinator, MAX_FINISHED, Run, RunId, TeamResult};
 use crate::repl::core::Core;
+use crate::repl::core::archive::archive_when_idle;
 use crate::repl::event::Event;
 use crate::team::coordinator::event::EventKind;
 use crate::team::coordinator::outcome::Outcome;
@@ -136,7 +137,7 @@ impl Coordinator {
         if let Some(pipeline) = self.run_mut(run).and_then(|run| run.pipeline.as_mut()) {
             *pipeline = Some(member.agent);
         }
-        let has_reader = core.roster.get(member.origin).is_some();
+        let has_reader = core.agent(member.origin).is_some();
         if member.is_in_chat && has_reader && !answer.trim().is_empty() {
             match core.send_mail(member.agent, member.origin, answer) {
                 Ok(mail) => self.run_mut(run).into_iter().for_each(|run| run.mail.push(mail)),
@@ -159,13 +160,13 @@ impl Coordinator {
         if let Err(error) = stored {
             core.note(origin, LineKind::Error, &format!("cannot store the outcome of the task: {error}"));
         }
-        if is_in_chat && core.roster.get(origin).is_some() {
+        if is_in_chat && core.agent(origin).is_some() {
             self.results.push(TeamResult { origin, text: outcome_text(&outcome, &task, &names), mail });
         }
         if let Origin::Client(client) = wanted_by {
             core.emit(Event::ClientRunEnded { client, outcome: outcome.json() });
             // It was made for this run.
-            core.roster.subtree(origin).into_iter().for_each(|agent| core.archive_when_idle(agent));
+            core.roster.subtree(origin).into_iter().for_each(|agent| archive_when_idle(core, agent));
         }
         if !stayed.is_empty() && !self.is_shutting_down {
             commands.push(Command {
@@ -181,7 +182,7 @@ impl Coordinator {
     pub(super) fn deliver_results(&mut self, core: &mut Core) {
         let is_exiting = self.is_shutting_down;
         self.results.retain(|TeamResult { origin, text, mail }| {
-            if core.roster.get(*origin).is_none() {
+            if core.agent(*origin).is_none() {
                 return false;
             }
             match core.append_event(*origin, Body::System(text.clone())) {

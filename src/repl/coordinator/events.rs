@@ -104,7 +104,7 @@ impl Coordinator {
     /// Reports an effect of a member to its task, and returns it to be applied. Text that would return to its author is
     /// dropped: the task has it.
     pub(super) fn on_member_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
-        let now = core.clock.now();
+        let now = core.now();
         match &effect {
             Effect::Persist(bodies) | Effect::Settle(bodies) => self.on_messages(agent, bodies, false, now),
             Effect::Finish(bodies) => self.on_messages(agent, bodies, true, now),
@@ -128,6 +128,6 @@ impl Coordinator {
             let event = json!({"v": 1, "type": "limit", "text": reached.message(&core.roster)});
             core.emit(Event::ClientRunWent { client, event });
         }
-        self.interrupt(&run, core.clock.now());
+        self.interrupt(&run, core.now());
     }
 }

@@ -32,9 +32,9 @@ pub(super) struct RunOrigin {
 /// The members' work, if all their models are configured.
 fn plan_task(core: &mut Core, run: &RunId, origin: AgentId, plan: Plan) -> Result<Task> {
     let Plan { task: text, work, settings } = plan;
-    let agent = core.roster.get(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
+    let agent = core.agent(origin).filter(|agent| agent.role != Role::Summary).ok_or_else(agent_gone)?;
     let usual_model = agent.usual_endpoint().full_name();
-    let (now, judge) = (core.clock.now(), settings.judge.clone());
+    let (now, judge) = (core.now(), settings.judge.clone());
     let environment = agent.inputs.environment.clone();
     let provider = agent.usual_endpoint().provider.clone();
     // The model of a definition counts before the usual one.
@@ -103,7 +103,7 @@ impl Coordinator {
         if let Err(error) = outcome {
             // The user may be talking with the agent for a moment; other errors do not go away.
             let is_retryable = known.is_some() && attempt > 1 && error.kind == ErrorKind::Usage;
-            let now = core.clock.now();
+            let now = core.now();
             self.with_task(run, now, |task, context| task.on_failure(member_id, &error, is_retryable, context));
         }
     }
@@ -129,7 +129,7 @@ impl Coordinator {
     fn retry_member(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
         let assignment = self.assignments.get_mut(&agent).ok_or_else(agent_gone)?;
         assignment.output = AttemptOutput::default();
-        if core.roster.get(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
+        if core.agent(agent).is_some_and(|agent| agent.state() != State::Idle || !agent.queue.is_empty()) {
             return Err(Error::usage("in use by the user"));
         }
         retry_turn(core, Origin::Internal, agent)

@@ -191,7 +191,7 @@ impl Coordinator {
 
 impl Component for Coordinator {
     fn on_event(&mut self, event: &Event, core: &mut Core) {
-        let now = core.clock.now();
+        let now = core.now();
         match event {
             Event::RequestSent { agent } => self.on_started(*agent, now),
             Event::Removed { agent, .. } => self.on_removed(*agent, now),
@@ -202,7 +202,7 @@ impl Component for Coordinator {
 
     /// Reports effects of members to their runs.
     fn on_effect(&mut self, core: &mut Core, agent: AgentId, effect: Effect) -> Option<Effect> {
-        match core.roster.get(agent).is_some_and(|agent| agent.role == Role::Member) {
+        match core.agent(agent).is_some_and(|agent| agent.role == Role::Member) {
             true => self.on_member_effect(core, agent, effect),
             false => Some(effect),
         }
@@ -210,7 +210,7 @@ impl Component for Coordinator {
 
     /// Carries out the steps of all runs that are due.
     fn step(&mut self, core: &mut Core, commands: &mut Vec<Command>) {
-        let now = core.clock.now();
+        let now = core.now();
         let due: Vec<RunId> = self.runs.iter().filter(|run| run.is_due(now)).map(|run| run.id.clone()).collect();
         due.iter().for_each(|run| self.step_run(core, run, commands));
         self.deliver_results(core);
@@ -231,7 +231,7 @@ impl Coordinator {
     fn step_run(&mut self, core: &mut Core, run: &RunId, commands: &mut Vec<Command>) {
         let before = commands.len();
         for _ in 0..STEPS_PER_TURN {
-            let now = core.clock.now();
+            let now = core.now();
             let Some(step) = self.with_task(run, now, Task::step) else { return };
             self.handle_events(core, run, commands);
             match step {

@@ -28,33 +28,33 @@ impl Core {
         }
         Ok(())
     }
+}
 
-    /// Archives an agent as soon as it is at rest, which may be at once. An agent that is killed meanwhile is forgotten.
-    pub(in crate::repl) fn archive_when_idle(&mut self, id: AgentId) {
-        let has_commands = self.roster.get(id).is_some_and(keeps_commands);
-        if (has_commands || self.archive(id).is_err()) && self.roster.parent(id).is_some() {
-            self.archiving.insert(id);
-        }
+/// Archives an agent as soon as it is at rest, which may be at once. An agent that is killed meanwhile is forgotten.
+pub(in crate::repl) fn archive_when_idle(core: &mut Core, id: AgentId) {
+    let has_commands = core.roster.get(id).is_some_and(keeps_commands);
+    if (has_commands || core.archive(id).is_err()) && core.roster.parent(id).is_some() {
+        core.archiving.insert(id);
     }
+}
 
-    /// Brings an archived agent back, below its nearest ancestor that is in memory. Unless it is for another `--print` run,
-    /// it is not one of a run any more. A chat that is read-only has it in memory only.
-    pub(in crate::repl) fn unarchive(&mut self, id: AgentId, is_for_run: bool) -> Result<()> {
-        let mut row = self.store.agent(id)?.filter(|row| row.is_running).ok_or_else(agent_gone)?;
-        let waiting = (self.store.queued(id)?, self.store.count_unread(id)?, self.store.limits_of(id)?);
-        match self.store.is_read_only() {
-            true => row.is_print_run &= is_for_run,
-            false => row = self.store.unarchive(id, is_for_run)?,
-        }
-        let (queued, unread, limits) = waiting;
-        load(self, &row)?;
-        self.roster.with(id, |agent| {
-            agent.queue.extend(queued.into_iter().map(Queued::from));
-            agent.unread = unread;
-        });
-        self.trees.on_restored(&self.roster, id, limits);
-        Ok(())
+/// Brings an archived agent back, below its nearest ancestor that is in memory. Unless it is for another `--print` run,
+/// it is not one of a run any more. A chat that is read-only has it in memory only.
+pub(in crate::repl) fn unarchive(core: &mut Core, id: AgentId, is_for_run: bool) -> Result<()> {
+    let mut row = core.store.agent(id)?.filter(|row| row.is_running).ok_or_else(agent_gone)?;
+    let waiting = (core.store.queued(id)?, core.store.count_unread(id)?, core.store.limits_of(id)?);
+    match core.store.is_read_only() {
+        true => row.is_print_run &= is_for_run,
+        false => row = core.store.unarchive(id, is_for_run)?,
     }
+    let (queued, unread, limits) = waiting;
+    load(core, &row)?;
+    core.roster.with(id, |agent| {
+        agent.queue.extend(queued.into_iter().map(Queued::from));
+        agent.unread = unread;
+    });
+    core.trees.on_restored(&core.roster, id, limits);
+    Ok(())
 }
 
 /// Records that an agent was made for one `--print` run.
@@ -70,14 +70,14 @@ pub(in crate::repl) fn called_or_archived(core: &mut Core, text: &str, is_for_ru
         Ok(id) => Ok(id),
         Err(error) => {
             let id = archived_called(&core.store, text).map_err(|_| error)?;
-            core.unarchive(id, is_for_run).map(|()| id)
+            unarchive(core, id, is_for_run).map(|()| id)
         }
     }
 }
 
 /// Brings an agent back if it is archived.
 pub(in crate::repl) fn bring_back(core: &mut Core, id: AgentId, is_for_run: bool) -> Result<()> {
-    if core.roster.get(id).is_some() { Ok(()) } else { core.unarchive(id, is_for_run) }
+    if core.roster.get(id).is_some() { Ok(()) } else { unarchive(core, id, is_for_run) }
 }
 
 /// Archives an agent for a person, who is told how to bring it back.

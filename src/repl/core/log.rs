@@ -17,51 +17,6 @@ const NEWEST_MESSAGES: usize = 64;
 const MOST_FAILED_CHECKPOINTS: usize = 2;
 
 impl Core {
-    /// Stores a part of a reply, and in the same transaction those of other agents that come next in the outbox.
-    pub(in crate::repl) fn record_checkpoints(
-        &mut self,
-        first: (AgentId, Piece),
-        mut trace: impl FnMut(AgentId, &Effect),
-    ) {
-        let mut parts = vec![first];
-        while let Some((agent_id, effect)) = self.outbox.pop_checkpoint() {
-            trace(agent_id, &effect);
-            if let Effect::Checkpoint(piece) = effect {
-                parts.push((agent_id, piece));
-            }
-        }
-        let is_stored = |id: &AgentId| self.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
-        parts.retain(|(agent_id, _)| is_stored(agent_id));
-        // What is only in memory comes first.
-        let (parts, failed): (Vec<_>, Vec<_>) =
-            parts.into_iter().partition(|(agent_id, _)| self.save_unsaved(*agent_id).is_ok());
-        failed.into_iter().for_each(|(agent_id, piece)| self.put_checkpoint_off(agent_id, &piece));
-        if self.store.append_pieces(&parts).is_err() {
-            self.record_checkpoints_one_by_one(parts);
-        }
-    }
-
-    /// A part that cannot be stored does not prevent the others. If several cannot, the store is at fault, and each further
-    /// attempt may take as long as it waits for another program.
-    fn record_checkpoints_one_by_one(&mut self, parts: Vec<(AgentId, Piece)>) {
-        let mut failures = 0;
-        for (agent_id, piece) in parts {
-            let part = (agent_id, piece);
-            if failures < MOST_FAILED_CHECKPOINTS {
-                let Err(error) = self.store.append_pieces(std::slice::from_ref(&part)) else { continue };
-                failures += 1;
-                if self.unsaved.is_new_failure(agent_id) {
-                    self.note(agent_id, LineKind::Error, &format!("the reply so far is not saved: {error}"));
-                }
-            }
-            self.put_checkpoint_off(agent_id, &part.1);
-        }
-    }
-
-    fn put_checkpoint_off(&mut self, agent_id: AgentId, piece: &Piece) {
-        self.roster.with(agent_id, |agent| agent.on_checkpoint_failed(piece));
-    }
-
     /// Shows logged messages and adds them to the conversation.
     pub(in crate::repl) fn remember(&mut self, agent_id: AgentId, messages: Vec<Message>) {
         self.roster.with(agent_id, |agent| {
@@ -114,6 +69,51 @@ impl Core {
         self.save_unsaved(agent)?;
         self.store.append(agent, vec![body], self.clock.unix_ms())
     }
+}
+
+/// Stores a part of a reply, and in the same transaction those of other agents that come next in the outbox.
+pub(in crate::repl) fn record_checkpoints(
+    core: &mut Core,
+    first: (AgentId, Piece),
+    mut trace: impl FnMut(AgentId, &Effect),
+) {
+    let mut parts = vec![first];
+    while let Some((agent_id, effect)) = core.outbox.pop_checkpoint() {
+        trace(agent_id, &effect);
+        if let Effect::Checkpoint(piece) = effect {
+            parts.push((agent_id, piece));
+        }
+    }
+    let is_stored = |id: &AgentId| core.roster.get(*id).is_some_and(|agent| agent.role != Role::Summary);
+    parts.retain(|(agent_id, _)| is_stored(agent_id));
+    // What is only in memory comes first.
+    let (parts, failed): (Vec<_>, Vec<_>) =
+        parts.into_iter().partition(|(agent_id, _)| core.save_unsaved(*agent_id).is_ok());
+    failed.into_iter().for_each(|(agent_id, piece)| put_checkpoint_off(core, agent_id, &piece));
+    if core.store.append_pieces(&parts).is_err() {
+        record_checkpoints_one_by_one(core, parts);
+    }
+}
+
+/// A part that cannot be stored does not prevent the others. If several cannot, the store is at fault, and each further
+/// attempt may take as long as it waits for another program.
+fn record_checkpoints_one_by_one(core: &mut Core, parts: Vec<(AgentId, Piece)>) {
+    let mut failures = 0;
+    for (agent_id, piece) in parts {
+        let part = (agent_id, piece);
+        if failures < MOST_FAILED_CHECKPOINTS {
+            let Err(error) = core.store.append_pieces(std::slice::from_ref(&part)) else { continue };
+            failures += 1;
+            if core.unsaved.is_new_failure(agent_id) {
+                core.note(agent_id, LineKind::Error, &format!("the reply so far is not saved: {error}"));
+            }
+        }
+        put_checkpoint_off(core, agent_id, &part.1);
+    }
+}
+
+fn put_checkpoint_off(core: &mut Core, agent_id: AgentId, piece: &Piece) {
+    core.roster.with(agent_id, |agent| agent.on_checkpoint_failed(piece));
 }
 
 /// Counts how full the context of an agent is, if that is unknown. The newest messages are enough if the provider has

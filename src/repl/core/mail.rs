@@ -31,11 +31,6 @@ impl Core {
         }
     }
 
-    pub(in crate::repl) fn delete_mail(&mut self, agent_id: AgentId, id: MailId) -> Result<()> {
-        self.store.delete_mail(agent_id, id)?;
-        self.count_unread(agent_id)
-    }
-
     fn count_unread(&mut self, agent_id: AgentId) -> Result<()> {
         let unread = self.store.count_unread(agent_id)?;
         self.roster.with(agent_id, |agent| {
@@ -49,4 +44,9 @@ impl Core {
     pub(in crate::repl) fn is_at_rest(&self, id: AgentId) -> bool {
         self.roster.get(id).is_none_or(|agent| agent.state() == State::Idle && agent.queue.is_empty())
     }
+}
+
+pub(in crate::repl) fn delete_mail(core: &mut Core, agent_id: AgentId, id: MailId) -> Result<()> {
+    core.store.delete_mail(agent_id, id)?;
+    core.count_unread(agent_id)
 }

@@ -12,7 +12,7 @@ pub(in crate::repl) mod file_steps;
 pub(in crate::repl) mod files;
 mod limits;
 pub(super) mod log;
-mod mail;
+pub(super) mod mail;
 pub(super) mod model;
 pub(super) mod programs;
 pub(super) mod queue;
@@ -25,7 +25,7 @@ pub(super) mod viewers;
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::agent::{Agent, Context, Effect, Outbox, RecordedEvent, TracedEvent, Wake};
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Moment};
 use crate::base::error::{Error, Result};
 use crate::base::id::AgentId;
 use crate::commands::{self, CommandContext, TerminalInfo};
@@ -42,7 +42,7 @@ use crate::team::compare::Comparisons;
 use crate::team::{AgentFactory, Branches, RequestLimits, Roster, SendQueue, Trees, Viewers};
 use crate::tools::Running;
 
-pub(super) struct Core {
+pub struct Core {
     pub(super) config: Config,
     pub(super) clock: Clock,
     pub(super) reactor: Reactor,
@@ -78,14 +78,6 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Gives all agents the current facts about their models.
-    pub(in crate::repl) fn learn_facts(&mut self) {
-        for id in self.roster.ids() {
-            let catalog = &self.config.catalog;
-            self.roster.with(id, |agent| agent.learn_facts(catalog));
-        }
-    }
-
     pub(super) fn new(
         config: Config,
         store: Store,
@@ -133,9 +125,41 @@ impl Core {
         }
     }
 
+    /// An agent in memory.
+    pub fn agent(&self, id: AgentId) -> Option<&Agent> {
+        self.roster.get(id)
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The rules that were given to all agents until the program exits.
+    pub fn session_rules(&self) -> &[Grant] {
+        &self.session_rules
+    }
+
+    /// The time of this turn.
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Wakes the loop from another thread.
+    pub fn waker(&self) -> Wake {
+        self.waker.clone()
+    }
+
+    pub fn reactor(&mut self) -> &mut Reactor {
+        &mut self.reactor
+    }
+
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
     /// Calls `act` with one agent, then registers the sockets of its connection before anything else can happen: the
     /// kernel reuses descriptors at once.
-    pub(super) fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
+    pub fn with_agent<T>(&mut self, id: AgentId, act: impl FnOnce(&mut Agent, &mut Context) -> T) -> Option<T> {
         let Self { config, clock, network, waker, outbox, roster, session_rules, .. } = self;
         let usual = config.settings;
         let (now, unix_ms, is_watched) = (clock.now(), clock.unix_ms(), self.watched.contains(&id));
@@ -220,13 +244,21 @@ impl Core {
     }
 
     /// Answers a tool call that waits for it.
-    pub(super) fn answer_call(&mut self, id: AgentId, call: &str, answer: std::result::Result<String, String>) {
+    pub fn answer_call(&mut self, id: AgentId, call: &str, answer: std::result::Result<String, String>) {
         self.with_agent(id, |agent, context| agent.answer_call(call, answer, context));
     }
 
     /// Shows a text at an agent. It is not part of the conversation.
-    pub(super) fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
+    pub fn note(&mut self, id: AgentId, kind: LineKind, text: &str) {
         self.roster.with(id, |agent| agent.emit_note(kind, text));
+    }
+}
+
+/// Gives all agents the current facts about their models.
+pub(in crate::repl) fn learn_facts(core: &mut Core) {
+    for id in core.roster.ids() {
+        let catalog = &core.config.catalog;
+        core.roster.with(id, |agent| agent.learn_facts(catalog));
     }
 }
 

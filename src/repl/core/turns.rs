@@ -34,15 +34,15 @@ impl Core {
     pub(in crate::repl) fn next_chunk(&self, agent: AgentId) -> u64 {
         self.roster.get(agent).map_or(0, |agent| agent.output.next())
     }
+}
 
-    /// Refuses the call that waits for approval, if there is one. Returns its title.
-    pub(in crate::repl) fn refuse_question(&mut self, agent: AgentId) -> Option<String> {
-        let PendingQuestion { number, question, .. } = self.roster.get(agent)?.question().cloned()?;
-        self.trees.note_unattended(agent);
-        let remedy = question.ways.remedy("the user can allow it with");
-        let why = question.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
-        let reason = format!("refused: it needs approval{why}, and this runs unattended{remedy}");
-        self.with_agent(agent, |agent, context| agent.decide(number, Err(&reason), context));
-        Some(question.title + &question.ways.remedy("to allow it:"))
-    }
+/// Refuses the call that waits for approval, if there is one. Returns its title.
+pub(in crate::repl) fn refuse_question(core: &mut Core, agent: AgentId) -> Option<String> {
+    let PendingQuestion { number, question, .. } = core.roster.get(agent)?.question().cloned()?;
+    core.trees.note_unattended(agent);
+    let remedy = question.ways.remedy("the user can allow it with");
+    let why = question.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let reason = format!("refused: it needs approval{why}, and this runs unattended{remedy}");
+    core.with_agent(agent, |agent, context| agent.decide(number, Err(&reason), context));
+    Some(question.title + &question.ways.remedy("to allow it:"))
 }

@@ -78,7 +78,7 @@ impl Credentials {
 impl Credentials {
     /// Makes the agent wait for the key of its provider, and runs the key command unless it runs already.
     pub(super) fn await_key(&mut self, core: &mut Core, agent: AgentId) {
-        let Some(sender) = core.roster.get(agent) else { return };
+        let Some(sender) = core.agent(agent) else { return };
         let (endpoint, environment) = (sender.inputs.endpoint.clone(), sender.inputs.environment.clone());
         core.roster.with(agent, |agent| agent.await_key());
         let key = self.keys.entry(endpoint.provider.clone()).or_default();
@@ -89,7 +89,7 @@ impl Credentials {
         key.runs += 1;
         let limit: Duration = core.config.settings.key_timeout;
         let command = endpoint.key_command.as_deref().unwrap_or_default();
-        match KeyRun::start(command, limit, environment, core.waker.clone()) {
+        match KeyRun::start(command, limit, environment, core.waker()) {
             Ok(run) => key.run = Some(run),
             Err(error) => {
                 let waiting = std::mem::take(&mut key.waiting);

@@ -19,8 +19,8 @@ use crate::net::{Fetch, Fetched};
 use crate::provider::credentials;
 use crate::provider::list::{self, ListRequest};
 use crate::repl::component::Command;
-use crate::repl::core::Core;
 use crate::repl::core::model::give_model;
+use crate::repl::core::{Core, learn_facts};
 use crate::store::{LearnedContext, Told};
 
 /// How long a list is used.
@@ -77,14 +77,14 @@ impl List {
         let facts = list::read_details(status, &body);
         core.config.catalog.learn_details(provider, &model, facts);
         core.factory.learn_details(provider, &model, facts);
-        core.learn_facts();
+        learn_facts(core);
         keep_listed(core, provider);
     }
 }
 
 fn fetch(core: &Core, request: &ListRequest) -> Result<Fetch> {
     let ListRequest { url, headers, body } = request.clone();
-    Fetch::start(url, headers, body, TIMEOUT, core.waker.clone())
+    Fetch::start(url, headers, body, TIMEOUT, core.waker())
 }
 
 impl ModelLists {
@@ -98,7 +98,7 @@ impl ModelLists {
 
     /// Asks a server for its models, unless they are known.
     pub(super) fn start(&mut self, core: &Core, endpoint: &Endpoint, key: Option<&Credential>) {
-        let now = core.clock.now();
+        let now = core.now();
         if self.lists.get(&endpoint.provider).is_some_and(|list| list.is_fresh(now)) {
             return;
         }
@@ -141,7 +141,7 @@ impl ModelLists {
 
     /// Gives an agent without a model the first model of its server, whose list is requested if it is unknown.
     pub(super) fn find_model(&mut self, core: &mut Core, agent: AgentId, key: Option<&Credential>) {
-        let Some(endpoint) = core.roster.get(agent).map(|agent| agent.inputs.endpoint.clone()) else { return };
+        let Some(endpoint) = core.agent(agent).map(|agent| agent.inputs.endpoint.clone()) else { return };
         self.start(core, &endpoint, key);
         match self.lists.get(&endpoint.provider) {
             Some(List { fetch: None, outcome: Err(error), .. }) => {
@@ -171,7 +171,7 @@ impl ModelLists {
             entry.outcome = learn(core, provider, fetched);
             // Agents of other providers find theirs on the way and wait again.
             for agent in std::mem::take(&mut self.waiting) {
-                if core.roster.get(agent).is_some_and(|agent| matches!(agent.wait(), Wait::Slot)) {
+                if core.agent(agent).is_some_and(|agent| matches!(agent.wait(), Wait::Slot)) {
                     core.join_send_queue(agent);
                 }
             }
@@ -189,7 +189,7 @@ fn learn(core: &mut Core, provider: &str, fetched: Result<Fetched>) -> Result<()
     let models = list::read(status, &body)?;
     core.config.catalog.learn(provider, models.clone());
     core.factory.learn(provider, models);
-    core.learn_facts();
+    learn_facts(core);
     keep_listed(core, provider);
     Ok(())
 }
@@ -198,7 +198,7 @@ fn learn(core: &mut Core, provider: &str, fetched: Result<Fetched>) -> Result<()
 /// request before the list is there.
 fn keep_listed(core: &mut Core, provider: &str) {
     let Some(entry) = core.config.catalog.0.iter().find(|entry| entry.name == provider) else { return };
-    let endpoints = core.roster.ids().into_iter().filter_map(|id| Some(&core.roster.get(id)?.inputs.endpoint));
+    let endpoints = core.roster.ids().into_iter().filter_map(|id| Some(&core.agent(id)?.inputs.endpoint));
     let used: BTreeSet<&str> = endpoints.filter(|used| used.provider == provider).map(|used| &*used.model).collect();
     let listed = entry.listed.iter().filter(|(name, _)| used.contains(name.as_str()));
     let listed: Vec<(String, u64)> =

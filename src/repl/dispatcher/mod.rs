@@ -50,7 +50,7 @@ impl Dispatcher {
 
     /// The agent that would send next if requests were not limited.
     fn first_in_queue(&self, core: &Core) -> Option<AgentId> {
-        let now = core.clock.now();
+        let now = core.now();
         let is_reachable = |provider: &str| !self.lookups.contains_key(provider);
         if core.roster.at_work().len() < self.slots { core.send_queue.next(now, is_reachable) } else { None }
     }
@@ -92,16 +92,16 @@ impl Dispatcher {
     /// Starts a look-up of the host of this agent's provider if its addresses are unknown: until then nothing is sent
     /// there.
     fn start_lookup(&mut self, core: &Core, agent: AgentId) -> bool {
-        let Some(endpoint) = core.roster.get(agent).map(|agent| &agent.inputs.endpoint) else { return false };
-        let Some(host) = core.network.host_to_look_up(&endpoint.base_url, core.clock.now()) else { return false };
+        let Some(endpoint) = core.agent(agent).map(|agent| &agent.inputs.endpoint) else { return false };
+        let Some(host) = core.network().host_to_look_up(&endpoint.base_url, core.now()) else { return false };
         // Without a thread libcurl looks the host up itself and reports the error.
-        let Ok(lookup) = Lookup::start(host, core.waker.clone()) else { return false };
+        let Ok(lookup) = Lookup::start(host, core.waker()) else { return false };
         self.lookups.insert(endpoint.provider.clone(), lookup);
         true
     }
 
     fn send_request(&mut self, core: &mut Core, agent: AgentId) {
-        let Some(sender) = core.roster.get(agent).filter(|agent| matches!(agent.wait(), Wait::Slot)) else { return };
+        let Some(sender) = core.agent(agent).filter(|agent| matches!(agent.wait(), Wait::Slot)) else { return };
         let endpoint = sender.inputs.endpoint.clone();
         let key = match &endpoint.key_command {
             None => endpoint.key.clone().map(|secret| Credential { secret, run: 0 }),
@@ -116,7 +116,7 @@ impl Dispatcher {
         if core.config.looks_up_models && endpoint.facts.context.is_none() && endpoint.kind != "echo" {
             self.lists.start(core, &endpoint, key.as_ref());
         }
-        let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.clock.now());
+        let limits = core.send_queue.on_sent(&endpoint.provider, agent, core.now());
         core.emit(Event::RequestSent { agent });
         if is_first_try(core, agent) {
             core.request_limits.count_request(&core.roster, agent);
@@ -145,7 +145,7 @@ impl Dispatcher {
     pub(super) fn keep_connection(&mut self, core: &mut Core, agent: AgentId) {
         self.idle_connections.retain(|id| *id != agent);
         self.idle_connections.push_back(agent);
-        let now = core.clock.now();
+        let now = core.now();
         while self.idle_connections.len() > IDLE_CONNECTIONS {
             let Some(longest) = self.idle_connections.pop_front() else { return };
             core.with_agent(longest, |agent, _| {
@@ -170,7 +170,7 @@ impl Dispatcher {
 
     /// Takes the answers of the system's resolver.
     fn poll_lookups(&mut self, core: &Core) {
-        let now = core.clock.now();
+        let now = core.now();
         self.lookups.retain(|_, lookup| {
             let result = lookup.take_result();
             let is_open = result.is_none();
@@ -203,7 +203,7 @@ impl Component for Dispatcher {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let now = core.clock.now();
+        let now = core.now();
         let pause = core.send_queue.deadline(now);
         let has_threads = self.credentials.is_running() || !self.lookups.is_empty() || self.lists.is_any_running();
         let poll = has_threads.then(|| (now + TOOL_POLL, WakeReason::Tools));
@@ -217,7 +217,7 @@ fn may_request(core: &Core, agent: AgentId) -> bool {
 }
 
 fn is_first_try(core: &Core, agent: AgentId) -> bool {
-    core.roster.get(agent).is_none_or(Agent::is_first_try)
+    core.agent(agent).is_none_or(Agent::is_first_try)
 }
 
 /// Takes an agent out of the send queue if a limit of its tree does not allow the request, so that no other agent waits
@@ -242,7 +242,7 @@ fn hold_back(core: &mut Core, agent: AgentId) -> bool {
 
 /// Requests that have ended make room for others.
 fn settle_paces(core: &mut Core) {
-    let (now, roster) = (core.clock.now(), &core.roster);
+    let (now, roster) = (core.now(), &core.roster);
     let is_under_way = |agent| roster.get(agent).is_some_and(|agent| agent.is_under_way());
     core.send_queue.settle_paces(now, is_under_way);
 }

@@ -72,7 +72,7 @@ impl Jobs {
         goal: Option<String>,
     ) -> bool {
         let is_automatic = typed.is_none();
-        let settings = core.config.settings;
+        let settings = core.config().settings;
         let planned = core
             .roster
             .with(agent, |agent| Some((agent.plan_compaction(goal, is_automatic, &settings)?, agent.summary_piece())));
@@ -132,7 +132,7 @@ impl Jobs {
 
     /// Stores the compaction in one transaction, and sends the request that waits for it.
     fn finish_compaction(&mut self, core: &mut Core, job: CompactionJob) {
-        let Some(agent) = core.roster.get(job.agent) else { return };
+        let Some(agent) = core.agent(job.agent) else { return };
         let compaction = match agent.measured(job.plan.clone().into_compaction()) {
             Ok(compaction) => compaction,
             Err(longer) => {
@@ -177,7 +177,7 @@ impl Jobs {
         core.roster.with(job.agent, |agent| agent.set_compacting(None));
         if job.typed.is_some() {
             self.compacted.push(job.agent);
-        } else if core.roster.get(job.agent).is_some_and(waits) {
+        } else if core.agent(job.agent).is_some_and(waits) {
             core.with_agent(job.agent, |agent, context| agent.on_compaction_ended(is_stored, context));
         }
     }

@@ -30,7 +30,7 @@ impl Jobs {
         path: PathBuf,
         is_json: bool,
     ) -> Result<()> {
-        let agent = core.roster.get(agent_id).ok_or_else(agent_gone)?;
+        let agent = core.agent(agent_id).ok_or_else(agent_gone)?;
         let subject = ExportSubject::of(agent, core.clock.unix_ms());
         let file = agent.inputs.environment.working_directory.join(&path);
         let line = format!("/export {} {}", if is_json { "json" } else { "md" }, path.display());

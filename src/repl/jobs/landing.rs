@@ -28,7 +28,7 @@ impl Jobs {
         let label = core.roster.label_of(agent);
         let none = || Error::usage(format!("{label} does not work in a git worktree of its own (/env worktree)"));
         let root = file_steps::worktree_of(core, agent).ok_or_else(none)?;
-        let is_busy = |id: &AgentId| core.roster.get(*id).is_some_and(|agent| agent.state() != State::Idle);
+        let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
         let there = core.roster.iter().filter(|agent| agent.inputs.environment.worktree.as_ref() == Some(&root));
         if let Some(busy) = there.map(|agent| agent.id()).find(is_busy) {
             let label = core.roster.label_of(busy);
@@ -75,7 +75,7 @@ impl Jobs {
     fn on_landed(&mut self, core: &mut Core, agent: AgentId, root: PathBuf, shown_at: AgentId) {
         let text = "The user landed the commits of this worktree. Files may have changed, read them again before you edit them.";
         file_steps::tell_model(core, agent, Some(text.to_owned()));
-        if core.roster.get(agent).is_none() {
+        if core.agent(agent).is_none() {
             // Nothing would be lost with it any more.
             self.release_worktree(root, shown_at);
         }
@@ -99,7 +99,7 @@ pub(super) fn report(core: &mut Core, origin: Origin, shown_at: AgentId, line: &
 
 /// The line to type again.
 fn line_of(core: &Core, typed_at: AgentId, agent: AgentId, request: &LandRequest) -> String {
-    let name = || core.roster.get(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
+    let name = || core.agent(agent).and_then(|agent| agent.identity.name.clone()).unwrap_or_else(|| agent.short());
     let named = if typed_at == agent { String::new() } else { format!(" {}", name()) };
     let rebase = if request.is_rebase { " --rebase" } else { "" };
     let commit = request.commit.as_ref().map(|message| format!(" --commit {message}")).unwrap_or_default();

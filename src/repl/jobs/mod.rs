@@ -93,7 +93,7 @@ impl Jobs {
 
     /// Esc: stops the work for an agent and its own.
     pub(super) fn interrupt_turn(&mut self, core: &mut Core, agent: AgentId) -> Result<()> {
-        let was_idle = core.roster.get(agent).ok_or_else(agent_gone)?.state() == State::Idle;
+        let was_idle = core.agent(agent).ok_or_else(agent_gone)?.state() == State::Idle;
         self.cancel(core, agent, was_idle);
         core.interrupt(agent, was_idle)
     }
@@ -145,7 +145,7 @@ impl Component for Jobs {
 
     /// Hands the output of a summary agent to its slice instead of storing it.
     fn on_effect(&mut self, core: &mut Core, writer: AgentId, effect: Effect) -> Option<Effect> {
-        if core.roster.get(writer).is_none_or(|agent| agent.role != Role::Summary) {
+        if core.agent(writer).is_none_or(|agent| agent.role != Role::Summary) {
             return Some(effect);
         }
         match effect {
@@ -189,6 +189,6 @@ impl Component for Jobs {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        self.tasks.has_any(&AWAITED).then(|| (core.clock.now() + TOOL_POLL, WakeReason::Tools))
+        self.tasks.has_any(&AWAITED).then(|| (core.now() + TOOL_POLL, WakeReason::Tools))
     }
 }

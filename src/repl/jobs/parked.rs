@@ -34,7 +34,7 @@ impl Jobs {
     /// `/fork`: a busy agent is forked after its last complete exchange, or, if the child inherits the open one too, when
     /// the tools of the reply are done.
     pub(in crate::repl) fn fork(&mut self, core: &mut Core, origin: Origin, agent: AgentId, fork: Fork) -> Result<()> {
-        let forking = core.roster.get(agent).ok_or_else(agent_gone)?;
+        let forking = core.agent(agent).ok_or_else(agent_gone)?;
         let state = forking.state();
         if fork.includes_current && matches!(state, State::ExecutingTool | State::AwaitingApproval) {
             return self.park(core, origin, agent, Change::Fork(fork));

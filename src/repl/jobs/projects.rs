@@ -31,7 +31,7 @@ impl Jobs {
     /// Whether the request of an agent has to wait because the project at its place was not read yet. It is made again when
     /// the project was read, or cannot be.
     pub(super) fn holds_for_project(&mut self, core: &Core, agent: AgentId) -> bool {
-        let Some(remote) = core.roster.get(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
+        let Some(remote) = core.agent(agent).and_then(|agent| agent.inputs.environment.remote.clone()) else {
             return false;
         };
         if core.factory.environments.knows_project(&remote) {
@@ -59,12 +59,12 @@ impl Jobs {
     fn release_held(&mut self, core: &mut Core) {
         let RemoteProjects { reading, held } = &mut self.projects;
         let is_free = |agent: &AgentId| {
-            let remote = core.roster.get(*agent).and_then(|agent| agent.inputs.environment.remote.as_ref());
+            let remote = core.agent(*agent).and_then(|agent| agent.inputs.environment.remote.as_ref());
             remote.is_none_or(|remote| !reading.contains(&remote.project_key()))
         };
         let free: Vec<AgentId> = held.extract_if(.., is_free).collect();
         for agent in free {
-            if core.roster.get(agent).is_some_and(waits_for_slot) {
+            if core.agent(agent).is_some_and(waits_for_slot) {
                 core.with_agent(agent, |_, context| context.outbox.push(agent, Effect::Request));
             }
         }

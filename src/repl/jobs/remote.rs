@@ -78,7 +78,7 @@ impl Jobs {
         spec: EnvironmentSpec,
         directory: PathBuf,
     ) -> Result<()> {
-        let Some(parent) = core.roster.get(agent) else { return Ok(()) };
+        let Some(parent) = core.agent(agent) else { return Ok(()) };
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(core, origin, agent, Change::Environment(spec.to_string()));
         }

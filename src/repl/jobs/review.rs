@@ -20,7 +20,7 @@ impl Jobs {
         agent: AgentId,
         base: Option<String>,
     ) -> Result<()> {
-        let environment = core.roster.get(agent).ok_or_else(agent_gone)?.inputs.environment.clone();
+        let environment = core.agent(agent).ok_or_else(agent_gone)?.inputs.environment.clone();
         let directory = environment.working_directory.clone();
         let work = move |job: &Job| review::task(&directory, base.as_deref(), &environment, job);
         self.tasks.spawn(core, (Kind::Review, agent, None), work, move |jobs, core, outcome| match outcome.as_deref() {

@@ -24,20 +24,20 @@ impl Jobs {
     /// blocks one thread.
     pub(super) fn find_skills(&mut self, core: &Core, agent: AgentId) {
         // One that works elsewhere has no skills.
-        let known = core.roster.get(agent).filter(|agent| agent.inputs.environment.remote.is_none());
+        let known = core.agent(agent).filter(|agent| agent.inputs.environment.remote.is_none());
         let Some(known) = known else { return };
         let directory = known.inputs.environment.working_directory.clone();
         let origins = known.inputs.environment.origins.clone();
-        let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.clock.now() < *at + PAUSE;
+        let is_recent = |(searched, at): &(PathBuf, Moment)| *searched == directory && core.now() < *at + PAUSE;
         if self.tasks.has_any(&[Kind::FindSkills]) || self.last_skill_search.as_ref().is_some_and(is_recent) {
             return;
         }
-        let (person, trusted) = (core.config.skill_directories.clone(), core.config.trusted_instructions.clone());
+        let (person, trusted) = (core.config().skill_directories.clone(), core.config().trusted_instructions.clone());
         let searched = directory.clone();
         let work = move |_: &Job| Ok(find::skills(&person, &searched, &origins, &trusted));
         // Without a thread the known skills stay.
         drop(self.tasks.spawn(core, (Kind::FindSkills, agent, None), work, move |jobs, core, found| {
-            jobs.last_skill_search = Some((directory.clone(), core.clock.now()));
+            jobs.last_skill_search = Some((directory.clone(), core.now()));
             if let Ok(list) = found {
                 learn(core, directory, agent, list);
             }
@@ -47,7 +47,7 @@ impl Jobs {
     /// Looks for the skills of a new agent whose directory no agent had before.
     pub(super) fn find_skills_of_new(&mut self, core: &Core, agent: AgentId) {
         let lacks = |agent: &Agent| core.factory.environments.lacks_skills(&agent.inputs.environment.working_directory);
-        if core.roster.get(agent).is_some_and(lacks) {
+        if core.agent(agent).is_some_and(lacks) {
             self.find_skills(core, agent);
         }
     }
@@ -55,7 +55,7 @@ impl Jobs {
 
 /// Gives the agents of a directory its skills, and tells one of them what has changed.
 fn learn(core: &mut Core, directory: PathBuf, agent: AgentId, list: SkillList) {
-    let Some(before) = core.roster.get(agent).map(|agent| agent.inputs.environment.skills.clone()) else { return };
+    let Some(before) = core.agent(agent).map(|agent| agent.inputs.environment.skills.clone()) else { return };
     let is_new = core.factory.environments.lacks_skills(&directory);
     if *before == list && !is_new {
         return;

@@ -47,7 +47,7 @@ impl StagedSlice {
     pub(in crate::repl) fn stage(core: &mut Core, origin: Origin, agent: AgentId, spec: &SliceSpec) -> Result<Self> {
         core.require_idle(agent)?;
         core.load(agent)?;
-        let agent_ref = core.roster.get(agent).ok_or_else(agent_gone)?;
+        let agent_ref = core.agent(agent).ok_or_else(agent_gone)?;
         let history = agent_ref.inputs.history.as_ref().ok_or_else(agent_gone)?;
         let mut cut = spec.cut(&history.conversation())?;
         let requests = cut.take_requests();
@@ -195,7 +195,7 @@ fn finish(core: &mut Core, slice: SliceJob) {
 
 /// Adds an agent that writes a summary for `agent`: in no list and no store. Returns its id.
 pub(super) fn spawn_summary(core: &mut Core, agent: AgentId, request: String) -> Option<AgentId> {
-    let summary = AgentFactory::summary_agent(core.roster.get(agent)?, "summary", SUMMARY_SYSTEM);
+    let summary = AgentFactory::summary_agent(core.agent(agent)?, "summary", SUMMARY_SYSTEM);
     let (id, created_at) = (summary.id(), core.clock.unix_ms());
     core.roster.add_unlisted(summary);
     let message = Message { id: MessageId(1), body: Body::User(request), created_at };
@@ -225,7 +225,7 @@ fn stage_cut(
     summaries: Vec<String>,
     costs: &[Usage],
 ) -> Result<(StagedChild, String)> {
-    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let label = core.agent(agent).ok_or_else(agent_gone)?.identity.label();
     let widened = describe_widened(&cut);
     let rows = cut.into_messages(summaries);
     let message = format!("{} from {label}{widened}", text::counted(rows.len(), "message", "messages"));

@@ -1,7 +1,6 @@
 //! Work off the loop: a function runs on a thread, and its result is passed to another function in the loop.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -79,7 +78,7 @@ impl Tasks {
         work: impl FnOnce(&Job) -> Outcome<T> + Send + 'static,
         then: impl FnOnce(&mut Jobs, &mut Core, Outcome<T>) + 'static,
     ) -> Result<()> {
-        let thread = JobThread::spawn(format!("{kind:?}"), work, Arc::clone(&core.waker))?;
+        let thread = JobThread::spawn(format!("{kind:?}"), work, core.waker())?;
         self.running.push(Task { kind, agent, worktree, thread: Box::new(Pending { thread, then }) });
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Titles {
                 && agent.identity.made_by.is_top()
                 && !agent.identity.is_print_run
         };
-        let is_wanted = core.config.title_model.is_some() && core.roster.get(id).is_some_and(is_named);
+        let is_wanted = core.config().title_model.is_some() && core.agent(id).is_some_and(is_named);
         if is_wanted && self.waiting.len() < MOST_WAITING && !self.waiting.contains(&id) {
             self.waiting.push_back(id);
         }
@@ -61,7 +61,7 @@ impl Titles {
     /// A turn begins: it does not wait for a title.
     pub fn on_turn_started(&mut self, core: &mut Core, id: AgentId) {
         let is_its_own = self.job.as_ref().is_some_and(|job| job.writer == id);
-        if !is_its_own && core.roster.at_work().len() >= core.config.working_limit {
+        if !is_its_own && core.roster.at_work().len() >= core.config().working_limit {
             self.cancel(core);
         }
     }
@@ -83,7 +83,7 @@ impl Titles {
 
     pub fn can_start(&self, core: &Core) -> bool {
         let at_work = core.roster.at_work().len();
-        self.job.is_none() && !self.waiting.is_empty() && (at_work == 0 || at_work + 1 < core.config.working_limit)
+        self.job.is_none() && !self.waiting.is_empty() && (at_work == 0 || at_work + 1 < core.config().working_limit)
     }
 
     /// Begins the next title.
@@ -114,7 +114,7 @@ impl Titles {
         let text = job.text.filter(|_| matches!(outcome, AgentOutcome::Completed)).unwrap_or_default();
         let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let text = title(line.trim_matches(['"', '*', '#', ' ']));
-        if !text.is_empty() && core.roster.get(job.agent).is_some() {
+        if !text.is_empty() && core.agent(job.agent).is_some() {
             // Without it the next process shows the first words.
             drop(core.store.set_title(job.agent, &text));
             core.roster.with(job.agent, |agent| agent.title = text);
@@ -123,7 +123,7 @@ impl Titles {
 
     /// Counts the usage of a title; between calls and their results only after the turn.
     fn record(&mut self, core: &mut Core, id: AgentId, costs: Vec<Usage>) {
-        let Some(agent) = core.roster.get(id).filter(|_| !costs.is_empty()) else { return };
+        let Some(agent) = core.agent(id).filter(|_| !costs.is_empty()) else { return };
         if agent.state() != State::Idle {
             return self.unrecorded.push((id, costs));
         }
@@ -134,10 +134,10 @@ impl Titles {
 
 /// Asks for a title of this conversation, if it has had one exchange and has none.
 fn begin(core: &mut Core, id: AgentId) -> Option<AgentId> {
-    let model = core.config.title_model.clone()?;
+    let model = core.config().title_model.clone()?;
     let (said, answered) = core.store.untitled_exchange(id).ok().flatten()?;
     let endpoint = core.factory.endpoint(&model).ok()?;
-    let mut writer = AgentFactory::summary_agent(core.roster.get(id)?, "title", SYSTEM);
+    let mut writer = AgentFactory::summary_agent(core.agent(id)?, "title", SYSTEM);
     writer.inputs.endpoint = endpoint;
     (writer.inputs.parameters, writer.inputs.thinking) = (Parameters::default(), Thinking::Unspecified);
     let (writer_id, created_at) = (writer.id(), core.clock.unix_ms());

@@ -24,13 +24,13 @@ impl Jobs {
         agent: AgentId,
         request: UndoRequest,
     ) -> Result<()> {
-        if let Some(found) = core.roster.get(agent) {
+        if let Some(found) = core.agent(agent) {
             if let Some(remote) = &found.inputs.environment.remote {
                 let place = &remote.place;
                 return Err(Error::usage(format!("{place}: files that are changed there cannot be brought back")));
             }
             // Without a person, a stored question stays open, and nothing of the agent runs.
-            let is_parked = !core.config.settings.is_interactive
+            let is_parked = !core.config().settings.is_interactive
                 && found.question().is_some()
                 && !core.roster.with_live_tools().contains(&agent);
             if !is_parked {
@@ -54,7 +54,7 @@ impl Jobs {
                 undone.text
             });
             if let (Origin::Client(_), Ok(text)) = (origin, &undone) {
-                let shown_at = if core.roster.get(agent).is_some() { agent } else { shown_at };
+                let shown_at = if core.agent(agent).is_some() { agent } else { shown_at };
                 core.note(shown_at, LineKind::Note, text);
             }
             report(core, origin, shown_at, "", undone);
@@ -76,7 +76,7 @@ pub(in crate::repl) fn take_up(core: &mut Core) -> Vec<String> {
     let root = core.roster.nth(0);
     let done = take_up_journals(&core.store, &snapshots, IN_CHAT);
     for (agent, note) in &done {
-        let shown_at = if core.roster.get(*agent).is_some() { Some(*agent) } else { root };
+        let shown_at = if core.agent(*agent).is_some() { Some(*agent) } else { root };
         shown_at.into_iter().for_each(|at| core.note(at, LineKind::Note, note));
     }
     done.into_iter().map(|(_, note)| note).collect()

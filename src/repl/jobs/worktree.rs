@@ -38,7 +38,7 @@ impl Jobs {
         agent: AgentId,
         spec: String,
     ) -> Result<()> {
-        let parent = core.roster.get(agent).ok_or_else(agent_gone)?;
+        let parent = core.agent(agent).ok_or_else(agent_gone)?;
         if matches!(parent.state(), State::ExecutingTool | State::AwaitingApproval) {
             return self.park(core, origin, agent, Change::Environment(spec));
         }

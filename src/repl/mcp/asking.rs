@@ -59,7 +59,7 @@ impl Mcp {
     }
 
     fn respond(&mut self, core: &mut Core, server: u64, tag: u64, (inputs, answers): (Inputs, Map<String, Value>)) {
-        let now = core.clock.now();
+        let now = core.now();
         if let Some(link) = self.link(server) {
             link.session_mut().respond(tag, inputs, answers, now);
             self.write(core, server);
@@ -90,6 +90,6 @@ impl Mcp {
 
 /// Whether somebody can be asked, and the policy of the agent allows questions.
 fn may_ask(core: &Core, agent: AgentId) -> bool {
-    core.config.settings.is_interactive
-        && core.roster.get(agent).is_some_and(|agent| !matches!(agent.policy(), Policy::Plan | Policy::Never))
+    core.config().settings.is_interactive
+        && core.agent(agent).is_some_and(|agent| !matches!(agent.policy(), Policy::Plan | Policy::Never))
 }

@@ -53,7 +53,7 @@ impl Mcp {
 
     /// Sends the calls that wait until the server is ready.
     pub(super) fn send_calls(&mut self, core: &mut Core, number: u64) {
-        let now = core.clock.now();
+        let now = core.now();
         let Some(server) = self.servers.get_mut(&number) else { return };
         let State::Running(link) = &mut server.state else { return };
         if !link.session().is_ready() {
@@ -90,7 +90,7 @@ impl Mcp {
             Ok(value) => content::result(&value),
             Err(why) => (vec![Part::Text(why)], true),
         };
-        let cap = core.config.settings.output_cap;
+        let cap = core.config().settings.output_cap;
         let watch = server.watch().map(|watch| (watch, format!("mcp server {}", server.key.name)));
         if let Some(text) = short_text(&parts, cap).filter(|_| watch.is_none()) {
             return core.answer_call(call.agent, &call.id, if is_error { Err(text) } else { Ok(text) });
@@ -108,7 +108,7 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         let readings = &self.readings;
         let is_awaited = |call: &Call| match call.asked.is_of_model() {
-            true => core.roster.get(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id)),
+            true => core.agent(call.agent).is_some_and(|agent| agent.is_waiting_call(&call.id)),
             false => readings.awaits(call.tag),
         };
         let dropped: Vec<Call> = server.calls.extract_if(.., |call| !is_awaited(call)).collect();

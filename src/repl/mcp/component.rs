@@ -17,7 +17,7 @@ use crate::repl::timeout::{TOOL_POLL, WakeReason};
 
 impl Component for Mcp {
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
-        let now = core.clock.now();
+        let now = core.now();
         for item in ready {
             let Core { reactor, network, .. } = &mut *core;
             match item.source {
@@ -102,7 +102,7 @@ impl Component for Mcp {
         self.take_prepared(core);
         self.readings.step(core);
         self.release(core);
-        let now = core.clock.now();
+        let now = core.now();
         self.ending.retain_mut(|ending| !ending.is_over(now));
     }
 
@@ -112,7 +112,7 @@ impl Component for Mcp {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let now = core.clock.now();
+        let now = core.now();
         let of_session = |server: &Server| match &server.state {
             State::Stopped => None,
             State::Starting(_) => Some(now + TOOL_POLL),

@@ -30,7 +30,7 @@ impl Mcp {
         for ClientServer { name, transport } in servers {
             let server = McpServer::new(name, transport.clone(), CLIENT.into());
             let is_known = |known: &McpServer| known.name == *name && is_declared_for(core, agent, known);
-            let taken = core.config.mcp.iter().find(|known| is_known(known));
+            let taken = core.config().mcp.iter().find(|known| is_known(known));
             match taken.or_else(|| declared.iter().find(|known| known.name == *name)) {
                 Some(known) if known.transport == *transport => {}
                 Some(known) => {
@@ -70,10 +70,10 @@ impl Mcp {
 
     /// The servers that are for an agent. Of several with the same name the first counts.
     pub(super) fn declared_for(&self, core: &Core, agent: AgentId) -> Vec<(Key, McpServer)> {
-        let Some(known) = core.roster.get(agent) else { return Vec::new() };
+        let Some(known) = core.agent(agent) else { return Vec::new() };
         let is_owner = |owner: AgentId| owner == agent || core.roster.is_ancestor(owner, agent);
         let of_clients = self.of_clients.values().filter(|(owner, _)| is_owner(*owner));
-        let all = core.config.mcp.iter().chain(of_clients.flat_map(|(_, servers)| servers));
+        let all = core.config().mcp.iter().chain(of_clients.flat_map(|(_, servers)| servers));
         let mut found: Vec<(Key, McpServer)> = Vec::new();
         for declaration in all {
             let key = key(known, declaration);
@@ -86,7 +86,7 @@ impl Mcp {
 }
 
 fn is_declared_for(core: &Core, agent: AgentId, declaration: &McpServer) -> bool {
-    core.roster.get(agent).is_some_and(|agent| key(agent, declaration).is_some())
+    core.agent(agent).is_some_and(|agent| key(agent, declaration).is_some())
 }
 
 /// The key of this server for the agent; `None` if the server is not for it.

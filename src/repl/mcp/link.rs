@@ -29,7 +29,7 @@ impl Link {
 
     /// Sends the messages of the session, and reads what was received.
     pub(super) fn drive(&mut self, core: &mut Core, next_number: impl FnMut() -> u64) -> Result<()> {
-        let now = core.clock.now();
+        let now = core.now();
         let Core { network, reactor, waker, .. } = core;
         match self {
             Self::Pipe(process) => process.write(reactor),
@@ -44,7 +44,8 @@ impl Link {
     pub(super) fn cancel(&mut self, core: &mut Core, tag: u64, reason: &str) {
         let request = self.session_mut().cancel(tag, reason);
         if let (Self::Http(http), Some(request)) = (self, request) {
-            http.close(request, &mut core.reactor, core.clock.now());
+            let now = core.now();
+            http.close(request, core.reactor(), now);
         }
     }
 
@@ -75,7 +76,8 @@ impl Link {
         match self {
             Self::Pipe(process) => Some(process.end(until, &mut core.reactor)),
             Self::Http(http) => {
-                http.end(&mut core.reactor, core.clock.now());
+                let now = core.now();
+                http.end(core.reactor(), now);
                 None
             }
         }

@@ -88,10 +88,10 @@ pub(super) struct Mcp {
 impl Mcp {
     /// Starts the servers of an agent that may be started, and gives it the known tools. Returns the servers.
     fn start_all(&mut self, core: &mut Core, agent: AgentId) -> Vec<u64> {
-        if core.config.mcp.is_empty() && self.of_clients.is_empty() || !gets_servers(core, agent) {
+        if core.config().mcp.is_empty() && self.of_clients.is_empty() || !gets_servers(core, agent) {
             return Vec::new();
         }
-        let now = core.clock.now();
+        let now = core.now();
         let mine = self.servers_of(core, agent);
         self.give_tools(core, agent);
         for number in &mine {
@@ -111,7 +111,7 @@ impl Mcp {
             let known = self.servers.iter().find(|(_, server)| is_it(server)).map(|(number, _)| *number);
             let number = known.unwrap_or_else(|| {
                 let number = self.next_number();
-                let environment = core.roster.get(agent).map(|agent| agent.inputs.environment.clone());
+                let environment = core.agent(agent).map(|agent| agent.inputs.environment.clone());
                 // Servers run on this machine, wherever their agents work.
                 let environment = environment.expect("the agent is there");
                 let mut environment = Environment { remote: None, ..(*environment).clone() };
@@ -224,7 +224,7 @@ impl Mcp {
             Err(why) => return self.fail(core, number, &format!("was not connected: {why}")),
         };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
-        let session = Session::start(server.declaration.clone(), era, false, core.clock.now());
+        let session = Session::start(server.declaration.clone(), era, false, core.now());
         server.state = State::Running(Link::Http(Box::new(Http::new(session, url, headers, guard))));
         self.write(core, number);
     }
@@ -243,7 +243,7 @@ impl Mcp {
         let numbers = [(); 4].map(|()| self.next_number());
         let Some(server) = self.servers.get_mut(&number) else { return };
         let era = self.eras.get(&server.declaration.transport.about()).copied();
-        let session = Session::start(server.declaration.clone(), era, true, core.clock.now());
+        let session = Session::start(server.declaration.clone(), era, true, core.now());
         match Process::new(started, session, numbers, &mut core.reactor) {
             Ok(process) => {
                 self.sources.extend(process.sources().map(|(source, port)| (source, (number, port))));
@@ -284,7 +284,7 @@ impl Mcp {
     /// Everything that has happened to a server since the last turn.
     fn step_server(&mut self, core: &mut Core, number: u64) {
         self.begin(core, number);
-        let now = core.clock.now();
+        let now = core.now();
         self.cancel_unawaited(core, number);
         let Some(link) = self.link(number) else { return };
         if link.session().deadline().is_some_and(|at| at <= now) {
@@ -353,7 +353,7 @@ impl Mcp {
     fn fail(&mut self, core: &mut Core, number: u64, why: &str) {
         self.stop(core, number);
         let Some(server) = self.servers.get_mut(&number) else { return };
-        server.on_failed(why, core.clock.now());
+        server.on_failed(why, core.now());
         self.eras.remove(&server.declaration.transport.about());
         let message = format!("the MCP server {}: {why}", server.key.name);
         let directory = server.environment.output_directory.clone();
@@ -377,7 +377,7 @@ impl Mcp {
         let Some(server) = self.servers.get_mut(&number) else { return };
         if let State::Running(link) = std::mem::replace(&mut server.state, State::Stopped) {
             self.sources.retain(|_, (owner, _)| *owner != number);
-            self.ending.extend(link.end(core, core.clock.now() + END_TIME_LIMIT));
+            self.ending.extend(link.end(core, core.now() + END_TIME_LIMIT));
         }
     }
 
@@ -429,7 +429,7 @@ impl Mcp {
         let free: Vec<AgentId> = self.held.iter().copied().filter(|agent| !awaited(agent)).collect();
         for agent in free {
             self.held.remove(&agent);
-            if core.roster.get(agent).is_some_and(waits_for_slot) {
+            if core.agent(agent).is_some_and(waits_for_slot) {
                 core.join_send_queue(agent);
             }
         }

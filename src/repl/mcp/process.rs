@@ -44,7 +44,7 @@ pub(super) struct Starting(JobThread<ServerProcess>);
 impl Starting {
     pub(super) fn begin(program: ServerProgram, env: Arc<Environment>, core: &Core) -> Result<Self> {
         let work = move |_: &Job| ServerProcess::start(&program, &env);
-        JobThread::spawn("mcp start".into(), work, core.waker.clone()).map(Self)
+        JobThread::spawn("mcp start".into(), work, core.waker()).map(Self)
     }
 
     /// The process, once it is there. Returned once.

@@ -222,7 +222,7 @@ impl Item {
 
 /// The resources that a text names, of servers that are declared.
 pub(super) fn mentions(text: &str, core: &Core) -> Vec<Mention> {
-    let names: Vec<&str> = core.config.mcp.iter().map(|server| server.name.as_str()).collect();
+    let names: Vec<&str> = core.config().mcp.iter().map(|server| server.name.as_str()).collect();
     let is_known = |server: &str, uri: &str| {
         let mut known = core.roster.iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
         known.any(|known| known.server == server && known.uri == uri)

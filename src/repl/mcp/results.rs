@@ -64,7 +64,7 @@ impl Preparing {
             output
         };
         let call = ToolCall { id: String::new(), name: "mcp".into(), arguments: String::new() };
-        let running = Running::spawn(call, work, core.waker.clone()).map_err(|error| error.message)?;
+        let running = Running::spawn(call, work, core.waker()).map_err(|error| error.message)?;
         Ok(Self { running, images })
     }
 

@@ -211,7 +211,7 @@ impl Proxy {
                     }
                 }
                 Some(Err(error)) if proxy::is_out_of_descriptors(&error) => {
-                    self.pause = Some(core.clock.now() + ACCEPT_PAUSE);
+                    self.pause = Some(core.now() + ACCEPT_PAUSE);
                     return;
                 }
                 Some(Err(error)) if is_of_one_connection(&error) => {}
@@ -235,7 +235,7 @@ impl Proxy {
     /// Lets a connection do what is possible now.
     fn serve(&mut self, core: &mut Core, id: u64, budget: usize) {
         let Some(client) = self.connections.get_mut(&id) else { return };
-        let progress = client.connection.step(budget, core.clock.now());
+        let progress = client.connection.step(budget, core.now());
         // Before the client reads it: then it may end, and the call with it.
         let refusal = client.connection.take_refusal();
         if let (Some(refusal), Some(call)) = (refusal, self.calls.get_mut(&client.call)) {
@@ -292,7 +292,7 @@ impl Proxy {
     }
 
     fn take_addresses(&mut self, core: &mut Core) {
-        let now = core.clock.now();
+        let now = core.now();
         for (waiting, addresses) in self.lookups.poll(&core.waker) {
             for id in waiting {
                 if let Some(client) = self.connections.get_mut(&id) {
@@ -347,7 +347,7 @@ impl Component for Proxy {
         let calls: Vec<u64> = self.calls.keys().copied().collect();
         calls.iter().for_each(|id| self.read_control(core, *id));
         self.take_addresses(core);
-        self.wake_late(core.clock.now());
+        self.wake_late(core.now());
         if self.pause.is_none() {
             calls.iter().for_each(|id| self.accept(core, *id));
         }
@@ -363,7 +363,7 @@ impl Component for Proxy {
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
         let connections = self.connections.values().filter_map(|client| client.connection.deadline());
-        let poll = self.lookups.is_running().then(|| core.clock.now() + TOOL_POLL);
+        let poll = self.lookups.is_running().then(|| core.now() + TOOL_POLL);
         connections.chain(self.pause).chain(poll).min().map(|at| (at, WakeReason::Proxy))
     }
 }

@@ -21,7 +21,7 @@ const MOST_BUFFERED: usize = 64 << 20;
 
 impl Server {
     pub(super) fn accept(&mut self, core: &mut Core) {
-        self.pause = self.pause.filter(|until| core.clock.now() < *until);
+        self.pause = self.pause.filter(|until| core.now() < *until);
         if !self.may_accept_now() {
             return;
         }
@@ -41,7 +41,7 @@ impl Server {
                 // event reports.
                 Err(_) => {
                     if !self.evict_idle(core) {
-                        self.pause = Some(core.clock.now() + ACCEPT_PAUSE);
+                        self.pause = Some(core.now() + ACCEPT_PAUSE);
                     }
                     return;
                 }
@@ -104,7 +104,7 @@ impl Server {
 
     pub(in crate::repl) fn remove(&mut self, core: &mut Core, id: ClientId) {
         self.set_state(core, id, ClientState::Idle);
-        core.reactor.unwatch(Source::Client(id.0));
+        core.reactor().unwatch(Source::Client(id.0));
         let counted = self.clients.remove(&id).and_then(|client| client.counted);
         counted.map(|agent| core.request_limits.end_turn(agent));
         // A client may wait for a descriptor that is free now.

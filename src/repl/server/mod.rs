@@ -77,7 +77,7 @@ impl Server {
 
     /// Whether no person can be asked: an unattended run that goes on for its background commands has listeners.
     fn is_alone(&self, core: &Core) -> bool {
-        !core.config.settings.is_interactive && !self.is_listening()
+        !core.config().settings.is_interactive && !self.is_listening()
     }
 
     pub(super) fn client_count(&self) -> usize {
@@ -283,7 +283,7 @@ impl Server {
             core.reactor.wait(Some(LAST_FLUSH_WAIT), &mut Vec::new())?;
             self.clients.values_mut().for_each(|client| client.connection.flush());
         }
-        core.reactor.unwatch(Source::Listener);
+        core.reactor().unwatch(Source::Listener);
         self.listener = None;
         Ok(())
     }

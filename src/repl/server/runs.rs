@@ -16,6 +16,7 @@ use crate::domain::flow::Origin;
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
 use crate::repl::core::Core;
+use crate::repl::core::turns::refuse_question;
 
 // Without the coordinator no run begins.
 #[cfg_attr(not(feature = "coordinator"), allow(dead_code))]
@@ -94,7 +95,7 @@ impl Server {
             }
             lines.into_iter().for_each(|line| client.send(&Response::Chunk(line)));
         }
-        let left = std::mem::take(&mut self.left_runs).into_iter().filter(|agent| core.roster.get(*agent).is_some());
+        let left = std::mem::take(&mut self.left_runs).into_iter().filter(|agent| core.agent(*agent).is_some());
         commands.extend(left.map(|agent| Command { origin: Origin::Internal, agent, change: Change::Interrupt }));
     }
 
@@ -103,7 +104,7 @@ impl Server {
     fn refuse(&self, core: &mut Core) -> Vec<(AgentId, String)> {
         let mut refused = std::mem::take(&mut core.refused);
         for agent in self.to_refuse(core).collect::<Vec<_>>() {
-            refused.extend(core.refuse_question(agent).map(|title| (agent, title)));
+            refused.extend(refuse_question(core, agent).map(|title| (agent, title)));
         }
         refused
     }

@@ -54,7 +54,7 @@ impl Server {
         let agent = or_ended(&core.store, agent_called(&core.roster, agent), agent)?;
         // More seconds than a duration can hold are no limit.
         let longest = seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
-        let until = longest.map(|longest| core.clock.now() + longest);
+        let until = longest.map(|longest| core.now() + longest);
         self.set_state(core, id, ClientState::Wait { agent, until });
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Server {
         let Some(ClientState::Wait { agent, until }) = self.clients.get(&id).map(|client| &client.state) else {
             return;
         };
-        let is_late = until.is_some_and(|until| until <= core.clock.now());
+        let is_late = until.is_some_and(|until| until <= core.now());
         if !has_stopped(core, *agent) && !is_late {
             return;
         }
@@ -182,13 +182,13 @@ fn read_lines(core: &mut Core, viewer: ViewerId, until: u64) -> (Vec<String>, bo
 pub(super) type Commands = (Arc<SkillList>, Arc<[McpPrompt]>);
 
 fn commands_of(core: &Core, agent: AgentId) -> Option<Commands> {
-    let environment = &core.roster.get(agent)?.inputs.environment;
+    let environment = &core.agent(agent)?.inputs.environment;
     Some((Arc::clone(&environment.skills), Arc::clone(&environment.mcp_prompts)))
 }
 
 /// Whether an agent has other commands than these.
 pub(super) fn has_other_commands(core: &Core, agent: AgentId, sent: Option<&Commands>) -> bool {
-    let now = core.roster.get(agent).map(|agent| &agent.inputs.environment);
+    let now = core.agent(agent).map(|agent| &agent.inputs.environment);
     now.is_some_and(|now| sent.is_none_or(|(skills, prompts)| now.skills != *skills || now.mcp_prompts != *prompts))
 }
 
@@ -204,7 +204,7 @@ pub(super) fn has_other_questions(core: &Core, sent: Option<&[(AgentId, u64)]>) 
 
 /// Whether an agent has ended or is idle. The queue of an idle one waits for a person.
 pub(super) fn has_stopped(core: &Core, id: AgentId) -> bool {
-    core.roster.get(id).is_none_or(|agent| agent.state() == State::Idle)
+    core.agent(id).is_none_or(|agent| agent.state() == State::Idle)
 }
 
 /// The status of an agent that has stopped.
@@ -213,7 +213,7 @@ fn wait_result(core: &Core, agent: AgentId) -> Result<Status> {
     if has_stopped(core, agent) {
         return Ok(status);
     }
-    let queued = core.roster.get(agent).map_or(0, |agent| agent.queue.len());
+    let queued = core.agent(agent).map_or(0, |agent| agent.queue.len());
     let message = format!("timed out: {} is {}, {queued} queued", core.roster.label_of(agent), status.name());
     Err(Error::new(ErrorKind::Timeout, message))
 }

@@ -27,6 +27,7 @@ use crate::domain::flow::Origin;
 use crate::domain::wire::Response;
 use crate::repl::component::Command;
 use crate::repl::core::activity::held_up;
+use crate::repl::core::turns::refuse_question;
 use crate::repl::core::{Core, agent_gone};
 use crate::team::{ViewerId, busy_in_tree, is_in_tree};
 
@@ -85,7 +86,7 @@ impl ClientTurn {
 
     pub(super) fn to_json(&self, core: &Core) -> Value {
         let is_limited = self.is_limited || self.limit.is_some();
-        let is_killed = core.roster.get(self.agent).is_none();
+        let is_killed = core.agent(self.agent).is_none();
         json!({"requests": self.requests, "limited": is_limited, "limit": self.limit, "killed": is_killed})
     }
 
@@ -276,7 +277,7 @@ impl Server {
             }
             Stage::Running(_) => {
                 if !turn.bounds.is_attended {
-                    core.refuse_question(agent);
+                    refuse_question(core, agent);
                 }
                 if let Some(limit) = turn.reached(core, is_alone) {
                     turn.limit = Some(limit);
@@ -307,7 +308,7 @@ impl Server {
         let agent = turn.agent;
         match turn.stage {
             Stage::Queued { .. } => {
-                let queue = core.roster.get(agent).ok_or_else(agent_gone)?.queue.iter();
+                let queue = core.agent(agent).ok_or_else(agent_gone)?.queue.iter();
                 let entries: Vec<Queued> = queue.filter(|entry| entry.origin == Origin::Client(id)).cloned().collect();
                 core.drop_queued(agent, &entries)?;
                 let message = "canceled while it was queued: the text was not sent";
@@ -324,7 +325,7 @@ impl Server {
 pub(super) fn is_over_limit(core: &Core, agent: AgentId) -> bool {
     let is_waiting = |agent: &Agent| agent.state() == State::WaitingForLlm && agent.is_first_try();
     core.request_limits.is_turn_exhausted(agent)
-        && busy_in_tree(&core.roster, agent).into_iter().any(|id| core.roster.get(id).is_some_and(is_waiting))
+        && busy_in_tree(&core.roster, agent).into_iter().any(|id| core.agent(id).is_some_and(is_waiting))
 }
 
 /// Whether an idle agent's queue has to be resumed for this client.
@@ -332,7 +333,7 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
     if !is_stuck(core, agent, id) {
         return Ok(false);
     }
-    let label = core.roster.get(agent).ok_or_else(agent_gone)?.identity.label();
+    let label = core.agent(agent).ok_or_else(agent_gone)?.identity.label();
     let message = if !is_queued(core, agent, id) {
         format!("the text was removed from the queue of {label} before its turn began")
     } else if is_resumed {
@@ -345,11 +346,11 @@ fn check_queue(core: &Core, agent: AgentId, id: ClientId, is_resumed: bool) -> R
 
 /// Whether the queue does not continue automatically, or the client's text is not in it.
 fn is_stuck(core: &Core, agent: AgentId, id: ClientId) -> bool {
-    let is_idle = core.roster.get(agent).is_none_or(|agent| agent.state() == State::Idle);
+    let is_idle = core.agent(agent).is_none_or(|agent| agent.state() == State::Idle);
     is_idle || !is_queued(core, agent, id)
 }
 
 fn is_queued(core: &Core, agent: AgentId, id: ClientId) -> bool {
     let is_of_client = |entry: &Queued| entry.origin == Origin::Client(id);
-    core.roster.get(agent).is_some_and(|agent| agent.queue.iter().any(is_of_client))
+    core.agent(agent).is_some_and(|agent| agent.queue.iter().any(is_of_client))
 }

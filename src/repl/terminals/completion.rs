@@ -158,7 +158,7 @@ impl Terminals {
             return self.close_popup(at);
         };
         let Self { terminals, files: Some(files), .. } = self else { return };
-        files.note_use(core.clock.now());
+        files.note_use(core.now());
         let Some(terminal) = terminals.get_mut(&at) else { return };
         let mentions = match terminal.input.mentions.take() {
             Some(mentions) => mentions.refine(&query, files.count()),
@@ -196,7 +196,7 @@ impl Terminals {
     }
 
     pub(super) fn step_searches(&mut self, core: &Core) {
-        if self.files_expire().is_some_and(|at| at <= core.clock.now()) {
+        if self.files_expire().is_some_and(|at| at <= core.now()) {
             self.files = None;
         }
         for (id, agent) in self.searching() {

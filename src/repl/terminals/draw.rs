@@ -150,11 +150,11 @@ impl Terminals {
             return self.print_lines(core, at, state);
         }
         self.ask_for_colors(core, at);
-        let painted = self.painter(core, at, &state).zip(core.roster.get(state.focus)).and_then(|(painter, agent)| {
+        let painted = self.painter(core, at, &state).zip(core.agent(state.focus)).and_then(|(painter, agent)| {
             Some((self.paint(core, at, &painter, agent)?, painter.title(agent), painter.progress(agent)))
         });
         let (Some((painted, title, progress)), Some(terminal)) = (painted, self.get_mut(at)) else { return };
-        let (focus, now) = (state.focus, core.clock.now());
+        let (focus, now) = (state.focus, core.now());
         let columns = terminal.size.0;
         terminal.input.view.iter_mut().for_each(|view| view.on_drawn(painted.page.as_ref(), columns, now));
         let asked = state.question.zip(painted.page).zip(state.asked);
@@ -175,7 +175,7 @@ impl Terminals {
     /// Whether the view at this terminal was just drawn, and no key has acted since. Its list is not read again before
     /// it may be drawn again: with many agents that costs more than the frames.
     fn postpones_view(&mut self, core: &Core, at: TerminalId) -> bool {
-        let now = core.clock.now();
+        let now = core.now();
         let Some(terminal) = self.get_mut(at) else { return false };
         let next = terminal.display.drawn_at + core.config.display.frame_interval;
         let is_unchanged =
@@ -206,10 +206,10 @@ impl Terminals {
         progress: Progress,
     ) {
         let reader = self.reader(at);
-        let (Some(terminal), Some(agent)) = (self.get_mut(at), core.roster.get(focus)) else { return };
+        let (Some(terminal), Some(agent)) = (self.get_mut(at), core.agent(focus)) else { return };
         let overview = overview::rows(core, terminal, agent);
         let Some(inline) = &mut terminal.inline else { return terminal.show(frame, title, progress) };
-        inline.retain(|agent| core.roster.get(agent).is_some());
+        inline.retain(|agent| core.agent(agent).is_some());
         let is_overlaid = terminal.input.view.is_some()
             || terminal.input.popup.is_some()
             || agent.view.scrollback.has_position(reader);
@@ -223,7 +223,7 @@ impl Terminals {
 
     /// Prints new output, in line mode.
     fn print_lines(&mut self, core: &mut Core, at: TerminalId, state: VisibleState) {
-        let Some(agent) = core.roster.get(state.focus) else { return };
+        let Some(agent) = core.agent(state.focus) else { return };
         let end = self.painter(core, at, &state).map(|painter| painter.last_rows(agent, lines::LAST_ROWS));
         let end = end.unwrap_or_default().iter().map(Row::text).collect();
         let Some(terminal) = self.get_mut(at) else { return };
@@ -260,7 +260,7 @@ impl Terminals {
                 agent.view.scrollback.to_bottom(reader);
             });
             let has_conversation = core.store.tail(focus, None, 1).is_ok_and(|messages| !messages.is_empty());
-            let (Some(agent), Some(state)) = (core.roster.get(focus), self.visible_state(core, at)) else { continue };
+            let (Some(agent), Some(state)) = (core.agent(focus), self.visible_state(core, at)) else { continue };
             let end = self.painter(core, at, &state).filter(|_| has_conversation);
             let end = end.map(|painter| painter.last_rows(agent, rows)).unwrap_or_default();
             if let Some(terminal) = self.get_mut(at) {
@@ -273,7 +273,7 @@ impl Terminals {
     fn print_rest(&mut self, core: &mut Core, at: TerminalId) {
         let Some(focus) = self.get(at).map(|terminal| terminal.focus) else { return };
         core.roster.with(focus, |agent| agent.view.scrollback.update());
-        let (Some(agent), Some(terminal)) = (core.roster.get(focus), self.get_mut(at)) else { return };
+        let (Some(agent), Some(terminal)) = (core.agent(focus), self.get_mut(at)) else { return };
         let columns = terminal.size.0;
         let rows = terminal.inline.as_mut().map(|inline| inline.take_rest(agent, columns)).unwrap_or_default();
         terminal.print_end(&rows);
@@ -300,7 +300,7 @@ impl Terminals {
             asides: terminal.inline.is_none().then_some(terminal.input.asides),
             draft: self.shown_draft(core, at),
             reader: self.reader(at),
-            overview: overview::rows(core, terminal, core.roster.get(terminal.focus)?),
+            overview: overview::rows(core, terminal, core.agent(terminal.focus)?),
             screen_info: self.screen_info(core, terminal)?,
             activity: core.activity(state.focus, true),
             question: self.question_view(terminal, state),
@@ -320,7 +320,7 @@ impl Terminals {
     /// The visible state of a terminal if it has changed, the terminal accepts output, and the last frame is not too recent.
     fn changed_state(&mut self, core: &Core, at: TerminalId) -> Option<VisibleState> {
         let state = self.visible_state(core, at)?;
-        let now = core.clock.now();
+        let now = core.now();
         let terminal = self.get_mut(at)?;
         let shown = terminal.display.shown.as_ref();
         let is_stale = shown != Some(&state);
@@ -333,10 +333,10 @@ impl Terminals {
 
     fn visible_state(&self, core: &Core, at: TerminalId) -> Option<VisibleState> {
         let terminal = self.get(at)?;
-        let agent = core.roster.get(terminal.focus)?;
-        let (now, worker) = (core.clock.now(), core.worker(terminal.focus));
+        let agent = core.agent(terminal.focus)?;
+        let (now, worker) = (core.now(), core.worker(terminal.focus));
         let gate = core.send_queue.gate_of(worker, now);
-        let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
+        let countdown = core.agent(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
         let step = match countdown {
             _ if !agent.view.is_spinning() => 0,
             Some(at) => activity::seconds_left(at, now).into(),
@@ -347,7 +347,7 @@ impl Terminals {
         let is_moved =
             |state: &&VisibleState| countdown.is_none() && state.focus == terminal.focus && state.revision != revision;
         let moved = terminal.display.shown.as_ref().filter(is_moved);
-        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let asked = terminal.asked_agent().and_then(|id| core.agent(id));
         let question = asked.and_then(Agent::question).map(|asked| asked.number);
         let question = question.filter(|_| is_large_enough_to_ask(terminal.size));
         let asked = asked.map(Agent::id);
@@ -395,7 +395,7 @@ impl Terminals {
             unseen::store_seen(core, id);
         }
         self.keep_shown(core, at);
-        if core.roster.get(id).is_some_and(|agent| !agent.view.was_shown()) {
+        if core.agent(id).is_some_and(|agent| !agent.view.was_shown()) {
             core.roster.with(id, |agent| agent.view.show_first());
             show_older(core, id);
             count_context(core, id);
@@ -410,12 +410,12 @@ impl Terminals {
     /// The notes above the reply of the agent at this terminal count as seen.
     pub(super) fn note_asides(&mut self, core: &Core, at: TerminalId) {
         let Some(terminal) = self.get_mut(at) else { return };
-        terminal.input.asides = core.roster.get(terminal.focus).map_or(0, |agent| agent.view.asides_count());
+        terminal.input.asides = core.agent(terminal.focus).map_or(0, |agent| agent.view.asides_count());
     }
 
     /// The parts of the screen around the conversation.
     fn screen_info<'a>(&'a self, core: &'a Core, terminal: &Terminal) -> Option<ScreenInfo<'a>> {
-        let agent = core.roster.get(terminal.focus)?;
+        let agent = core.agent(terminal.focus)?;
         let status = StatusLine {
             settings: &core.config.display,
             branch: core.branches.get(&agent.inputs.environment.working_directory),
@@ -424,7 +424,7 @@ impl Terminals {
             is_attached: terminal.mode.is_attached,
             is_read_only: terminal.mode.is_read_only || core.store.is_read_only(),
         };
-        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let asked = terminal.asked_agent().and_then(|id| core.agent(id));
         let rule_file = asked.and_then(|asked| rule_file(core, asked));
         Some(ScreenInfo { separator: self.separator(core, agent), status, rule_file })
     }
@@ -476,7 +476,7 @@ pub(in crate::repl) fn show_again(core: &mut Core, id: AgentId) {
 /// streams, which cannot be read again, or if the message is too far back.
 pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: MessageId) -> Result<bool> {
     let count = core.store.count_from(id, message, MOST_SCROLLED)?;
-    if count == MOST_SCROLLED || core.roster.get(id).is_none_or(|agent| agent.state() != State::Idle) {
+    if count == MOST_SCROLLED || core.agent(id).is_none_or(|agent| agent.state() != State::Idle) {
         return Ok(false);
     }
     let messages = core.store.tail(id, None, count)?;
@@ -491,7 +491,7 @@ pub(super) fn show_from(core: &mut Core, id: AgentId, reader: Reader, message: M
 
 /// Reads this many of the newest messages, if none were read yet, and lays out new text.
 pub(super) fn show_newest(core: &mut Core, id: AgentId, count: usize) {
-    if core.roster.get(id).is_some_and(|agent| agent.view.load_before() == Some(None))
+    if core.agent(id).is_some_and(|agent| agent.view.load_before() == Some(None))
         && let Ok(newest) = core.store.tail(id, None, count)
     {
         core.roster.with(id, |agent| agent.show_older(&newest, count));
@@ -501,7 +501,7 @@ pub(super) fn show_newest(core: &mut Core, id: AgentId, count: usize) {
 
 /// Reads the next older messages into the scrollback.
 pub(super) fn show_older(core: &mut Core, id: AgentId) {
-    let Some(before) = core.roster.get(id).and_then(|agent| agent.view.load_before()) else { return };
+    let Some(before) = core.agent(id).and_then(|agent| agent.view.load_before()) else { return };
     match core.store.tail(id, before, OLDER_MESSAGES) {
         Ok(older) => core.roster.with(id, |agent| agent.show_older(&older, OLDER_MESSAGES)).unwrap_or_default(),
         Err(error) => core.note(id, LineKind::Error, &error.message),

@@ -27,7 +27,7 @@ impl Terminals {
         agent: AgentId,
         entry: Entry,
     ) -> Option<(u64, String)> {
-        let pending = core.roster.get(agent)?.question()?;
+        let pending = core.agent(agent)?.question()?;
         let text = match entry {
             Entry::Reason => String::new(),
             Entry::Call => pending.editable.clone().unwrap_or_default(),
@@ -46,7 +46,7 @@ impl Terminals {
 
     /// Takes what was typed at the question.
     pub(super) fn enter_entry(&mut self, core: &mut Core, id: TerminalId, agent: AgentId, entry: Entry) -> Option<Act> {
-        let question = core.roster.get(agent)?.question()?.number;
+        let question = core.agent(agent)?.question()?.number;
         let typed = self.draft_at(core, id)?.expanded();
         let decision = match entry {
             Entry::Reason => Decision::Deny(Some(typed.trim().to_owned()).filter(|reason| !reason.is_empty())),
@@ -70,7 +70,7 @@ impl Terminals {
         let rules = lines.map(str::parse).collect::<Result<Vec<Rule>, _>>();
         let is_valid = rules.is_ok();
         match rules {
-            Ok(rules) => self.with_question(id, |question| question.set_rules(rules, core.clock.now())),
+            Ok(rules) => self.with_question(id, |question| question.set_rules(rules, core.now())),
             Err(error) => self.notify(id, error.message),
         }
         is_valid
@@ -83,7 +83,7 @@ impl Terminals {
 
     /// The question of an agent as a text.
     pub(super) fn whole_question(&self, core: &Core, agent: AgentId) -> Option<String> {
-        let question = &core.roster.get(agent)?.question()?.question;
+        let question = &core.agent(agent)?.question()?.question;
         let title = format!("{}{}", question.answers.ask, question.title);
         let lines = std::iter::once(&title).chain(&question.detail);
         Some(lines.map(|line| format!("{}\n", text::sanitise(&text::expand_tabs(line)))).collect())

@@ -61,7 +61,7 @@ impl Terminals {
         let shows = |terminal: &&Terminal| terminal.shows_colors() && terminal.inline.is_none();
         let Some(terminal) = self.get(at).filter(shows) else { return };
         let (agent, (columns, rows)) = (terminal.focus, terminal.size);
-        let Some(shown) = core.roster.get(agent) else { return };
+        let Some(shown) = core.agent(agent) else { return };
         for lines in shown.view.scrollback.take_uncoloured(reader, text_width(columns), rows) {
             self.highlights.send(core, agent, lines);
         }

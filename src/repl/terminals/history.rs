@@ -30,7 +30,7 @@ impl UnsavedDrafts {
 
     /// Stores the drafts that are due.
     pub fn save(&mut self, core: &Core) {
-        let now = core.clock.now();
+        let now = core.now();
         self.0.extract_if(.., |_, at| *at <= now).for_each(|((agent, slot), _)| drafts::save(core, agent, slot));
     }
 }
@@ -40,7 +40,7 @@ impl Terminals {
     pub(super) fn note_unsaved(&mut self, core: &Core, at: TerminalId) {
         let focus = self.get(at).map(|terminal| terminal.focus);
         if let Some(draft) = focus.zip(core.draft_slots.of(at)) {
-            self.unsaved.0.insert(draft, core.clock.now() + SAVE_AFTER);
+            self.unsaved.0.insert(draft, core.now() + SAVE_AFTER);
         }
     }
 
@@ -96,7 +96,7 @@ impl Terminals {
     pub(super) fn edit_message(&mut self, core: &mut Core, at: TerminalId, agent: AgentId) {
         // The error is reported when the message is sent.
         drop(core.load(agent));
-        let history = core.roster.get(agent).and_then(|agent| agent.inputs.history.as_ref());
+        let history = core.agent(agent).and_then(|agent| agent.inputs.history.as_ref());
         let Some(turn) = history.and_then(History::open_turn) else { return self.recall(core, at, true) };
         let (message, text) = turn.message;
         self.recall_input(core, at, true);

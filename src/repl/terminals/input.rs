@@ -41,7 +41,7 @@ pub(in crate::repl) enum Act {
 impl Terminals {
     /// Reads the keys that a client has sent.
     pub(in crate::repl) fn read_remote(&mut self, core: &Core, id: TerminalId) -> Result<()> {
-        let now = core.clock.now();
+        let now = core.now();
         match self.get_mut(id).filter(|terminal| !terminal.is_local()) {
             Some(terminal) => terminal.read_remote(now),
             None => Ok(()),
@@ -133,7 +133,7 @@ impl Terminals {
 
     /// The answer to the question of an agent.
     pub(super) fn answer(&self, core: &Core, id: TerminalId, agent: AgentId, action: &Action) -> Option<Change> {
-        let question = core.roster.get(agent)?.question()?.number;
+        let question = core.agent(agent)?.question()?.number;
         let decision = match action {
             Action::Answer(true) => Decision::Allow,
             Action::AllowUnread => Decision::AllowUnread,
@@ -161,12 +161,12 @@ impl Terminals {
             Action::ToggleFolds => self.toggle_folds(core, id, agent),
             Action::SelectFold(is_before) => self.select_fold(core, id, agent, is_before),
             Action::OpenSelected => self.open_selected(core, id, agent),
-            Action::TooSoon => self.with_question(id, |question| question.settle_again(core.clock.now())),
+            Action::TooSoon => self.with_question(id, |question| question.settle_again(core.now())),
             Action::TurnPage(is_forward) => self.with_question(id, |question| {
                 question.turn_page(is_forward);
             }),
             Action::ShowRules(is_shown) => {
-                self.with_question(id, |question| question.show_rules(is_shown, core.clock.now()));
+                self.with_question(id, |question| question.show_rules(is_shown, core.now()));
             }
             Action::BeginEntry(entry) => self.begin_entry(core, id, agent, entry),
             Action::EndEntry(entry) => self.end_entry(core, id, entry),
@@ -242,8 +242,8 @@ impl Terminals {
     pub(super) fn situation(&self, core: &Core, at: TerminalId, has_notice: bool) -> Option<Situation> {
         let terminal = self.get(at)?;
         let agent_id = terminal.focus;
-        let agent = core.roster.get(agent_id)?;
-        let asked = terminal.asked_agent().and_then(|id| core.roster.get(id));
+        let agent = core.agent(agent_id)?;
+        let asked = terminal.asked_agent().and_then(|id| core.agent(id));
         let pending = asked.and_then(|asked| Some((asked, asked.question()?)));
         // Only a question that was shown can be answered.
         let question = pending.map(|(asked, pending)| terminal.question_keys(asked.id(), pending.number));
@@ -273,7 +273,7 @@ impl Terminals {
     /// The draft at this terminal: its own at this agent, or the only one that it has if it is read-only.
     pub(super) fn draft_at<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let terminal = self.get(at)?;
-        let agent = core.roster.get(terminal.focus)?;
+        let agent = core.agent(terminal.focus)?;
         match core.draft_slots.of(at) {
             Some(slot) => agent.view.drafts.get(slot).or(Some(&terminal.input.draft)),
             None => Some(&terminal.input.draft),
@@ -283,7 +283,7 @@ impl Terminals {
     /// The draft to be drawn: a read-only terminal shows what another one types until something is typed there.
     pub(super) fn shown_draft<'a>(&'a self, core: &'a Core, at: TerminalId) -> Option<&'a Draft> {
         let draft = self.draft_at(core, at)?;
-        let others = || core.roster.get(self.get(at)?.focus)?.view.drafts.first();
+        let others = || core.agent(self.get(at)?.focus)?.view.drafts.first();
         if self.is_read_only(at) && draft.is_empty() { others().or(Some(draft)) } else { Some(draft) }
     }
 
@@ -323,7 +323,7 @@ impl Terminals {
 
     /// The answer that the draft is to a question, in line mode.
     fn line_answer(&self, core: &Core, id: TerminalId, agent: AgentId) -> Option<Change> {
-        let pending = core.roster.get(agent)?.question()?;
+        let pending = core.agent(agent)?.question()?;
         let decision = self.get(id)?.lines.as_ref()?.answer(&self.draft_at(core, id)?.expanded(), pending)?;
         Some(Change::Answer { question: pending.number, decision })
     }

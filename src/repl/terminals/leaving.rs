@@ -36,7 +36,7 @@ fn said_of(core: &Core, agents: &[AgentId], (one, many): (&str, &str)) -> Option
 
 /// How many commands run in the background, in words; none if there are none.
 fn background_commands(core: &Core) -> Option<String> {
-    let agents = core.roster.with_background().iter().filter_map(|id| core.roster.get(*id));
+    let agents = core.roster.with_background().iter().filter_map(|id| core.agent(*id));
     let count = agents.map(|agent| agent.background_commands()).sum();
     let counted = text::counted(count, "command runs in the background", "commands run in the background");
     (count > 0).then_some(counted)
@@ -61,7 +61,7 @@ impl Terminals {
     /// Leaves, unless agents are busy: then says which, and leaves at a second press. An attached terminal only detaches.
     /// `can_go_on`: the chat can go on without the terminal of this process.
     pub(in crate::repl) fn leave_or_warn(&mut self, core: &Core, id: TerminalId, can_go_on: bool) -> Turn {
-        let now = core.clock.now();
+        let now = core.now();
         let parts: Vec<String> = at_work(core).into_iter().chain(self.others()).collect();
         let Some(terminal) = self.get_mut(id) else { return Turn::Continue };
         let is_second = terminal.input.leaves_until.is_some_and(|until| now <= until);
@@ -100,7 +100,7 @@ impl Terminals {
     /// Whether the person was asked to enter this line again, and has done so in time.
     pub(in crate::repl) fn is_repeated(&mut self, core: &Core, id: TerminalId, line: &str) -> bool {
         let asked = self.get_mut(id).and_then(|terminal| terminal.input.repeats.take());
-        asked.is_some_and(|asked| asked.line == line && (asked.from..=asked.until).contains(&core.clock.now()))
+        asked.is_some_and(|asked| asked.line == line && (asked.from..=asked.until).contains(&core.now()))
     }
 
     /// Keeps the line in the draft, and says that entering it again carries it out.
@@ -112,7 +112,7 @@ impl Terminals {
         line: &str,
         warning: &str,
     ) {
-        let now = core.clock.now();
+        let now = core.now();
         let is_in_line_mode = self.get(id).is_some_and(|terminal| terminal.lines.is_some());
         let warning =
             if is_in_line_mode { warning.replace("press Enter", "enter this line") } else { warning.to_owned() };
@@ -151,7 +151,7 @@ impl Terminals {
         terminal.suspend();
         terminal.edited = Some(terminal.focus);
         if terminal.is_local() {
-            core.reactor.unwatch(Source::Terminal);
+            core.reactor().unwatch(Source::Terminal);
         }
     }
 

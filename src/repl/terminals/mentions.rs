@@ -1,7 +1,6 @@
 //! Files for `@`: the list of the agent's working directory, which a thread fills, and the search in it, a slice a turn.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -34,16 +33,16 @@ pub(super) struct Files {
 
 impl Files {
     pub fn start(core: &Core, agent: AgentId) -> Option<Result<Self>> {
-        let environment = &core.roster.get(agent)?.inputs.environment;
-        let (directory, wake) = (environment.working_directory.clone(), Arc::clone(&core.waker));
+        let environment = &core.agent(agent)?.inputs.environment;
+        let (directory, wake) = (environment.working_directory.clone(), core.waker());
         let list = FileList::start(environment, wake);
-        Some(list.map(|list| Self { directory, started: core.clock.now(), used: core.clock.now(), list }))
+        Some(list.map(|list| Self { directory, started: core.now(), used: core.now(), list }))
     }
 
     /// Whether it lists the agent's files as they were a moment ago.
     pub fn is_fresh(&self, core: &Core, agent: AgentId) -> bool {
-        let directory = core.roster.get(agent).map(|agent| &agent.inputs.environment.working_directory);
-        directory == Some(&self.directory) && core.clock.now() - self.started < FRESH
+        let directory = core.agent(agent).map(|agent| &agent.inputs.environment.working_directory);
+        directory == Some(&self.directory) && core.now() - self.started < FRESH
     }
 
     /// A search uses the list.
@@ -143,7 +142,7 @@ fn agents(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
 /// A template is left at its end, for the person to fill in.
 fn resources(core: &Core, current: AgentId, query: &str) -> Vec<Item> {
     let mut fuzzy = Fuzzy::paths(query);
-    let known = core.roster.get(current).into_iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
+    let known = core.agent(current).into_iter().flat_map(|agent| agent.inputs.environment.mcp_resources.iter());
     let named = known.map(|resource| (format!("{}:{}", resource.server, resource.uri), resource));
     let matching = named.filter(|(name, _)| fuzzy.score(name).is_some()).take(MOST_RESOURCES);
     let item = |(name, resource): (String, &McpResource)| {

@@ -139,7 +139,7 @@ impl Terminals {
     /// Attaches a terminal that shows this agent, or agent 0 if that was removed. It is drawn in the next turn.
     pub(super) fn attach(&mut self, core: &mut Core, device: Device, focus: AgentId, mode: TerminalMode) -> TerminalId {
         let eldest = || core.roster.nth(0).expect("there is at least agent 0");
-        let focus = core.roster.get(focus).map_or_else(eldest, |agent| agent.id());
+        let focus = core.agent(focus).map_or_else(eldest, |agent| agent.id());
         let id = self.add_at(core, device, focus, mode);
         self.show(core, id, focus);
         self.offer_setup(core, id, false);
@@ -191,7 +191,7 @@ impl Terminals {
         self.keep_shown(core, id);
         let Some(terminal) = self.terminals.remove(&id) else { return };
         if terminal.is_local() {
-            core.reactor.unwatch(Source::Terminal);
+            core.reactor().unwatch(Source::Terminal);
         }
         leave_view(core, id, reader, terminal.focus);
         if let Some(slot) = core.draft_slots.of(id) {
@@ -237,7 +237,7 @@ impl Terminals {
 
     /// Shows another agent at the terminal where this was asked for.
     pub(super) fn switch(&mut self, core: &mut Core, origin: Origin, to: AgentId) -> Result<()> {
-        core.roster.get(to).ok_or_else(agent_gone)?;
+        core.agent(to).ok_or_else(agent_gone)?;
         if let Some(id) = origin.terminal() {
             self.show(core, id, to);
         }
@@ -275,7 +275,7 @@ impl Terminals {
         if !self.showing(&[id]).is_empty() {
             store_seen(core, id);
         } else if agent.role == Role::Normal && matches!(agent.status(), Status::Idle | Status::Failed) {
-            self.unseen.add(agent, core.clock.now());
+            self.unseen.add(agent, core.now());
         }
     }
 
@@ -328,7 +328,7 @@ impl Component for Terminals {
     }
 
     fn on_ready(&mut self, ready: &[Ready], core: &mut Core) -> Result<()> {
-        let now = core.clock.now();
+        let now = core.now();
         self.iter_mut().try_for_each(|terminal| terminal.on_ready(ready, &mut core.reactor, now))
     }
 
@@ -370,7 +370,7 @@ impl Component for Terminals {
     }
 
     fn deadline(&self, core: &Core) -> Option<(Moment, WakeReason)> {
-        let now = core.clock.now();
+        let now = core.now();
         let keys = self.iter().filter_map(Terminal::key_deadline).map(|at| (at, WakeReason::Keys));
         let steps = self.iter().filter_map(|terminal| next_step(terminal, core, now));
         let questions = self.iter().filter_map(Terminal::question_deadline);
@@ -395,10 +395,10 @@ impl Component for Terminals {
 /// When the spinner or the seconds on a terminal change. A terminal that accepts no output is drawn when it does.
 fn next_step(terminal: &Terminal, core: &Core, now: Moment) -> Option<(Moment, WakeReason)> {
     let can_show = terminal.is_ready() && terminal.lines.is_none();
-    let agent = core.roster.get(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
+    let agent = core.agent(terminal.focus).filter(|agent| agent.view.is_spinning() && can_show)?;
     let worker = core.worker(agent.id());
     let gate = core.send_queue.gate_of(worker, now);
-    let countdown = core.roster.get(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
+    let countdown = core.agent(worker).and_then(|worker| activity::countdown(worker, gate.as_ref()));
     Some(match countdown {
         Some(at) => (activity::next_second(at, now), WakeReason::Countdown),
         None => ((terminal.display.drawn_at + SPINNER_STEP).max(now), WakeReason::Spinner),

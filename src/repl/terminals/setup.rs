@@ -108,7 +108,7 @@ impl Setup {
         let local = providers.iter().filter(|entry| is_local(entry));
         let probe = |entry: &ProviderEntry| {
             let url = format!("{}/models", entry.base_url);
-            Some((entry.name.clone(), Fetch::start(url, Vec::new(), None, PROBE, core.waker.clone()).ok()?))
+            Some((entry.name.clone(), Fetch::start(url, Vec::new(), None, PROBE, core.waker()).ok()?))
         };
         Self {
             probes: local.filter_map(probe).collect(),
@@ -286,16 +286,16 @@ impl Setup {
     }
 
     fn run_key_command(&mut self, core: &Core, focus: AgentId, command: &str) -> Result<()> {
-        let Some(agent) = core.roster.get(focus) else { return Ok(()) };
+        let Some(agent) = core.agent(focus) else { return Ok(()) };
         let (environment, limit) = (agent.inputs.environment.clone(), core.config.settings.key_timeout);
         self.entry.key_command = Some(command.to_owned());
-        self.work = Some(Work::Key(KeyRun::start(command, limit, environment, core.waker.clone())?));
+        self.work = Some(Work::Key(KeyRun::start(command, limit, environment, core.waker())?));
         Ok(())
     }
 
     fn list_models(&mut self, core: &Core) -> Result<()> {
         let request = list::request(&self.entry.endpoint("any"), self.entry.key.as_ref())?;
-        let fetch = Fetch::start(request.url, request.headers, request.body, LIST, core.waker.clone())?;
+        let fetch = Fetch::start(request.url, request.headers, request.body, LIST, core.waker())?;
         (self.step, self.work) = (Step::Model, Some(Work::List(fetch)));
         Ok(())
     }
@@ -309,7 +309,7 @@ impl Setup {
         let request = provider::find(&endpoint.kind).map(|spec| (spec.build_request)(&conversation)).transpose()?;
         let Some(ProviderRequest::Http(request)) = request else { return Ok(()) };
         let body = String::from_utf8_lossy(&request.body).into_owned();
-        let fetch = Fetch::start(request.url, request.headers, Some(body), TRY, core.waker.clone())?;
+        let fetch = Fetch::start(request.url, request.headers, Some(body), TRY, core.waker())?;
         (self.model, self.step, self.work) = (model, Step::Trying, Some(Work::Try(fetch)));
         Ok(())
     }
@@ -470,7 +470,7 @@ fn use_everywhere(core: &mut Core, focus: AgentId, entry: Option<ProviderEntry>,
     core.config.hint = None;
     core.factory.set_usual(entry, endpoint);
     for id in core.roster.ids() {
-        let is_without = core.roster.get(id).is_some_and(|agent| agent.inputs.endpoint.is_none());
+        let is_without = core.agent(id).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if (id == focus || is_without)
             && let Err(error) = give_model(core, id, &name)
         {

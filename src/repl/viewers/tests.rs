@@ -45,7 +45,7 @@ struct AgentModel {
 impl AgentModel {
     fn of(repl: &mut Repl, agent_id: AgentId) -> Self {
         let (begin, next) = repl.core.filled_bounds(agent_id).unwrap();
-        let output = &repl.core.roster.get(agent_id).unwrap().output;
+        let output = &repl.core.agent(agent_id).unwrap().output;
         let chunk = |number| output.get(number).map(|(chunk, length)| (number, length, chunk)).unwrap();
         let kept: VecDeque<_> = (begin..next).map(chunk).collect();
         let held = kept.iter().map(|(_, length, _)| length).sum();
@@ -232,7 +232,7 @@ fn what_is_dropped_before_anybody_wanted_what_the_store_has_is_never_put_before_
     (0..=OUTPUT_LIMITS.records).for_each(|_| emit_note(&mut repl, root, "x"));
     let viewer = repl.attach(root, None).unwrap();
     let seen = read_all(&mut repl, viewer);
-    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.roster.get(root).unwrap().output.next() - FIRST_CHUNK);
+    assert_eq!(seen.missed + seen.chunks.len() as u64, repl.core.agent(root).unwrap().output.next() - FIRST_CHUNK);
     assert!(seen.chunks.iter().all(|one| one.chunk == Chunk::Note("x".into())));
 }
 
@@ -248,13 +248,13 @@ fn of_a_long_past_the_newest_that_fits_is_put_in_front_and_the_store_is_not_read
     assert_eq!((seen.missed, seen.chunks.len()), (0, OUTPUT_LIMITS.records));
     assert_eq!(seen.chunks[0].chunk, Chunk::User((500 + live).to_string()));
     assert!(seen.chunks.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
-    assert_eq!(repl.core.roster.get(root).unwrap().output.load_before(), None);
+    assert_eq!(repl.core.agent(root).unwrap().output.load_before(), None);
     let again = repl.attach(root, None).unwrap();
     assert_eq!(read_all(&mut repl, again), seen);
 }
 
 fn read_live(repl: &Repl, agent_id: AgentId) -> usize {
-    let output = &repl.core.roster.get(agent_id).unwrap().output;
+    let output = &repl.core.agent(agent_id).unwrap().output;
     (output.next() - FIRST_CHUNK) as usize
 }
 
@@ -283,7 +283,7 @@ fn a_viewer_cannot_attach_to_a_summary_agent() {
     let root = repl.core.roster.nth(0).unwrap();
     repl.core.store.append(root, vec![Body::User("one".into()), Body::Assistant(Reply::default())], 0).unwrap();
     repl.apply(root, Change::EditHistory(HistoryEdit::Slice(SliceSpec::parse("summarize:0:1").unwrap()))).unwrap();
-    let summary_job = repl.core.roster.get(root).and_then(|agent| agent.helper).expect("a summary is being written");
+    let summary_job = repl.core.agent(root).and_then(|agent| agent.helper).expect("a summary is being written");
     assert!(repl.attach(summary_job, None).is_err() && repl.close(summary_job).is_err());
 }
 

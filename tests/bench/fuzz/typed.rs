@@ -126,7 +126,7 @@ pub fn environments() -> Step {
         "..", "ä",
     ];
     Box::new(|chance| {
-        let tools: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.declaration.name).collect();
+        let tools: Vec<&str> = tools::all().map(|tool| tool.declaration.name).collect();
         let mut entry = |name: &str| {
             let parts = (0..chance.below(4)).map(|_| chance.of(&PIECES[2..11]).to_owned()).collect();
             EnvironmentEntry { name: name.into(), tools: parts, ..EnvironmentEntry::default() }

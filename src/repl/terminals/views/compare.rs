@@ -102,7 +102,7 @@ impl CompareView {
                 && let Some(time) = shown.time
             {
                 let left = SECOND - i64::try_from(time.as_millis()).unwrap_or(0) % SECOND;
-                next_second = Some(core.clock.now() + Duration::from_millis(u64::try_from(left).unwrap_or(1_000)));
+                next_second = Some(core.now() + Duration::from_millis(u64::try_from(left).unwrap_or(1_000)));
             }
         }
         self.next_second = next_second;
@@ -169,7 +169,7 @@ impl CompareView {
             (shown.column.letter, shown.state, length, shown.tokens, shown.cost, &shown.activity).hash(hash);
             (shown.parts.len(), shown_time(shown), shown.files.len()).hash(hash);
         }
-        (self.number, self.at, self.is_settled(core.clock.now())).hash(hash);
+        (self.number, self.at, self.is_settled(core.now())).hash(hash);
         self.comparison(core).map(|comparison| verdict_text(core, comparison)).hash(hash);
     }
 
@@ -207,10 +207,10 @@ impl CompareView {
             KeyCode::Left | KeyCode::BackTab => self.at = self.at.saturating_sub(1),
             KeyCode::Right => self.at = (self.at + 1).min(last),
             KeyCode::Tab => self.at = if self.at == last { 0 } else { self.at + 1 },
-            KeyCode::Enter if self.is_settled(core.clock.now()) => {
+            KeyCode::Enter if self.is_settled(core.now()) => {
                 return self.marked().map_or(ViewAct::Done, ViewAct::Go);
             }
-            KeyCode::Char(letter) if self.is_settled(core.clock.now()) => return self.on_letter(core, *letter, stops),
+            KeyCode::Char(letter) if self.is_settled(core.now()) => return self.on_letter(core, *letter, stops),
             _ => {}
         }
         ViewAct::Done

@@ -75,22 +75,22 @@ impl InboxView {
         self.wanted.take_if(|_| wanted.is_some());
         self.entries.mark(wanted.unwrap_or(self.entries.at()));
         let is_open = |(agent, number): &(AgentId, u64)| {
-            core.roster.get(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
+            core.agent(*agent).and_then(Agent::question).is_some_and(|asked| asked.number == *number)
         };
         self.several.retain(|question| is_open(question));
-        self.together = self.together.take().and_then(|together| together.with_open(core, core.clock.now()));
+        self.together = self.together.take().and_then(|together| together.with_open(core, core.now()));
         if let Some(agent) = self.marked_agent() {
             show_newest(core, agent, DETAIL_MESSAGES);
         }
     }
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
-        let now = core.clock.now();
+        let now = core.now();
         for entry in self.entries.iter() {
             (entry.agent, entry.need, entry.age(now).map(text::age), cost(core, entry.agent)).hash(hash);
         }
         let revision =
-            self.entries.marked().and_then(|entry| core.roster.get(entry.agent)).map(|agent| agent.view.revision());
+            self.entries.marked().and_then(|entry| core.agent(entry.agent)).map(|agent| agent.view.revision());
         (self.entries.at(), revision, self.several.len(), core.roster.at_work().len()).hash(hash);
         self.together.iter().for_each(|together| together.hash_shown(now, hash));
     }
@@ -120,7 +120,7 @@ impl InboxView {
 
     pub fn on_key(&mut self, core: &Core, key: &Key) -> ViewAct {
         if let Some(together) = &mut self.together {
-            let answered = together.on_key(key, core.clock.now());
+            let answered = together.on_key(key, core.now());
             return self.on_answered(answered);
         }
         let Key::Press(code, modifiers) = key else { return ViewAct::Done };
@@ -131,7 +131,7 @@ impl InboxView {
             KeyCode::Enter => return self.marked_agent().map_or(ViewAct::Done, ViewAct::Go),
             KeyCode::Char(' ') => self.mark_several(),
             KeyCode::Char('A') => return self.open_together(core),
-            KeyCode::Char('x') => return self.mark_seen(core.clock.now()),
+            KeyCode::Char('x') => return self.mark_seen(core.now()),
             KeyCode::Char('i') => {
                 return self.marked_agent().map_or(ViewAct::Done, |agent| ViewAct::Write(vec![agent]));
             }
@@ -171,7 +171,7 @@ impl InboxView {
             _ => None,
         });
         let is_listed = |question: &(AgentId, u64)| self.several.is_empty() || self.several.contains(question);
-        self.together = Together::of(all.filter(is_listed).collect(), core.clock.now());
+        self.together = Together::of(all.filter(is_listed).collect(), core.now());
         if self.together.is_some() { ViewAct::Done } else { ViewAct::Notice("no agent asks") }
     }
 
@@ -191,7 +191,7 @@ impl InboxView {
     pub fn pane(&self, core: &Core, painter: &Painter, size: (u16, usize)) -> Pane {
         let hints = match &self.together {
             _ if self.entries.is_empty() => "",
-            Some(together) => together.hints(core.clock.now()),
+            Some(together) => together.hints(core.now()),
             None => "Enter go  i write  x seen  Tab next  Space mark  A answer several  Esc back",
         };
         let mut pane = Pane::new(&self.title(core), hints, size);
@@ -201,7 +201,7 @@ impl InboxView {
         }
         let (columns, height) = size;
         let most = (height / 3).max(height.saturating_sub(DETAIL_ROWS + 14)).max(1);
-        let agents = || self.entries.iter().filter_map(|entry| core.roster.get(entry.agent));
+        let agents = || self.entries.iter().filter_map(|entry| core.agent(entry.agent));
         let digits = agents().map(|agent| agent.identity.digits().len()).max().unwrap_or(1).max(2);
         let places = Places::of(agents(), &core.branches);
         let has_costs = columns >= LEAST_FOR_COST && self.entries.iter().any(|entry| cost(core, entry.agent).is_some());
@@ -232,7 +232,7 @@ impl InboxView {
     /// Which agent the marked entry is about, where it works and with which model.
     fn about_marked(&self, core: &Core, places: &Places) -> String {
         let marked = self.entries.marked().filter(|_| self.together.is_none());
-        let Some(agent) = marked.and_then(|entry| core.roster.get(entry.agent)) else { return String::new() };
+        let Some(agent) = marked.and_then(|entry| core.agent(entry.agent)) else { return String::new() };
         format!("{} ─ {} ─ {}", agent.listed(), places.of_agent(agent), agent.inputs.endpoint.shown_name())
     }
 
@@ -244,13 +244,13 @@ impl InboxView {
         (digits, has_costs, places): (usize, bool, &Places),
         columns: u16,
     ) -> Option<Row> {
-        let agent = core.roster.get(entry.agent)?;
+        let agent = core.agent(entry.agent)?;
         let is_one_of_several =
             matches!(entry.need, Need::Question(number) if self.several.contains(&(entry.agent, number)));
         let several = if is_one_of_several { "*" } else { " " };
         let name = format!("{:>digits$} {}", agent.identity.digits(), agent.listed());
         let (tool, summary) = summary(core, agent, entry.need);
-        let age = entry.age(core.clock.now()).map(text::age).unwrap_or_default();
+        let age = entry.age(core.now()).map(text::age).unwrap_or_default();
         let (title, place) = if columns >= 120 { (WIDE_TITLE, WIDE_PLACE) } else { (TITLE, PLACE) };
         let mut text = format!(" {several}{} ", column(&name, digits + 1 + title));
         if columns >= 60 {
@@ -270,7 +270,7 @@ impl InboxView {
 
     /// The marked entry in whole, or the questions that are about to be answered together.
     fn detail(&self, core: &Core, painter: &Painter, columns: u16, room: usize) -> QuestionRows {
-        let marked = self.entries.marked().and_then(|entry| Some((entry.need, core.roster.get(entry.agent)?)));
+        let marked = self.entries.marked().and_then(|entry| Some((entry.need, core.agent(entry.agent)?)));
         match (&self.together, marked) {
             (Some(together), _) => together.rows(core, columns, room),
             (None, Some((Need::Question(_), agent))) if let Some(asked) = agent.question() => {
@@ -299,7 +299,7 @@ fn heading(entry: &InboxEntry) -> Row {
 
 /// What its requests have cost, in dollars, where prices are known.
 fn cost(core: &Core, agent: AgentId) -> Option<String> {
-    let cost = core.roster.get(agent)?.used.cost.filter(|cost| *cost > 0)?;
+    let cost = core.agent(agent)?.used.cost.filter(|cost| *cost > 0)?;
     Some(format!("${}", dollars(cost)))
 }
 

@@ -160,11 +160,11 @@ impl View {
         }
         self.text.take_if(|text| match &mut text.purpose {
             Purpose::Message(to) => {
-                to.retain(|to| core.roster.get(*to).is_some());
+                to.retain(|to| core.agent(*to).is_some());
                 to.is_empty()
             }
             Purpose::Answer(agent, question, _) => {
-                core.roster.get(*agent).and_then(Agent::question).is_none_or(|asked| asked.number != *question)
+                core.agent(*agent).and_then(Agent::question).is_none_or(|asked| asked.number != *question)
             }
         });
         true
@@ -308,7 +308,7 @@ impl Terminals {
     /// Shows the panel that sets up a model where there is none, or where a person has asked for it.
     pub(in crate::repl) fn offer_setup(&mut self, core: &mut Core, id: TerminalId, is_wanted: bool) {
         let Some(terminal) = self.get(id).filter(|terminal| !terminal.mode.is_read_only) else { return };
-        let is_without = core.roster.get(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
+        let is_without = core.agent(terminal.focus).is_some_and(|agent| agent.inputs.endpoint.is_none());
         if !core.store.is_read_only() && (is_without || is_wanted) {
             let setup = ViewKind::new(core, ViewName::Setup, terminal.focus);
             self.set_view(core, id, Some(setup));
@@ -395,7 +395,7 @@ impl Terminals {
     pub(super) fn paint_view(&self, core: &Core, painter: &Painter, view: &View, focus: AgentId) -> Option<Painted> {
         let (columns, height) = (painter.size.0, usize::from(painter.size.1));
         let (input, cursor) = view.text.as_ref().map(|text| text_rows(core, painter, text)).unwrap_or_default();
-        let status = (height > input.len()).then(|| painter.status_row(core.roster.get(focus)?)).flatten();
+        let status = (height > input.len()).then(|| painter.status_row(core.agent(focus)?)).flatten();
         let room = height.saturating_sub(input.len() + usize::from(status.is_some()));
         let notice = painter.notice.iter().take(room).map(|notice| {
             let line = text::sanitise(notice).replace('\n', " ");
@@ -424,7 +424,7 @@ fn text_rows(core: &Core, painter: &Painter, text: &ViewText) -> (Vec<Row>, Opti
             format!("to {}{more}: Enter sends, Esc goes back", names.join(", "))
         }
         Purpose::Answer(agent, _, entry) => {
-            let pending = core.roster.get(*agent).and_then(Agent::question);
+            let pending = core.agent(*agent).and_then(Agent::question);
             pending.map(|pending| entry_hint(pending, *entry)).unwrap_or_default()
         }
     };

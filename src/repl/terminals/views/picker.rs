@@ -186,7 +186,7 @@ fn age(now: i64, conversation: &Conversation) -> Duration {
 
 /// What a person has to know before opening it.
 fn state(core: &Core, conversation: &Conversation) -> &'static str {
-    match core.roster.get(conversation.agent) {
+    match core.agent(conversation.agent) {
         None if conversation.is_print_run => "archived -p",
         None if conversation.is_archived => "archived",
         None => "",
@@ -200,7 +200,7 @@ fn state(core: &Core, conversation: &Conversation) -> &'static str {
 
 fn cost(core: &Core, conversation: &Conversation) -> Option<u64> {
     let of = |agent: &Agent| agent.used.cost;
-    core.roster.get(conversation.agent).map_or(conversation.cost, of).filter(|cost| *cost > 0)
+    core.agent(conversation.agent).map_or(conversation.cost, of).filter(|cost| *cost > 0)
 }
 
 /// Where the marked conversation works, with which model, and what was said last in it.

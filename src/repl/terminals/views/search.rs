@@ -76,7 +76,7 @@ impl SearchView {
             self.is_overdue = false;
             self.show(searching.collect());
         }
-        self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.clock.now());
+        self.is_overdue |= self.searches_until().is_some_and(|until| until <= core.now());
         if self.searching.is_none() && std::mem::take(&mut self.is_stale) {
             self.search(core);
         }
@@ -143,7 +143,7 @@ impl SearchView {
 
     fn go(&self, core: &Core) -> ViewAct {
         match self.hits.marked() {
-            Some(hit) if core.roster.get(hit.agent).is_some() => {
+            Some(hit) if core.agent(hit.agent).is_some() => {
                 let (agent, message) = (hit.agent, hit.id);
                 ViewAct::Leave(agent, Change::Show(Shown::Message { agent, message }))
             }
@@ -154,7 +154,7 @@ impl SearchView {
 
     fn fork(&self, core: &Core) -> ViewAct {
         let Some(hit) = self.hits.marked() else { return ViewAct::Done };
-        let is_listed = core.roster.get(hit.agent).is_some();
+        let is_listed = core.agent(hit.agent).is_some();
         let at = if is_listed { Some(hit.agent) } else { nearest_above(core, hit.agent).ok() };
         let fork = Change::ForkAt { agent: hit.agent, message: hit.id, text: None };
         at.map_or(ViewAct::Done, |at| ViewAct::Leave(at, fork))

@@ -1,7 +1,6 @@
 //! A search of the store on a thread, with a connection of its own: a common word in a large store takes long.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -38,8 +37,8 @@ impl Searching {
         let directory = core.store.directory().filter(|_| core.config.replay.is_none())?.to_owned();
         let query = query.clone();
         let work = move |_: &Job| Ok(search_in(directory, query));
-        let thread = JobThread::spawn("search".into(), work, Arc::clone(&core.waker)).ok()?;
-        Some(Self { thread, until: core.clock.now() + PATIENCE })
+        let thread = JobThread::spawn("search".into(), work, core.waker()).ok()?;
+        Some(Self { thread, until: core.now() + PATIENCE })
     }
 
     pub fn is_complete(&self) -> bool {

@@ -55,7 +55,7 @@ impl TimelineView {
         let id = *self.agent.get_or_insert(focus);
         // The error is shown when a message is sent.
         drop(core.load(id));
-        let Some(agent) = core.roster.get(id) else { return };
+        let Some(agent) = core.agent(id) else { return };
         let last = agent.partial_text().lines().rev().find(|line| !line.trim().is_empty());
         self.streaming = last.map(str::to_owned);
         let Some(history) = &agent.inputs.history else { return };
@@ -153,7 +153,7 @@ impl TimelineView {
     /// The marked message becomes the last one; a message of the person goes back to the draft.
     fn rewind(&self, core: &Core) -> ViewAct {
         let (Some(agent), Some(entry)) = (self.agent, self.entries.marked()) else { return ViewAct::Done };
-        let point = core.roster.get(agent).map_or(MessageId(0), |agent| agent.identity.fork_point);
+        let point = core.agent(agent).map_or(MessageId(0), |agent| agent.identity.fork_point);
         let (after, text) = match (&entry.kind, entry.last) {
             (Kind::Prompt, _) => (entry.previous, Some(entry.text.clone())),
             (_, Some(last)) => (last, None),
@@ -187,7 +187,7 @@ impl TimelineView {
         // The newest point is now.
         let is_to_the_end = self.entries.all().last().is_some_and(|newest| newest.message == last) || from == message;
         let before = (!is_to_the_end).then_some(last);
-        let snapshots = core.roster.get(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
+        let snapshots = core.agent(agent).and_then(|agent| agent.inputs.environment.snapshots.clone());
         let found = snapshots.and_then(|snapshots| changes(&core.store, &snapshots, agent, first, before).ok());
         let found = found.unwrap_or_default();
         if found.is_empty() {
@@ -264,7 +264,7 @@ impl TimelineView {
     fn below(&self, core: &Core, columns: u16) -> Vec<Row> {
         let Some(entry) = self.entries.marked() else { return Vec::new() };
         let files = changed_since(self.entries.all(), entry.message);
-        let top = self.agent.and_then(|agent| core.roster.get(agent)).map(directory);
+        let top = self.agent.and_then(|agent| core.agent(agent)).map(directory);
         let shown = |path: &std::path::Path| {
             let below = top.as_ref().and_then(|top| path.strip_prefix(top).ok()).unwrap_or(path);
             below.display().to_string()
@@ -297,7 +297,7 @@ fn directory(agent: &Agent) -> std::path::PathBuf {
 }
 
 fn child_of(core: &Core, id: AgentId) -> Option<Child> {
-    let child = core.roster.get(id)?;
+    let child = core.agent(id)?;
     let text = format!("{}  {}", child.identity.label(), child.status().name());
     Some(Child { agent: id, point: child.identity.fork_point, text })
 }

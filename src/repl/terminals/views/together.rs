@@ -121,7 +121,7 @@ impl Together {
 }
 
 fn asked<'a>(core: &'a Core, (agent, number): &(AgentId, u64)) -> Option<(&'a Agent, &'a PendingQuestion)> {
-    let agent = core.roster.get(*agent)?;
+    let agent = core.agent(*agent)?;
     Some((agent, agent.question().filter(|asked| asked.number == *number)?))
 }
 

@@ -55,7 +55,7 @@ impl WallView {
             matches(&format!("{} {} {state} {directory}", agent.identity.label(), agent.title).to_lowercase())
         });
         self.agents.replace(agents.map(crate::agent::Agent::id).collect(), PartialEq::eq);
-        self.chosen.retain(|id| core.roster.get(*id).is_some());
+        self.chosen.retain(|id| core.agent(*id).is_some());
         let room = usize::from(rows).saturating_sub(3);
         self.grid = match self.is_zoomed {
             true => (1, 1),
@@ -86,7 +86,7 @@ impl WallView {
 
     pub fn hash_shown(&self, core: &Core, hash: &mut DefaultHasher) {
         for id in self.page() {
-            let Some(agent) = core.roster.get(id) else { continue };
+            let Some(agent) = core.agent(id) else { continue };
             (id, agent.view.revision(), TileState::of(core, agent), agent.used.cost).hash(hash);
         }
         (self.agents.len(), self.agents.at(), &self.chosen, self.grid).hash(hash);
@@ -186,7 +186,7 @@ impl WallView {
 
     /// The marked agent and the number of its question.
     fn asked(&self, core: &Core) -> Option<(AgentId, u64)> {
-        self.marked().and_then(|id| Some((id, core.roster.get(id)?.question()?.number)))
+        self.marked().and_then(|id| Some((id, core.agent(id)?.question()?.number)))
     }
 
     fn refuse(&self, core: &Core) -> ViewAct {
@@ -198,7 +198,7 @@ impl WallView {
     fn stop(&self, core: &Core) -> ViewAct {
         let targets: Vec<AgentId> =
             if self.chosen.is_empty() { self.marked().into_iter().collect() } else { self.targets(core) };
-        let is_busy = |id: &AgentId| core.roster.get(*id).is_some_and(|agent| agent.state() != State::Idle);
+        let is_busy = |id: &AgentId| core.agent(*id).is_some_and(|agent| agent.state() != State::Idle);
         let busy: Vec<AgentId> = targets.into_iter().filter(is_busy).collect();
         match busy.is_empty() {
             true => ViewAct::Notice("nothing to stop: no marked agent works"),
@@ -227,11 +227,11 @@ impl WallView {
         let width = size.0 / u16::try_from(across_shown).unwrap_or(1);
         let texts = &mut *self.texts.borrow_mut();
         texts.retain(&page);
-        let places = Places::of(page.iter().filter_map(|id| core.roster.get(*id)), &core.branches);
+        let places = Places::of(page.iter().filter_map(|id| core.agent(*id)), &core.branches);
         for line in page.chunks(across_shown) {
             let tiles: Vec<Vec<Row>> = line
                 .iter()
-                .filter_map(|id| core.roster.get(*id))
+                .filter_map(|id| core.agent(*id))
                 .map(|agent| {
                     let id = agent.id();
                     let marks = (Some(id) == self.marked(), self.chosen.contains(&id));

@@ -99,7 +99,7 @@ fn described<'a>(part: &'a Part<'a>) -> (LineKind, u8, &'a str) {
 
 /// What a column waits for, or what it asks.
 pub(super) fn activity(core: &Core, shown: &ShownColumn) -> String {
-    let Some(agent) = core.roster.get(shown.column.agent) else { return String::new() };
+    let Some(agent) = core.agent(shown.column.agent) else { return String::new() };
     match (shown.state, agent.question()) {
         (AnswerState::Asks, Some(asked)) => {
             format!("{}{} (y shows it)", asked.question.answers.ask, one_line(&asked.question.title))

@@ -12,6 +12,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::proxy::proxy_for;
+use super::tool::{self, Received};
 use crate::base::clock::Moment;
 use crate::base::error::Result;
 use crate::base::id::AgentId;
@@ -20,13 +22,13 @@ use crate::domain::host::{Host, HostPattern};
 use crate::domain::rule::Rule;
 use crate::domain::tool::ToolCall;
 use crate::domain::web_url::WebUrl;
-use crate::net::{Download, Lookup, Page, Route, proxy_for};
+use crate::net::{Download, Lookup, Page, Route};
 use crate::proxy::AllowedHosts;
 use crate::reactor::{Ready, Source};
+use crate::repl::WakeReason;
 use crate::repl::component::{Command, Component};
 use crate::repl::core::Core;
-use crate::repl::timeout::WakeReason;
-use crate::tools::{Environment, Output, Received, Running};
+use crate::tools::{Environment, Output, Running};
 
 /// Pages of all agents at once.
 const MAX_FETCHES: usize = 16;
@@ -36,7 +38,7 @@ const MAX_REDIRECTS: usize = 5;
 
 /// The calls that are being carried out.
 #[derive(Default)]
-pub(super) struct WebFetches {
+pub struct WebFetches {
     fetches: BTreeMap<u64, Fetching>,
     numbers: u64,
 }
@@ -75,15 +77,15 @@ impl WebFetches {
             return Err(format!("too many pages are being fetched (limit {MAX_FETCHES}); try again later"));
         }
         let url = WebUrl::parse(url)?;
-        let agent = core.roster.get(id).ok_or("the agent has ended")?;
+        let agent = core.agent(id).ok_or("the agent has ended")?;
         let environment = Arc::clone(&agent.inputs.environment);
         let hosts = |rules: &[Rule]| rules.iter().filter_map(Rule::hosts).collect::<Vec<HostPattern>>();
-        let rules = agent.rules.over(&environment.rules, &core.session_rules, &environment.working_directory);
+        let rules = agent.rules.over(&environment.rules, core.session_rules(), &environment.working_directory);
         let mut allowed = hosts(&rules.allow);
         allowed.extend(url.pattern().parse::<HostPattern>());
         let hosts = AllowedHosts { allowed, denied: hosts(&rules.deny) };
         self.numbers += 1;
-        let until = core.clock.now() + timeout;
+        let until = core.now() + timeout;
         let step = connect(core, &url, &hosts, until)?;
         let call = call.to_owned();
         let fetching = Fetching { agent: id, call, url, hosts, environment, until, redirects: 0, step };
@@ -97,7 +99,7 @@ impl WebFetches {
         let Some(Step::Download(download)) = self.fetches.get_mut(&number).map(|fetch| &mut fetch.step) else { return };
         let requests = download.take_socket_requests();
         // A socket that cannot be watched is a transfer that ends at its time limit.
-        let _ = core.reactor.apply(|fd| Source::Download(number, fd), &requests);
+        let _ = core.reactor().apply(|fd| Source::Download(number, fd), &requests);
     }
 
     fn end(&mut self, core: &mut Core, number: u64) -> Option<Fetching> {
@@ -110,7 +112,7 @@ impl WebFetches {
 
     /// Continues a fetch. Returns its result, once it has ended.
     fn advance(&mut self, core: &mut Core, number: u64) -> Option<Answer> {
-        let now = core.clock.now();
+        let now = core.now();
         let fetch = self.fetches.get_mut(&number)?;
         match &mut fetch.step {
             Step::Lookup(lookup) => {
@@ -174,7 +176,7 @@ impl WebFetches {
         let environment = Arc::clone(&fetch.environment);
         let call = ToolCall { id: fetch.call.clone(), name: "web_fetch".into(), arguments: String::new() };
         let work = move |_: &_| received.to_text(&environment).map_or_else(Output::failure, Output::success);
-        match Running::spawn(call, work, core.waker.clone()) {
+        match Running::spawn(call, work, core.waker()) {
             Ok(running) => fetch.step = Step::Text(running),
             Err(error) => return Some(Err(error.message)),
         }
@@ -226,7 +228,7 @@ fn connect(core: &Core, url: &WebUrl, hosts: &AllowedHosts, until: Moment) -> st
         // Which address is reached is up to the proxy.
         (Host::Name(_), Some(proxy)) => start(core, url, &proxy, until),
         (Host::Name(_), None) => {
-            let lookup = Lookup::start(url.target.to_string(), core.waker.clone());
+            let lookup = Lookup::start(url.target.to_string(), core.waker());
             lookup.map(Step::Lookup).map_err(|error| error.message)
         }
     }
@@ -248,10 +250,10 @@ fn direct(url: &WebUrl, hosts: &AllowedHosts, found: &[IpAddr]) -> std::result::
 }
 
 fn start(core: &Core, url: &WebUrl, route: &Route, until: Moment) -> std::result::Result<Step, String> {
-    let now = core.clock.now();
+    let now = core.now();
     let timeout = (until - now).max(Duration::from_millis(1));
     let host = url.target.to_string();
-    let download = Download::start(&url.to_string(), (&host, route), (MAX_BYTES, timeout), &core.network, now);
+    let download = Download::start(&url.to_string(), (&host, route), (MAX_BYTES, timeout), core.network(), now);
     download.map(|download| Step::Download(Box::new(download))).map_err(|error| error.message)
 }
 
@@ -260,19 +262,20 @@ impl Component for WebFetches {
         for item in ready {
             let Source::Download(number, fd) = item.source else { continue };
             if let Some(Step::Download(download)) = self.fetches.get_mut(&number).map(|fetch| &mut fetch.step) {
-                download.on_socket(fd, item.readiness, core.clock.now());
+                download.on_socket(fd, item.readiness, core.now());
             }
             self.carry_out_requests(core, number);
-            core.reactor.rearm(item.source)?;
+            core.reactor().rearm(item.source)?;
         }
         Ok(())
     }
 
     fn on_call(&mut self, core: &mut Core, agent: AgentId, call: &str, request: ToolRequest) -> Option<ToolRequest> {
-        let ToolRequest::WebFetch { url, timeout } = request else { return Some(request) };
-        let begun = match core.config.replay.is_some() {
+        let ToolRequest::Feature { tool: tool::NAME, arguments } = &request else { return Some(request) };
+        let (url, timeout) = tool::url_and_timeout(arguments);
+        let begun = match core.config().replay.is_some() {
             true => Err("not available in a replay".to_owned()),
-            false => self.begin(core, agent, call, &url, timeout),
+            false => self.begin(core, agent, call, url, timeout),
         };
         if let Err(message) = begun {
             core.answer_call(agent, call, Err(message));
@@ -284,7 +287,7 @@ impl Component for WebFetches {
         let numbers: Vec<u64> = self.fetches.keys().copied().collect();
         for number in numbers {
             let Some(fetch) = self.fetches.get(&number) else { continue };
-            let waits = core.roster.get(fetch.agent).is_some_and(|agent| agent.is_waiting_call(&fetch.call));
+            let waits = core.agent(fetch.agent).is_some_and(|agent| agent.is_waiting_call(&fetch.call));
             let outcome = if waits { self.advance(core, number) } else { Some(Err(String::new())) };
             if let Some(outcome) = outcome
                 && let Some(Fetching { agent, call, .. }) = self.end(core, number)

@@ -1,0 +1,46 @@
+//! What the program has beyond its core: the table of contents, with a folder and a row for each feature.
+//!
+//! Outside of its folder, only its row, its Cargo feature and its tests name a feature. The modules below read the table
+//! and know none of its rows (`tests/layers.rs`): without the folder and the row, the program is built without the feature.
+
+#[cfg(feature = "web-fetch")]
+mod web_fetch;
+
+use std::process::ExitCode;
+
+use crate::commands::CommandSpec;
+use crate::repl::component::Component;
+use crate::tools::ToolSpec;
+
+/// What a feature adds to the program.
+pub struct Feature {
+    /// That of its Cargo feature, if it has one.
+    pub name: &'static str,
+    pub about: &'static str,
+    pub commands: &'static [&'static CommandSpec],
+    /// Tools for models. Each is a command, or a call that the component carries out.
+    pub tools: &'static [&'static ToolSpec],
+    /// Makes its part of the loop.
+    pub component: Option<fn() -> Box<dyn Component>>,
+    pub helper: Option<Helper>,
+}
+
+/// A mode of the program in which it helps another process of it.
+pub struct Helper {
+    /// The first argument that selects it.
+    pub flag: &'static str,
+    pub main: fn() -> ExitCode,
+}
+
+#[cfg_attr(not(feature = "web-fetch"), allow(dead_code))]
+impl Feature {
+    const fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, commands: &[], tools: &[], component: None, helper: None }
+    }
+}
+
+/// All features that are built in.
+pub const FEATURES: &[Feature] = &[
+    #[cfg(feature = "web-fetch")]
+    web_fetch::FEATURE,
+];
