@@ -3,7 +3,6 @@
 //! Outside of its folder, only its row, its Cargo feature and its tests name a feature. The modules below read the table
 //! and know none of its rows (`tests/layers.rs`): without the folder and the row, the program is built without the feature.
 
-mod standup;
 #[cfg(feature = "web-fetch")]
 mod web_fetch;
 
@@ -42,7 +41,6 @@ impl Feature {
 
 /// All features that are built in.
 pub const FEATURES: &[Feature] = &[
-    standup::FEATURE,
     #[cfg(feature = "web-fetch")]
     web_fetch::FEATURE,
 ];
